@@ -145,13 +145,13 @@ def test_functions_are_named_after_their_file(objects: dict[str, Path]) -> None:
 
 # Member of struct selection -> the file that writes it.
 PARTS = {
-    "hold": "current_choice",
+    "choice": "current_choice",
     "log": "key_log",
     "model": "candidate_set",
     "observed": "observe",
-    "pace": "window_length",
     "phases": "decide",
     "probing": "probe",
+    "window_cost": "window_length",
 }
 
 

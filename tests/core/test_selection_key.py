@@ -10,7 +10,7 @@ from support.jobs import run
 
 def test_a_duplicate_inherits_each_choice(tmp_path: Path) -> None:
     """Algorithms of the catalogue and of the library are inherited, by the key that has them."""
-    parts = ("selection/rules/key", "base/hash", "base/memory")
+    parts = ("selection/online/key", "base/hash", "base/memory")
     program = of_the_core(tmp_path / "inherit", parts, source="selection_key_inherit.c")
     chosen = run([program], check=True).stdout.split()
     assert chosen == ["none", "linear", "none", "ring", "tree"]

@@ -24,7 +24,6 @@
 
 #include "base/operation.h"
 #include "executor/library_algorithm.h"
-#include "selection/online/budget.h"
 #include "selection/online/selection.h"
 
 enum { MEMBERS = 8, CLOCK_ERROR = 0 };

@@ -1,4 +1,4 @@
-/* Inherits the keys of one communicator to another (core/selection/rules/key.c), without MPI.
+/* Inherits the keys of one communicator to another (core/selection/online/key.c), without MPI.
  *
  * The parent has one key per choice: none, a library algorithm, none, an algorithm of the catalogue
  * and another library algorithm. Prints the choice of each of these keys in the child. */
@@ -9,7 +9,7 @@
 #include "executor/execution.h"
 #include "executor/private_comm.h"
 #include "record/call.h"
-#include "selection/rules/key.h"
+#include "selection/online/key.h"
 #include "selection/rules/rules.h"
 
 enum { KEYS = 5 };
@@ -25,6 +25,7 @@ struct library_algorithm {
 /* ---- functions that key.c calls only in a running program */
 
 struct pmpi pmpi;
+struct recorder recorder;
 
 void recorder_lock(void)
 {
@@ -53,30 +54,40 @@ int rules_of_site(const struct call_properties *q, const struct site *s)
     return RULE_NONE;
 }
 
-struct sharing *diagnostics_share(struct sharing *known, const char *operation,
-                                  const struct site *first, int override, const struct site *other,
-                                  int other_override)
+void diagnostics_share(const char *operation, const struct site *first, int override,
+                       const struct site *other, int other_override)
 {
     (void)operation;
     (void)first;
     (void) override;
     (void)other;
     (void)other_override;
-    return known;
 }
 
-/* ---- owner of the keys */
+bool auto_chooses = true, auto_is_collecting;
 
-static void forget(struct key *keys, int count, MPI_Comm comm)
+void finalize_free(struct key *keys, int count, MPI_Comm comm)
 {
     (void)keys;
     (void)count;
     (void)comm;
 }
 
-static void inherit(struct key *child, const struct key *parent)
+void finalize_inherit(struct key *child, const struct key *parent)
 {
     child->inherited = parent->inherited;
+}
+
+void finalize_windows(struct selection **list, int count, int64_t deadline)
+{
+    (void)list;
+    (void)count;
+    (void)deadline;
+}
+
+void finalize_orphans(int64_t deadline)
+{
+    (void)deadline;
 }
 
 int main(void)
@@ -86,10 +97,8 @@ int main(void)
     static const struct variant choices[KEYS] = {[1] = {.library_algorithm = &linear},
                                                  [3] = {.algorithm = &ring},
                                                  [4] = {.library_algorithm = &tree}};
-    static const struct keys_owner owner = {.forget = forget, .inherit = inherit};
     static struct entry parent, child;
 
-    keys_start(&owner);
     for (uint32_t i = 0; i < KEYS; i++)
         key_find(&parent.k, i, i)->inherited = choices[i];
     keys_inherit(&child.k, &parent.k);

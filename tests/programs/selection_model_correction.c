@@ -27,6 +27,15 @@ const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 static const struct library_algorithm own_ring = {
     .operation = OP_reduce, .name = "ring", .similar = "ring", .label = "native:ring"};
 
+const struct algorithm *catalogue_find(const char *operation, const char *name, bool inter)
+{
+    for (int i = 0; i < catalogue_count; i++)
+        if (catalogue[i]->inter == inter && strcmp(catalogue[i]->operation, operation) == 0 &&
+            strcmp(catalogue[i]->name, name) == 0)
+            return catalogue[i];
+    return NULL;
+}
+
 const struct library_algorithm *mpi_t_algorithm_find(const char *operation, const char *name)
 {
     return strcmp(operation, "reduce") == 0 && strcmp(name, "ring") == 0 ? &own_ring : NULL;

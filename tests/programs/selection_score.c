@@ -53,20 +53,12 @@ static void join(const struct sum_max *mine, struct sum_max *joined, int count, 
         }
 }
 
-void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *joined, int count,
+void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *joined, int count, bool scans,
                           MPI_Comm comm, MPI_Request *request)
 {
     (void)comm;
     *request = MPI_REQUEST_NULL;
-    join(mine, joined, count, false);
-}
-
-void sum_max_reduce_start_scan(const struct sum_max *mine, struct sum_max *joined, int count,
-                               MPI_Comm comm, MPI_Request *request)
-{
-    (void)comm;
-    *request = MPI_REQUEST_NULL;
-    join(mine, joined, count, true);
+    join(mine, joined, count, scans);
 }
 
 int main(int argc, char **argv)

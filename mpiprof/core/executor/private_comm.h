@@ -46,7 +46,7 @@ struct comm_state {
     struct private_comm private;
     struct scratch scratch;
     struct algorithm_comms algorithms;
-    struct keys *keys; /* selection/rules/key.c */
+    struct keys *keys; /* selection/online/key.c */
 };
 
 static inline struct comm_state *comm_state(const struct communicator *k)

@@ -22,15 +22,11 @@
  */
 #include "init/init.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/communication.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "timing/timing.h"
 
 enum { BELOW_BOUND = 19936, NAMED = 8 };
@@ -43,7 +39,7 @@ enum answer { LEAVES, STAYS };
 #define STEP_NS INT64_C(500000000)
 
 struct hello {
-    int64_t rules;  /* hash of all that affects selection (fingerprint.c) */
+    int64_t rules;  /* hash of all that affects selection (options.c) */
     int64_t alike;  /* all ranks below have the same hash */
     int64_t begun;  /* some ranks started earlier */
     int64_t node;   /* hash that identifies the node */
@@ -69,7 +65,7 @@ struct meeting {
     int rank, size, parent, count, levels; /* levels: of the tree below this rank */
     int64_t patience;
     struct child *children;
-    MPI_Request told, decided;
+    MPI_Request verdict_request, final_request;
     struct hello own;
     int64_t answer, together;
     struct verdict verdict;
@@ -78,18 +74,7 @@ static struct meeting *unanswered; /* protected by recorder.lock */
 static int tag = BELOW_BOUND;
 static atomic_bool rank_is_silent; /* set once some rank has not answered */
 
-/* Derive the tag from the library's upper bound, which differs between MPI libraries. */
-static void choose_tag(MPI_Comm comm)
-{
-    int *bound = NULL, found = 0;
-
-    if (pmpi.Comm_get_attr(comm, MPI_TAG_UB, &bound, &found) == MPI_SUCCESS && found &&
-        *bound > BELOW_BOUND)
-        tag = *bound - BELOW_BOUND;
-}
-
-/* Return true if so little address space is left (`ulimit -v`) that recording would soon end the
- * program, because libraries abort when an allocation fails. */
+/* Return true if little address space is left (`ulimit -v`): libraries abort if they get none. */
 static bool lacks_memory(void)
 {
     return !memory_reserve_exists || !memory_is_left(0);
@@ -121,7 +106,7 @@ static struct hello hello_make(bool begun)
 {
     const bool records = !begun || atomic_load(&recorder.active);
 
-    return (struct hello){.rules = records ? fingerprint() : 0,
+    return (struct hello){.rules = records ? options_fingerprint() : 0,
                           .alike = records,
                           .begun = begun,
                           .node = (int64_t)clock_node_hash(),
@@ -144,8 +129,7 @@ static void parent_send(struct meeting *m, const void *what, size_t bytes)
     pmpi.Request_free(&sent);
 }
 
-/* Send to all children. Their hellos have arrived, so the hello requests are reused for the
- * sends. */
+/* The children's hellos have arrived, so the hello requests are reused for the sends. */
 static void children_send(struct meeting *m, const void *what, size_t bytes)
 {
     for (struct child *c = m->children + m->count; c-- > m->children;) /* largest subtree first */
@@ -180,10 +164,14 @@ static bool tree_set(struct meeting *m, bool several)
 static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, bool begun)
 {
     struct meeting *const m = memory_allocate(sizeof *m);
+    int *bound = NULL, found = 0;
 
     if (m == NULL)
         return NULL;
-    choose_tag(comm);
+    /* The upper bound of tags differs between MPI libraries. */
+    if (pmpi.Comm_get_attr(comm, MPI_TAG_UB, &bound, &found) == MPI_SUCCESS && found &&
+        *bound > BELOW_BOUND)
+        tag = *bound - BELOW_BOUND;
     m->comm = comm;
     pmpi.Comm_rank(comm, &m->rank);
     pmpi.Comm_size(comm, &m->size);
@@ -197,10 +185,10 @@ static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, boo
         receive_post(&c->says, sizeof c->says, c->rank, m, &c->hello);
         receive_post(&c->stays, sizeof c->stays, c->rank, m, &c->answer);
     }
-    m->told = m->decided = MPI_REQUEST_NULL;
+    m->verdict_request = m->final_request = MPI_REQUEST_NULL;
     if (!heads) {
-        receive_post(&m->verdict, sizeof m->verdict, m->parent, m, &m->told);
-        receive_post(&m->together, sizeof m->together, m->parent, m, &m->decided);
+        receive_post(&m->verdict, sizeof m->verdict, m->parent, m, &m->verdict_request);
+        receive_post(&m->together, sizeof m->together, m->parent, m, &m->final_request);
     }
     return m;
 }
@@ -283,7 +271,7 @@ static void verdict_compute(const struct meeting *m, struct verdict *v)
 static bool verdict_await(struct meeting *m, int64_t deadline, struct verdict *v)
 {
     parent_send(m, &m->own, sizeof m->own);
-    if (wait_until(&m->told, deadline)) {
+    if (wait_until(&m->verdict_request, deadline)) {
         *v = m->verdict;
         return true;
     }
@@ -297,8 +285,7 @@ static bool verdict_await(struct meeting *m, int64_t deadline, struct verdict *v
     return false;
 }
 
-/* Verify that no rank has left since its hello. Returns true on all ranks that stay if all ranks
- * stay. */
+/* Return true if no rank has left since its hello. The result is equal on all ranks that stay. */
 static bool all_remain(struct meeting *m)
 {
     int64_t stay = STAYS;
@@ -311,18 +298,10 @@ static bool all_remain(struct meeting *m)
     m->together = stay == STAYS;
     if (m->rank > 0) {
         parent_send(m, &m->answer, sizeof m->answer);
-        wait_until(&m->decided, INT64_MAX);
+        wait_until(&m->final_request, INT64_MAX);
     }
     children_send(m, &m->together, sizeof m->together);
     return m->together != 0;
-}
-
-static void meeting_keep(struct meeting *m)
-{
-    recorder_lock(); /* freeing it would let a late message write to reused memory */
-    m->next = unanswered;
-    unanswered = m;
-    recorder_unlock();
 }
 
 /* Run the handshake; all members call this. Heads pass their proposed verdict in v. Returns false
@@ -341,21 +320,20 @@ bool bootstrap_run(MPI_Comm comm, bool several, bool heads, bool begun, struct v
     hellos_receive(m, start + m->patience + m->levels * STEP_NS);
     if (heads)
         verdict_compute(m, v);
-    else if (!verdict_await(m, start + m->patience + m->patience / 4 + (levels + 1) * STEP_NS, v)) {
-        meeting_keep(m);
+    if (heads || verdict_await(m, start + m->patience * 5 / 4 + (levels + 1) * STEP_NS, v)) {
+        children_send(m, v, offsetof(struct verdict, folder) + strlen(v->folder) + 1);
+        if (v->together)
+            v->together = all_remain(m);
+    }
+    if (v->together) {
+        memory_free(m->children);
+        memory_free(m);
         return true;
     }
-    const size_t used = offsetof(struct verdict, folder) + strlen(v->folder) + 1;
-
-    children_send(m, v, used);
-    if (v->together)
-        v->together = all_remain(m);
-    if (v->together == 0) {
-        meeting_keep(m);
-        return true;
-    }
-    memory_free(m->children);
-    memory_free(m);
+    recorder_lock(); /* freeing it would let a late message write to reused memory */
+    m->next = unanswered;
+    unanswered = m;
+    recorder_unlock();
     return true;
 }
 
@@ -373,7 +351,7 @@ void bootstrap_end(void)
             wait_cancel(&m->children[i].hello);
             wait_cancel(&m->children[i].answer);
         }
-        wait_cancel(&m->told);
-        wait_cancel(&m->decided);
+        wait_cancel(&m->verdict_request);
+        wait_cancel(&m->final_request);
     }
 }

@@ -18,14 +18,10 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/base.h"
-#include "record/record.h"
-
 static struct sigaction program_action; /* the program's action; protected by `busy` */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool watched;
@@ -116,7 +112,6 @@ static struct sigaction take_action(void)
 static void bus_error_handle(int number, siginfo_t *info, void *context)
 {
     const int reason = errno;
-
     const bool by_kernel = info->si_code > 0; /* a fault, which recurs after the return */
 
     if (by_kernel && mapped_replace(info->si_addr))

@@ -4,10 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "init/init.h"
 #include "timing/timing.h"
 #include "tracefile/tracefile.h"

@@ -18,8 +18,6 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,8 +33,7 @@ static struct sigaction previous_actions[COUNT];
 static pid_t process;
 static action_setter set_action;
 
-/* Return the action before the recorder's handler, or NULL if this signal never had that
- * handler. */
+/* Return the action before the recorder's handler, or NULL if the recorder never handles it. */
 static const struct sigaction *previous_action(int number)
 {
     for (int i = 0; i < COUNT; i++)

@@ -1,22 +1,15 @@
 /* Start and end of recording, from MPI_Init to MPI_Finalize. */
 #pragma once
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 
-#include "base/base.h"
-#include "base/symbol_lookup.h"
+#include "base/recorder.h"
 #include "record/call.h"
 
 /* ---- options that the launcher passes in environment variables (options.c) */
 
 void options_read(void);
-uint64_t options_hash(void);
+int64_t options_fingerprint(void);
 void options_clear_environment(void);
-
-/* ---- hash of everything that affects the selection of algorithms (fingerprint.c) */
-
-int64_t fingerprint(void);
 
 /* ---- detection of unrecorded parts of a launch (mpmd.c) */
 

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,16 +13,13 @@
 #include "base/communication.h"
 #include "base/mpi_t.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "callsite/callsite.h"
 #include "executor/private_comm.h"
 #include "init/init.h"
-#include "record/call.h"
 #include "record/communicator.h"
 #include "record/record.h"
 #include "selection/dispatch/select.h"
-#include "selection/rules/key.h"
+#include "selection/online/key.h"
 #include "selection/rules/rules.h"
 #include "timing/timing.h"
 #include "tracefile/tracefile.h"
@@ -47,29 +43,36 @@ static bool open_files(const char *host)
     return file_open(recorder.folder, recorder.rank, recorder.shares_files ? node : NULL);
 }
 
-/* Distribute the parameters of the slowest link, so that all ranks plan with the same numbers. */
-static void share_machine(const struct text *machine)
-{
-    struct link link = table_slowest_link(machine->bytes);
-
-    tree_broadcast(&link, sizeof link, false, recorder.private);
-    if (link.alpha > 0 && link.beta > 0)
-        machine_link = link;
-}
-
 /* Duplicate a communicator. MPI_Comm_split would allgather two numbers per rank. */
 static bool make_private(MPI_Comm comm)
 {
     MPI_Group members;
 
-    recorder.private = MPI_COMM_NULL;
     if (pmpi.Comm_group(comm, &members) != MPI_SUCCESS)
         return false;
     const int error = pmpi.Comm_create(comm, members, &recorder.private);
+
     pmpi.Group_free(&members);
     if (error != MPI_SUCCESS)
         recorder.private = MPI_COMM_NULL;
     return error == MPI_SUCCESS;
+}
+
+/* Create the private communicator. Returns the obstacle to synchronising clocks, or NULL. */
+static const char *clocks_obstacle(MPI_Comm comm)
+{
+    if (recorder.size < 2)
+        return "machine table: one rank";
+    if (recorder.begun_apart)
+        return "clocks and machine table: other ranks had called MPI_Init earlier";
+    if (recorder.options.partial)
+        return "clocks and machine table: partial run";
+    if (!make_private(comm))
+        return "clocks and machine table: no private communicator";
+    if (clock_nodes(recorder.private))
+        return NULL;
+    pmpi.Comm_free(&recorder.private);
+    return "clocks and machine table: no memory";
 }
 
 /* Synchronise clocks and measure the machine table, if the processes may communicate. Only the
@@ -83,21 +86,10 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
     recorder.private = MPI_COMM_NULL;
     if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
         recorder_print("cannot read the machine table %s: %s", file, strerror(errno));
-    if (recorder.options.partial || recorder.size < 2 || recorder.begun_apart) {
-        text_add(skipped,
-                 recorder.size < 2 ? "\"machine table: one rank\""
-                 : recorder.begun_apart
-                     ? "\"clocks and machine table: other ranks had called MPI_Init earlier\""
-                     : "\"clocks and machine table: partial run\"");
-        return;
-    }
-    if (!make_private(comm)) {
-        text_add(skipped, "\"clocks and machine table: no private communicator\"");
-        return;
-    }
-    if (!clock_nodes(recorder.private)) {
-        pmpi.Comm_free(&recorder.private);
-        text_add(skipped, "\"clocks and machine table: no memory\"");
+    const char *const obstacle = clocks_obstacle(comm);
+
+    if (obstacle != NULL) {
+        text_add(skipped, "\"%s\"", obstacle);
         return;
     }
     clock_synchronise("init", INT64_MAX);
@@ -111,7 +103,12 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
             text_add(skipped, "%s\"reductions: this MPI has none outside MPI_COMM_WORLD\"",
                      skipped->length > 0 ? ", " : "");
     }
-    share_machine(machine);
+    /* All ranks plan with the parameters of the slowest link. */
+    struct link link = table_slowest_link(machine->bytes);
+
+    tree_broadcast(&link, sizeof link, false, recorder.private);
+    if (link.alpha > 0 && link.beta > 0)
+        machine_link = link;
     /* From here on, errors return: in MPI_Finalize, no error on this communicator may end a job
      * that has outlived a lost process. */
     if (pmpi.Comm_set_errhandler != NULL)
@@ -203,7 +200,7 @@ void lifecycle_initialising(const char *wrapped)
     hooks = (struct hooks){.ended = select_ended,
                            .freed = private_comm_freed,
                            .forgotten = keys_free,
-                           .inherited = select_inherited,
+                           .inherited = keys_inherit,
                            .comm_state_bytes = sizeof(struct comm_state),
                            .site_met = rules_match_site,
                            .group_created = lifecycle_group_created};

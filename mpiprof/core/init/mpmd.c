@@ -17,10 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "init/init.h"
 #include "tracefile/tracefile.h"
 
@@ -31,12 +28,6 @@ static int marked_rank;         /* according to the launcher */
 enum { DIGITS = 16 };
 static const char here[] = "here", bare[] = "bare";
 
-static const char *mark_name(char name[DIGITS], int rank)
-{
-    snprintf(name, DIGITS, "%d", rank);
-    return name;
-}
-
 void mpmd_mark(void)
 {
     const struct options *const o = &recorder.options;
@@ -46,7 +37,8 @@ void mpmd_mark(void)
         !folder_create_unique(folder, o->marks, NULL))
         return;
     marked_rank = o->rank;
-    marked = folder_add_mark(folder, mark_name(name, marked_rank), here);
+    snprintf(name, sizeof name, "%d", marked_rank);
+    marked = folder_add_mark(folder, name, here);
 }
 
 /* Return true if a rank of MPI_COMM_WORLD records. The answer is final for all processes. */
@@ -54,7 +46,7 @@ static bool rank_records(int rank)
 {
     char name[DIGITS], text[8];
 
-    mark_name(name, rank);
+    snprintf(name, sizeof name, "%d", rank);
     if (folder[0] == '\0' || (!folder_read_mark(folder, name, text, sizeof text) &&
                               (folder_add_mark(folder, name, bare) || errno != EEXIST ||
                                !folder_read_mark(folder, name, text, sizeof text))))
@@ -87,8 +79,9 @@ void mpmd_end(void)
 {
     char name[DIGITS];
 
+    snprintf(name, sizeof name, "%d", marked_rank);
     if (marked)
-        folder_remove_mark(folder, mark_name(name, marked_rank));
+        folder_remove_mark(folder, name);
     if (folder[0] != '\0')
         rmdir(folder);
 }

@@ -1,5 +1,5 @@
-/* Options that the launcher passes in environment variables, and removal of the recorder from
- * LD_PRELOAD.
+/* Options that the launcher passes in environment variables, their fingerprint, and removal of the
+ * recorder from LD_PRELOAD.
  *
  * Options are read once, before any call is recorded. Their texts live as long as the process.
  */
@@ -10,56 +10,59 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/base.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
+#include "build.h"
 #include "callsite/callsite.h"
 #include "init/init.h"
+#include "tracefile/tracefile.h"
 
-/* Variables, named without the prefix MPIPROF_: default for a missing or empty variable, and
- * whether it may affect the selection of an algorithm. Ranks that differ in a variable with `true`
- * keep native algorithms (fingerprint.c). The others control recording, or describe the launch. */
+/* Variables, named without the prefix MPIPROF_: destination in options_read, conversion, default
+ * for a missing or empty variable, and whether it may affect the selection of an algorithm. Ranks
+ * that differ in a variable with `true` keep native algorithms (options_fingerprint). The others
+ * control recording, or describe the launch. */
 #define VARIABLES(X)                                                                               \
-    X(ALIKE, "64", false)                                                                          \
-    X(ALONE, "", false)                                                                            \
-    X(AUTO, NULL, true)                                                                            \
-    X(BASE, "mpiprof-trace", false)                                                                \
-    X(COMMAND, "[]", false)                                                                        \
-    X(INVOCATION, "python -m mpiprof", false)                                                      \
-    X(JOB, "", false)                                                                              \
-    X(LEARN, NULL, true)                                                                           \
-    X(LEARNED, NULL, false)                                                                        \
-    X(LIBRARY, NULL, false)                                                                        \
-    X(LIMIT, "1073741824", false)                                                                  \
-    X(MACHINE, NULL, false)                                                                        \
-    X(MARKS, NULL, false)                                                                          \
-    X(NODE, NULL, false)                                                                           \
-    X(NODE_FILES_ABOVE, "32", false)                                                               \
-    X(PARTIAL, NULL, true)                                                                         \
-    X(PARTS, NULL, false)                                                                          \
-    X(PROGRAM, program_invocation_short_name, false)                                               \
-    X(PYTHON_SITES, "auto", false)                                                                 \
-    X(QUIET, NULL, false)                                                                          \
-    X(RANK, "-1", false)                                                                           \
-    X(RECORD, "events", true)                                                                      \
-    X(REPRODUCIBLE, NULL, true)                                                                    \
-    X(RUNS, "16", false)                                                                           \
-    X(SAMPLE, "1", false)                                                                          \
-    X(SCRATCH, "67108864", true)                                                                   \
-    X(SHARE, NULL, false)                                                                          \
-    X(SKIP_PACKAGES, NULL, false)                                                                  \
-    X(STACK, "1", false)                                                                           \
-    X(SWITCH, "", true)                                                                            \
-    X(SWITCH_MODEL, NULL, true)                                                                    \
-    X(SUMMARY_TO, NULL, true)                                                                      \
-    X(TOGETHER, NULL, false)                                                                       \
-    X(TRACE, "", false)                                                                            \
-    X(UNRECORDED, NULL, false)                                                                     \
-    X(VERSION, "", true)                                                                           \
-    X(WHERE, NULL, false)
+    X(ALIKE, o->alike, atoi, "64", false)                                                          \
+    X(ALONE, o->alone, TEXT, "", false)                                                            \
+    X(AUTO, o->chooses, FLAG, NULL, true)                                                          \
+    X(BASE, o->base, TEXT, "mpiprof-trace", false)                                                 \
+    X(COMMAND, o->command, TEXT, "[]", false)                                                      \
+    X(INVOCATION, o->invocation, TEXT, "python -m mpiprof", false)                                 \
+    X(JOB, o->job, TEXT, "", false)                                                                \
+    X(LEARN, o->learn, TEXT, NULL, true)                                                           \
+    X(LEARNED, o->learned, TEXT, NULL, false)                                                      \
+    X(LIBRARY, o->library, TEXT, NULL, false)                                                      \
+    X(LIMIT, o->limit, atoll, "1073741824", false)                                                 \
+    X(MACHINE, o->machine, TEXT, NULL, false)                                                      \
+    X(MARKS, o->marks, TEXT, NULL, false)                                                          \
+    X(NODE, o->node, TEXT, NULL, false)                                                            \
+    X(NODE_FILES_ABOVE, o->node_files_above, atoi, "32", false)                                    \
+    X(PARTIAL, o->partial, FLAG, NULL, true)                                                       \
+    X(PARTS, o->several, FLAG, NULL, false)                                                        \
+    X(PROGRAM, o->program, TEXT, program_invocation_short_name, false)                             \
+    X(PYTHON_SITES, python, TEXT, "auto", false)                                                   \
+    X(QUIET, o->quiet, FLAG, NULL, false)                                                          \
+    X(RANK, o->rank, atoi, "-1", false)                                                            \
+    X(RECORD, record, TEXT, "events", true)                                                        \
+    X(REPRODUCIBLE, o->reproducible, FLAG, NULL, true)                                             \
+    X(RUNS, o->runs, atoi, "16", false)                                                            \
+    X(SAMPLE, o->sample, COUNT, "1", false)                                                        \
+    X(SCRATCH, o->scratch, atoll, "67108864", true)                                                \
+    X(SHARE, o->share, FLAG, NULL, false)                                                          \
+    X(SKIP_PACKAGES, o->skip_packages, TEXT, NULL, false)                                          \
+    X(STACK, o->stack, atoi, "1", false)                                                           \
+    X(SWITCH, o->rules, TEXT, "", true)                                                            \
+    X(SWITCH_MODEL, o->model, TEXT, NULL, true)                                                    \
+    X(SUMMARY_TO, summary_to, TEXT, NULL, true)                                                    \
+    X(TOGETHER, o->together, FLAG, NULL, false)                                                    \
+    X(TRACE, o->trace, TEXT, "", false)                                                            \
+    X(UNRECORDED, o->unrecorded, FLAG, NULL, false)                                                \
+    X(VERSION, o->version, TEXT, "", true)                                                         \
+    X(WHERE, o->where, FLAG, NULL, false)
 
-#define X(name, otherwise, compared) name,
-enum variable { VARIABLES(X) };
-#undef X
+#define TEXT(text) (text)
+#define FLAG(text) ((text) != NULL)
+#define COUNT(text) ((unsigned)strtoul(text, NULL, 10))
 
 static uint64_t compared_hash; /* hash of the variables that ranks compare */
 
@@ -67,72 +70,47 @@ static uint64_t compared_hash; /* hash of the variables that ranks compare */
 static const char *text_of(const char *name, const char *otherwise, bool compared)
 {
     const char *const value = getenv(name);
-    const char *const kept = value != NULL && value[0] != '\0' ? memory_copy_text(value) : NULL;
+    const char *const copy = value != NULL && value[0] != '\0' ? memory_copy_text(value) : NULL;
 
     if (compared)
-        compared_hash = hash_mix(compared_hash, kept != NULL ? 1 + hash_text(1, kept, -1) : 0);
-    return kept != NULL ? kept : otherwise;
+        compared_hash = hash_mix(compared_hash, copy != NULL ? 1 + hash_text(1, copy, -1) : 0);
+    return copy != NULL ? copy : otherwise;
 }
 
-uint64_t options_hash(void)
+/* Return a hash of everything that affects the selection of algorithms. Ranks with different hashes
+ * keep native algorithms. Measured values are agreed where they are used (private_comm.c).
+ *
+ *   recorder      its sources, compiler and flags, hashed by the build (fingerprint.cmake); wrapped
+ *                 entry points
+ *   MPI library   its version, and whether it has all functions that selection requires
+ *   memory        whether the reserve exists (memory.c)
+ *   options       the variables that affect selection
+ */
+int64_t options_fingerprint(void)
 {
-    return compared_hash;
-}
+    const uint64_t h = hash_mix(hash_mix(BUILD, hash_text(1, recorder.wrapped, -1)),
+                                hash_text(1, meta_library(), -1));
+    const uint64_t able = pmpi.can_switch + 2u * memory_reserve_exists;
 
-/* Return BYTES of "ring:BYTES", or 0 for any other recording mode. */
-static int64_t ring_of(const char *record)
-{
-    return strncmp(record, "ring:", 5) == 0 ? strtoll(record + 5, NULL, 10) : 0;
+    return (int64_t)hash_mix(h, hash_mix(able, compared_hash));
 }
 
 void options_read(void)
 {
     struct options *const o = &recorder.options;
-#define X(name, otherwise, compared) [name] = text_of("MPIPROF_" #name, otherwise, compared),
-    const char *const text[] = {VARIABLES(X)};
-#undef X
+    const char *record, *python, *summary_to;
 
-    *o = (struct options){.trace = text[TRACE],
-                          .base = text[BASE],
-                          .program = text[PROGRAM],
-                          .command = text[COMMAND],
-                          .machine = text[MACHINE],
-                          .skip_packages = text[SKIP_PACKAGES],
-                          .version = text[VERSION],
-                          .invocation = text[INVOCATION],
-                          .job = text[JOB],
-                          .alone = text[ALONE],
-                          .sample = (unsigned)strtoul(text[SAMPLE], NULL, 10),
-                          .stack = atoi(text[STACK]),
-                          .limit = strtoll(text[LIMIT], NULL, 10),
-                          .node_files_above = atoi(text[NODE_FILES_ABOVE]),
-                          .alike = atoi(text[ALIKE]),
-                          .runs = atoi(text[RUNS]),
-                          .ring = ring_of(text[RECORD]),
-                          .summary = strcmp(text[RECORD], "summary") == 0,
-                          .partial = text[PARTIAL] != NULL,
-                          .quiet = text[QUIET] != NULL,
-                          .several = text[PARTS] != NULL,
-                          .share = text[SHARE] != NULL,
-                          .together = text[TOGETHER] != NULL,
-                          .unrecorded = text[UNRECORDED] != NULL,
-                          .where = text[WHERE] != NULL,
-                          .python = strcmp(text[PYTHON_SITES], "always") == 0  ? PYTHON_ALWAYS
-                                    : strcmp(text[PYTHON_SITES], "never") == 0 ? PYTHON_NEVER
-                                                                               : PYTHON_AUTO,
-                          .marks = text[MARKS],
-                          .rank = atoi(text[RANK]),
-                          .node = text[NODE],
-                          .library = text[LIBRARY],
-                          .rules = text[SWITCH],
-                          .model = text[SWITCH_MODEL],
-                          .learn = text[LEARN],
-                          .learned = text[LEARNED],
-                          .chooses = text[AUTO] != NULL,
-                          .reproducible = text[REPRODUCIBLE] != NULL,
-                          .scratch = strtoll(text[SCRATCH], NULL, 10)};
+#define X(name, member, convert, otherwise, compared)                                              \
+    member = convert(text_of("MPIPROF_" #name, otherwise, compared));
+    VARIABLES(X)
+#undef X
     o->stack = o->stack < 1 ? 1 : o->stack;
-    o->totals = o->summary || o->ring > 0 || text[SUMMARY_TO] != NULL;
+    o->python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
+                : strcmp(python, "never") == 0 ? PYTHON_NEVER
+                                               : PYTHON_AUTO;
+    o->summary = strcmp(record, "summary") == 0;
+    o->ring = strncmp(record, "ring:", 5) == 0 ? atoll(record + 5) : 0;
+    o->totals = o->summary || o->ring > 0 || summary_to != NULL;
 }
 
 static bool is_one_thread(void)
@@ -158,7 +136,7 @@ static bool is_one_thread(void)
 void options_clear_environment(void)
 {
     const char *const own = recorder.options.library, *const all = getenv("LD_PRELOAD");
-    struct text kept = {0};
+    struct text others = {0};
 
     if (own == NULL || all == NULL)
         return;
@@ -166,15 +144,15 @@ void options_clear_environment(void)
         const size_t length = strcspn(s, ": ");
 
         if (length > 0 && (strlen(own) != length || strncmp(s, own, length) != 0))
-            text_add(&kept, "%s%.*s", kept.length > 0 ? ":" : "", (int)length, s);
+            text_add(&others, "%s%.*s", others.length > 0 ? ":" : "", (int)length, s);
         s += length + (s[length] != '\0');
     }
-    const char *const value = kept.length > 0 ? kept.bytes : is_one_thread() ? NULL : "";
+    const char *const value = others.length > 0 ? others.bytes : is_one_thread() ? NULL : "";
 
     if (value != NULL)
         setenv("LD_PRELOAD", value, 1);
     else
         unsetenv("LD_PRELOAD");
     python_site_clear_preload(value);
-    text_free(&kept);
+    text_free(&others);
 }

@@ -8,15 +8,10 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "init/init.h"
-#include "record/record.h"
 
 typedef void (*simple_handler)(int);
 typedef simple_handler (*handler_setter)(int, simple_handler);
@@ -80,18 +75,18 @@ LIKE_SIGNAL(sigset)
 
 static mask_setter set_thread_mask, set_mask;
 
-static mask_setter found_mask(mask_setter *kept, const char *name)
+static mask_setter mask_setter_find(mask_setter *cached, const char *name)
 {
-    if (*kept == NULL)
-        *kept = (mask_setter)(uintptr_t)dlsym(RTLD_NEXT, name);
-    return *kept;
+    if (*cached == NULL)
+        *cached = (mask_setter)(uintptr_t)dlsym(RTLD_NEXT, name);
+    return *cached;
 }
 
 /* Look up the functions at load time, because dlsym is unsafe in a signal handler. */
 __attribute__((constructor)) static void masks_find(void)
 {
-    found_mask(&set_thread_mask, "pthread_sigmask");
-    found_mask(&set_mask, "sigprocmask");
+    mask_setter_find(&set_thread_mask, "pthread_sigmask");
+    mask_setter_find(&set_mask, "sigprocmask");
 }
 
 static int mask_set(mask_setter real, int how, const sigset_t *set, sigset_t *old)
@@ -107,10 +102,10 @@ static int mask_set(mask_setter real, int how, const sigset_t *set, sigset_t *ol
 
 PUBLIC int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return mask_set(found_mask(&set_thread_mask, "pthread_sigmask"), how, set, old);
+    return mask_set(mask_setter_find(&set_thread_mask, "pthread_sigmask"), how, set, old);
 }
 
 PUBLIC int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return mask_set(found_mask(&set_mask, "sigprocmask"), how, set, old);
+    return mask_set(mask_setter_find(&set_mask, "sigprocmask"), how, set, old);
 }

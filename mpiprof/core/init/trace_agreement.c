@@ -6,17 +6,13 @@
  * members may have started earlier with another folder; members that start now use rank 0's folder.
  */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/communication.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "init/init.h"
 #include "tracefile/tracefile.h"
 
@@ -37,20 +33,10 @@ static bool is_ours(const char *folder)
     return folder_read_mark(folder, name, other, sizeof other) && strcmp(other, job) == 0;
 }
 
-/* Return true if an earlier program of this job, started by the same script, left its trace in the
- * folder. With Sessions the check is skipped, because each communicator starts separately. */
-static bool is_taken(const char *folder)
-{
-    char path[PATH_BYTES + 16];
-
-    snprintf(path, sizeof path, "%s/meta.json", folder);
-    return recorder.rank == 0 && !recorder.sessions && access(path, F_OK) == 0;
-}
-
 static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
-
+    char meta[PATH_BYTES + 16];
     const bool made = !o->unrecorded && folder_create_unique(v->folder, o->trace, o->base);
     const int reason = errno;
 
@@ -65,15 +51,12 @@ static void make_folder(struct verdict *v)
             "another job writes to %s, so the program runs unrecorded: name another folder with -o",
             v->folder);
     }
-    if ((v->state & RECORDING) && is_taken(v->folder))
+    /* An earlier program of the script may have left its trace. With Sessions this is not checked,
+     * because each communicator starts separately. */
+    snprintf(meta, sizeof meta, "%s/meta.json", v->folder);
+    if ((v->state & RECORDING) && recorder.rank == 0 && !recorder.sessions &&
+        access(meta, F_OK) == 0)
         v->state |= TAKEN;
-}
-
-/* Derive the job number from the folder, so that processes of a partial job agree without
- * messages. */
-static uint64_t job_of_folder(const char *folder)
-{
-    return hash_text(7, folder, -1);
 }
 
 /* Agree on the folder among the members of a communicator. Returns false if nothing is recorded. On
@@ -85,7 +68,6 @@ bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
     const bool several = !o->partial && size > 1 && mpmd_has_parts(with_world);
     const bool heads = rank == 0 || (several && !mpmd_has_mark(tree_parent(rank)));
     const bool alone = o->partial || (several && !with_world);
-    bool met = false;
 
     if (alone || (heads && rank > 0)) {
         o->partial = true;
@@ -95,8 +77,8 @@ bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
     }
     if (!alone && heads)
         make_folder(&v);
-    if (!alone)
-        met = bootstrap_run(comm, several, heads, false, &v);
+    const bool met = !alone && bootstrap_run(comm, several, heads, false, &v);
+
     if (!met) /* and not alone: out of memory */
         v.together = 0;
     if (rank == 0 && !met && !alone)
@@ -117,7 +99,8 @@ bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
     /* Members that stopped waiting may have written to the folder. */
     o->unrecorded |= !o->partial && (v.state & TAKEN) != 0;
     recorder.shares_files = (v.state & NODES) != 0 || recorder.size > o->node_files_above;
-    recorder.job = v.together != 0 ? v.job : job_of_folder(v.folder);
+    /* Processes of a partial job agree on its number without messages. */
+    recorder.job = v.together != 0 ? v.job : hash_text(7, v.folder, -1);
     memcpy(recorder.folder, v.folder, sizeof recorder.folder);
     atomic_store(&joined, (v.state & RECORDING) != 0);
     return (v.state & RECORDING) != 0;

@@ -4,35 +4,22 @@
  * A call that fails mpiprof's argument check goes to the library, and has taken part in nothing.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/arguments.h"
-#include "base/base.h"
 #include "base/mpi_types.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "executor/variant.h"
-#include "record/call.h"
-#include "record/communicator.h"
-#include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
 #include "selection/dispatch/select.h"
-#include "selection/online/auto.h"
-#include "selection/online/candidates.h"
-#include "selection/rules/key.h"
+#include "selection/online/key.h"
 #include "selection/rules/rules.h"
-#include "timing/timing.h"
 
 static _Atomic int switched_calls; /* since the last mpiprof_study_choose */
 static pthread_key_t thread_key;
 static _Thread_local bool releases; /* when the thread ends */
-static const struct keys_owner owner = {.forget = finalize_free, .inherit = finalize_inherit};
 
 /* ---- start and end */
 
@@ -45,26 +32,17 @@ static void thread_release(void *unused)
     releases = false;
 }
 
-static void thread_register(void)
-{
-    if (!releases)
-        pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
-    releases = true;
-}
-
 static void switching_start(void)
 {
     if (recorder.options.model != NULL)
         text_scan(recorder.options.model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
     pthread_key_create(&thread_key, thread_release);
     problem_start();
-    keys_start(&owner);
     argument_check_start();
     recorder.switching = true;
 }
 
-/* Return the reason why selection is impossible in all processes of the job, or NULL if it is
- * possible. */
+/* Return the reason why no process of the job can select algorithms, or NULL. */
 static const char *selection_obstacle(void)
 {
     if (!pmpi.can_switch)
@@ -79,41 +57,36 @@ static const char *selection_obstacle(void)
     return NULL;
 }
 
-/* Prepare requests for the library's algorithms. */
-static void library_algorithms_start(void)
-{
-    const char *const wanted = rules_first_library_algorithm();
-
-    mpi_t_algorithm_start();
-    if (wanted != NULL && mpi_t_algorithm_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
-        recorder_print("--switch %s: this MPI library has no selectable algorithms (MPICH 5.0 and "
-                       "Open MPI 5.0 have), so these items are ignored",
-                       wanted);
-}
-
 void select_start(void)
 {
     const char *const text = recorder.options.rules;
-    const bool chooses = recorder.options.chooses;
+    const bool chooses = recorder.options.chooses, collects = chooses || recorder.options.totals;
 
-    if (*text == '\0' && !chooses && !recorder.options.totals)
+    if (*text == '\0' && !collects)
         return;
-    const char *const why_not = selection_obstacle();
+    const char *const obstacle = selection_obstacle();
 
-    if (why_not != NULL) {
+    if (obstacle != NULL) {
         if (recorder.rank == 0)
             recorder_print("no algorithm is selected, and no arrival statistics are computed: %s",
-                           why_not);
+                           obstacle);
         return;
     }
-    const bool random = choice_is_random(text);
+    bool random_own;
+    const bool random = choice_is_random(text, &random_own);
 
-    if (!random && rules_read(text) == 0 && !chooses && !recorder.options.totals)
+    if (!random && rules_read(text) == 0 && !collects)
         return;
     switching_start();
-    if (choice_is_random_own() || chooses || rules_first_library_algorithm() != NULL)
-        library_algorithms_start();
-    if ((chooses || recorder.options.totals) && !random)
+    const char *const requested = rules_first_library_algorithm();
+
+    if (random_own || chooses || requested != NULL)
+        mpi_t_algorithm_start();
+    if (requested != NULL && mpi_t_algorithm_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
+        recorder_print("--switch %s: this MPI library has no selectable algorithms (MPICH 5.0 and "
+                       "Open MPI 5.0 have), so these items are ignored",
+                       requested);
+    if (collects && !random)
         auto_start(chooses);
 }
 
@@ -144,16 +117,10 @@ void select_end(void)
 {
     if (!recorder.switching)
         return;
-    finalize_run();
+    keys_finalize();
     diagnostics_end();
     argument_check_end();
     mpi_t_algorithm_end();
-}
-
-void select_inherited(struct communicator *child, const struct communicator *parent)
-{
-    if (auto_chooses)
-        keys_inherit(child, parent);
 }
 
 /* ---- a call */
@@ -163,18 +130,16 @@ void select_inherited(struct communicator *child, const struct communicator *par
 static bool may_be_called_off(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
-    const int operation = e->call->operation;
 
-    if (operation == OP_allgatherv)
+    if (e->call->operation == OP_allgatherv)
         return p->counts[e->call->comm->rank] > 0;
-    for (int i = 0; operation == OP_alltoallv && i < p->size; i++)
+    for (int i = 0; e->call->operation == OP_alltoallv && i < p->size; i++)
         if (p->counts[i] == 0 || p->remote_counts[i] == 0)
             return false;
     return e->call->root == ROOT_NONE;
 }
 
-/* Return true if this rank's message to itself is truncated. The library sends a root's
- * (pack_buffers.c). */
+/* Return true if this rank's message to itself is truncated. The library sends a root's. */
 static bool longer_than_expected(const struct execution *e)
 {
     struct self_message_sides own;
@@ -245,13 +210,12 @@ static bool schedule_run(struct execution *e)
 static void instance_observe(struct call *c)
 {
     struct communicator *const k = c->comm;
-    struct execution e = {.call = c};
-
-    e.problem = (struct problem){.size = k->size,
-                                 .remote_size = k->inter ? k->remote_size : 0,
-                                 .root = c->root,
-                                 .alpha = private_comm_link(k)->alpha,
-                                 .beta = private_comm_link(k)->beta};
+    struct execution e = {.call = c,
+                          .problem = {.size = k->size,
+                                      .remote_size = k->inter ? k->remote_size : 0,
+                                      .root = c->root,
+                                      .alpha = private_comm_link(k)->alpha,
+                                      .beta = private_comm_link(k)->beta}};
     struct key *const key = key_find(k, key_hash(&e), c->sequence);
 
     if (key != NULL)
@@ -263,13 +227,13 @@ static void instance_observe(struct call *c)
 static bool fill_operands(struct execution *e)
 {
     const struct arguments *const a = e->arguments;
-    const struct type_properties f = type_properties(argument_type(a, a->send.type, 0));
-    const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
+    const MPI_Datatype type = argument_type(a, a->send.type, 0);
+    const struct type_properties f = type_properties(type);
 
-    if (f.true_extent > stride)
+    if (f.true_extent > (f.extent < 0 ? -f.extent : f.extent))
         return false;
     e->problem.unit = f.size;
-    e->element = (struct element){.type = argument_type(a, a->send.type, 0),
+    e->element = (struct element){.type = type,
                                   .op = argument_operation(a),
                                   .unit = f.size,
                                   .extent = f.extent,
@@ -279,8 +243,7 @@ static bool fill_operands(struct execution *e)
     return true;
 }
 
-/* Run a requested library algorithm. Returns false if the caller must still call the library's
- * routine. */
+/* Run a requested library algorithm. Returns false if the library's routine must still run. */
 static bool library_algorithm_run(struct execution *e, const char *label, int *error)
 {
     struct call *const c = e->call;
@@ -325,10 +288,10 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     if ((k->inter && c->root != ROOT_NONE) || !argument_check_arguments(c, a))
         return false;
     e.reduces = operation_reduces(c->operation);
-    thread_register();
-    if (!problem_fill(&e) || problem_bytes(&e) == 0)
-        return false;
-    if (e.reduces && !fill_operands(&e))
+    if (!releases)
+        pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
+    releases = true;
+    if (!problem_fill(&e) || problem_bytes(&e) == 0 || (e.reduces && !fill_operands(&e)))
         return false;
     c->state = CALL_SELECTED;
     private_comm_pool_enter(k);

@@ -1,16 +1,10 @@
 /* Choice of the algorithm of a call, and its execution. */
 #pragma once
-#include <stdbool.h>
-
-#include "base/arguments.h"
 #include "executor/execution.h"
-#include "record/call.h"
-#include "schedule/schedule.h"
 
 /* ---- choice of the algorithm of a call (choice.c) */
 
-bool choice_is_random(const char *text);
-bool choice_is_random_own(void);
+bool choice_is_random(const char *text, bool *own);
 const struct algorithm *choice_make(struct execution *e, const char **label);
 
 /* ---- execution of calls on selected algorithms (select.c) */
@@ -18,7 +12,4 @@ const struct algorithm *choice_make(struct execution *e, const char **label);
 void select_start(void);
 void select_end(void);
 bool select_run(struct call *c, const struct arguments *a, int *error);
-
-/* Hooks of the recording (recorder.h). */
-void select_ended(struct call *c, bool observed);
-void select_inherited(struct communicator *child, const struct communicator *parent);
+void select_ended(struct call *c, bool observed); /* a hook of the recording (recorder.h) */

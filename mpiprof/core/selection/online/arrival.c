@@ -26,11 +26,9 @@
  * a time.
  */
 #include "selection/online/arrival.h"
+
 #include "base/base.h"
-#include "base/operation.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
-#include "selection/online/sum_max_reduce.h"
 #include "timing/timing.h"
 
 /* Pairs of each instance in the first and in the second reduction. MORE pairs for the whole window
@@ -55,14 +53,13 @@ void arrivals_free(struct arrivals *w)
     memory_free(w);
 }
 
-/* Return the resized memory. If memory is exhausted, return the old block and set `had` to false.
- */
-static void *memory_resized(void *memory, size_t before, size_t bytes, bool *had)
+/* Return the resized array. If memory is exhausted, return the old one and set `had` to false. */
+static void *array_resize(void *array, size_t before, size_t after, size_t bytes, bool *had)
 {
-    void *const made = memory_resize(memory, before, bytes);
+    void *const made = memory_resize(array, before * bytes, after * bytes);
 
     *had &= made != NULL;
-    return made != NULL ? made : memory;
+    return made != NULL ? made : array;
 }
 
 /* Allocate for `room` instances (some kB). Returns false if the reserve is exhausted too. */
@@ -74,17 +71,13 @@ static bool make_room(struct arrivals *w, int room)
 
     if (room <= w->room)
         return true;
-    w->current = memory_resized(w->current, o * sizeof *w->current, n * sizeof *w->current, &had);
-    w->finished =
-        memory_resized(w->finished, o * sizeof *w->finished, n * sizeof *w->finished, &had);
-    w->results = memory_resized(w->results, o * sizeof *w->results, n * sizeof *w->results, &had);
-    w->input =
-        memory_resized(w->input, old_pairs * sizeof *w->input, pairs * sizeof *w->input, &had);
-    w->output =
-        memory_resized(w->output, old_pairs * sizeof *w->output, pairs * sizeof *w->output, &had);
+    w->current = array_resize(w->current, o, n, sizeof *w->current, &had);
+    w->finished = array_resize(w->finished, o, n, sizeof *w->finished, &had);
+    w->results = array_resize(w->results, o, n, sizeof *w->results, &had);
+    w->input = array_resize(w->input, old_pairs, pairs, sizeof *w->input, &had);
+    w->output = array_resize(w->output, old_pairs, pairs, sizeof *w->output, &had);
     if (w->wait_rule == WAIT_RANK_FOR_LOWER)
-        w->scanned = memory_resized(w->scanned, o * EACH * sizeof *w->scanned,
-                                    n * EACH * sizeof *w->scanned, &had);
+        w->scanned = array_resize(w->scanned, o * EACH, n * EACH, sizeof *w->scanned, &had);
     if (had)
         w->room = room;
     return had;
@@ -118,11 +111,6 @@ void arrivals_note(struct arrivals *w, const struct moment *m)
         w->current[w->position].exit = clock_to_common(m->exit);
     }
     w->position++;
-}
-
-bool arrivals_full(const struct arrivals *w)
-{
-    return w->position >= w->length;
 }
 
 /* Set the length and gap of the next window. No reduction may be active. */
@@ -178,20 +166,15 @@ static void start_first(struct arrivals *w, MPI_Comm comm)
         more[i] = (struct sum_max){summand_of(w, w->predicted[i]), w->late ? 0 : w->predicted[i]};
     for (int i = 0; i < EXTRAS; i++)
         more[MOST_LIST + i] = (struct sum_max){0, w->extras[i]};
-    sum_max_reduce_start(w->input, w->output, EACH * w->count + MORE, comm, &w->requests[0]);
+    sum_max_reduce_start(w->input, w->output, EACH * w->count + MORE, false, comm, &w->requests[0]);
     if (w->scanned != NULL)
-        sum_max_reduce_start_scan(w->input, w->scanned, EACH * w->count, comm, &w->requests[1]);
+        sum_max_reduce_start(w->input, w->scanned, EACH * w->count, true, comm, &w->requests[1]);
     w->stage = 1;
 }
 
 static int64_t maximum(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-static int64_t minimum(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Return the earliest time at which any algorithm lets this member leave instance i: the last
@@ -261,16 +244,17 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         struct sum_max *const p = w->input + EACH * i;
         const int64_t first = w->results[i].first, last = w->results[i].last;
         const int64_t mean = mean_arrival(w, all[ARRIVAL].sum, first, last);
+        const int64_t rule_exit = earliest_exit(w, i);
         /* A member that left earlier did not have to wait: it may have had nothing to receive. */
-        const int64_t earliest = minimum(earliest_exit(w, i), m->exit);
+        const int64_t earliest = rule_exit < m->exit ? rule_exit : m->exit;
 
         p[DEVIATION].sum = summand_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
-        p[DEVIATION].most = m->arrival == last ? w->member.members - w->member.member
-                                               : 0; /* on a tie, the lowest rank */
+        /* on a tie, the lowest rank */
+        p[DEVIATION].most = m->arrival == last ? w->member.members - w->member.member : 0;
         p[SCORE] = (struct sum_max){summand_of(w, m->exit - earliest), 0};
         p[WAIT] = (struct sum_max){summand_of(w, earliest - m->arrival), 0};
     }
-    sum_max_reduce_start(w->input, w->output, EACH * w->count, comm, &w->requests[0]);
+    sum_max_reduce_start(w->input, w->output, EACH * w->count, false, comm, &w->requests[0]);
     w->stage = 2;
 }
 
@@ -307,10 +291,8 @@ void arrivals_begin(struct arrivals *w, MPI_Comm comm)
     struct moment *const other = w->finished;
     const int64_t begin = now_ns();
 
-    /* memory was short: the other members learn this through EXTRA_FAILED */
-    if (w->length > w->room)
+    if (w->length > w->room) /* memory was short: EXTRA_FAILED informs the other members */
         return;
-
     w->count = w->position < w->length ? w->position : w->length;
     w->finished = w->current;
     w->current = other;
@@ -325,6 +307,21 @@ void arrivals_begin(struct arrivals *w, MPI_Comm comm)
     w->cost_ns = now_ns() - begin;
 }
 
+/* Wait for the active reduction, and start the next one. Without an active one, end the unfinished
+ * window, as in MPI_Finalize. Returns true when the results of a window are complete. */
+bool arrivals_advance(struct arrivals *w, MPI_Comm comm)
+{
+    const int stage = w->stage;
+
+    if (stage == 1)
+        start_second(w, comm);
+    else if (stage == 2)
+        take_second(w);
+    else if (w->position > 0)
+        arrivals_begin(w, comm);
+    return stage == 2;
+}
+
 /* Advance the reductions after an instance. Returns true when the previous window's results are
  * complete. */
 bool arrivals_step(struct arrivals *w, MPI_Comm comm)
@@ -333,32 +330,10 @@ bool arrivals_step(struct arrivals *w, MPI_Comm comm)
     const int half = w->cycle > 1 ? w->cycle / 2 : 1;
 
     w->since++;
-    if (w->stage == 1 && w->since >= half)
-        start_second(w, comm);
-    else if (w->stage == 2 && w->since >= w->cycle)
-        take_second(w);
-    else
+    if (w->stage == 0 || w->since < (w->stage == 1 ? half : w->cycle))
         return false;
+    arrivals_advance(w, comm);
     w->cost_ns += now_ns() - begin;
     w->waited_ns += now_ns() - begin;
     return w->stage == 0;
-}
-
-/* In MPI_Finalize: advance the reductions of all keys by one stage, or end the unfinished window.
- * All reductions start before any member waits for one. Returns false if `deadline` passed because
- * a member does not answer. */
-bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline)
-{
-    for (int i = 0; i < count; i++)
-        while (all[i]->stage > 0 && !arrivals_are_done(all[i]))
-            if (now_ns() > deadline)
-                return false;
-    for (int i = 0; i < count; i++)
-        if (all[i]->stage == 1)
-            start_second(all[i], comms[i]);
-        else if (all[i]->stage == 2)
-            take_second(all[i]);
-        else if (all[i]->position > 0)
-            arrivals_begin(all[i], comms[i]);
-    return true;
 }

@@ -1,11 +1,23 @@
-/* Windows of instances and their statistics over all ranks (arrival.c). */
+/* Windows of instances and their statistics over all ranks. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/operation.h"
 #include "base/symbol_lookup.h"
-#include "selection/online/sum_max_reduce.h"
+
+/* ---- sums and maxima over all ranks in one reduction (sum_max_reduce.c) */
+
+/* In `all`: the result over all members, or for a scan over the members up to this one. */
+struct sum_max {
+    int64_t sum, most;
+};
+bool sum_max_reduce_open(void);
+void sum_max_reduce_close(void);
+void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, bool scans,
+                          MPI_Comm comm, MPI_Request *request);
+
+/* ---- windows of instances (arrival.c) */
 
 struct shape_group;
 enum { LONGEST_WINDOW = 256, MOST_LIST = 24 };
@@ -78,10 +90,9 @@ struct arrivals {
 struct arrivals *arrivals_make(enum wait_rule rule, const struct membership *own, int length);
 void arrivals_free(struct arrivals *w);
 void arrivals_note(struct arrivals *w, const struct moment *m);
-bool arrivals_full(const struct arrivals *w);
 bool arrivals_step(struct arrivals *w, MPI_Comm comm);
 void arrivals_next(struct arrivals *w, int length, int gap);
 bool arrivals_extend(struct arrivals *w);
 void arrivals_begin(struct arrivals *w, MPI_Comm comm);
-bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline);
+bool arrivals_advance(struct arrivals *w, MPI_Comm comm);
 bool arrivals_are_done(struct arrivals *w);

@@ -1,10 +1,9 @@
-/* Life cycle of a key: which of its instances are recorded, and which candidate each instance runs.
+/* Life cycle of a key: the instances that are recorded, and the candidate that each instance runs.
  *
- * Arrivals are recorded window by window (arrival.c) from the second instance of a key on. They
- * serve the selection of algorithms (`--switch auto`) or the statistics (`--record summary`). A
- * communicator with fewer instances gets no private communicator. An instance counts only if the
- * library accepts its arguments. This is known after the call, so counting is the last action in a
- * call.
+ * Arrivals are recorded window by window (arrival.c) from the second instance of a key on, for the
+ * selection of algorithms (`--switch auto`) or the statistics (`--record summary`). A communicator
+ * with fewer instances gets no private communicator. An instance counts only if the library accepts
+ * its arguments, so counting is the last action in a call.
  *
  * Threads: a key belongs to its communicator, which one thread uses at a time.
  */
@@ -14,24 +13,11 @@
 #include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "executor/variant.h"
-#include "record/call.h"
-#include "record/communicator.h"
-#include "schedule/algorithms/catalogue.h"
-#include "selection/online/arrival.h"
-#include "selection/online/auto.h"
-#include "selection/online/budget.h"
-#include "selection/online/candidates.h"
-#include "selection/online/current_choice.h"
+#include "selection/online/key.h"
 #include "selection/online/key_log.h"
 #include "selection/online/selection.h"
-#include "selection/online/sum_max_reduce.h"
-#include "selection/rules/key.h"
-#include "selection/rules/rules.h"
 #include "timing/timing.h"
 #include "tracefile/tracefile.h"
 
@@ -41,16 +27,7 @@ bool auto_chooses, auto_is_collecting;
 
 /* ---- start */
 
-/* Return true if every rank could create the datatype and operation. Collective. */
-static bool can_reduce(void)
-{
-    int64_t lacks = !sum_max_reduce_open(), any = lacks;
-
-    if (recorder.private != MPI_COMM_NULL)
-        pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, recorder.private);
-    return !any;
-}
-
+/* Start on all ranks. */
 void auto_start(bool chooses)
 {
     /* Only under Sessions: the first communicators may have no node leader in common. */
@@ -60,7 +37,11 @@ void auto_start(bool chooses)
                            "common clock");
         return;
     }
-    if (!can_reduce()) {
+    int64_t lacks = !sum_max_reduce_open(), any_lacks = lacks;
+
+    if (recorder.private != MPI_COMM_NULL)
+        pmpi.Allreduce(&lacks, &any_lacks, 1, MPI_INT64_T, MPI_MAX, recorder.private);
+    if (any_lacks) {
         if (recorder.rank == 0)
             recorder_print(
                 "no statistics and no selection of algorithms: MPI has no memory for them");
@@ -102,32 +83,30 @@ static struct selection *selection_make(const struct execution *e, const struct 
     const struct communicator *const k = e->call->comm;
     const enum wait_rule rule = operation_wait_rule(e->call->operation);
     const bool close = rule == WAIT_ALL_FOR_ALL || all_have_memory(k);
-    const bool first = !k->inter || k->first_group;
+    const bool second = k->inter && !k->first_group;
     const struct membership own = {.members = k->size + k->remote_size,
-                                   .member = k->rank + (first ? 0 : k->remote_size),
+                                   .member = k->rank + (second ? k->remote_size : 0),
                                    .root = e->call->root == k->rank,
-                                   .second = !first};
+                                   .second = second};
+    struct selection *const s = memory_allocate(sizeof *s);
     struct arrivals *const w = arrivals_make(rule, &own, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
-    struct selection *const s = w != NULL ? memory_allocate(sizeof *s) : NULL;
+    struct key_log *const log = key_log_make(e, hash_mix(key->hash, k->identity));
 
-    if (s == NULL) {
+    if (s == NULL || w == NULL || log == NULL) {
         arrivals_free(w);
-        return NULL;
-    }
-    s->arrivals = w;
-    if (auto_chooses)
-        s->arrivals->position = -budget_gap(k, &e->problem, budget_least_time(e));
-    s->problem = e->problem; /* for alpha and the sizes of the groups */
-    s->began_ns = now_ns();
-    s->log = key_log_make(e, hash_mix(key->hash, k->identity));
-    if (s->log == NULL) {
-        arrivals_free(w);
+        memory_free(log);
         memory_free(s);
         return NULL;
     }
-    current_choice_start(&s->choice);
+    if (auto_chooses)
+        w->position = -budget_gap(k, &e->problem, budget_least_time(e));
+    s->arrivals = w;
     s->switches = switches && !(recorder.options.reproducible && e->reduces);
+    s->began_ns = now_ns();
+    s->problem = e->problem; /* for alpha and the sizes of the groups */
     s->count = 1;
+    s->log = log;
+    current_choice_start(s);
     probe_start(s);
     return s;
 }
@@ -183,17 +162,27 @@ static void begin_with(struct selection *s, struct execution *e, const struct va
     key_log_events(s);
 }
 
-static bool inherited_pays(const struct key *key)
+static void begin_planned(struct selection *s, struct execution *e, const struct rule *r,
+                          const struct call_properties *q)
 {
-    return !variant_is_default(&key->inherited) &&
-           (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
+    struct variant v = r->variant;
+
+    v.algorithm = rule_algorithm(r, q);
+    v.library_algorithm = rule_library_algorithm(r, q);
+    if (r->by_paper && v.algorithm != NULL)
+        v.label = v.algorithm->name;
+    if (r->native || candidate_may_run(&v, e))
+        begin_with(s, e, &v, "from the plan");
 }
 
-/* Return false if the variant is a library algorithm that some member cannot request. */
-static bool library_algorithm_is_ready(struct execution *e, const struct variant *v)
+/* Return true if all members can run the candidate now. */
+static bool is_ready(const struct candidate *c, struct execution *e)
 {
-    return v->library_algorithm == NULL ||
-           library_algorithm_ready(e, v->library_algorithm, v->segment);
+    const struct variant *const v = &c->variant;
+
+    return private_comm_ready(e->call->comm, e->call->handle) && candidate_may_run(v, e) &&
+           (v->library_algorithm == NULL ||
+            library_algorithm_ready(e, v->library_algorithm, v->segment));
 }
 
 /* Return the candidate for this instance, or NULL for the library's default. All members call it
@@ -203,46 +192,35 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
 {
     struct call *const c = e->call;
     struct selection *s = key->selection;
-    const bool planned = first != NULL && s == NULL;
-    const bool inherits = !planned && s == NULL && inherited_pays(key);
 
     c->key = key;
-    if (s == NULL && !planned && !inherits && key->instances < 1)
-        return NULL;
     if (s == NULL) {
+        const bool inherits =
+            first == NULL && !variant_is_default(&key->inherited) &&
+            (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
+
+        if (first == NULL && !inherits && key->instances < 1)
+            return NULL;
         s = key->selection = selection_make(e, key, true);
         if (s == NULL)
             return NULL;
-        struct variant v = planned ? first->variant : key->inherited;
-
-        if (planned) {
-            v.algorithm = rule_algorithm(first, q);
-            v.library_algorithm = rule_library_algorithm(first, q);
-        }
-        if (planned && first->by_paper && v.algorithm != NULL)
-            v.label = v.algorithm->name;
-        const bool fits = candidate_may_run(&v, e);
-
-        if (planned && (first->native || fits))
-            begin_with(s, e, &v, "from the plan");
-        else if (inherits && fits)
-            begin_with(s, e, &v, "inherited from the parent communicator");
+        if (first != NULL)
+            begin_planned(s, e, first, q);
+        else if (inherits && candidate_may_run(&key->inherited, e))
+            begin_with(s, e, &key->inherited, "inherited from the parent communicator");
     }
-    if (!s->listed && s->observed.latency_ns > 0 && arrivals_full(s->arrivals))
+    if (!s->listed && s->observed.latency_ns > 0 && s->arrivals->position >= s->arrivals->length)
         list_and_predict(s, e);
-    const int planned_now = probe_candidate_at(s, s->arrivals->position);
-    int which = planned_now != NOBODY ? planned_now : s->choice.current;
+    c->planned = (uint8_t)probe_candidate_at(s, s->arrivals->position);
+    const bool probes = c->planned != NOBODY;
+    const int which = probes ? c->planned : s->choice.current;
+    const bool runs = which != NATIVE && is_ready(&s->list[which], e);
 
-    if (which != NATIVE && (!private_comm_ready(c->comm, c->handle) ||
-                            !candidate_may_run(&s->list[which].variant, e) ||
-                            !library_algorithm_is_ready(e, &s->list[which].variant)))
-        which = NATIVE;
-    c->candidate = (uint8_t)which;
-    c->planned = (uint8_t)planned_now;
-    c->choice = (uint8_t)(planned_now != NOBODY           ? STATE_PROBE
+    c->candidate = (uint8_t)(runs ? which : NATIVE);
+    c->choice = (uint8_t)(probes                          ? STATE_PROBE
                           : s->choice.state == STATE_HOLD ? STATE_HOLD
                                                           : STATE_OBSERVE);
-    return which != NATIVE ? &s->list[which] : NULL;
+    return runs ? &s->list[which] : NULL;
 }
 
 /* Record an instance that runs natively, at its end. */
@@ -264,7 +242,7 @@ static void begin_window(struct selection *s, struct call *c)
     if (!private_comm_ready(c->comm, c->handle)) {
         if (private_comm_is_postponed(c->comm))
             return; /* a private communicator may become available later */
-        current_choice_abandon(&s->choice);
+        current_choice_abandon(s);
         return;
     }
     memset(x, 0, sizeof w->extras);
@@ -283,7 +261,7 @@ static void begin_window(struct selection *s, struct call *c)
 
 /* Create the resources of planned library algorithms, so that their creation does not count as time
  * of a probe. */
-static void prepare_own(struct selection *s, struct communicator *k)
+static void prepare_library_algorithms(struct selection *s, struct communicator *k)
 {
     for (int i = 0; i < LONGEST_WINDOW; i++) {
         const int next = s->probing.next[i];
@@ -299,7 +277,7 @@ static void window_evaluate(struct selection *s, const struct call *c)
 {
     const struct arrivals *const w = s->arrivals;
 
-    statistics_add_window(s, c->comm);
+    statistics_add_window(s);
     /* All members take part here, and this operation synchronises them in any case. No second
      * thread can enter, because MPI forbids concurrent collectives on MPI_COMM_WORLD. */
     if (w->extras[EXTRA_STALE] > 0 && w->wait_rule == WAIT_ALL_FOR_ALL &&
@@ -308,8 +286,8 @@ static void window_evaluate(struct selection *s, const struct call *c)
         clock_distribute_offsets();
     }
     decide(s);
-    prepare_own(s, c->comm);
-    if (current_choice_has(&s->choice, NEWS_TRIALS))
+    prepare_library_algorithms(s, c->comm);
+    if (current_choice_has(s, NEWS_TRIALS))
         model_correction_note(s);
     key_log_events(s);
 }
@@ -324,36 +302,35 @@ void auto_end(struct call *c)
     budget_add_time(c->exit_ns - c->enter_ns);
     if (s == NULL)
         return;
+    struct arrivals *const w = s->arrivals;
+
     s->instances++;
     if (comm_is_leader(c->comm) && c->site != NULL)
         key_log_site(s->log, c->site);
     if (s->choice.abandoned)
         return;
-    if (auto_chooses && s->instances == 1 && s->arrivals->wait_rule == WAIT_ALL_FOR_ALL) {
-        /* A measured minimum is better than the estimate: the last member to arrive did not wait.
-         */
+    if (auto_chooses && s->instances == 1 && w->wait_rule == WAIT_ALL_FOR_ALL) {
+        /* The last member to arrive did not wait, so the minimum is better than the estimate. */
         const int64_t least = private_comm_minimum(c->comm, c->handle, c->exit_ns - c->enter_ns);
 
         if (least > 0)
-            s->arrivals->position = -budget_gap(c->comm, &s->problem, (double)least);
+            w->position = -budget_gap(c->comm, &s->problem, (double)least);
     }
-    const struct moment m = {.arrival = c->enter_ns,
-                             .exit = c->exit_ns,
-                             .shape_group = c->shape_group,
-                             .candidate = c->candidate,
-                             .planned = c->planned};
+    arrivals_note(w, &(struct moment){.arrival = c->enter_ns,
+                                      .exit = c->exit_ns,
+                                      .shape_group = c->shape_group,
+                                      .candidate = c->candidate,
+                                      .planned = c->planned});
+    const bool evaluated = arrivals_step(w, private_of(c->comm)->comm);
 
-    arrivals_note(s->arrivals, &m);
-    const bool told = arrivals_step(s->arrivals, private_of(c->comm)->comm);
-
-    if (told)
+    if (evaluated)
         window_evaluate(s, c);
-    if (s->arrivals->stage > 0 || s->choice.abandoned || !arrivals_full(s->arrivals) ||
+    if (w->stage > 0 || s->choice.abandoned || w->position < w->length ||
         (!s->listed && s->switches && s->observed.latency_ns > 0))
         return;
-    const int first = s->arrivals->length;
+    const int first = w->length;
 
-    if (told && probe_waits(s) && arrivals_extend(s->arrivals))
+    if (evaluated && probe_waits(s) && arrivals_extend(w))
         probe_assign(s, first);
     else
         begin_window(s, c);

@@ -6,12 +6,8 @@
  *
  * Threads: the ledger belongs to the process. All its variables are atomic.
  */
-#include "selection/online/budget.h"
-#include "executor/execution.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
-#include "timing/timing.h"
+#include "selection/online/selection.h"
 
 enum { MOST_GRANTS = 3 };
 
@@ -51,12 +47,18 @@ void budget_grant(int64_t ns)
 
 /* ---- the first window */
 
+/* Return the time in ns of one small reduction or gather, by the link parameters of MPI_Init. */
+static double tree_ns(const struct problem *p)
+{
+    return p->alpha * log2_ceiling(p->size + p->remote_size);
+}
+
 /* Return the number of instances before the first window. The setup (two windows, and the private
  * communicator unless it exists) may take about 6 % of the time so far, at each_ns per instance.
  * Without a measurement, both times follow from the link parameters of MPI_Init. */
 int budget_gap(const struct communicator *k, const struct problem *p, double each_ns)
 {
-    enum { SETUP_SHARE = 16, WINDOW_TREES = 2, MOST = 100000 };
+    enum { SETUP_SHARE = 16, WINDOW_TREES = 2, PRIVATE_TREES = 8, MOST = 100000 };
     const int trees = private_of(k)->requested ? WINDOW_TREES : PRIVATE_TREES;
     const double wanted = SETUP_SHARE * trees * tree_ns(p) / each_ns;
 
@@ -66,10 +68,8 @@ int budget_gap(const struct communicator *k, const struct problem *p, double eac
 /* Return the minimum time of an instance in ns, from facts that all members know. */
 double budget_least_time(const struct execution *e)
 {
-    const struct problem *const p = &e->problem;
-    double bytes = problem_is_known(e) ? (double)(p->bytes + p->remote_bytes) : 0;
+    const int64_t bytes = problem_bytes(e);
 
-    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
-        bytes += (double)p->counts[i];
-    return tree_ns(p) + machine_message_ns(private_comm_link(e->call->comm), bytes);
+    return tree_ns(&e->problem) +
+           machine_message_ns(private_comm_link(e->call->comm), bytes > 0 ? (double)bytes : 0);
 }

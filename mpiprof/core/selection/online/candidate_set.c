@@ -14,9 +14,6 @@
  */
 #include "selection/online/selection.h"
 
-#include "schedule/schedule.h"
-#include "selection/online/candidates.h"
-
 enum {
     GUESS = 2, /* possible error factor of a prediction */
     SLOPE = 4  /* another block size may be better by 1/SLOPE */
@@ -24,30 +21,33 @@ enum {
 
 /* ---- estimates */
 
-/* Return the measured equivalent of a library algorithm, in the fastest form of this phase. Returns
- * 0 if none was measured. */
-static int like_of(const struct selection *s, int i)
+/* Return the faster one of two measured candidates. `a` may be NULL. */
+static const struct candidate *faster_of(const struct candidate *a, const struct candidate *b)
 {
-    int found = 0;
+    return a == NULL || rank_test_median(b) < rank_test_median(a) ? b : a;
+}
+
+/* Return the fastest measured equivalent of a library algorithm in this phase, or NULL. */
+static const struct candidate *equivalent_of(const struct selection *s, int i)
+{
+    const struct candidate *fastest = NULL;
 
     for (int j = 1; s->list[i].similar != NULL && j < s->count; j++) {
         const struct candidate *const c = &s->list[j];
 
-        if (c->variant.algorithm == s->list[i].similar && c->seen > 0 && c->predicted_ns > 0 &&
-            (found == 0 || rank_test_median(c) < rank_test_median(&s->list[found])))
-            found = j;
+        if (c->variant.algorithm == s->list[i].similar && c->seen > 0 && c->predicted_ns > 0)
+            fastest = faster_of(fastest, c);
     }
-    return found;
+    return fastest;
 }
 
 static double model_of(const struct selection *s, int i)
 {
     const double predicted = (double)s->list[i].predicted_ns;
-    const struct candidate *const like = &s->list[like_of(s, i)];
+    const struct candidate *const e = equivalent_of(s, i);
 
-    if (like == s->list)
-        return s->model.factor * predicted;
-    return (double)rank_test_median(like) * predicted / (double)like->predicted_ns;
+    return e == NULL ? s->model.factor * predicted
+                     : (double)rank_test_median(e) * predicted / (double)e->predicted_ns;
 }
 
 /* Return true if nothing can be concluded: a single run took more than twice the expected time.
@@ -74,8 +74,7 @@ int64_t candidate_set_estimate(const struct selection *s, int i)
 
 /* ---- candidates that may be best */
 
-/* Return the relative noise of the candidate with most scores. Few scores say little about their
- * spread. */
+/* Return the relative noise of the candidate with most scores: few scores have a random spread. */
 static double noise_of(const struct selection *s)
 {
     const struct candidate *most = &s->list[NATIVE];
@@ -142,7 +141,7 @@ bool candidate_set_is_waiting(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
 
-    if (c->similar == NULL || c->seen > 0 || like_of(s, i) > 0)
+    if (c->similar == NULL || c->seen > 0 || equivalent_of(s, i) != NULL)
         return false;
     for (int j = 1; j < s->count; j++)
         if (s->list[j].variant.algorithm == c->similar && !s->list[j].excluded &&
@@ -214,53 +213,44 @@ int candidate_set_begin(struct selection *s)
     return open;
 }
 
-/* Add another block size to the set. Returns true if the size is valid and this phase has not
- * measured it. */
-static bool late_candidate_join(struct selection *s, int which, int64_t block_size)
+/* Add another block size. Returns false if it is invalid, or already measured in this phase. */
+static bool block_size_add(struct selection *s, int which, int64_t block_size)
 {
     if (block_size < LEAST_BLOCK || block_size >= s->problem.bytes)
         return false;
     struct variant wanted = s->list[which].variant;
 
     wanted.block_size = block_size;
-    const int found = candidate_changed(s->list, &s->count, which, &wanted);
+    const int added = candidate_changed(s->list, &s->count, which, &wanted);
+    struct candidate *const c = &s->list[added];
 
-    if (found == 0 || found == s->choice.current || s->list[found].seen > 0 ||
-        s->list[found].planned > 0)
+    if (added == 0 || added == s->choice.current || c->seen > 0 || c->planned > 0)
         return false;
-    s->list[found].excluded = false;
+    c->excluded = false;
     /* optimistic estimate until the size is measured */
-    s->list[found].last_ns = rank_test_median(&s->list[which]) * SLOPE / (SLOPE + 1);
+    c->last_ns = rank_test_median(&s->list[which]) * SLOPE / (SLOPE + 1);
     return true;
 }
 
-/* Return the fastest measured block size, or 0 if none is near the best candidate. */
-static int best_block(const struct selection *s, int best)
+/* Add the neighbours of the fastest measured block size that is near the best candidate. Returns
+ * false if there are none. */
+bool candidate_set_extend_blocks(struct selection *s, int best)
 {
     const int64_t near = rank_test_median(&s->list[best]) * (SLOPE + 1) / SLOPE;
-    int found = 0;
+    const struct candidate *fastest = NULL;
 
     for (int i = 1; i < s->count; i++) {
         const struct candidate *const c = &s->list[i];
-        const int64_t takes = rank_test_median(c);
 
-        if (c->variant.block_size > 0 && c->seen > 0 && takes < near &&
-            (found == 0 || takes < rank_test_median(&s->list[found])))
-            found = i;
+        if (c->variant.block_size > 0 && c->seen > 0 && rank_test_median(c) < near)
+            fastest = faster_of(fastest, c);
     }
-    return found;
-}
-
-/* Add the neighbours of the best block size. Returns false if there are none. */
-bool candidate_set_extend_blocks(struct selection *s, int best)
-{
-    const int from = best_block(s, best);
-
-    if (from == 0)
+    if (fastest == NULL)
         return false;
-    const int64_t block_size = s->list[from].variant.block_size;
-    const bool half = late_candidate_join(s, from, block_size / 2),
-               twice = late_candidate_join(s, from, block_size * 2);
+    const int from = (int)(fastest - s->list);
+    const int64_t block_size = fastest->variant.block_size;
+    const bool half = block_size_add(s, from, block_size / 2);
+    const bool twice = block_size_add(s, from, block_size * 2);
 
     return half || twice;
 }

@@ -18,21 +18,15 @@
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "executor/variant.h"
-#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
-#include "selection/online/arrival.h"
-#include "selection/online/candidates.h"
-#include "timing/timing.h"
+#include "selection/online/selection.h"
 
 enum { MAX_COSTED_ROUNDS = 2048 };
 
 bool candidate_applies(const struct algorithm *a, const struct execution *e)
 {
-    const char *const name = operation_names[e->call->operation];
-
-    if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
+    if (strcmp(a->operation, operation_names[e->call->operation]) != 0 ||
+        a->inter != e->call->comm->inter)
         return false;
     if (e->reduces && ((!a->keeps_order && predefined_reduction(e->element.op) == NULL) ||
                        !private_comm_may_reduce(e->call->comm)))
@@ -44,13 +38,14 @@ bool candidate_applies(const struct algorithm *a, const struct execution *e)
  * sizes. */
 bool candidate_fits(const struct algorithm *a, const struct execution *e)
 {
-    const bool applies = candidate_applies(a, e);
-    const int64_t needed = applies && !a->needs_counts ? pack_buffer_scratch_bytes(a, e) : 0;
+    if (!candidate_applies(a, e))
+        return false;
+    const int64_t needed = a->needs_counts ? 0 : pack_buffer_scratch_bytes(a, e);
     const bool fits = scratch_fits(e->call->comm, needed);
 
     if (!fits)
         scratch_note_omitted(e->call->comm, a, needed);
-    return applies && fits;
+    return fits;
 }
 
 /* The same for a variant, which may be a library algorithm. */
@@ -119,12 +114,9 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     problem.nodes = private_of(e->call->comm)->nodes;
     if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
         return 0;
-    const int64_t rounds = a->rounds(&context);
-    const int64_t stride = rounds / MAX_COSTED_ROUNDS + 1;
+    const int64_t rounds = a->rounds(&context), stride = rounds / MAX_COSTED_ROUNDS + 1;
 
-    const int64_t early = a->early != NULL ? a->early(&context) : 0;
-
-    for (int64_t i = early; i < rounds; i += stride) {
+    for (int64_t i = a->early != NULL ? a->early(&context) : 0; i < rounds; i += stride) {
         schedule_round(a, &context, i, &r);
         const double takes = round_time(&problem, private_comm_link(e->call->comm), &r, &port);
 
@@ -151,22 +143,17 @@ static int candidate_add(struct candidate *list, int count, const struct variant
 
 static double total_bytes(const struct problem *p)
 {
-    double total = (double)p->bytes;
-
-    for (int i = 0; p->counts != NULL && i < p->size; i++)
-        total += (double)p->counts[i];
-    return total;
+    return (double)(p->bytes + (p->counts != NULL ? problem_sum(p) : 0));
 }
 
 /* Return the block size B that minimises (bytes / B + p)(alpha + B beta), rounded to a power of
  * two. Returns 0 if blocks gain nothing. */
 static int64_t best_block(const struct problem *p)
 {
-    int64_t best = 1;
-
     if (p->size < 3 || p->beta <= 0)
         return 0;
     const double square = total_bytes(p) * p->alpha / (p->beta * (p->size - 2));
+    int64_t best = 1;
 
     while ((double)best * (double)best * 2 < square)
         best *= 2;
@@ -210,10 +197,11 @@ int candidate_changed(struct candidate *list, int *count, int which, const struc
 /* Return true if there are several nodes and some node has several members. */
 static bool several_a_node(const struct communicator *k)
 {
+    const int *const nodes = private_of(k)->nodes;
     int last = 0;
 
-    for (int i = 0; private_of(k)->nodes != NULL && i < k->size; i++)
-        last = private_of(k)->nodes[i] > last ? private_of(k)->nodes[i] : last;
+    for (int i = 0; nodes != NULL && i < k->size; i++)
+        last = nodes[i] > last ? nodes[i] : last;
     return last > 0 && last < k->size - 1;
 }
 

@@ -1,65 +1,61 @@
 /* Current choice of a key. Only this file changes it. Each change adds an event, which key_log.c
  * reports. */
-#include "selection/online/current_choice.h"
+#include "selection/online/selection.h"
 
-#include "selection/online/candidates.h"
-
-static void event_add(struct current_choice *h, enum news what)
+static void event_add(struct selection *s, enum news what, const char *why)
 {
+    struct current_choice *const h = &s->choice;
     const int most = sizeof h->events / sizeof *h->events;
 
     if (h->event_count < most)
-        h->events[h->event_count++] = (struct event){what, h->current, h->state, h->why};
+        h->events[h->event_count++] = (struct event){what, h->current, h->state, why};
 }
 
-void current_choice_start(struct current_choice *h)
+void current_choice_start(struct selection *s)
 {
-    *h = (struct current_choice){.state = STATE_OBSERVE, .current = NATIVE};
+    s->choice = (struct current_choice){.state = STATE_OBSERVE, .current = NATIVE};
 }
 
-void current_choice_run_on(struct current_choice *h, int which)
+void current_choice_run_on(struct selection *s, int which)
 {
-    h->current = which;
+    s->choice.current = which;
 }
 
-void current_choice_probe(struct current_choice *h, const char *why)
+void current_choice_probe(struct selection *s, const char *why)
 {
-    h->state = STATE_PROBE;
-    h->why = why;
-    event_add(h, NEWS_PHASE);
+    s->choice.state = STATE_PROBE;
+    event_add(s, NEWS_PHASE, why);
 }
 
-void current_choice_choose(struct current_choice *h, int which, const char *why)
+void current_choice_choose(struct selection *s, int which, const char *why)
 {
-    h->state = STATE_HOLD;
-    h->current = which;
-    h->why = why;
-    event_add(h, NEWS_CHOICE);
+    s->choice.state = STATE_HOLD;
+    s->choice.current = which;
+    event_add(s, NEWS_CHOICE, why);
 }
 
 /* End the probing; the trials are reported first. */
-void current_choice_conclude(struct current_choice *h, int which, const char *why)
+void current_choice_conclude(struct selection *s, int which, const char *why)
 {
-    event_add(h, NEWS_TRIALS);
-    current_choice_choose(h, which, why);
+    event_add(s, NEWS_TRIALS, NULL);
+    current_choice_choose(s, which, why);
 }
 
-void current_choice_abandon(struct current_choice *h)
+void current_choice_abandon(struct selection *s)
 {
-    h->abandoned = true;
-    h->current = NATIVE;
+    s->choice.abandoned = true;
+    s->choice.current = NATIVE;
 }
 
-bool current_choice_has(const struct current_choice *h, enum news what)
+bool current_choice_has(const struct selection *s, enum news what)
 {
-    for (int i = 0; i < h->event_count; i++)
-        if (h->events[i].what == what)
+    for (int i = 0; i < s->choice.event_count; i++)
+        if (s->choice.events[i].what == what)
             return true;
     return false;
 }
 
-/* Clear the events, which the caller has reported. */
-void current_choice_clear_events(struct current_choice *h)
+void current_choice_clear_events(struct selection *s)
 {
-    h->event_count = 0;
+    s->choice.event_count = 0;
 }

@@ -8,10 +8,6 @@
  * call site of this rank. observe.c evaluates a window, window_length.c limits its cost.
  * current_choice.c executes the decision, key_log.c reports it.
  */
-#include "selection/online/arrival.h"
-#include "selection/online/budget.h"
-#include "selection/online/candidates.h"
-#include "selection/online/current_choice.h"
 #include "selection/online/selection.h"
 
 enum {
@@ -28,10 +24,8 @@ static void forget_phase(struct selection *s)
     const struct arrivals *const w = s->arrivals;
 
     for (int i = 0; i < s->count; i++) {
-        struct candidate *const c = &s->list[i];
-
-        c->last_ns = rank_test_known(c);
-        c->seen = 0;
+        s->list[i].last_ns = rank_test_known(&s->list[i]);
+        s->list[i].seen = 0;
     }
     for (int i = 0; i < w->count; i++) {
         struct candidate *const c = &s->list[w->results[i].candidate];
@@ -43,11 +37,11 @@ static void forget_phase(struct selection *s)
 /* Double the minimum distance of phases after a short one. */
 static void be_patient(struct selection *s)
 {
-    const bool soon =
-        s->phases.number > 0 && s->instances < s->phases.next + 3 * s->phases.patience;
+    struct phases *const p = &s->phases;
+    const bool soon = p->number > 0 && s->instances < p->next + 3 * p->patience;
 
-    s->phases.patience = soon ? 2 * s->phases.patience : FIRST_PATIENCE;
-    s->phases.next = s->instances + s->phases.patience;
+    p->patience = soon ? 2 * p->patience : FIRST_PATIENCE;
+    p->next = s->instances + p->patience;
 }
 
 static void end_phase(struct selection *s)
@@ -57,19 +51,20 @@ static void end_phase(struct selection *s)
     s->phases.next = s->instances + s->phases.patience;
 }
 
-/* Restart the comparison: the new choice has no reference yet. */
-static void compare_anew(struct selection *s)
-{
-    s->phases.reference.count = s->phases.moved = 0;
-}
+enum { ANY_CANDIDATE = -1 };
 
-static void instance_store(struct reference_instances *t, const struct sample *r)
+/* Add the window's instances that ran a candidate. */
+static void instances_add(struct reference_instances *t, const struct arrivals *w, int candidate)
 {
-    if (t->count == MOST_SAMPLES)
-        return;
-    t->scores[t->count] = r->score;
-    t->worsts[t->count] = r->worst;
-    t->latest[t->count++] = r->latest;
+    for (int i = 0; i < w->count && t->count < MOST_SAMPLES; i++) {
+        const struct sample *const r = &w->results[i];
+
+        if (candidate == ANY_CANDIDATE || r->candidate == candidate) {
+            t->scores[t->count] = r->score;
+            t->worsts[t->count] = r->worst;
+            t->latest[t->count++] = r->latest;
+        }
+    }
 }
 
 /* Return the rank that arrived last in three quarters of the instances, or -1 if there is none. */
@@ -91,13 +86,10 @@ static int usual_latest(const struct reference_instances *t)
  * score alone may include waits, as in a reduce. */
 static int comes_last(const struct selection *s)
 {
-    const struct arrivals *const w = s->arrivals;
+    const int64_t native = s->observed.native_ns, after = s->observed.after_ns;
     struct reference_instances now = {.count = 0};
 
-    const int64_t native = s->observed.native_ns, after = s->observed.after_ns;
-
-    for (int i = 0; i < w->count; i++)
-        instance_store(&now, &w->results[i]);
+    instances_add(&now, s->arrivals, ANY_CANDIDATE);
     return s->observed.worst_ns > (after < native ? after : native) ? usual_latest(&now) : -1;
 }
 
@@ -112,16 +104,16 @@ static bool begin_phase(struct selection *s, const char *why)
         return false;
     be_patient(s);
     s->phases.number++;
-    compare_anew(s);
+    s->phases.reference.count = s->phases.moved = 0;
     s->phases.before = s->choice.current;
     s->phases.due = NULL;
     if (s->phases.number > 1)
         forget_phase(s);
-    current_choice_probe(&s->choice, why);
+    current_choice_probe(s, why);
     const int open = probe_begin(s, limit, comes_last(s));
 
     if (open == 0 && s->phases.number == 1) {
-        current_choice_conclude(&s->choice, NATIVE, "no candidate is predicted to be faster");
+        current_choice_conclude(s, NATIVE, "no candidate is predicted to be faster");
         end_phase(s);
     }
     return true;
@@ -129,13 +121,11 @@ static bool begin_phase(struct selection *s, const char *why)
 
 static void observation_end(struct selection *s)
 {
-    const struct arrivals *const w = s->arrivals;
-
     if (!s->listed || s->list[NATIVE].seen < 4)
         return;
     /* Require at least 0.5 % of the time since the key's creation. Below this, no gain would be
      * visible. */
-    if (s->observed.elapsed_ns * s->instances * 200 < w->extras[EXTRA_WALL])
+    if (s->observed.elapsed_ns * s->instances * 200 < s->arrivals->extras[EXTRA_WALL])
         return;
     budget_grant(s->observed.native_ns);
     begin_phase(s, "start");
@@ -164,24 +154,19 @@ static const char *change_of(const struct reference_instances *now,
 {
     const int64_t score = rank_test_median_of(before->scores, before->count);
     const int64_t worst = rank_test_median_of(before->worsts, before->count);
-    const int64_t matters = score / 10, halved = worst / 2;
+    const int64_t matters = score / 10, least = matters > worst / 2 ? matters : worst / 2;
     const int was = usual_latest(before), is = usual_latest(now);
 
     if (shift_direction(now->scores, now->count, before->scores, before->count, matters) != 0)
         return "score";
-    if (shift_direction(now->worsts, now->count, before->worsts, before->count,
-                        matters > halved ? matters : halved) != 0)
+    if (shift_direction(now->worsts, now->count, before->worsts, before->count, least) != 0)
         return "imbalance";
     return was >= 0 && is >= 0 && was != is && worst > matters ? "imbalance" : NULL;
 }
 
-static void remember_current(const struct selection *s, struct reference_instances *t)
+static bool holds_algorithm(const struct selection *s)
 {
-    const struct arrivals *const w = s->arrivals;
-
-    for (int i = 0; i < w->count; i++)
-        if (w->results[i].candidate == s->choice.current)
-            instance_store(t, &w->results[i]);
+    return s->choice.state == STATE_HOLD && s->choice.current != NATIVE;
 }
 
 /* Return true if the choice is slower than the library's default. A change may come before the
@@ -190,22 +175,9 @@ static bool is_wrong(const struct selection *s, const struct reference_instances
 {
     const struct candidate *const native = &s->list[NATIVE];
 
-    return s->choice.state == STATE_HOLD && s->choice.current != NATIVE && native->seen > 0 &&
+    return holds_algorithm(s) && native->seen > 0 &&
            shift_direction(now->scores, now->count, native->samples, rank_test_samples(native),
                            rank_test_median(native) / 10) > 0;
-}
-
-/* After a change that comes too early to probe again, run the library's default until the next
- * phase, if the choice is slower. */
-static void default_restore(struct selection *s, const struct reference_instances *now)
-{
-    if (s->choice.state != STATE_HOLD || s->choice.current == NATIVE ||
-        s->observed.native_ns == 0 ||
-        rank_test_median_of(now->scores, now->count) <= s->observed.native_ns)
-        return;
-    current_choice_choose(
-        &s->choice, NATIVE,
-        "the pattern changed too soon to probe again, and the algorithm was slower than this one");
 }
 
 /* Record why a new phase is due, also during probing. A phase may wait long for its budget, and its
@@ -215,7 +187,7 @@ static void change_track(struct selection *s, const struct reference_instances *
     const bool wrong = is_wrong(s, now);
 
     if (!wrong && s->phases.reference.count < 8) {
-        remember_current(s, &s->phases.reference);
+        instances_add(&s->phases.reference, s->arrivals, s->choice.current);
         return;
     }
     const char *const why = wrong ? "score" : change_of(now, &s->phases.reference);
@@ -224,15 +196,19 @@ static void change_track(struct selection *s, const struct reference_instances *
     if (s->phases.moved < 2)
         return;
     s->phases.due = why;
-    if (s->instances < s->phases.next)
-        default_restore(s, now);
+    /* Until the next phase, run the library's default if the choice is slower. */
+    if (s->instances < s->phases.next && holds_algorithm(s) && s->observed.native_ns > 0 &&
+        rank_test_median_of(now->scores, now->count) > s->observed.native_ns)
+        current_choice_choose(s, NATIVE,
+                              "the pattern changed too soon to probe again, and the algorithm was "
+                              "slower than this one");
 }
 
 static void phase_continue(struct selection *s)
 {
     struct reference_instances now = {.count = 0};
 
-    remember_current(s, &now);
+    instances_add(&now, s->arrivals, s->choice.current);
     if (now.count >= 4) {
         change_track(s, &now);
         if (s->phases.due != NULL && s->instances >= s->phases.next &&
@@ -246,7 +222,7 @@ static void phase_continue(struct selection *s)
 void decide_from(struct selection *s, int which, const char *why)
 {
     s->phases.number = 1;
-    current_choice_choose(&s->choice, which, why);
+    current_choice_choose(s, which, why);
 }
 
 /* Decide what the next window runs. All members call it with the same numbers. */
@@ -257,8 +233,8 @@ void decide(struct selection *s)
 
     observe_window(s);
     if (w->extras[EXTRA_FAILED] > 0) {
-        current_choice_abandon(&s->choice);
-        current_choice_choose(&s->choice, NATIVE,
+        current_choice_abandon(s);
+        current_choice_choose(s, NATIVE,
                               w->extras[EXTRA_FAILED] > 1
                                   ? "memory is short"
                                   : "an operation on this communicator failed");
@@ -271,8 +247,8 @@ void decide(struct selection *s)
         observation_end(s);
     else if (tells)
         phase_continue(s);
-    if (s->choice.current != ran)
-        compare_anew(s);
+    if (s->choice.current != ran) /* the new choice has no reference yet */
+        s->phases.reference.count = s->phases.moved = 0;
     window_length_set(s);
     probe_plan(s, tells && s->choice.state == STATE_PROBE && !s->choice.abandoned);
 }

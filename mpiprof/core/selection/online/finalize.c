@@ -1,46 +1,99 @@
 /* The end of keys, with their communicator and in MPI_Finalize.
  *
- * Active reductions are completed later (orphaned_reductions.c). Duplicates of a communicator
- * inherit the choices of its keys.
+ * Duplicates of a communicator inherit the choices of its keys. Reductions that are active when
+ * their communicator is freed are completed later.
+ *
+ * Threads: any; the list of these reductions is protected by recorder.lock.
  */
 #include <time.h>
 
 #include "base/base.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
-#include "selection/online/arrival.h"
-#include "selection/online/auto.h"
-#include "selection/online/candidates.h"
-#include "selection/online/current_choice.h"
+#include "selection/online/key.h"
 #include "selection/online/key_log.h"
 #include "selection/online/selection.h"
-#include "selection/online/sum_max_reduce.h"
-#include "selection/rules/key.h"
+
+struct orphans { /* unfinished reductions of a communicator, which is freed with the last one */
+    struct orphans *next;
+    MPI_Comm comm; /* or MPI_COMM_NULL */
+    int count;
+    struct arrivals *list[];
+};
+static struct orphans *orphans;
+
+/* Free the completed reductions. Returns true if all are completed and `o` is freed. */
+static bool orphans_free(struct orphans *o)
+{
+    while (o->count > 0 && arrivals_are_done(o->list[o->count - 1]))
+        arrivals_free(o->list[--o->count]);
+    if (o->count > 0)
+        return false;
+    if (o->comm != MPI_COMM_NULL)
+        pmpi.Comm_free(&o->comm);
+    memory_free(o);
+    return true;
+}
+
+static void orphans_release(void)
+{
+    struct orphans *list, *active = NULL, **end = &active;
+
+    recorder_lock();
+    list = orphans;
+    orphans = NULL;
+    recorder_unlock();
+    while (list != NULL) {
+        struct orphans *const o = list;
+
+        list = o->next;
+        if (!orphans_free(o)) {
+            *end = o;
+            end = &o->next;
+        }
+    }
+    recorder_lock();
+    *end = orphans;
+    orphans = active;
+    recorder_unlock();
+}
 
 /* Release `keys`, and `comm` unless it is MPI_COMM_NULL. All members call it with the same
  * arguments. */
 void finalize_free(struct key *keys, int count, MPI_Comm comm)
 {
-    struct arrivals **const all = memory_allocate(((size_t)count + 1) * sizeof(struct arrivals *));
-    int found = 0;
+    struct orphans *const o =
+        memory_allocate(sizeof *o + (size_t)count * sizeof(struct arrivals *));
 
-    if (all == NULL)
-        return; /* the memory leaks */
-    for (int i = 0; i < count; i++)
-        if (keys[i].selection != NULL) {
-            if (keys[i].selection->choice.state == STATE_PROBE)
-                model_correction_note(keys[i].selection);
-            key_log_end(keys[i].selection);
-            all[found++] = keys[i].selection->arrivals;
-            memory_free(keys[i].selection);
-            keys[i].selection = NULL;
-        }
-    orphaned_reduction_add(all, found, comm);
-    memory_free(all);
+    if (o == NULL)
+        return; /* the memory leaks, and the active reductions complete without the recorder */
+    o->comm = comm;
+    for (int i = 0; i < count; i++) {
+        struct selection *const s = keys[i].selection;
+
+        if (s == NULL)
+            continue;
+        if (s->choice.state == STATE_PROBE)
+            model_correction_note(s);
+        key_log_end(s);
+        if (s->arrivals->stage > 0)
+            o->list[o->count++] = s->arrivals;
+        else
+            arrivals_free(s->arrivals);
+        memory_free(s);
+        keys[i].selection = NULL;
+    }
+    if (o->count == 0) {
+        orphans_free(o);
+    } else {
+        recorder_lock();
+        o->next = orphans;
+        orphans = o;
+        recorder_unlock();
+    }
     if (auto_is_collecting)
-        orphaned_reduction_release();
+        orphans_release();
 }
 
 void finalize_inherit(struct key *child, const struct key *parent)
@@ -60,54 +113,35 @@ void finalize_inherit(struct key *child, const struct key *parent)
     child->inherited_price_ns = s->observed.private_ns;
 }
 
-/* Complete the unfinished windows, so that they count in the statistics. With 10^4 keys only the
- * first MOST do. */
-static void windows_complete(int64_t deadline)
+/* Complete the unfinished windows, so that they count in the statistics. Every pass starts all
+ * reductions before it waits for one. */
+void finalize_windows(struct selection **list, int count, int64_t deadline)
 {
-    /* two stages for the last window, two for the unfinished one */
-    enum { MOST = 4096, PASSES = 5 };
-    static struct key *keys[MOST];
-    static struct communicator *owners[MOST];
-    static struct arrivals *all[MOST];
-    static MPI_Comm comms[MOST];
-    const int found = keys_collected(keys, owners, MOST);
-    int count = 0;
+    enum { PASSES = 5 }; /* two stages for the last window, two for the unfinished one */
+    int active = 0;
 
-    for (int i = 0; i < found; i++)
-        if (!keys[i]->selection->choice.abandoned && private_comm_exists(owners[i])) {
-            keys[count] = keys[i];
-            owners[count] = owners[i];
-            comms[count] = private_of(owners[i])->comm;
-            all[count++] = keys[i]->selection->arrivals;
-        }
+    for (int i = 0; i < count; i++)
+        if (!list[i]->choice.abandoned && private_comm_exists(list[i]->log->comm))
+            list[active++] = list[i];
     for (int pass = 0; pass < PASSES; pass++) {
-        bool under_way[MOST];
-
-        for (int i = 0; i < count; i++)
-            under_way[i] = all[i]->stage == 2;
-        if (!arrivals_pass(all, comms, count, deadline))
-            return;
-        for (int i = 0; i < count; i++)
-            if (under_way[i])
-                statistics_add_window(keys[i]->selection, owners[i]);
+        for (int i = 0; i < active; i++)
+            while (list[i]->arrivals->stage > 0 && !arrivals_are_done(list[i]->arrivals))
+                if (now_ns() > deadline) /* a member does not answer */
+                    return;
+        for (int i = 0; i < active; i++)
+            if (arrivals_advance(list[i]->arrivals, private_of(list[i]->log->comm)->comm))
+                statistics_add_window(list[i]);
     }
 }
 
-/* Complete the reductions of freed communicators in MPI_Finalize, on all ranks. After one second
- * they are left to the library. */
-void finalize_run(void)
+/* Complete the reductions of freed communicators, after which no reduction starts. */
+void finalize_orphans(int64_t deadline)
 {
     const struct timespec pause = {.tv_nsec = 100000};
-    const int64_t deadline = now_ns() + INT64_C(1000000000);
 
-    if (!auto_is_collecting)
-        return;
-    if (recorder.options.totals)
-        windows_complete(deadline);
-    keys_end();
-    while (orphaned_reductions_exist() && now_ns() < deadline) {
-        orphaned_reduction_release();
-        if (orphaned_reductions_exist())
+    while (orphans != NULL && now_ns() < deadline) {
+        orphans_release();
+        if (orphans != NULL)
             nanosleep(&pause, NULL);
     }
     sum_max_reduce_close();

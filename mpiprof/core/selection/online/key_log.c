@@ -15,22 +15,13 @@
 #include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "callsite/callsite.h"
 #include "executor/execution.h"
-#include "record/communicator.h"
-#include "selection/online/candidates.h"
 #include "selection/online/key_log.h"
-#include "selection/online/selection.h"
 #include "tracefile/tracefile.h"
 
 static const char *name_of(const struct candidate *c)
 {
     return c->variant.label != NULL ? c->variant.label : "native";
-}
-
-static bool writes(const struct selection *s)
-{
-    return comm_is_leader(s->log->comm);
 }
 
 static struct text row_begin(const struct selection *s, const char *kind)
@@ -49,25 +40,24 @@ static void row_end(struct text *t)
     text_free(t);
 }
 
+/* Return true if all members know the sizes by rank. */
+static bool has_counts(const struct execution *e)
+{
+    return e->problem.counts != NULL && problem_is_known(e);
+}
+
 /* Return the bytes of all members, or of this member if sizes are not known to all. */
 static int64_t bytes_of(const struct execution *e)
 {
-    const struct problem *const p = &e->problem;
-    int64_t total = p->bytes;
-
-    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
-        total += p->counts[i];
-    return total;
+    return has_counts(e) ? problem_sum(&e->problem) : e->problem.bytes;
 }
 
 /* Return the bytes of the message of which the report uses the time T. */
 static int64_t message_bytes(const struct execution *e)
 {
-    const struct problem *const p = &e->problem;
+    const bool is_share = has_counts(e) && e->call->operation != OP_reduce_scatter;
 
-    if (p->counts == NULL || !problem_is_known(e))
-        return p->bytes;
-    return e->call->operation == OP_reduce_scatter ? bytes_of(e) : bytes_of(e) / p->size;
+    return is_share ? bytes_of(e) / e->problem.size : bytes_of(e);
 }
 
 void key_log_site(struct key_log *l, const struct site *site)
@@ -120,7 +110,7 @@ static void write_key(struct selection *s)
     row_end(&t);
 }
 
-static void write_phase(struct selection *s, const struct event *e)
+static void write_phase(const struct selection *s, const struct event *e)
 {
     struct text t = row_begin(s, "phase");
 
@@ -131,32 +121,26 @@ static void write_phase(struct selection *s, const struct event *e)
     row_end(&t);
 }
 
-/* Return true if there are enough scores to estimate the noise. */
-static bool has_spread(const struct candidate *c)
-{
-    return c->seen > 2;
-}
-
-static void write_trials(struct selection *s)
+static void write_trials(const struct selection *s)
 {
     for (int i = 0; i < s->count; i++) {
         const struct candidate *const c = &s->list[i];
-        struct text t;
 
         if (c->tried == 0)
             continue;
-        t = row_begin(s, "trial");
+        struct text t = row_begin(s, "trial");
+
         text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ",
                  s->phases.number, name_of(c), c->tried);
         text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld", (long long)rank_test_known(c),
                  (long long)c->predicted_ns);
-        if (has_spread(c))
+        if (c->seen > 2) /* enough scores to estimate the noise */
             text_add(&t, ", \"error_ns\": %lld", (long long)rank_test_spread(c));
         row_end(&t);
     }
 }
 
-static void write_choice(struct selection *s, const struct event *e)
+static void write_choice(const struct selection *s, const struct event *e)
 {
     static atomic_bool warned;
     struct text t = row_begin(s, "choice");
@@ -172,9 +156,10 @@ static void write_choice(struct selection *s, const struct event *e)
                        operation_names[s->log->operation], name_of(&s->list[e->current]));
 }
 
+/* Write the events since the last call, on the communicator's leader. */
 void key_log_events(struct selection *s)
 {
-    for (int i = 0; writes(s) && i < s->choice.event_count; i++) {
+    for (int i = 0; comm_is_leader(s->log->comm) && i < s->choice.event_count; i++) {
         const struct event *const e = &s->choice.events[i];
 
         write_key(s);
@@ -184,26 +169,24 @@ void key_log_events(struct selection *s)
         case NEWS_CHOICE: write_choice(s, e); break;
         }
     }
-    current_choice_clear_events(&s->choice);
+    current_choice_clear_events(s);
 }
 
-static void write_end(struct selection *s)
-{
-    write_key(s);
-    if (s->choice.state == STATE_PROBE)
-        write_trials(s);
-    struct text t = row_begin(s, "end");
-
-    text_add(&t, ", \"instances\": %lld, \"probes\": %d, \"algorithm\": \"%s\", \"saved_ns\": %lld",
-             (long long)s->instances, s->probing.ran, name_of(&s->list[s->choice.current]),
-             (long long)s->observed.saved_ns);
-    row_end(&t);
-}
-
+/* Write the end of the key, and free the log. */
 void key_log_end(struct selection *s)
 {
-    if (writes(s) && s->switches && (s->phases.number > 0 || s->choice.abandoned))
-        write_end(s);
+    if (comm_is_leader(s->log->comm) && s->switches &&
+        (s->phases.number > 0 || s->choice.abandoned)) {
+        write_key(s);
+        if (s->choice.state == STATE_PROBE)
+            write_trials(s);
+        struct text t = row_begin(s, "end");
+
+        text_add(&t, ", \"instances\": %lld, \"probes\": %d, ", (long long)s->instances,
+                 s->probing.ran);
+        text_add(&t, "\"algorithm\": \"%s\", \"saved_ns\": %lld",
+                 name_of(&s->list[s->choice.current]), (long long)s->observed.saved_ns);
+        row_end(&t);
+    }
     memory_free(s->log);
-    s->log = NULL;
 }

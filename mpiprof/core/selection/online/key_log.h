@@ -1,10 +1,6 @@
 /* Log of a key: its facts for the trace, which no decision uses (key_log.c). */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "callsite/callsite.h"
-#include "record/communicator.h"
 #include "selection/online/selection.h"
 
 struct key_log {

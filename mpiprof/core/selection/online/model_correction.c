@@ -21,18 +21,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "executor/library_algorithm.h"
-#include "executor/variant.h"
-#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
-#include "selection/online/candidates.h"
 #include "selection/online/key_log.h"
 #include "tracefile/tracefile.h"
 
@@ -54,11 +50,6 @@ static int entry_count;
 
 /* ---- the table */
 
-static int problem_distance(int a, int b)
-{
-    return a > b ? a - b : b - a;
-}
-
 static void correction_add(const struct entry *new)
 {
     for (int i = 0; i < entry_count; i++) {
@@ -68,49 +59,39 @@ static void correction_add(const struct entry *new)
             e->members != new->members)
             continue;
         e->ratio = (e->ratio * e->runs + new->ratio * new->runs) / (e->runs + new->runs);
-        e->runs += new->runs;
-        e->runs = e->runs < MOST_RUNS ? e->runs : MOST_RUNS;
+        e->runs = e->runs + new->runs < MOST_RUNS ? e->runs + new->runs : MOST_RUNS;
         return;
     }
     if (entry_count < MOST_ENTRIES)
         entries[entry_count++] = *new;
 }
 
-static double weight_of(const struct entry *e, int bytes, int members)
+static bool is_of_algorithm(const struct entry *e, const struct entry *of)
 {
-    const int far = problem_distance(e->bytes, bytes) + problem_distance(e->members, members);
-
-    return far > NEAR ? 0 : (double)e->runs / (1 << far);
+    return e->algorithm == of->algorithm && e->own == of->own;
 }
 
-/* Return the factor from the entries of this algorithm and the prior `shared`. */
-static double own_factor(const struct entry *of, double shared)
+/* Return true for all catalogue algorithms of the operation. */
+static bool is_of_operation(const struct entry *e, const struct entry *of)
 {
-    double sum = shared, weights = 1;
+    return e->own == NULL && strcmp(e->algorithm->operation, of->algorithm->operation) == 0 &&
+           e->algorithm->inter == of->algorithm->inter;
+}
+
+/* Return the factor from the entries that match `of`, and from the prior. */
+static double factor_of(const struct entry *of,
+                        bool (*matches)(const struct entry *e, const struct entry *of),
+                        double prior)
+{
+    double sum = prior, weights = 1;
 
     for (int i = 0; i < entry_count; i++) {
         const struct entry *const e = &entries[i];
+        const int distance = abs(e->bytes - of->bytes) + abs(e->members - of->members);
 
-        if (e->algorithm == of->algorithm && e->own == of->own) {
-            sum += weight_of(e, of->bytes, of->members) * e->ratio;
-            weights += weight_of(e, of->bytes, of->members);
-        }
-    }
-    return sum / weights;
-}
-
-/* Return the factor from the entries of all catalogue algorithms of the operation. */
-static double shared_factor(const struct entry *of)
-{
-    double sum = 1, weights = 1;
-
-    for (int i = 0; i < entry_count; i++) {
-        const struct entry *const e = &entries[i];
-
-        if (e->own == NULL && strcmp(e->algorithm->operation, of->algorithm->operation) == 0 &&
-            e->algorithm->inter == of->algorithm->inter) {
-            sum += weight_of(e, of->bytes, of->members) * e->ratio;
-            weights += weight_of(e, of->bytes, of->members);
+        if (distance <= NEAR && matches(e, of)) {
+            sum += (double)e->runs / (1 << distance) * e->ratio;
+            weights += (double)e->runs / (1 << distance);
         }
     }
     return sum / weights;
@@ -126,12 +107,12 @@ double model_correction_factor(const struct variant *v, const struct algorithm *
                        .members = log2_floor(members)};
 
     recorder_lock();
-    double factor = own_factor(&of, shared_factor(&of));
+    double factor = factor_of(&of, is_of_algorithm, factor_of(&of, is_of_operation, 1));
 
     if (v->library_algorithm != NULL) {
         of.algorithm = NULL;
         of.own = v->library_algorithm;
-        factor = own_factor(&of, factor);
+        factor = factor_of(&of, is_of_algorithm, factor);
     }
     recorder_unlock();
     return factor;
@@ -200,15 +181,6 @@ void model_correction_note(const struct selection *s)
 
 /* ---- other jobs */
 
-static const struct algorithm *find_algorithm(const char *operation, const char *name)
-{
-    for (int i = 0; i < catalogue_count; i++)
-        if (strcmp(catalogue[i]->operation, operation) == 0 &&
-            strcmp(catalogue[i]->name, name) == 0)
-            return catalogue[i];
-    return NULL;
-}
-
 /* Read the entries that the launcher passes on: "allreduce ring 16 3 1.83 5;", with log2 of bytes
  * and members. */
 void model_correction_start(void)
@@ -224,8 +196,8 @@ void model_correction_start(void)
                       &e.runs) == 6) {
             if (variant_own(name) != NULL)
                 e.own = mpi_t_algorithm_find(operation, variant_own(name));
-            else
-                e.algorithm = find_algorithm(operation, name);
+            else if ((e.algorithm = catalogue_find(operation, name, false)) == NULL)
+                e.algorithm = catalogue_find(operation, name, true);
             if ((e.algorithm != NULL || e.own != NULL) && e.ratio > 0 && e.runs > 0)
                 correction_add(&e);
         }

@@ -1,10 +1,6 @@
 /* Evaluation of a reduced window: scores by candidate, and medians. */
 #include "selection/online/selection.h"
 
-#include "selection/online/arrival.h"
-#include "selection/online/budget.h"
-#include "selection/online/candidates.h"
-
 void observe_loss(struct selection *s, int64_t ns)
 {
     s->observed.lost_ns += ns;
@@ -16,8 +12,9 @@ void observe_loss(struct selection *s, int64_t ns)
 void observe_window(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
+    struct observed *const o = &s->observed;
     const int64_t usual = rank_test_median(&s->list[s->choice.current]);
-    int64_t values[LONGEST_WINDOW] = {0};
+    int64_t elapsed[LONGEST_WINDOW], worst[LONGEST_WINDOW], after[LONGEST_WINDOW];
 
     for (int i = 0; i < w->count; i++) {
         const struct sample *const r = &w->results[i];
@@ -30,22 +27,20 @@ void observe_window(struct selection *s)
             if (r->candidate == r->planned && usual > 0 && r->score > usual)
                 observe_loss(s, r->score - usual);
         }
-        if (r->candidate != NATIVE && s->observed.native_ns > 0)
-            s->observed.saved_ns += s->observed.native_ns - r->score;
-        values[i] = r->elapsed;
+        if (r->candidate != NATIVE && o->native_ns > 0)
+            o->saved_ns += o->native_ns - r->score;
+        elapsed[i] = r->elapsed;
+        worst[i] = r->worst;
+        after[i] = r->after;
     }
-    s->observed.elapsed_ns = rank_test_median_of(values, w->count);
-    for (int i = 0; i < w->count; i++)
-        values[i] = w->results[i].worst;
-    s->observed.worst_ns = rank_test_median_of(values, w->count);
-    for (int i = 0; i < w->count; i++)
-        values[i] = w->results[i].after;
-    s->observed.after_ns = rank_test_median_of(values, w->count);
+    o->elapsed_ns = rank_test_median_of(elapsed, w->count);
+    o->worst_ns = rank_test_median_of(worst, w->count);
+    o->after_ns = rank_test_median_of(after, w->count);
     if (s->list[NATIVE].seen > 0)
-        s->observed.native_ns = rank_test_median(&s->list[NATIVE]);
+        o->native_ns = rank_test_median(&s->list[NATIVE]);
     for (int i = 1; i < s->count; i++)
         if (w->predicted[i] > 0)
             s->list[i].predicted_ns = w->predicted[i];
-    s->observed.private_ns = -w->extras[EXTRA_PRIVATE];
-    s->observed.latency_ns = -w->extras[EXTRA_MESSAGE];
+    o->private_ns = -w->extras[EXTRA_PRIVATE];
+    o->latency_ns = -w->extras[EXTRA_MESSAGE];
 }

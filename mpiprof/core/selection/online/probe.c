@@ -19,10 +19,6 @@
  */
 #include <string.h>
 
-#include "selection/online/arrival.h"
-#include "selection/online/budget.h"
-#include "selection/online/candidates.h"
-#include "selection/online/current_choice.h"
 #include "selection/online/selection.h"
 
 enum {
@@ -35,17 +31,18 @@ enum {
 /* Standard deviations for 95 %, one-sided, by the number of candidates tried. */
 static const double sure_of[] = {1.645, 1.645, 1.96, 2.13, 2.24, 2.33, 2.39, 2.45};
 static const double likely = 1.645;
+static const char significance[] = "faster by more than the noise";
+static const char no_significance[] = "no algorithm was faster by more than the noise";
 
 /* Return the required significance in standard deviations. The first phase corrects for the
  * candidates tried and for a second look in a final. A later phase has a known reason to begin. */
-static double is_sure(const struct selection *s)
+static double required_significance(const struct selection *s)
 {
     const int most = sizeof sure_of / sizeof *sure_of - 1;
     int tried = s->probing.final;
 
     if (s->phases.number > 1)
         return likely;
-
     for (int i = 1; i < s->count; i++)
         tried += s->list[i].measured > 0;
     return sure_of[tried < most ? tried : most];
@@ -59,12 +56,9 @@ static int64_t risk_of(const struct selection *s, int i)
 {
     const int64_t usual = rank_test_known(&s->list[s->choice.current]);
     const int64_t measured = rank_test_known(&s->list[i]), model = candidate_set_estimate(s, i);
-    int64_t takes = usual + usual / (model > 0 && model < usual * 3 / 4 ? 8 : 2);
+    const int64_t guess = usual + usual / (model > 0 && model < usual * 3 / 4 ? 8 : 2);
+    const int64_t takes = measured > 0 ? measured : model > guess ? model : guess;
 
-    if (measured > 0)
-        takes = measured;
-    else if (model > takes)
-        takes = model;
     return takes > usual ? takes - usual : 0;
 }
 
@@ -87,25 +81,19 @@ static int64_t price_of(const struct selection *s, int i)
     return c->variant.library_algorithm == NULL || c->has_needs ? 0 : s->observed.private_ns;
 }
 
-/* Return true if the resources do not have to wait long for budget. */
-static bool is_cheap(const struct selection *s, int i)
-{
-    const int64_t price = price_of(s, i);
-
-    return price <= rank_test_default_time(s) || price <= budget_of(s);
-}
-
-/* Limit the library algorithms. Exclude one if creating its resources would block members that run
- * ahead. */
+/* Limit the library algorithms. Exclude one if its resources would wait long for budget, or if
+ * their creation would block members that run ahead. */
 static bool may_enter(const struct selection *s, int i)
 {
+    const int64_t price = price_of(s, i);
     int tried = 0;
 
     if (s->list[i].variant.library_algorithm == NULL || s->list[i].planned > 0)
         return true;
     for (int j = 1; j < s->count; j++)
         tried += s->list[j].variant.library_algorithm != NULL && s->list[j].planned > 0;
-    return tried < MOST_OWN && !candidate_set_is_waiting(s, i) && is_cheap(s, i) &&
+    return tried < MOST_OWN && !candidate_set_is_waiting(s, i) &&
+           (price <= rank_test_default_time(s) || price <= budget_of(s)) &&
            (s->list[i].has_needs || !window_length_runs_ahead(s->arrivals));
 }
 
@@ -133,19 +121,15 @@ static void by_promise(const struct selection *s, int *order)
     }
 }
 
+/* Plan a run, and charge its resources, which auto.c creates before the next instance. */
 static void probe_place(struct selection *s, int i, int position)
 {
+    observe_loss(s, price_of(s, i));
+    s->list[i].has_needs = true;
+    s->list[i].planned++;
     s->probing.next[position] = (uint8_t)i;
     s->probing.probes++;
     s->probing.later_probes += s->phases.number > 1;
-    s->list[i].planned++;
-}
-
-/* Charge the resources of a planned run, which auto.c creates before the next instance. */
-static void budget_pay(struct selection *s, int i, int64_t price)
-{
-    s->list[i].has_needs = true;
-    observe_loss(s, price);
 }
 
 /* Return the number of active runs of candidates that only the model knows. */
@@ -175,20 +159,19 @@ void probe_plan(struct selection *s, bool may)
         last = placed;
         for (int n = 0; n < s->count && placed < room; n++) {
             const int i = order[n];
-            const int64_t loss = risk_of(s, i), price = price_of(s, i);
+            const int64_t loss = risk_of(s, i), cost = loss + price_of(s, i);
 
             if (!wants_run(s, i) || s->probing.probes >= s->probing.limit ||
                 (s->model.measured == 0 && rank_test_known(&s->list[i]) == 0 &&
                  s->list[i].planned == 0 && guess_count(s) == FIRST))
                 continue;
-            if (loss + price > 0 && loss + price > budget) {
+            if (cost > 0 && cost > budget) {
                 s->probing.short_of_budget = true;
                 continue;
             }
-            budget_pay(s, i, price);
             probe_place(s, i, placed++ * length / room);
             risk += loss;
-            budget -= loss + price;
+            budget -= cost;
         }
     }
     s->probing.in_flight_ns[1] = s->probing.in_flight_ns[0];
@@ -267,17 +250,15 @@ int probe_begin(struct selection *s, int limit, int late)
     return candidate_set_begin(s);
 }
 
-/* Exclude candidates that can no longer be best, or that the budget has blocked for long, but none
- * in a final. */
+/* Except in a final, exclude candidates that cannot be best or lacked budget for long. */
 static void hopeless_drop(struct selection *s)
 {
-    for (int i = 1; i < s->count; i++) {
+    for (int i = 1; i < s->count && !s->probing.final; i++) {
         struct candidate *const c = &s->list[i];
+        const bool blocked = s->probing.stalled > PATIENT_WINDOWS && wants_run(s, i);
 
-        if (i == s->choice.current || c->measured < c->planned || s->probing.final)
-            continue;
-        if (!candidate_set_contains(s, i) ||
-            (s->probing.stalled > PATIENT_WINDOWS && wants_run(s, i)))
+        if (i != s->choice.current && c->measured >= c->planned &&
+            (!candidate_set_contains(s, i) || blocked))
             c->excluded = true;
     }
 }
@@ -320,31 +301,20 @@ static int fallback_choice(const struct selection *s)
 
 static bool is_surely_better(const struct selection *s, int which, int than)
 {
-    return rank_test_better(&s->list[which], &s->list[than], is_sure(s), 1);
+    return rank_test_better(&s->list[which], &s->list[than], required_significance(s), 1);
 }
 
-static void begin_final(struct selection *s, int best, int other)
+/* Conclude with the library's default or an earlier choice. An excluded candidate may have been
+ * faster in its one or two runs. */
+static void conclude_unchanged(struct selection *s, int which)
 {
+    const char *why = "nothing was faster";
+
     for (int i = 0; i < s->count; i++)
-        s->list[i].excluded = i != best && i != other;
-    s->probing.final = true;
-}
-
-static void run_on(struct selection *s, int best)
-{
-    if (s->list[best].seen > 1 &&
-        rank_test_better(&s->list[best], &s->list[s->choice.current], likely, 10))
-        current_choice_run_on(&s->choice, best);
-}
-
-/* Return the reason for a choice. An excluded candidate may have been faster in its one or two
- * runs. */
-static const char *nothing_faster(const struct selection *s, int than)
-{
-    for (int i = 0; i < s->count; i++)
-        if (s->list[i].seen > 0 && rank_test_median(&s->list[i]) < rank_test_median(&s->list[than]))
-            return "no algorithm was faster by more than the noise";
-    return "nothing was faster";
+        if (s->list[i].seen > 0 &&
+            rank_test_median(&s->list[i]) < rank_test_median(&s->list[which]))
+            why = no_significance;
+    current_choice_conclude(s, which, why);
 }
 
 /* Advance the phase after a window. Returns true if the phase has made a choice. */
@@ -355,24 +325,28 @@ bool probe_step(struct selection *s)
     const int best = best_of(s), other = rival_of(s);
     const bool better = is_surely_better(s, best, other);
 
-    run_on(s, best);
+    if (s->list[best].seen > 1 &&
+        rank_test_better(&s->list[best], &s->list[s->choice.current], likely, 10))
+        current_choice_run_on(s, best);
     if (!is_over(s) && !(s->probing.final && better))
         return false;
-    if (!s->probing.final && s->probing.probes < s->probing.limit &&
-        candidate_set_extend_blocks(s, best))
+    const bool may_probe = !s->probing.final && s->probing.probes < s->probing.limit;
+
+    if (may_probe && candidate_set_extend_blocks(s, best))
         return false;
     if (better) {
-        current_choice_conclude(&s->choice, best, "faster by more than the noise");
+        current_choice_conclude(s, best, significance);
     } else if (best == fallback_choice(s)) {
-        current_choice_conclude(&s->choice, best, nothing_faster(s, best));
-    } else if (!s->probing.final && s->probing.probes < s->probing.limit) {
-        begin_final(s, best, other);
+        conclude_unchanged(s, best);
+    } else if (may_probe) {
+        for (int i = 0; i < s->count; i++)
+            s->list[i].excluded = i != best && i != other;
+        s->probing.final = true;
         return false;
     } else if (is_surely_better(s, s->choice.current, other)) { /* the best one was disturbed */
-        current_choice_conclude(&s->choice, s->choice.current, "faster by more than the noise");
+        current_choice_conclude(s, s->choice.current, significance);
     } else {
-        current_choice_conclude(&s->choice, fallback_choice(s),
-                                "no algorithm was faster by more than the noise");
+        current_choice_conclude(s, fallback_choice(s), no_significance);
     }
     return true;
 }

@@ -4,8 +4,6 @@
  * disturbed instance has no more weight than any other. Disturbances make measurements longer, so
  * the median of an even number of values is the lower of the two middle ones.
  */
-#include "selection/online/arrival.h"
-#include "selection/online/candidates.h"
 #include "selection/online/selection.h"
 
 int64_t rank_test_median_of(const int64_t *values, int count)
@@ -62,22 +60,18 @@ int64_t rank_test_spread(const struct candidate *c)
     return rank_test_spread_of(c->samples, rank_test_samples(c));
 }
 
-/* Return true if `a` is smaller than `b` by at least z standard deviations of the rank sum. */
-static bool is_significantly_smaller(const int64_t *a, int n, const int64_t *b, int m, double z)
+/* Return true if `a` is faster than `b` by `percent`, and by at least z standard deviations of the
+ * rank sum. */
+bool rank_test_better(const struct candidate *a, const struct candidate *b, double z, int percent)
 {
+    const int n = rank_test_samples(a), m = rank_test_samples(b);
     double u = 0;
 
     for (int i = 0; i < n; i++)
         for (int j = 0; j < m; j++)
-            u += a[i] < b[j] ? 1 : a[i] == b[j] ? 0.5 : 0;
+            u += a->samples[i] < b->samples[j] ? 1 : a->samples[i] == b->samples[j] ? 0.5 : 0;
     const double above = u - 0.5 * n * m - 0.5, variance = n * (double)m * (n + m + 1) / 12;
 
-    return above > 0 && above * above >= z * z * variance;
-}
-
-bool rank_test_better(const struct candidate *a, const struct candidate *b, double z, int percent)
-{
-    return rank_test_median(a) * 100 <= rank_test_median(b) * (100 - percent) &&
-           is_significantly_smaller(a->samples, rank_test_samples(a), b->samples,
-                                    rank_test_samples(b), z);
+    return rank_test_median(a) * 100 <= rank_test_median(b) * (100 - percent) && above > 0 &&
+           above * above >= z * z * variance;
 }

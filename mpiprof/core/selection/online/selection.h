@@ -1,14 +1,55 @@
-/* Selector state of one key, and the decisions on it. */
+/* Selector state of one key, its candidates, and the decisions on it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "schedule/schedule.h"
+#include "executor/execution.h"
+#include "executor/variant.h"
 #include "selection/online/arrival.h"
-#include "selection/online/candidates.h"
-#include "selection/online/current_choice.h"
+
+/* ---- candidates of a key: the variants that may run (candidates.c) */
+
+enum { MOST_SAMPLES = 32, LEAST_BLOCK = 1024, NATIVE = 0, NOBODY = 255 };
+struct candidate {
+    struct variant variant;
+    /* catalogue algorithm that behaves like this library algorithm */
+    const struct algorithm *similar;
+    bool has_needs;   /* library_algorithm_prepare has created the resources that a run requires */
+    bool refused;     /* the resources could not be created */
+    int64_t model_ns; /* prediction for this rank alone; 0 if unknown */
+    /* model_ns with the learned correction, agreed by all members; 0 if unknown */
+    int64_t predicted_ns;
+    int64_t samples[MOST_SAMPLES]; /* newest scores of this phase */
+    int seen;
+    int planned, measured; /* probes of this phase: planned, and measured */
+    int tried;             /* instances in all phases */
+    int64_t last_ns;       /* median score of the last phase that measured this candidate */
+    bool excluded;         /* excluded from this phase's candidate set */
+};
+int candidates_list(struct candidate *list, struct execution *e);
+int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted);
+int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late);
+bool candidate_applies(const struct algorithm *a, const struct execution *e);
+bool candidate_fits(const struct algorithm *a, const struct execution *e);
+bool candidate_may_run(const struct variant *v, const struct execution *e);
 
 /* ---- selector state of one key. Each member structure is written by one file only */
+
+enum state { STATE_NONE, STATE_OBSERVE, STATE_PROBE, STATE_HOLD };
+enum news { NEWS_PHASE, NEWS_TRIALS, NEWS_CHOICE };
+struct event {
+    enum news what;
+    int current;
+    enum state state;
+    const char *why;
+};
+struct current_choice { /* the candidate that a key currently runs (current_choice.c) */
+    enum state state;
+    int current;            /* candidate that runs in instances without a probe */
+    bool abandoned;         /* permanently abandoned: recording is too expensive or unsafe */
+    struct event events[8]; /* changes that key_log.c has not reported yet */
+    int event_count;
+};
 
 struct reference_instances { /* reference instances, with which new windows are compared */
     int64_t scores[MOST_SAMPLES], worsts[MOST_SAMPLES];
@@ -80,6 +121,17 @@ struct selection {
     struct key_log *log;
 };
 
+/* ---- current choice of a key (current_choice.c) */
+
+void current_choice_start(struct selection *s);
+void current_choice_run_on(struct selection *s, int which);
+void current_choice_probe(struct selection *s, const char *why);
+void current_choice_choose(struct selection *s, int which, const char *why);
+void current_choice_conclude(struct selection *s, int which, const char *why);
+void current_choice_abandon(struct selection *s);
+bool current_choice_has(const struct selection *s, enum news what);
+void current_choice_clear_events(struct selection *s);
+
 /* ---- state machine of a key: observe, probe, hold (decide.c) */
 
 void decide(struct selection *s);
@@ -127,6 +179,18 @@ bool rank_test_better(const struct candidate *a, const struct candidate *b, doub
 bool window_length_runs_ahead(const struct arrivals *w);
 void window_length_set(struct selection *s);
 
+/* ---- time budget of the process for probing, and the start of a key's first window (budget.c) */
+
+/* probing may lose 1/50 of the time in collectives, and 1/50 of each key's time */
+enum { LOSS_SHARE = 50 };
+void budget_start(void);
+void budget_add_time(int64_t ns);
+int64_t budget_left(void);
+void budget_add_loss(int64_t ns);
+void budget_grant(int64_t ns);
+int budget_gap(const struct communicator *k, const struct problem *p, double each_ns);
+double budget_least_time(const struct execution *e);
+
 /* ---- measured corrections of the model, for later keys and later jobs (model_correction.c) */
 
 void model_correction_start(void);
@@ -136,4 +200,4 @@ void model_correction_note(const struct selection *s);
 
 /* ---- in-situ statistics of call sites in the log (statistics.c) */
 
-void statistics_add_window(const struct selection *s, const struct communicator *k);
+void statistics_add_window(const struct selection *s);

@@ -12,40 +12,31 @@
  */
 #include <stdlib.h>
 
-#include "base/base.h"
-#include "base/recorder.h"
 #include "record/call.h"
-#include "record/communicator.h"
-#include "record/record.h"
-#include "selection/online/arrival.h"
 #include "selection/online/key_log.h"
-#include "selection/online/selection.h"
-#include "tracefile/event.h"
 
 struct statistics {
     struct record *records;
-    uint32_t *last; /* by rank of the communicator: number of instances in which it was last */
     int members;
+    uint32_t last[]; /* by rank of the communicator: number of instances in which it was last */
 };
 
-static struct map known;
+static struct map known; /* by shape group */
 
 static struct statistics *statistics_of(const struct shape_group *f)
 {
-    const uint64_t key = f->base.id;
-    struct statistics *s = map_get(&known, key);
+    const int members = f->comm->size + f->comm->remote_size;
+    struct statistics *s = map_get(&known, f->base.id);
 
     if (s != NULL)
         return s;
-    s = calloc(1, sizeof *s);
+    s = calloc(1, sizeof *s + (size_t)members * sizeof *s->last);
     if (s == NULL)
         return NULL;
-    s->members = f->comm->size + f->comm->remote_size;
-    s->last = calloc((size_t)s->members, sizeof *s->last);
-    s->records = s->last != NULL ? record_statistics(f->base.id) : NULL;
-    if (s->records != NULL && map_put(&known, key, s))
+    s->members = members;
+    s->records = record_statistics(f->base.id);
+    if (s->records != NULL && map_put(&known, f->base.id, s))
         return s;
-    free(s->last);
     free(s);
     return NULL;
 }
@@ -88,11 +79,11 @@ static void statistics_add(struct shape_group *f, const struct sample *r, int64_
 }
 
 /* Add a window with complete results, on the communicator's leader. */
-void statistics_add_window(const struct selection *s, const struct communicator *k)
+void statistics_add_window(const struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
 
-    for (int i = 0; i < w->count && comm_is_leader(k); i++)
+    for (int i = 0; i < w->count && comm_is_leader(s->log->comm); i++)
         if (w->finished[i].shape_group != NULL)
             statistics_add(w->finished[i].shape_group, &w->results[i], s->log->message_ns);
 }

@@ -4,9 +4,8 @@
  * the program's own calls, and their length hardly matters. The operation is elementwise, so the
  * library may split the vector.
  */
-#include "selection/online/sum_max_reduce.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
+#include "selection/online/arrival.h"
 
 static MPI_Datatype pair_type;
 static MPI_Op pair_op;
@@ -46,16 +45,12 @@ void sum_max_reduce_close(void)
     made = false;
 }
 
-void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, MPI_Comm comm,
-                          MPI_Request *request)
+void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, bool scans,
+                          MPI_Comm comm, MPI_Request *request)
 {
-    if (pmpi.Iallreduce(mine, all, count, pair_type, pair_op, comm, request) != MPI_SUCCESS)
-        *request = MPI_REQUEST_NULL;
-}
+    const int error = scans ? pmpi.Iscan(mine, all, count, pair_type, pair_op, comm, request)
+                            : pmpi.Iallreduce(mine, all, count, pair_type, pair_op, comm, request);
 
-void sum_max_reduce_start_scan(const struct sum_max *mine, struct sum_max *all, int count,
-                               MPI_Comm comm, MPI_Request *request)
-{
-    if (pmpi.Iscan(mine, all, count, pair_type, pair_op, comm, request) != MPI_SUCCESS)
+    if (error != MPI_SUCCESS)
         *request = MPI_REQUEST_NULL;
 }

@@ -1,12 +1,6 @@
 /* Length of a key's windows, from the permitted cost of the statistics. */
 #include "selection/online/selection.h"
 
-#include "base/operation.h"
-#include "schedule/schedule.h"
-#include "selection/online/arrival.h"
-#include "selection/online/candidates.h"
-#include "selection/online/current_choice.h"
-
 enum {
     COST_SHARE = 200,   /* window time / time of its reductions */
     PROBE_SHARE = 100,  /* the same during probing, which takes few windows */
@@ -60,8 +54,8 @@ void window_length_set(struct selection *s)
     if (w->wait_rule != WAIT_ALL_FOR_ALL && w->extras[EXTRA_WAITED] > each * w->cycle / 20) {
         cycle = cycle < LONGEST_WINDOW ? LONGEST_WINDOW : cycle;
         if (++s->window_cost.strikes == 3) {
-            current_choice_abandon(&s->choice);
-            current_choice_choose(&s->choice, NATIVE,
+            current_choice_abandon(s);
+            current_choice_choose(s, NATIVE,
                                   "some ranks run far ahead: statistics would delay them");
         }
     } else {

@@ -9,15 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
-#include "selection/rules/key.h"
 #include "selection/rules/rules.h"
 #include "tracefile/tracefile.h"
 
@@ -32,31 +29,35 @@ struct sharing {
 static struct sharing sharings[MOST_NOTES]; /* protected by recorder.lock */
 static int sharing_count;
 
-/* Note that call sites share a key. `s` is the key's earlier note, or NULL. Returns the note, or
- * NULL if the list is full. */
-struct sharing *diagnostics_share(struct sharing *s, const char *operation,
-                                  const struct site *first, int first_override,
-                                  const struct site *other, int override)
+/* Return the list that starts with a call site, or NULL if there are too many lists. */
+static struct sharing *sharing_find(const char *operation, const struct site *first, int override)
+{
+    for (int i = 0; i < sharing_count; i++)
+        if (sharings[i].operation == operation && sharings[i].sites[0] == first)
+            return &sharings[i];
+    if (sharing_count == MOST_NOTES)
+        return NULL;
+    sharings[sharing_count] = (struct sharing){
+        .operation = operation, .sites = {first}, .overrides = {override}, .count = 1};
+    return &sharings[sharing_count++];
+}
+
+/* Note that two call sites share a key. */
+void diagnostics_share(const char *operation, const struct site *first, int first_override,
+                       const struct site *other, int override)
 {
     recorder_lock();
-    for (int i = 0; s == NULL && i < sharing_count; i++)
-        if (sharings[i].operation == operation && sharings[i].sites[0] == first)
-            s = &sharings[i];
-    if (s == NULL && sharing_count < MOST_NOTES) {
-        s = &sharings[sharing_count++];
-        *s = (struct sharing){
-            .operation = operation, .sites = {first}, .overrides = {first_override}, .count = 1};
-    }
-    bool known = s == NULL || s->count == MOST_SHARING;
+    struct sharing *const s = sharing_find(operation, first, first_override);
+    int i = 0;
 
-    for (int i = 0; !known && i < s->count; i++)
-        known = s->sites[i] == other;
-    if (!known) {
-        s->sites[s->count] = other;
-        s->overrides[s->count++] = override;
+    while (s != NULL && i < s->count && s->sites[i] != other)
+        i++;
+    if (s != NULL && i == s->count && i < MOST_SHARING) {
+        s->sites[i] = other;
+        s->overrides[i] = override;
+        s->count++;
     }
     recorder_unlock();
-    return s;
 }
 
 static int winner_of(const struct sharing *s)
@@ -114,16 +115,8 @@ static void say_sharing(const struct sharing *s)
     text_free(&also);
 }
 
-static const char *restriction_of(const struct rule *r)
-{
-    const struct algorithm *a = catalogue_find(r->operation, r->algorithm, false);
-
-    if (a == NULL)
-        a = catalogue_find(r->operation, r->algorithm, true);
-    return a != NULL ? a->restrictions : NULL;
-}
-
-/* Append the requirements of a library algorithm. A rule may name several algorithms. */
+/* Append the requirements of a rule's algorithm. The rule may name algorithms of several operations
+ * and both types of communicators. */
 static void add_needs(struct text *t, const struct rule *r)
 {
     static const char *const texts[] = {
@@ -131,15 +124,26 @@ static void add_needs(struct text *t, const struct rule *r)
         OWN_NEEDS(NEED)
 #undef NEED
     };
+    if (r->library_algorithm == NULL) {
+        const struct algorithm *a = catalogue_find(r->operation, r->algorithm, false);
+
+        if (a == NULL)
+            a = catalogue_find(r->operation, r->algorithm, true);
+        if (a != NULL && a->restrictions != NULL)
+            text_add(t, "%s", a->restrictions);
+        return;
+    }
     const struct library_algorithm *const own =
         mpi_t_algorithm_find(r->operation, r->library_algorithm);
 
-    for (int i = 0; own != NULL && i < NEEDS; i++)
+    if (own == NULL)
+        return;
+    for (int i = 0; i < NEEDS; i++)
         if (own->needs >> i & 1)
             text_add(t, "%s%s", t->length > 0 ? ", " : "", texts[i]);
-    if (own != NULL && operation_reduces(own->operation))
+    if (operation_reduces(own->operation))
         text_add(t, "%sa predefined reduction operation", t->length > 0 ? ", " : "");
-    if (own != NULL && own->segmented)
+    if (own->segmented)
         text_add(t, "%sseveral segments", t->length > 0 ? ", " : "");
 }
 
@@ -147,67 +151,52 @@ static void say_rule(struct rule *r)
 {
     const uint64_t left = atomic_load(&r->skipped);
     const char *const what = r->site != NULL ? r->site : r->operation;
-    const char *why = restriction_of(r);
     struct text needs = {0};
 
-    if (r->library_algorithm != NULL) {
-        add_needs(&needs, r);
-        why = needs.bytes;
-    }
+    add_needs(&needs, r);
     if (left > 0)
         say("%s=%s: %llu call%s left to the library, because the algorithm does not apply to "
             "%s%s%s%s",
             what, r->variant.label, (unsigned long long)left, left > 1 ? "s were" : " was",
-            left > 1 ? "them" : "it", why != NULL ? " (it requires " : "", why != NULL ? why : "",
-            why != NULL ? ")" : "");
+            left > 1 ? "them" : "it", needs.length > 0 ? " (it requires " : "",
+            needs.length > 0 ? needs.bytes : "", needs.length > 0 ? ")" : "");
     else if (atomic_load(&r->applied) == 0 && r->site != NULL && recorder.rank == 0)
         say("%s=%s was not used: it applies to no call that rank 0 of a communicator made there",
             what, r->variant.label);
     text_free(&needs);
 }
 
-static void say_obstacle(enum obstacle why)
+/* Reasons why single calls were left to the library, with a remedy if possible. */
+static const char *const obstacles[OBSTACLES] = {
+    [OBSTACLE_INTERFACE] = "this MPI library has no selectable algorithms",
+    [OBSTACLE_THREADS] = "MPI_T settings apply to all threads, and several threads may call MPI "
+                         "(MPI_THREAD_MULTIPLE): start the program with MPI_THREAD_SERIALIZED, "
+                         "mpi4py with MPI4PY_RC_THREAD_LEVEL=serialized",
+    [OBSTACLE_SESSIONS] = "the thread level is unknown without MPI_Init",
+    [OBSTACLE_SETTINGS] = "MPIR_CVAR_COLLECTIVE_FALLBACK or MPIR_CVAR_DEVICE_COLLECTIVES is set: "
+                          "leave them at their defaults",
+    [OBSTACLE_NOT_ASKED] = "not all members request library algorithms",
+    [OBSTACLE_FIXED] = "the library reads this setting only at its start, or has no such setting",
+    [OBSTACLE_DUPLICATE] = "no private communicator was available: other communicators use the 64 "
+                           "that a process may have, or MPI_Comm_idup was called",
+    [OBSTACLE_PROGRAM] = "the program has set its control variable itself"};
+
+/* The same for communicators. */
+static const char *const refusals[REFUSALS] = {
+    [REFUSED_FULL] = "other communicators use the 64 private communicators that a process may have",
+    [REFUSED_DEVICE] = "a member uses a device (CUDA, HIP or Level Zero)",
+    [REFUSED_MEMORY] = "a member had no memory left: start fewer processes on each node",
+    [REFUSED_BY_MPI] = "MPI could not create another private communicator",
+    [REFUSED_UNSURE] =
+        "several threads created communicators with the same members at once, which cannot be "
+        "distinguished: pass different tags to MPI_Intercomm_create",
+    [REFUSED_BUSY] =
+        "another thread was creating a communicator at each attempt to create a private one"};
+
+static void say_left(int count, const char *noun, const char *left_to, const char *reason)
 {
-    const int calls = atomic_load(&library_algorithm_obstacles[why]);
-    static const char *const reasons[OBSTACLES] = {
-        [OBSTACLE_INTERFACE] = "this MPI library has no selectable algorithms",
-        [OBSTACLE_THREADS] = "MPI_T settings apply to all threads, and several threads may call "
-                             "MPI (MPI_THREAD_MULTIPLE): start the program with "
-                             "MPI_THREAD_SERIALIZED, mpi4py with MPI4PY_RC_THREAD_LEVEL=serialized",
-        [OBSTACLE_SESSIONS] = "the thread level is unknown without MPI_Init",
-        [OBSTACLE_SETTINGS] = "MPIR_CVAR_COLLECTIVE_FALLBACK or MPIR_CVAR_DEVICE_COLLECTIVES is "
-                              "set: leave them at their defaults",
-        [OBSTACLE_NOT_ASKED] = "not all members request library algorithms",
-        [OBSTACLE_FIXED] =
-            "the library reads this setting only at its start, or has no such setting",
-        [OBSTACLE_DUPLICATE] = "no private communicator was available: other communicators use the "
-                               "64 that a process may have, or MPI_Comm_idup was called",
-        [OBSTACLE_PROGRAM] = "the program has set its control variable itself"};
-
-    if (calls > 0)
-        say("%d call%s left to the library's own choice: %s", calls, calls > 1 ? "s were" : " was",
-            reasons[why]);
-}
-
-/* Report why communicators were left to the library, with a remedy if possible. */
-static void say_refused(enum refusal why)
-{
-    const int communicators = atomic_load(&private_comm_refusals[why]);
-    static const char *const reasons[REFUSALS] = {
-        [REFUSED_FULL] =
-            "other communicators use the 64 private communicators that a process may have",
-        [REFUSED_DEVICE] = "a member uses a device (CUDA, HIP or Level Zero)",
-        [REFUSED_MEMORY] = "a member had no memory left: start fewer processes on each node",
-        [REFUSED_BY_MPI] = "MPI could not create another private communicator",
-        [REFUSED_UNSURE] =
-            "several threads created communicators with the same members at once, which cannot be "
-            "distinguished: pass different tags to MPI_Intercomm_create",
-        [REFUSED_BUSY] =
-            "another thread was creating a communicator at each attempt to create a private one"};
-
-    if (communicators > 0)
-        say("%d communicator%s left to the library: %s", communicators,
-            communicators > 1 ? "s were" : " was", reasons[why]);
+    if (count > 0)
+        say("%d %s%s left to %s: %s", count, noun, count > 1 ? "s were" : " was", left_to, reason);
 }
 
 static const char *size_of(int64_t bytes, char *text)
@@ -243,12 +232,13 @@ static void say_scratch(void)
 /* Report at the end of the program, on all ranks; no rank waits for another one. */
 void diagnostics_end(void)
 {
-    for (int i = 0; i < rules_count(); i++)
+    for (int i = 0; rule_at(i) != NULL; i++)
         say_rule(rule_at(i));
     for (int i = 0; i < REFUSALS; i++)
-        say_refused((enum refusal)i);
+        say_left(atomic_load(&private_comm_refusals[i]), "communicator", "the library", refusals[i]);
     for (int i = 0; i < OBSTACLES; i++)
-        say_obstacle((enum obstacle)i);
+        say_left(atomic_load(&library_algorithm_obstacles[i]), "call",
+                 "the library's own choice", obstacles[i]);
     if (memory_is_short())
         say("memory is short: after that the library's algorithms ran, where all members could "
             "be informed");

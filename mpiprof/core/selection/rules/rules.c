@@ -20,40 +20,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
-#include "callsite/callsite.h"
 #include "executor/library_algorithm.h"
-#include "executor/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "selection/rules/rules.h"
 
-enum { MOST_RULES = 4096, NAME_BYTES = 64, VARIANT_BYTES = 200 };
+enum { MOST_RULES = 4096, NAME_BYTES = 64, VARIANT_BYTES = 200, ANY_RULE = -2 };
 
 static struct rule *rules;
 static int rule_count;
-enum { ANY_RULE = -2 };
 static int only = ANY_RULE; /* in a study: the only active rule, or RULE_NONE */
 
 /* ---- reading */
 
-static char *text_decode(const char *text)
+/* Return the next word, decoded, or NULL for * or at the end. `text` and `rest` as in strtok_r. */
+static char *word_read(char *text, char **rest)
 {
-    char *const copy = memory_copy_text(text);
-    char *to = copy;
+    const char *s = strtok_r(text, " ", rest);
+    char *const copy = s != NULL && strcmp(s, "*") != 0 ? memory_copy_text(s) : NULL, *to = copy;
     unsigned byte;
 
-    if (copy == NULL || strcmp(text, "*") == 0) {
-        memory_free(copy);
+    if (copy == NULL)
         return NULL;
+    while (*s != '\0') {
+        const bool encoded = *s == '%' && sscanf(s + 1, "%2x", &byte) == 1;
+
+        *to++ = encoded ? (char)byte : *s;
+        s += encoded ? 3 : 1;
     }
-    for (const char *s = text; *s != '\0'; s++)
-        if (*s == '%' && sscanf(s + 1, "%2x", &byte) == 1) {
-            *to++ = (char)byte;
-            s += 2;
-        } else {
-            *to++ = *s;
-        }
     *to = '\0';
     return copy;
 }
@@ -79,13 +73,9 @@ static bool rule_read(struct rule *r, const char *line)
     r->native = strcmp(algorithm, "native") == 0;
     r->library_algorithm = variant_own(r->algorithm);
     r->by_paper = strcmp(algorithm, "static") == 0;
-    const char *word = strtok_r(words, " ", &rest);
-
-    r->sizes = word != NULL ? text_decode(word) : NULL;
-    word = word != NULL ? strtok_r(NULL, " ", &rest) : NULL;
-    r->site = word != NULL ? text_decode(word) : NULL;
-    word = word != NULL ? strtok_r(NULL, " ", &rest) : NULL;
-    r->ranges = word != NULL ? text_decode(word) : NULL;
+    r->sizes = word_read(words, &rest);
+    r->site = word_read(NULL, &rest);
+    r->ranges = word_read(NULL, &rest);
     memory_free(words);
     return true;
 }
@@ -134,11 +124,7 @@ bool rules_replace(const char *text)
     return true;
 }
 
-int rules_count(void)
-{
-    return rule_count;
-}
-
+/* Return a rule, or NULL if there is no such rule. */
 struct rule *rule_at(int index)
 {
     return index >= 0 && index < rule_count ? &rules[index] : NULL;
@@ -159,15 +145,6 @@ static bool in_ranges(const char *ranges, int64_t value)
             break;
     }
     return false;
-}
-
-static bool fits_call(const struct rule *r, const struct call_properties *q)
-{
-    if (strcmp(r->operation, "*") != 0 && strcmp(r->operation, q->operation) != 0)
-        return false;
-    if ((r->from > 0 && q->bytes < r->from) || (r->to >= 0 && (q->bytes < 0 || q->bytes > r->to)))
-        return false;
-    return r->sizes == NULL || in_ranges(r->sizes, q->size);
 }
 
 /* Return the catalogue algorithm that a rule selects for a call, or NULL. */
@@ -196,9 +173,15 @@ const char *rules_first_library_algorithm(void)
     return NULL;
 }
 
-/* Return false if the algorithm exists only for the other type of communicator. */
-static bool algorithm_exists(const struct rule *r, const struct call_properties *q)
+/* Return true if a rule matches a call and its algorithm exists for this type of communicator. */
+static bool applies_to(const struct rule *r, const struct call_properties *q)
 {
+    if (strcmp(r->operation, "*") != 0 && strcmp(r->operation, q->operation) != 0)
+        return false;
+    if ((r->from > 0 && q->bytes < r->from) || (r->to >= 0 && (q->bytes < 0 || q->bytes > r->to)))
+        return false;
+    if (r->sizes != NULL && !in_ranges(r->sizes, q->size))
+        return false;
     return r->native || rule_algorithm(r, q) != NULL || rule_library_algorithm(r, q) != NULL;
 }
 
@@ -206,8 +189,7 @@ static bool algorithm_exists(const struct rule *r, const struct call_properties 
 int rules_general(const struct call_properties *q)
 {
     for (int i = 0; i < rule_count; i++)
-        if ((only == ANY_RULE || only == i) && rules[i].site == NULL && fits_call(&rules[i], q) &&
-            algorithm_exists(&rules[i], q))
+        if ((only == ANY_RULE || only == i) && rules[i].site == NULL && applies_to(&rules[i], q))
             return i;
     return RULE_NONE;
 }
@@ -219,7 +201,7 @@ uint64_t rules_site_hash(const struct call_properties *q)
     uint64_t h = 0;
 
     for (int i = 0; recorder.by_site && i < rule_count; i++)
-        if (rules[i].site != NULL && fits_call(&rules[i], q) && algorithm_exists(&rules[i], q))
+        if (rules[i].site != NULL && applies_to(&rules[i], q))
             h = hash_mix(h + 1, (uint64_t)i);
     return h;
 }
@@ -228,7 +210,7 @@ uint64_t rules_site_hash(const struct call_properties *q)
 int rules_of_site(const struct call_properties *q, const struct site *s)
 {
     for (const int *i = s->overrides; i != NULL && *i != RULE_NONE; i++)
-        if (fits_call(&rules[*i], q) && algorithm_exists(&rules[*i], q))
+        if (applies_to(&rules[*i], q))
             return *i;
     return RULE_NONE;
 }
@@ -265,15 +247,15 @@ static bool names_native(const struct rule *r, const char *frame)
 
 void rules_match_site(struct site *s, const char *frame)
 {
-    int *const found = memory_allocate(((size_t)rule_count + 1) * sizeof *found);
+    int *const matching = memory_allocate(((size_t)rule_count + 1) * sizeof *matching);
     int count = 0;
 
-    if (found == NULL)
+    if (matching == NULL)
         return;
     for (int i = 0; i < rule_count; i++)
         if (rules[i].site != NULL &&
             (names_python(&rules[i], frame) || names_native(&rules[i], frame)))
-            found[count++] = i;
-    found[count] = RULE_NONE;
-    s->overrides = found;
+            matching[count++] = i;
+    matching[count] = RULE_NONE;
+    s->overrides = matching;
 }

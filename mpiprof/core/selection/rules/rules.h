@@ -1,4 +1,4 @@
-/* Rules of the user that override the choice of algorithm. */
+/* Rules of the user that override the choice of algorithm, and the final report on selection. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -6,7 +6,6 @@
 
 #include "callsite/callsite.h"
 #include "executor/variant.h"
-#include "schedule/schedule.h"
 
 /* ---- rules of the user that override the choice of algorithm (rules.c) */
 
@@ -39,9 +38,14 @@ const char *rules_first_library_algorithm(void);
 int rules_general(const struct call_properties *q);
 uint64_t rules_site_hash(const struct call_properties *q);
 int rules_of_site(const struct call_properties *q, const struct site *s);
-int rules_count(void);
 void rules_match_site(struct site *s, const char *frames);
 
 /* ---- protocol of a reduction by number of processes and bytes (rabenseifner_protocol.c) */
 
 const char *rabenseifner_protocol(const char *operation, int size, int64_t bytes);
+
+/* ---- messages about the selection of algorithms at the end of a run (diagnostics.c) */
+
+void diagnostics_share(const char *operation, const struct site *first, int first_override,
+                       const struct site *other, int override);
+void diagnostics_end(void);

@@ -24,59 +24,24 @@
  * are equal. A table belongs to its communicator, on which MPI forbids concurrent calls by two
  * threads.
  */
-#include "selection/rules/key.h"
-#include "base/base.h"
+#include "selection/online/key.h"
+
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "callsite/callsite.h"
-#include "executor/execution.h"
 #include "executor/private_comm.h"
 #include "record/call.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
 #include "selection/rules/rules.h"
 
 enum { HISTORY = 3, MOST_KEYS = 128 };
 
-static unsigned epoch; /* incremented between collectives, on all ranks */
 static struct keys *tables;
-static const struct keys_owner *owner; /* NULL if selection is off */
 
 struct keys {
-    struct keys *next, *before; /* list of all tables of the process, protected by recorder.lock */
-    struct communicator *owner;
+    /* list of all tables of the process, protected by recorder.lock; `link` refers to this entry */
+    struct keys *next, **link;
     int count;
-    unsigned epoch;
     struct key list[MOST_KEYS];
 };
-
-void keys_start(const struct keys_owner *given)
-{
-    owner = given;
-}
-
-static void table_link(struct keys *t)
-{
-    recorder_lock();
-    t->next = tables;
-    if (tables != NULL)
-        tables->before = t;
-    tables = t;
-    recorder_unlock();
-}
-
-static void table_unlink(struct keys *t)
-{
-    recorder_lock();
-    if (t->next != NULL)
-        t->next->before = t->before;
-    if (t->before != NULL)
-        t->before->next = t->next;
-    else
-        tables = t->next;
-    recorder_unlock();
-}
 
 /* ---- hash of a key */
 
@@ -128,25 +93,24 @@ static struct keys *table_make(struct communicator *k)
 
     if (t == NULL)
         return NULL;
-    t->epoch = epoch;
-    t->owner = k;
-    table_link(t);
+    recorder_lock();
+    t->link = &tables;
+    t->next = tables;
+    if (tables != NULL)
+        tables->link = &t->next;
+    tables = t;
+    recorder_unlock();
     return t;
 }
 
 static struct key *least_recent(struct keys *t, uint32_t now)
 {
-    struct key *found = &t->list[0];
+    struct key *oldest = &t->list[0];
 
     for (int i = 1; i < t->count; i++)
-        if (now - t->list[i].used > now - found->used)
-            found = &t->list[i];
-    return found;
-}
-
-static void keys_forget(struct key *key, int count)
-{
-    owner->forget(key, count, MPI_COMM_NULL);
+        if (now - t->list[i].used > now - oldest->used)
+            oldest = &t->list[i];
+    return oldest;
 }
 
 /* Return the entry of a key, which is added if it is new. All members call it with the same
@@ -157,11 +121,6 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
 
     if (t == NULL && (t = table_make(k)) == NULL)
         return NULL;
-    if (t->epoch != epoch) { /* keys_discard was called */
-        keys_forget(t->list, t->count);
-        t->count = 0;
-        t->epoch = epoch;
-    }
     for (int i = 0; i < t->count; i++)
         if (t->list[i].hash == hash) {
             t->list[i].used = sequence;
@@ -171,45 +130,10 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
     struct key *const made = full ? least_recent(t, sequence) : &t->list[t->count++];
 
     if (full)
-        keys_forget(made, 1);
+        finalize_free(made, 1, MPI_COMM_NULL);
     *made =
         (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .override = RULE_NONE};
     return made;
-}
-
-/* Free the keys and the private communicator. */
-void keys_free(struct communicator *k)
-{
-    struct keys *const t = comm_state(k)->keys;
-
-    if (t != NULL)
-        table_unlink(t);
-    if (owner != NULL)
-        owner->forget(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, private_of(k)->comm);
-    memory_free(t);
-    comm_state(k)->keys = NULL;
-}
-
-/* Store up to `room` keys with recorded arrivals and their communicators. The order within a
- * communicator is equal on all members. Returns their number. */
-int keys_collected(struct key **found, struct communicator **owners, int room)
-{
-    int count = 0;
-
-    for (struct keys *t = tables; t != NULL; t = t->next)
-        for (int i = 0; i < t->count && count < room; i++)
-            if (t->list[i].selection != NULL) {
-                owners[count] = t->owner;
-                found[count++] = &t->list[i];
-            }
-    return count;
-}
-
-/* End all keys in MPI_Finalize; the library frees the communicators. */
-void keys_end(void)
-{
-    for (struct keys *t = tables; t != NULL; t = t->next)
-        keys_forget(t->list, t->count);
 }
 
 /* Start a duplicate with the choices of its parent, because a short-lived communicator would never
@@ -218,7 +142,7 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
 {
     const struct keys *const from = comm_state(parent)->keys;
 
-    if (from == NULL || from->epoch != epoch || comm_state(child)->keys != NULL)
+    if (!auto_chooses || from == NULL || from->count == 0 || comm_state(child)->keys != NULL)
         return;
     struct keys *const to = table_make(child);
 
@@ -227,15 +151,58 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
 
         *made =
             (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .override = RULE_NONE};
-        owner->inherit(made, &from->list[i]);
+        finalize_inherit(made, &from->list[i]);
         to->count += !variant_is_default(&made->inherited);
     }
 }
 
-/* Discard all keys from now on. */
+/* Free the keys and the private communicator. */
+void keys_free(struct communicator *k)
+{
+    struct keys *const t = comm_state(k)->keys;
+
+    if (t != NULL) {
+        recorder_lock();
+        *t->link = t->next;
+        if (t->next != NULL)
+            t->next->link = t->link;
+        recorder_unlock();
+    }
+    if (recorder.switching)
+        finalize_free(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, private_of(k)->comm);
+    memory_free(t);
+    comm_state(k)->keys = NULL;
+}
+
+/* End all keys between collectives, on all ranks. The private communicators stay. */
 void keys_discard(void)
 {
-    epoch++;
+    for (struct keys *t = tables; t != NULL; t = t->next) {
+        finalize_free(t->list, t->count, MPI_COMM_NULL);
+        t->count = 0;
+    }
+}
+
+/* End all keys in MPI_Finalize, on all ranks. The order of the keys of a communicator is equal on
+ * all members. With 10^4 keys only the first MOST complete their windows. After one second, the
+ * reductions are left to the library. */
+void keys_finalize(void)
+{
+    enum { MOST = 4096 };
+    static struct selection *list[MOST];
+    const int64_t deadline = now_ns() + INT64_C(1000000000);
+    int count = 0;
+
+    if (!auto_is_collecting)
+        return;
+    for (struct keys *t = tables; t != NULL; t = t->next)
+        for (int i = 0; i < t->count && count < MOST; i++)
+            if (t->list[i].selection != NULL)
+                list[count++] = t->list[i].selection;
+    if (recorder.options.totals)
+        finalize_windows(list, count, deadline);
+    keys_discard();
+    finalize_orphans(deadline);
 }
 
 /* ---- choice */
@@ -251,8 +218,7 @@ static void site_note(struct key *key, const struct execution *e, const struct c
         key->site = s;
         key->site_override = override;
     } else if (key->site != s && key->override != RULE_NONE) {
-        key->sharing = diagnostics_share(key->sharing, q->operation, key->site, key->site_override,
-                                         s, override);
+        diagnostics_share(q->operation, key->site, key->site_override, s, override);
     }
 }
 
@@ -266,11 +232,11 @@ int key_choice(struct key *key, const struct execution *e, const struct call_pro
     if (comm_is_leader(k))
         site_note(key, e, q);
     if (is_power_of_two(key->choices)) {
-        int32_t told = key->override;
+        int32_t rule = key->override;
 
-        if (pmpi.Bcast(&told, sizeof told, MPI_BYTE, 0, private_of(k)->comm) != MPI_SUCCESS)
-            told = RULE_NONE;
-        key->agreed = told;
+        if (pmpi.Bcast(&rule, sizeof rule, MPI_BYTE, 0, private_of(k)->comm) != MPI_SUCCESS)
+            rule = RULE_NONE;
+        key->agreed = rule;
     }
     return key->agreed;
 }
