@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.trace.metadata import Communicator, Tables
-from mpiprof.trace.types import Int
-from mpiprof.trace.validation import check_integer, check_text
+from mpiprof.trace.types import Int, check_integer, check_text
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mpiprof.trace.types import EXTENSION, STATISTICS, STATISTICS_COUNT, Array, Int
+from mpiprof.trace.types import EXTENSION, STATISTICS, STATISTICS_CODES, Array, Int
 
 if TYPE_CHECKING:
     from mpiprof.trace.metadata import Communicator
@@ -57,7 +57,7 @@ def read_statistics(trace: Trace) -> Iterator[Statistics]:
         for records in _summed_chunks(trace, rank):
             for at in np.flatnonzero(records["kind"] == STATISTICS).tolist():
                 shape = int(records["shape"][at])
-                group = records[at : at + 1 + len(STATISTICS_COUNT)]
+                group = records[at : at + 1 + len(STATISTICS_CODES)]
                 found = None
                 if shape < len(ids) and ids[shape] >= 0:
                     found = _decode_statistics(trace, int(ids[shape]), group)
@@ -79,7 +79,7 @@ def _summed_chunks(trace: Trace, rank: int) -> Iterator[Array]:
 
 def _decode_statistics(trace: Trace, shape: int, group: Array) -> Statistics | None:
     extensions = group[1:]
-    if tuple(extensions["sequence"]) != STATISTICS_COUNT or (extensions["kind"] != EXTENSION).any():
+    if tuple(extensions["sequence"]) != STATISTICS_CODES or (extensions["kind"] != EXTENSION).any():
         return None
     instances, elapsed = int(group["exit_ns"][0]), int(group["enter_ns"][0])
     average, worst, wait, score, balanced, most, latest = map(int, extensions["exit_ns"])

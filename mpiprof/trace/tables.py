@@ -18,8 +18,7 @@ from mpiprof.trace.communicators import Communicators
 from mpiprof.trace.files import list_files, read_content
 from mpiprof.trace.metadata import Communicator, Shape, Tables
 from mpiprof.trace.sites import group_by_lines
-from mpiprof.trace.types import Problems
-from mpiprof.trace.validation import check_integer, check_text
+from mpiprof.trace.types import Problems, check_integer, check_text
 
 SAMPLE_KEYS = ("after", "before", "site", "samples", "ns")  # fields of a --where line
 MAX_ID = 1 << 24  # shape ids are dense, so a larger id is damage
