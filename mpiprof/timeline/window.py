@@ -15,7 +15,7 @@ from mpiprof.store import cache
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.row_layout import Classes, Rows, States
 from mpiprof.timeline.segments import Events, Progress
-from mpiprof.timeline.tiles import DIRECT_SEGMENTS, Sums, Tiles
+from mpiprof.timeline.tiles import DIRECT_SEGMENTS, SUMS, Tiles
 from mpiprof.timeline.tiles import build as build_tiles
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
@@ -144,8 +144,8 @@ class Timeline:
         return {c.index for c in self.trace.tables.communicators if c.identity in wanted}
 
     def _open_tiles(self, row_of: Int, class_of: Int) -> Tiles | MissingTiles:
-        told = hashlib.sha256(row_of.tobytes() + class_of.tobytes()).hexdigest()[:12]
-        name = f"tiles.{told}"
+        digest = hashlib.sha256(row_of.tobytes() + class_of.tobytes()).hexdigest()
+        name = f"tiles.{digest[:12]}"
         if name not in self._tiles:
             entry = None
             begin, end = self.events.begin_ns, self.events.end_ns
@@ -181,12 +181,10 @@ class Timeline:
             and (found := self.events.read_window(first, last, ranks))
             and len(found[0]) <= MAX_EVENTS
         )
-        head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
-        if few:
-            more, arrays = self._render_events(request, shown, found, (first, last))
-        else:
+        if not few:
             return self.render_cells(request, shown)
-        return head | more, arrays
+        head, arrays = self._render_events(request, shown, found, (first, last))
+        return {"from": begin, "to": end, "states": shown.states.names, **head}, arrays
 
     def clip_request(self, request: Request) -> tuple[int, int]:
         """Return the window of a request, clipped to the run."""
@@ -211,12 +209,11 @@ class Timeline:
 
     def compute_sums(
         self, shown: ResolvedRequest, colour: str, level: int, first: int, last: int
-    ) -> Sums:
-        """Return sums over rows x bins x states, for bins first .. last - 1 of a level."""
+    ) -> Float:
+        """Return SUMS x rows x bins x states, for bins first .. last - 1 of a level."""
         count = 1 if colour == "waiting" else len(shown.states.names)
         sums = shown.tiles.read_sums(level, first, last, shown.states.of_class, max(count, 1))
-        rows = shown.tile_rows
-        sums = Sums(sums.count[rows], sums.inside[rows], sums.wait[rows])
+        sums = sums[:, shown.tile_rows]
         return split_waiting(sums) if colour == "waiting" else sums
 
     def _render_events(
@@ -290,7 +287,7 @@ class Timeline:
         last = -(-self.length_ns >> level)
         sums = self.compute_sums(shown, request.colour, level, 0, last)
         whole = max(sum(map(len, shown.rows.ranks)), 1) * float(1 << level)
-        share = np.clip(sums.inside.sum(0) / whole, 0, 1)
+        share = np.clip(sums[1].sum(0) / whole, 0, 1)
         rows = shown.rows.ranks
         lateness = np.nan_to_num(self.events.lateness, nan=-np.inf)
         latest = [int(r[lateness[r].argmax()]) for r in rows]
@@ -330,27 +327,26 @@ def choose_level(length: int, pixels: int) -> int:
     return max(round(float(np.log2(width))), 0)
 
 
-def split_waiting(sums: Sums) -> Sums:
+def split_waiting(sums: Float) -> Float:
     """Split sums of one state into two states: waiting, and the rest."""
-    work = np.maximum(sums.inside - sums.wait, 0)
-    inside = np.concatenate([sums.wait, work], 2)
-    count = np.concatenate([sums.count, sums.count], 2)
-    return Sums(count, inside, np.concatenate([sums.wait, np.zeros_like(work)], 2))
+    count, inside, wait = sums
+    work = np.maximum(inside - wait, 0)
+    return np.concatenate([[count, wait, wait], [count, work, np.zeros_like(work)]], axis=-1)
 
 
 def dominant_states(
-    sums: Sums, on: Array, members: Float, width: int, colour: str
+    sums: Float, on: Array, members: Float, width: int, colour: str
 ) -> dict[str, Array]:
     """Return the dominant state of each row and bin, the share of all states, and of waiting.
 
     Shares are 0 to 255: `share` of the bin's time of all the row's ranks, `wait` of the time
     inside.
     """
-    inside = np.where(on, sums.inside, 0.0)
+    inside = np.where(on, sums[1], 0.0)
     most = inside.argmax(2).astype(np.uint8)
     total = inside.sum(2)
     share = np.clip(total / (members[:, None] * width), 0, 1)
-    wait = np.where(on, sums.wait, 0.0).sum(2) if colour != "waiting" else np.zeros_like(total)
+    wait = np.where(on, sums[2], 0.0).sum(2) if colour != "waiting" else np.zeros_like(total)
     some = total > 0
     waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
     return {
@@ -363,28 +359,22 @@ def dominant_states(
 
 def sum_events(
     segments: Array, row: Int, state: Int, window: tuple[int, int], size: tuple[int, int]
-) -> Sums:
-    """Return the sums of single segments over a window: `size` rows x one bin x states."""
+) -> Float:
+    """Return SUMS of single segments over a window: `size` rows x one bin x states."""
     good = state >= 0
-    segments, place = segments[good], row[good] * size[1] + state[good]
+    segments, cell = segments[good], row[good] * size[1] + state[good]
     begin = np.maximum(segments["enter"], window[0])
     end = np.minimum(segments["exit"], window[1])
     waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), end)
     inside, wait = np.maximum(end - begin, 0), np.maximum(waited - begin, 0)
-    starts = (segments["enter"] >= window[0]).astype(np.float64)
-    parts: list[Float] = [
-        np.bincount(place, values, size[0] * size[1])
-        .astype(np.float64)
-        .reshape(size[0], 1, size[1])
-        for values in (starts, inside, wait)
-    ]
-    return Sums(parts[0], parts[1], parts[2])
+    starts = segments["enter"] >= window[0]
+    sums = [np.bincount(cell, values, size[0] * size[1]) for values in (starts, inside, wait)]
+    return np.stack(sums).reshape(len(SUMS), size[0], 1, size[1])
 
 
-def make_legend(sums: Sums, whole: float) -> list[dict[str, float]]:
+def make_legend(sums: Float, whole: float) -> list[dict[str, float]]:
     """Return calls that begin, time and wait in ns, and share of the whole, for each state."""
-    parts = [getattr(sums, name).sum((0, 1)).tolist() for name in ("count", "inside", "wait")]
     return [
         {"count": count, "inside": inside, "wait": wait, "share": inside / max(whole, 1.0)}
-        for count, inside, wait in zip(*parts, strict=True)
+        for count, inside, wait in sums.sum((1, 2)).T.tolist()
     ]
