@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.timeline import row_layout as timeline_rows
+from mpiprof.timeline import row_layout
 from mpiprof.timeline.tiles import SUMS
 from mpiprof.timeline.window import Request, ResolvedRequest, Timeline, choose_level, sum_events
 from mpiprof.trace.types import Float
@@ -43,7 +43,7 @@ def sum_span(timeline: Timeline, request: Request, shown: ResolvedRequest) -> di
         return [rows[i] | {"at": i} for i in order]
 
     ranks = shown.rows.ranks
-    rows = sort_sums([timeline_rows.label_ranks(r) for r in ranks], 1, wait)
+    rows = sort_sums([row_layout.label_ranks(r) for r in ranks], 1, wait)
     return {
         "from": begin,
         "to": end,

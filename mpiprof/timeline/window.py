@@ -12,7 +12,7 @@ import numpy as np
 
 from mpiprof.metrics.tables import communicator_names, label_sites
 from mpiprof.store import cache
-from mpiprof.timeline import row_layout as timeline_rows
+from mpiprof.timeline import row_layout
 from mpiprof.timeline.row_layout import Classes, Rows, States
 from mpiprof.timeline.segments import Events, Progress
 from mpiprof.timeline.tiles import DIRECT_SEGMENTS, SUMS, Tiles
@@ -97,7 +97,7 @@ class Timeline:
 
     def __init__(self, trace: Trace, events: Events, key: str) -> None:
         self.trace, self.events, self.key = trace, events, key
-        self.classes = timeline_rows.classify_shapes(trace, events.calls)
+        self.classes = row_layout.classify_shapes(trace, events.calls)
         self.length_ns = max(events.end_ns - events.begin_ns, 1)
         self._tiles: dict[str, Tiles] = {}
 
@@ -116,16 +116,12 @@ class Timeline:
     def resolve(self, request: Request) -> ResolvedRequest | MissingTiles:
         """Return the resolved request, or the tiles to build first."""
         only = self.find_communicators(request.communicators)
-        known = self.classes
-        if only is not None and not timeline_rows.distinguishes_communicators(
-            known, only, self.trace
-        ):
-            known = timeline_rows.classify_shapes(self.trace, self.events.calls, only)
-        ranks = timeline_rows.sort_ranks(
-            self.trace, request.ranks, request.sort, self.events.lateness
-        )
-        rows = timeline_rows.make_rows(self.trace, ranks, request.sort)
-        everybody = timeline_rows.make_rows(self.trace, np.arange(self.trace.ranks, dtype=np.int64))
+        trace, known = self.trace, self.classes
+        if only is not None and not row_layout.distinguishes_communicators(known, only, trace):
+            known = row_layout.classify_shapes(trace, self.events.calls, only)
+        ranks = row_layout.sort_ranks(trace, request.ranks, request.sort, self.events.lateness)
+        rows = row_layout.make_rows(trace, ranks, request.sort)
+        everybody = row_layout.make_rows(trace, np.arange(trace.ranks, dtype=np.int64))
         if everybody.has_single_ranks and rows.has_single_ranks:
             of_rank, tile_rows = everybody.of_rank, ranks
         else:
@@ -133,7 +129,7 @@ class Timeline:
         tiles = self._open_tiles(of_rank, known.of_shape)
         if isinstance(tiles, MissingTiles):
             return tiles
-        states = timeline_rows.make_states(known, request.colour, only, request.operations)
+        states = row_layout.make_states(known, request.colour, only, request.operations)
         return ResolvedRequest(rows, tile_rows, known, states, tiles)
 
     def find_communicators(self, identities: Collection[str]) -> set[int] | None:
@@ -175,16 +171,15 @@ class Timeline:
         begin, end = self.clip_request(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
         ranks = shown.rows.of_rank >= 0
-        few = (
+        if (
             shown.rows.has_single_ranks
             and self.events.estimate(first, last, ranks) <= 4 * MAX_EVENTS
-            and (found := self.events.read_window(first, last, ranks))
-            and len(found[0]) <= MAX_EVENTS
-        )
-        if not few:
-            return self.render_cells(request, shown)
-        head, arrays = self._render_events(request, shown, found, (first, last))
-        return {"from": begin, "to": end, "states": shown.states.names, **head}, arrays
+        ):
+            found = self.events.read_window(first, last, ranks)
+            if len(found[0]) <= MAX_EVENTS:
+                head, arrays = self._render_events(request, shown, found, (first, last))
+                return {"from": begin, "to": end, "states": shown.states.names, **head}, arrays
+        return self.render_cells(request, shown)
 
     def clip_request(self, request: Request) -> tuple[int, int]:
         """Return the window of a request, clipped to the run."""
@@ -264,20 +259,17 @@ class Timeline:
         """Return whether each shape matches a search KIND:VALUE, such as callsite:3."""
         kind, _, value = find.partition(":")
         shapes = self.trace.tables.shapes
-        if kind == "callsite" and value.isascii() and value.isdigit():
-            known = self.events.meta.get("callsites", [])
-            if int(value) < len(known):
-                operation, sites, _ = known[int(value)]
-                wanted = set(sites)
-                hit = [s.operation == operation and s.site in wanted for s in shapes]
-                return np.array([*hit, False], np.bool_)
-        if kind == "communicator":
+        known = self.events.meta.get("callsites", [])
+        hit = [False] * len(shapes)
+        if kind == "callsite" and value.isascii() and value.isdigit() and int(value) < len(known):
+            operation, sites, _ = known[int(value)]
+            hit = [s.operation == operation and s.site in sites for s in shapes]
+        elif kind == "communicator":
             only = self.find_communicators([value]) or set()
-            return np.array([*(s.communicator in only for s in shapes), False], np.bool_)
-        if kind in ("operation", "algorithm"):
+            hit = [s.communicator in only for s in shapes]
+        elif kind in ("operation", "algorithm"):
             hit = [getattr(s, kind).partition(":")[0] == value for s in shapes]
-            return np.array([*hit, False], np.bool_)
-        return np.zeros(len(shapes) + 1, np.bool_)
+        return np.array([*hit, False], np.bool_)
 
     def render_overview(
         self, request: Request, shown: ResolvedRequest
@@ -297,7 +289,7 @@ class Timeline:
             "columns": last,
             "length": self.length_ns,
             "rows": [r.tolist() for r in rows],
-            "labels": [timeline_rows.label_ranks(r) for r in rows],
+            "labels": [row_layout.label_ranks(r) for r in rows],
             "hosts": [self._row_name(r, self._host_of) for r in rows],
             "switches": [self._row_name(r, self.trace.switches.get) for r in rows],
             "nodes": [
