@@ -70,7 +70,7 @@ def count_growth(trace: Trace) -> int:
     for (rank, _), chunks in trace.logs.threads.items():
         last = chunks[-1]
         if rank not in trace.tables.ends and last.live:
-            records = last.log.read([(last.index, 0, last.log.layout.capacity)])
+            records = last.read()
             count += int((records["kind"] != 0).sum()) + int((records["exit_ns"] != 0).sum())
     return count
 

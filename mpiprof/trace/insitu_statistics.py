@@ -54,7 +54,10 @@ def read_statistics(trace: Trace) -> Iterator[Statistics]:
     """Yield all statistics of a trace, from summaries and from events recorded under `auto`."""
     for rank in range(trace.ranks):
         ids = trace.tables.shape_map(rank)
-        for records in _summed_chunks(trace, rank):
+        for chunk, *others in trace.thread_chunks(rank):
+            if others or not chunk.log.is_intact(chunk.index):
+                continue  # a thread with sums has one window only
+            records = chunk.read()
             for at in np.flatnonzero(records["kind"] == STATISTICS).tolist():
                 shape = int(records["shape"][at])
                 group = records[at : at + 1 + len(STATISTICS_CODES)]
@@ -65,16 +68,6 @@ def read_statistics(trace: Trace) -> Iterator[Statistics]:
                     trace.problems.add(f"rank {rank}: damaged statistics are ignored")
                 elif found.instances:
                     yield found
-
-
-def _summed_chunks(trace: Trace, rank: int) -> Iterator[Array]:
-    """Yield the windows that may have sums: a thread with sums has one window only."""
-    for chunks in trace.thread_chunks(rank):
-        if len(chunks) == 1:
-            log = chunks[0].log
-            if not log.is_intact(chunks[0].index):
-                continue
-            yield log.read([(chunks[0].index, 0, log.layout.capacity)])
 
 
 def _decode_statistics(trace: Trace, shape: int, group: Array) -> Statistics | None:

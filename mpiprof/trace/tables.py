@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from mpiprof.trace.types import Problems, check_integer, check_text
 
 SAMPLE_KEYS = ("after", "before", "site", "samples", "ns")  # fields of a --where line
 MAX_ID = 1 << 24  # shape ids are dense, so a larger id is damage
+Converter = Callable[[int, dict[str, Any]], int]  # from a rank and its row to a joint index
 RANK_PATTERN = re.compile(rb'\{"rank": (\d+), (?="(?:site|shape|communicator)")')
 
 
@@ -62,27 +64,26 @@ class _Reader:
         if lines[-1]:
             self.tables.truncated = True
             self.problems.add(f"{name}: its last line is truncated and ignored")
-        damaged = begun = 0
-        sound: list[tuple[bytes, bool | None]] = []
+        damaged = incomplete = 0
+        checked_lines: list[tuple[bytes, bool | None]] = []
         for line in filter(None, lines[:-1]):
             _, hole, behind = line.rpartition(b"\0")
-            known = is_line_intact(behind)
-            begun += bool(hole and known)
-            sound.append((behind if known else line, known))
-        self.checked |= any(known for _, known in sound)
-        for line, known in sound:
-            whole = known is True or (known is None and not self.checked)
-            damaged += not (whole and self._read_line(remove_checksum(line) if known else line))
-        if begun:
-            self.tables.truncated = True
-            self.problems.add(f"{name}: incomplete lines: {begun}")
-        if damaged:
-            self.tables.truncated = True
-            self.problems.add(f"{name}: damaged lines, ignored: {damaged}")
+            intact = is_line_intact(behind)
+            incomplete += bool(hole and intact)
+            checked_lines.append((behind if intact else line, intact))
+        self.checked |= any(intact for _, intact in checked_lines)
+        for line, intact in checked_lines:
+            damaged += not self._read_line(line, intact)
+        for count, what in ((incomplete, "incomplete lines"), (damaged, "damaged lines, ignored")):
+            if count:
+                self.tables.truncated = True
+                self.problems.add(f"{name}: {what}: {count}")
 
-    def _read_line(self, line: bytes) -> bool:
+    def _read_line(self, line: bytes, intact: bool | None) -> bool:
+        if intact is False or (intact is None and self.checked):
+            return False
         try:
-            self._store_row(*self._parse_line(line))
+            self._store_row(*self._parse_line(remove_checksum(line) if intact else line))
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
         return True
@@ -92,15 +93,14 @@ class _Reader:
 
         Most lines are equal, because thousands of ranks have the same call sites.
         """
-        found = RANK_PATTERN.match(line)
-        if found is None:
+        match = RANK_PATTERN.match(line)
+        if match is None:
             row = json.loads(line)
             return row["rank"], row
-        behind = line[found.end() :]
-        row = self.rows.get(behind)
-        if row is None:
-            row = self.rows[behind] = json.loads(b"{" + behind)
-        return int(found[1]), row
+        behind = line[match.end() :]
+        if behind not in self.rows:
+            self.rows[behind] = json.loads(b"{" + behind)
+        return int(match[1]), self.rows[behind]
 
     def _store_row(self, of: Any, row: Any) -> None:
         rank = check_integer(of, 0, self.limit - 1)
@@ -147,23 +147,22 @@ class _Reader:
             if (rank, local) in communicators:
                 self.tables.names[communicators[rank, local]] = name
         shapes = self._convert_rows("shape", _ShapeTable(self.tables, sites, communicators))
-        largest: dict[int, int] = {}
-        for rank, local in shapes:
-            largest[rank] = max(local, largest.get(rank, 0))
-        for rank, most in largest.items():
-            self.tables.shape_ids[rank] = np.full(most + 1, -1, np.int64)
+        ids_of_rank: dict[int, dict[int, int]] = {}
         for (rank, local), index in shapes.items():
-            self.tables.shape_ids[rank][local] = index
+            ids_of_rank.setdefault(rank, {})[local] = index
+        for rank, ids in ids_of_rank.items():
+            self.tables.shape_ids[rank] = np.full(max(ids) + 1, -1, np.int64)
+            self.tables.shape_ids[rank][list(ids)] = list(ids.values())
 
     def _resolve_presite_samples(self, sites: dict[tuple[int, int], int]) -> None:
-        found = self.tables.presite_samples
+        sums = self.tables.presite_samples
         for rank, after, before, site, samples, ns in self.where:
-            left, entered, place = (sites.get((rank, of), -1) for of in (after, before, site))
-            if min(entered, place) >= 0:
-                count, whole = found.get((rank, left, entered, place), (0, 0))
-                found[rank, left, entered, place] = (count + samples, whole + ns)
+            left, entered, sampled = (sites.get((rank, of), -1) for of in (after, before, site))
+            if min(entered, sampled) >= 0:
+                count, total_ns = sums.get((rank, left, entered, sampled), (0, 0))
+                sums[rank, left, entered, sampled] = (count + samples, total_ns + ns)
 
-    def _convert_rows(self, kind: str, convert: Any) -> dict[tuple[int, int], int]:
+    def _convert_rows(self, kind: str, convert: Converter) -> dict[tuple[int, int], int]:
         """Convert all rows of a kind to joint indices by `convert`."""
         ids: dict[tuple[int, int], int] = {}
         damaged = 0
@@ -180,41 +179,30 @@ class _Reader:
         return ids
 
 
-def _convert_or_none(convert: Any, rank: int, row: dict[str, Any]) -> int | None:
+def _convert_or_none(convert: Converter, rank: int, row: dict[str, Any]) -> int | None:
     try:
-        return int(convert(rank, row))
+        return convert(rank, row)
     except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 
 def _parse_process(row: Any) -> dict[str, Any]:
+    started_ns, switches, processors = map(row.get, ("started_ns", "switches", "processors"))
+    address = switches if isinstance(switches, dict) else {}  # of the node, from Slurm
+    known = processors if isinstance(processors, list) else []
     return {
         "host": check_text(row.get("host", "?")),
         "node": check_text(row.get("node", "?")),
         "pid": check_integer(row.get("pid", 0), 0),
         "log": check_text(row.get("log", "")),
-        "processors": _parse_processors(row.get("processors")),
-        "started_ns": check_integer(row["started_ns"])
-        if row.get("started_ns") is not None
-        else None,
+        "processors": [p for p in known if type(p) is int and p >= 0],
+        "started_ns": None if started_ns is None else check_integer(started_ns),
         "started": row.get("started"),
         "size": check_integer(row.get("size", 0), 0),
         "abi": row.get("abi"),
         "mpi": row.get("mpi"),
-        "address": _parse_address(row.get("switches")),
+        "address": tuple(check_text(address.get(name, "")) for name in ("address", "pattern")),
     }
-
-
-def _parse_address(row: Any) -> tuple[str, str]:
-    """Return the node's network address from Slurm: names and their pattern."""
-    if not isinstance(row, dict):
-        return "", ""
-    return check_text(row.get("address", "")), check_text(row.get("pattern", ""))
-
-
-def _parse_processors(given: Any) -> list[int]:
-    """Return the processors that a rank may run on, or [] if unknown."""
-    return [p for p in given if type(p) is int and p >= 0] if isinstance(given, list) else []
 
 
 def _parse_end(row: Any) -> dict[str, Any]:
@@ -272,24 +260,25 @@ class _ShapeTable:
         sites: dict[tuple[int, int], int],
         communicators: dict[tuple[int, int], int],
     ) -> None:
-        self.tables = tables
-        self.sites = sites
-        self.communicators = communicators
+        self.tables, self.sites, self.communicators = tables, sites, communicators
         self.known: dict[Shape, int] = {}
 
     def __call__(self, rank: int, row: dict[str, Any]) -> int:
         communicator = self.communicators[rank, check_integer(row["communicator"])]
         site = row.get("site")
-        flags = row.get("flags") or []
+        sent, received = (
+            -1 if count is None else check_integer(count, 0)
+            for count in (row.get("sent"), row.get("received"))
+        )
         shape = Shape(
             check_text(row["operation"]),
             communicator,
             -1 if site is None else self.sites.get((rank, check_integer(site)), -1),
-            self._world_root(rank, self.tables.communicators[communicator], row.get("root")),
-            self._parse_byte_count(row.get("sent")),
-            self._parse_byte_count(row.get("received")),
+            _world_root(rank, self.tables.communicators[communicator], row.get("root")),
+            sent,
+            received,
             str(row.get("algorithm") or "native"),
-            tuple(sorted(check_text(flag) for flag in flags)),
+            tuple(sorted(map(check_text, row.get("flags") or []))),
             check_text(row.get("type", "")),
             check_text(row.get("reduction", "")),
         )
@@ -298,26 +287,22 @@ class _ShapeTable:
             self.tables.shapes.append(shape)
         return self.known[shape]
 
-    @staticmethod
-    def _parse_byte_count(value: Any) -> int:
-        return -1 if value is None else check_integer(value, 0)
 
-    @staticmethod
-    def _world_root(rank: int, communicator: Communicator, root: Any) -> int:
-        """Return the world rank of the root; -3 in the table means the rank itself.
+def _world_root(rank: int, communicator: Communicator, root: Any) -> int:
+    """Return the world rank of the root; -3 in the table means the rank itself.
 
-        Other values are a rank of the (remote) group.
-        """
-        if root is None or communicator.is_local:
-            return -1
-        value = check_integer(root, -3)
-        if value == -2 or value == -1:
-            return value
-        if value == -3:
-            return rank
-        group = communicator.groups[0]
-        if communicator.is_inter and rank in group:
-            group = communicator.groups[1]
-        if value >= len(group):
-            raise ValueError("a root outside the group")
-        return int(group[value])
+    Other values are a rank of the (remote) group.
+    """
+    if root is None or communicator.is_local:
+        return -1
+    value = check_integer(root, -3)
+    if value == -3:
+        return rank
+    if value < 0:
+        return value
+    group = communicator.groups[0]
+    if communicator.is_inter and rank in group:
+        group = communicator.groups[1]
+    if value >= len(group):
+        raise ValueError("a root outside the group")
+    return int(group[value])
