@@ -220,18 +220,14 @@ def _instance_rows(batch: Batch, rows: Rows) -> Array:
 
 
 def _sort_instances(
-    writer: cache.Writer, scratch: _Scratch, count: int, firsts: dict[int, int]
+    writer: cache.Writer, scratch: _Scratch, count: int, next_numbers: dict[int, int]
 ) -> Array:
-    """Write all instances in order of first arrival; return the new number of each.
-
-    firsts: number of the first instance of each call site, 0 if absent.
-    """
+    """Write all instances in order of first arrival; return the new number of each."""
     order = np.argsort(scratch.read_column("first_arrival", 0, count), kind="stable")
     writer.reserve("instances", INSTANCE, count)
     at = 0
-    seen = dict(firsts)
     for part in scratch.read_in_order(0, order):
-        part["number"] = _number_instances(part["callsite"], seen)
+        part["number"] = _number_instances(part["callsite"], next_numbers)
         writer.write("instances", at, part)
         at += len(part)
     number = np.empty(count, np.int32)

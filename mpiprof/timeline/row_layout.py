@@ -132,10 +132,7 @@ def sort_groups(trace: Trace, sort: str) -> dict[int, str] | None:
 
 
 def make_rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
-    """Return one row per rank, node or switch, in order.
-
-    Beyond ROWS rows, neighbouring rows are joined.
-    """
+    """Return one row per rank, node or switch; beyond MAX_ROWS rows, neighbours are joined."""
     edges = np.arange(len(ranks) + 1)
     if sort in ("nodes", "switches"):
         group_of = sort_groups(trace, sort) or {}

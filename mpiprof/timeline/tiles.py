@@ -214,7 +214,7 @@ class Tiles:
             sparse, row, bin_, state = sparse[good], row[good], bin_[good], state[good]
         where = (row * shape[1] + bin_) * states + state
         sums = [np.bincount(where, sparse[name], math.prod(shape)) for name in SUMS]
-        return np.stack(sums).reshape(len(SUMS), *shape)
+        return np.array(sums, np.float64).reshape(len(SUMS), *shape)
 
     def _sum_directly(
         self, level: int, bins: tuple[int, int], state_of: Array, states: int

@@ -361,7 +361,7 @@ def sum_events(
     inside, wait = np.maximum(end - begin, 0), np.maximum(waited - begin, 0)
     starts = segments["enter"] >= window[0]
     sums = [np.bincount(cell, values, size[0] * size[1]) for values in (starts, inside, wait)]
-    return np.stack(sums).reshape(len(SUMS), size[0], 1, size[1])
+    return np.array(sums, np.float64).reshape(len(SUMS), size[0], 1, size[1])
 
 
 def make_legend(sums: Float, whole: float) -> list[dict[str, float]]:

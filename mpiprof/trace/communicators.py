@@ -24,10 +24,7 @@ class Groups:
 
 
 class Communicators:
-    """Finds the index of a communicator among the communicators of all ranks.
-
-    lists: members by (identity, rank that lists them).
-    """
+    """Finds the index of a communicator among all ranks'; lists: members by (identity, rank)."""
 
     def __init__(
         self, tables: Tables, limit: int, lists: dict[tuple[Any, int], list[Any] | int | None]
@@ -112,14 +109,11 @@ class Communicators:
         return index
 
     def _resolve_runs(self, identity: str, runs: Any) -> Any:
-        """Return runs as they are, or as the named rank lists them; None if that rank lists none.
-
-        Only the first member lists irregular members.
-        """
-        if type(runs) is int:
-            runs = self.lists.get((identity, runs))
-            return runs if isinstance(runs, list) else None
-        return runs
+        """Return runs as they are, or as the named rank lists them; None if it lists none."""
+        if type(runs) is not int:
+            return runs
+        listed = self.lists.get((identity, runs))  # only the first member lists irregular members
+        return listed if isinstance(listed, list) else None
 
     def _find_groups(self, members: Any, remote: Any) -> Groups:
         """Return the groups of some runs, built once for all ranks; remote is None if intra."""

@@ -64,10 +64,7 @@ class Block:
 
 
 class Dataset:
-    """The Parquet files of a data set; raises TraceError if they are unreadable.
-
-    communicators: number of communicators of the trace.
-    """
+    """The Parquet files of a data set of some communicators; TraceError if they are unreadable."""
 
     def __init__(self, folder: Path, communicators: int) -> None:
         self.folder = folder
@@ -128,10 +125,7 @@ class Dataset:
 
 
 class Reader:
-    """Reads blocks of a data set; the partitions read last remain open.
-
-    before: whether to read each rank's previous record too.
-    """
+    """Reads blocks of a data set; `before`: whether to read each rank's previous record too."""
 
     def __init__(
         self, folder: Path, communicators: Sequence[Communicator], before: bool = False

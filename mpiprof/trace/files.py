@@ -67,14 +67,10 @@ Content: TypeAlias = _PlainContent | MemoryFile | PackedFile
 
 
 def list_files(folder: Path, ending: str) -> list[File]:
-    """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged.
-
-    A pack hides the files that it was made of, because the packing process may have been killed
-    before it removed them.
-    """
+    """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged."""
     found: dict[str, File] = {path.name: PlainFile(path) for path in folder.glob(f"*{ending}")}
     packed = folder / FILE_NAME
-    if packed.exists():
+    if packed.exists():  # it hides its files, which a killed packing process has not removed
         found |= {m.name: m for m in Pack(packed).members if m.name.endswith(ending)}
     return [found[name] for name in sorted(found)]
 

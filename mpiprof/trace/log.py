@@ -60,11 +60,7 @@ class LogFile:
             )
 
     def _read_headers(self, content: Content) -> Array:
-        """Read the header of every chunk except the first, which describes the file.
-
-        The headers are not mapped, because the kernel would map the surrounding pages too: the
-        whole file.
-        """
+        """Read the header of every chunk except the first, which describes the file."""
         layout = self.layout
         headers: Array = np.zeros(self.chunks, layout.header)
         width = layout.header_bytes

@@ -13,13 +13,13 @@ are divided into pieces.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -115,22 +115,15 @@ class Pack:
         return index
 
     def read_frame(self, offset: int, length: int, largest: int) -> bytes:
-        """Return a frame's content.
-
-        OSError if the frame is damaged or the content exceeds `largest`.
-        """
+        """Return a frame's content; OSError if it is damaged or exceeds `largest`."""
         with self.path.open("rb", buffering=0) as file:
             packed = os.pread(file.fileno(), length, offset)
         reader = import_zstd().ZstdDecompressor()
-        try:
+        with contextlib.suppress(import_zstd().ZstdError, EOFError):
             content: bytes = reader.decompress(packed, largest + 1)
-        except (import_zstd().ZstdError, EOFError):
-            content, whole = b"", False
-        else:
-            whole = len(packed) == length and len(content) <= largest and reader.eof
-        if not whole:
-            raise OSError(errno.EIO, "a part of the pack is damaged")
-        return content
+            if len(packed) == length and len(content) <= largest and reader.eof:
+                return content
+        raise OSError(errno.EIO, "a part of the pack is damaged")
 
     def get_cached(
         self, key: tuple[str, int], make: Callable[[], memoryview | None]
@@ -162,7 +155,7 @@ class PackedFile:
         if len(entry.lengths) != 3 + blocks or not 0 <= entry.header_bytes < entry.chunk_bytes:
             raise ValueError("an impossible entry")
 
-    @contextmanager
+    @contextlib.contextmanager
     def open(self) -> Iterator[PackedFile]:
         """Yield this object, which reads the packed bytes."""
         yield self
@@ -174,21 +167,21 @@ class PackedFile:
         return content
 
     @cached_property
-    def _read_first(self) -> bytes:
+    def _first_chunk(self) -> bytes:
         return self._read_frame(0, min(self.entry.chunk_bytes, self.size))
 
     @cached_property
-    def _read_headers(self) -> bytes:
+    def _chunk_headers(self) -> bytes:
         return self._read_frame(1, max(self.entry.chunk_count - 1, 0) * self.entry.header_bytes)
 
     @cached_property
-    def _read_rest(self) -> bytes:
+    def _trailing_bytes(self) -> bytes:
         whole = max(self.entry.chunk_count, 1) * self.entry.chunk_bytes
         return self._read_frame(2, max(self.size - whole, 0))
 
     @cached_property
-    def _parse_layout(self) -> Layout:
-        return parse_layout(self._read_first[:MAX_HEAD_BYTES], self.name)
+    def _layout(self) -> Layout:
+        return parse_layout(self._first_chunk[:MAX_HEAD_BYTES], self.name)
 
     def _read_block(self, number: int) -> memoryview | None:
         """Return the bodies of a block's chunks, or None if they are damaged."""
@@ -201,21 +194,19 @@ class PackedFile:
                 content = self._read_frame(3 + number, size + 1)
             except OSError:
                 return None
-            rest = memoryview(content)[1:]
+            bodies = memoryview(content)[1:]
             if content[:1] == PLAIN_BLOCK:
-                return rest
-            return pack_codec.join_columns(rest, self._parse_layout.record, count).reshape(-1).data
+                return bodies
+            return pack_codec.join_columns(bodies, self._layout.record, count).reshape(-1).data
 
         return self.pack.get_cached((self.name, number), make)
 
     def is_intact(self, offset: int, size: int) -> bool:
         """Return whether the blocks of these bytes are intact."""
-        first, last = (
-            offset // self.entry.chunk_bytes,
-            (offset + size - 1) // self.entry.chunk_bytes,
-        )
-        chunks = range(max(first, 1), min(last + 1, self.entry.chunk_count))
-        return all(self._read_block((c - 1) // self.entry.together) is not None for c in chunks)
+        entry = self.entry
+        first, last = offset // entry.chunk_bytes, (offset + size - 1) // entry.chunk_bytes
+        chunks = range(max(first, 1), min(last + 1, entry.chunk_count))
+        return all(self._read_block((c - 1) // entry.together) is not None for c in chunks)
 
     def read(self, view: Any, offset: int) -> int:
         """Fill a view, with zeros for damaged blocks, and return the number of bytes."""
@@ -231,19 +222,17 @@ class PackedFile:
         entry = self.entry
         chunk, at = divmod(offset, entry.chunk_bytes)
         if chunk == 0:
-            return memoryview(self._read_first)[at : at + most]
+            return memoryview(self._first_chunk)[at : at + most]
         if chunk >= entry.chunk_count:
             at = offset - max(entry.chunk_count, 1) * entry.chunk_bytes
-            return memoryview(self._read_rest)[at : at + most]
+            return memoryview(self._trailing_bytes)[at : at + most]
         if at < entry.header_bytes:
             most = min(most, entry.header_bytes - at)
             at += (chunk - 1) * entry.header_bytes
-            return memoryview(self._read_headers)[at : at + most]
+            return memoryview(self._chunk_headers)[at : at + most]
         body = entry.chunk_bytes - entry.header_bytes
         number, within = divmod(chunk - 1, entry.together)
-        at -= entry.header_bytes
-        most = min(most, body - at)
+        most = min(most, entry.chunk_bytes - at)
+        at += within * body - entry.header_bytes
         block = self._read_block(number)
-        if block is None:
-            return bytes(most)
-        return block[within * body + at : within * body + at + most]
+        return bytes(most) if block is None else block[at : at + most]

@@ -228,10 +228,7 @@ class Records(Folder):
         return last_of
 
     def read_totals(self, rank: int) -> Iterator[Block]:
-        """Yield the totals of a rank's calls, chunk by chunk.
-
-        A row and its extensions never span two chunks.
-        """
+        """Yield the totals of a rank's calls by chunk; a row and its extensions share a chunk."""
         for thread in self.open_stream(rank, local_times=True).threads:
             if not thread.chunks[0].is_summed():  # events are in other threads
                 continue

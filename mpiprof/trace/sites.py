@@ -57,11 +57,8 @@ def matches_pattern(operation: str, sites: Sequence[Site], pattern: str) -> bool
 
 
 def label_site(site: Site) -> str:
-    """Return a site on one line: "app.py:12 step"."""
-    if site["file"] is None:
-        return "?"
-    place = Path(site["file"]).name + (f":{site['line']}" if site["line"] else "")
-    return f"{place} {site['function']}" if site["function"] else place
+    """Return a site on one line: "app.py:12 step", or "?" for an unknown site."""
+    return "?" if site["file"] is None else format_site(site)
 
 
 def _describe_stacks(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str, Any]]:
@@ -75,32 +72,27 @@ def _describe_stacks(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str,
         for module, offsets in native.items()
         for offset, place in resolve_native(module, sorted(offsets)).items()
     }
-    symbols = {frame.get("symbol") for stack in stacks for frame in stack}
-    readable = _demangle(frozenset(s for s in symbols if isinstance(s, str) and s[:2] == "_Z"))
-    found = []
+    symbols = {str(frame.get("symbol")) for stack in stacks for frame in stack}
+    mangled = frozenset(symbol for symbol in symbols if symbol.startswith("_Z"))
+    readable = _demangle(mangled) if mangled else {}
+    described = []
     for stack in stacks:
         frames = [_describe_frame(frame, resolved, readable) for frame in stack] or [dict(UNKNOWN)]
         if len(frames) > 1:
             frames[0]["stack"] = frames[1:]
-        found.append(frames[0])
-    return found
+        described.append(frames[0])
+    return described
 
 
 def _describe_frame(
     frame: dict[str, Any], resolved: dict[tuple[str, int], SourceLocation], readable: dict[str, str]
 ) -> dict[str, Any]:
-    if "module" not in frame:
-        return {"file": frame["file"], "line": frame.get("line"), "function": frame.get("function")}
-    module, offset = frame["module"], frame["offset"]
-    if (module, offset) in resolved:
-        file, line, function = resolved[module, offset]
-        return {"file": file, "line": line, "function": function}
-    symbol = frame.get("symbol")
-    return {
-        "file": module,
-        "line": None,
-        "function": readable.get(str(symbol), symbol) or hex(offset),
-    }
+    file, line, function = frame.get("file"), frame.get("line"), frame.get("function")
+    if "module" in frame:
+        file, offset, symbol = frame["module"], frame["offset"], frame.get("symbol")
+        name = readable.get(str(symbol), symbol) or hex(offset)
+        file, line, function = resolved.get((file, offset), (file, None, name))
+    return {"file": file, "line": line, "function": function}
 
 
 def _tool_output(tool: str, words: Sequence[str], given: str = "") -> list[str]:
@@ -120,16 +112,14 @@ def _tool_output(tool: str, words: Sequence[str], given: str = "") -> list[str]:
 @lru_cache(maxsize=64)
 def _demangle(symbols: frozenset[str]) -> dict[str, str]:
     """Return readable C++ names by mangled name, each with the offset behind it."""
-    names = sorted(symbols)
-    lines = (
-        _tool_output("c++filt", ["-p", *(name.partition("+")[0] for name in names)])
-        if names
-        else []
-    )
-    if len(lines) != len(names):
+    split = {symbol: symbol.partition("+") for symbol in sorted(symbols)}
+    lines = _tool_output("c++filt", ["-p", *(name for name, _, _ in split.values())])
+    if len(lines) != len(split):
         return {}
-    parts = zip(names, lines, strict=True)
-    return {name: "".join([line, *name.partition("+")[1:]]) for name, line in parts}
+    return {
+        symbol: f"{line}{plus}{offset}"
+        for (symbol, (_, plus, offset)), line in zip(split.items(), lines, strict=True)
+    }
 
 
 def group_by_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
@@ -151,9 +141,8 @@ def group_by_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
     return found
 
 
-_location_cache: dict[
-    str, dict[int, SourceLocation | None]
-] = {}  # by module, for the offsets resolved so far
+# By module, for the offsets resolved so far.
+_location_cache: dict[str, dict[int, SourceLocation | None]] = {}
 
 
 def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
@@ -167,13 +156,10 @@ def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
 
 
 def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
-    """Run addr2line.
-
-    A return address follows its call, so the preceding byte is looked up.
-    """
     if not Path(module).is_file():
         return {}
     base = _load_address(module)
+    # A return address follows its call, so the preceding byte is looked up.
     addresses = "\n".join(hex(base + max(offset - 1, 0)) for offset in offsets)
     lines = _tool_output("addr2line", ["-f", "-C", "-e", module], addresses + "\n")
     found: dict[int, SourceLocation] = {}
@@ -193,10 +179,7 @@ def is_program(module: str) -> bool:
 
 
 def _load_address(module: str) -> int:
-    """Return the link address of the first segment; 0 for position-independent programs.
-
-    Offsets in a position-dependent program count from that address.
-    """
+    """Return the address from which offsets count; 0 for position-independent programs."""
     found = _read_elf(module)
     return 0 if found is None else found.link_address & ~0xFFF
 

@@ -89,10 +89,7 @@ class _Reader:
         return True
 
     def _parse_line(self, line: bytes) -> tuple[Any, Any]:
-        """Return a line's rank and its row. Ranks with equal lines share the row.
-
-        Most lines are equal, because thousands of ranks have the same call sites.
-        """
+        # Ranks with equal lines share a row, because thousands of ranks have the same call sites.
         match = RANK_PATTERN.match(line)
         if match is None:
             row = json.loads(line)
@@ -289,10 +286,7 @@ class _ShapeTable:
 
 
 def _world_root(rank: int, communicator: Communicator, root: Any) -> int:
-    """Return the world rank of the root; -3 in the table means the rank itself.
-
-    Other values are a rank of the (remote) group.
-    """
+    """Return the world rank of the root: a rank of the (remote) group; -3 is the rank itself."""
     if root is None or communicator.is_local:
         return -1
     value = check_integer(root, -3)
