@@ -47,7 +47,6 @@ class Elf:
     needed: tuple[str, ...] = ()
     rpath: tuple[str, ...] = ()
     runpath: tuple[str, ...] = ()
-    link_address: int = 0  # of the first segment; 0 in position-independent files
 
     @property
     def architecture(self) -> str:
@@ -198,7 +197,6 @@ def read(path: Path) -> Elf:
                 image.read_strings(DT_NEEDED),
                 _expand_origin(image.read_strings(DT_RPATH), path),
                 _expand_origin(image.read_strings(DT_RUNPATH), path),
-                min((address for address, _, _ in image.load_segments), default=0),
             )
     except (OSError, ValueError, IndexError, struct.error) as error:
         raise NotElfError(f"{path} cannot be read as an ELF file: {error}") from error

@@ -60,9 +60,7 @@ def make_predicate(
     def test(rows: Array) -> Bool:
         good: Bool = callsites[np.minimum(rows["callsite"], len(callsites) - 1)]
         good = good & algorithms[np.minimum(rows["algorithm"], len(algorithms) - 1)]
-        if wanted is not None:
-            good &= np.isin(rows["communicator"], np.array(sorted(wanted), np.int64))
-        return good
+        return good if wanted is None else good & np.isin(rows["communicator"], sorted(wanted))
 
     return test
 

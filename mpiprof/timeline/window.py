@@ -283,7 +283,8 @@ class Timeline:
         rows = shown.rows.ranks
         lateness = np.nan_to_num(self.events.lateness, nan=-np.inf)
         latest = [int(r[lateness[r].argmax()]) for r in rows]
-        nodes = list(dict.fromkeys(self.trace.node_ids.values()))
+        node_ids = self.trace.node_ids
+        node_number = {node: i for i, node in enumerate(dict.fromkeys(node_ids.values()))}
         head = {
             "level": level,
             "columns": last,
@@ -292,10 +293,7 @@ class Timeline:
             "labels": [row_layout.label_ranks(r) for r in rows],
             "hosts": [self._row_name(r, self._host_of) for r in rows],
             "switches": [self._row_name(r, self.trace.switches.get) for r in rows],
-            "nodes": [
-                nodes.index(n) if (n := self.trace.node_ids.get(int(r[0]))) in nodes else -1
-                for r in rows
-            ],
+            "nodes": [node_number.get(node_ids.get(int(r[0]), ""), -1) for r in rows],
             "late": np.nan_to_num(self.events.lateness[latest]).tolist(),
             "latest": latest,  # the rank of each row that `late` is of
             "states": shown.states.names,

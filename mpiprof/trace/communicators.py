@@ -40,7 +40,7 @@ class Communicators:
         """Return the index for a line of a rank's tables; ValueError if the line is invalid."""
         identity = check_text(row["identity"])
         if "like" in row:
-            return self._index_of_window(rank, identity, row)
+            return self._index_of_window(rank, row)
         inter = row.get("inter") is True
         members, remote = (
             self._resolve_runs(identity, row.get(side)) for side in ("members", "remote")
@@ -58,7 +58,7 @@ class Communicators:
             position = int(np.searchsorted(of.rank_group, rank))
             if rank not in of.rank_group[position : position + 1]:
                 raise ValueError("the rank is not a member of its own group")
-        index = self._find_index(rank, identity, row, of, size, local, inter)
+        index = self._find_index(rank, row, of, size, local, inter)
         if not inter:
             for name in ("sources", "destinations"):
                 if isinstance(row.get(name), list):
@@ -66,42 +66,26 @@ class Communicators:
                     getattr(self.tables, name)[index, rank] = neighbours
         return index
 
-    def _index_of_window(self, rank: int, identity: str, row: dict[str, Any]) -> int:
+    def _index_of_window(self, rank: int, row: dict[str, Any]) -> int:
         """Return the index of a window, a file or their parent, with the members of another row."""
         like = self.tables.communicators[self.of_row[rank, check_integer(row["like"])]]
         of = self.groups_of[like.index]
-        index = self._find_index(rank, identity, row, of, like.size, like.is_local, like.is_inter)
+        index = self._find_index(rank, row, of, like.size, like.is_local, like.is_inter)
         self.tables.duplicates[index] = like.index
         return index
 
     def _find_index(
-        self,
-        rank: int,
-        identity: str,
-        row: dict[str, Any],
-        of: Groups,
-        size: int,
-        local: bool,
-        inter: bool,
+        self, rank: int, row: dict[str, Any], of: Groups, size: int, local: bool, inter: bool
     ) -> int:
+        identity, groups = row["identity"], of.ordered_groups
         key = (identity, rank if local else -1, inter, of.number)
         if key not in self.known:
             index = self.known[key] = len(self.tables.communicators)
-            groups, parent = of.ordered_groups, row.get("parent")
-            origin = str(row.get("how", "unknown"))
+            origin, parent = str(row.get("how", "unknown")), row.get("parent")
             parent = parent if isinstance(parent, str) else None
+            ranks = np.concatenate(groups)
             self.tables.communicators.append(
-                Communicator(
-                    index,
-                    identity,
-                    groups,
-                    np.concatenate(groups),
-                    size,
-                    local,
-                    inter,
-                    origin,
-                    parent,
-                )
+                Communicator(index, identity, groups, ranks, size, local, inter, origin, parent)
             )
             self.groups_of.append(of)
         index = self.known[key]

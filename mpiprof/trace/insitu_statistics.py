@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mpiprof.trace.types import EXTENSION, STATISTICS, STATISTICS_CODES, Array, Int
+from mpiprof.trace.types import EXTENSION, STATISTICS, STATISTICS_CODES, Array
 
 if TYPE_CHECKING:
-    from mpiprof.trace.metadata import Communicator
     from mpiprof.trace.trace import Trace
 
 
@@ -80,15 +79,12 @@ def _decode_statistics(trace: Trace, shape: int, group: Array) -> Statistics | N
         return None
     if not (0 <= balanced <= instances and latest <= instances):
         return None
-    members = _recorder_order(trace.tables.communicators[trace.tables.shapes[shape].communicator])
+    communicator = trace.tables.communicators[trace.tables.shapes[shape].communicator]
+    # The recorder's order of members: the group with the lowest rank first.
+    groups = sorted(communicator.groups, key=lambda group: int(group.min(initial=1 << 62)))
+    members = np.concatenate(groups)
     member = int(extensions["enter_ns"][-1])
     rank = int(members[member]) if latest and 0 <= member < len(members) else -1
     return Statistics(
         shape, instances, elapsed, average, worst, wait, score, balanced, most, rank, latest
     )
-
-
-def _recorder_order(communicator: Communicator) -> Int:
-    """Return world ranks in the recorder's member order: the group with the lowest rank first."""
-    groups = sorted(communicator.groups, key=lambda group: int(group.min(initial=1 << 62)))
-    return np.concatenate(groups)
