@@ -41,7 +41,7 @@ def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
             collector.add(batch)
         return collector.make_samples()
     trace.repeat_problems()
-    reader = Reader(trace.dataset.folder, trace.tables.communicators, before=True)
+    reader = Reader(trace.dataset, before=True)
     for number, block in enumerate(trace.dataset.blocks):
         matched = {callsite: int(of[number]) for callsite, of in counts.items()}
         collector.add_block(block, matched, reader)

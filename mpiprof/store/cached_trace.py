@@ -17,7 +17,6 @@ from mpiprof.store import cache, values
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.malloc_tuning import retain_freed_memory
-from mpiprof.trace.records import Records
 from mpiprof.trace.trace import Workers
 
 # Small tables that take a pass over the trace. Values of unsupported types are not cached.
@@ -68,11 +67,10 @@ class _Trace(Trace):
 
     @cached_property
     def clocks(self) -> dict[str, Clock]:
-        make: Callable[[Trace], dict[str, Clock]] = vars(Records)["clocks"].func
         if self.node_count < 2:
-            return make(self)
-        found: dict[str, Clock] = _read_or_make(self, "clocks", lambda: make(self))
-        return found
+            return super().clocks
+        clocks: dict[str, Clock] = _read_or_make(self, "clocks", lambda: super(_Trace, self).clocks)
+        return clocks
 
 
 def cache_key(trace: Trace) -> str:

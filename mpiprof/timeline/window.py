@@ -83,12 +83,10 @@ class ResolvedRequest:
     def time_in_states(self, segments: Array, colour: str, begin: int, end: int) -> dict[int, Int]:
         """Return per state the ns of each segment in a span, -1 if it is not in that state."""
         state = self.segment_states(segments)
-        enter, left = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
+        inside, wait = clip_segments(segments, begin, end)
         if colour != "waiting":
-            inside = np.maximum(left - enter, 0)
             return {i: np.where(state == i, inside, -1) for i in range(len(self.states.names))}
-        waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), left)
-        parts = (np.maximum(waited - enter, 0), np.maximum(left - np.maximum(waited, enter), 0))
+        parts = (wait, inside - wait)
         return {i: np.where((state >= 0) & (ns > 0), ns, -1) for i, ns in enumerate(parts)}
 
 
@@ -347,16 +345,20 @@ def dominant_states(
     }
 
 
+def clip_segments(segments: Array, begin: int, end: int) -> tuple[Int, Int]:
+    """Return the ns of each segment in a span, and the ns of waiting therein."""
+    enter, left = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
+    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), left)
+    return np.maximum(left - enter, 0), np.maximum(waited - enter, 0)
+
+
 def sum_events(
     segments: Array, row: Int, state: Int, window: tuple[int, int], size: tuple[int, int]
 ) -> Float:
     """Return SUMS of single segments over a window: `size` rows x one bin x states."""
     good = state >= 0
     segments, cell = segments[good], row[good] * size[1] + state[good]
-    begin = np.maximum(segments["enter"], window[0])
-    end = np.minimum(segments["exit"], window[1])
-    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), end)
-    inside, wait = np.maximum(end - begin, 0), np.maximum(waited - begin, 0)
+    inside, wait = clip_segments(segments, *window)
     starts = segments["enter"] >= window[0]
     sums = [np.bincount(cell, values, size[0] * size[1]) for values in (starts, inside, wait)]
     return np.array(sums, np.float64).reshape(len(SUMS), size[0], 1, size[1])

@@ -66,8 +66,8 @@ class Block:
 class Dataset:
     """The Parquet files of a data set of some communicators; TraceError if they are unreadable."""
 
-    def __init__(self, folder: Path, communicators: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, communicators: Sequence[Communicator]) -> None:
+        self.folder, self.communicators = folder, communicators
         try:
             facts = json.loads((folder / FILE_NAME).read_bytes())
             known = facts["format"], int(facts["version"])
@@ -85,7 +85,7 @@ class Dataset:
         listed = folder / DEFINITIONS_FOLDER / "blocks.parquet"
         rows = self._read_table(listed, names)
         self.blocks = [Block(**{**row, "holds": tuple(row["holds"].split())}) for row in rows]
-        if any(not 0 <= block.communicator < communicators for block in self.blocks):
+        if any(not 0 <= block.communicator < len(communicators) for block in self.blocks):
             raise _damage_error(listed)
 
     def clocks(self) -> dict[str, Clock]:
@@ -104,13 +104,12 @@ class Dataset:
 
     def batches(
         self,
-        communicators: Sequence[Communicator],
         before: bool = False,
         since_ns: int | None = None,
         blocks: Sequence[Block] | None = None,
     ) -> Iterator[Batch]:
         """Yield all or some blocks as batches in their order (see Records.batches)."""
-        reader = Reader(self.folder, communicators, before)
+        reader = Reader(self, before)
         for block in self.blocks if blocks is None else blocks:
             if since_ns is None or block.last_ns >= since_ns:
                 yield reader.read_batch(block)
@@ -127,10 +126,9 @@ class Dataset:
 class Reader:
     """Reads blocks of a data set; `before`: whether to read each rank's previous record too."""
 
-    def __init__(
-        self, folder: Path, communicators: Sequence[Communicator], before: bool = False
-    ) -> None:
-        self.folder, self.communicators, self.before = folder, communicators, before
+    def __init__(self, dataset: Dataset, before: bool = False) -> None:
+        self.folder, self.communicators = dataset.folder, dataset.communicators
+        self.before = before
         self.open_file = lru_cache(MAX_OPEN_FILES)(_open_parquet)
 
     def read_batch(self, block: Block) -> Batch:

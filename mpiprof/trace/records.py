@@ -280,7 +280,7 @@ class Records(Folder):
         """
         if self.dataset is not None and not local_times:
             self.repeat_problems()
-            return self.dataset.batches(self.tables.communicators, before, since_ns)
+            return self.dataset.batches(before, since_ns)
         streams = {
             rank: self.open_stream(rank, local_times, before, True)
             for rank in self._chunks_by_thread
@@ -299,7 +299,7 @@ class Records(Folder):
     def dataset(self) -> Dataset | None:
         """The data set in the folder, or None; instances are read from it if it exists."""
         exists = (self.path / FILE_NAME).exists()
-        return Dataset(self.path, len(self.tables.communicators)) if exists else None
+        return Dataset(self.path, self.tables.communicators) if exists else None
 
     def repeat_problems(self) -> None:
         """Repeat the problems of the logs that were found when the data set was written."""

@@ -6,6 +6,7 @@ it begins, a shape without a table row) are skipped and noted.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -50,9 +51,7 @@ class ThreadStream:
     """The records of one thread of one rank, read in blocks."""
 
     def __init__(self, source: Source, chunks: list[Chunk], problems: Problems) -> None:
-        self.source = source
-        self.chunks = chunks
-        self.problems = problems
+        self.source, self.chunks, self.problems = source, chunks, problems
         self.position = (0, 0)
         self.pending: Array | None = None  # extensions of records in the next block
         self.before = [-1] * 4  # enter, exit, shape and sequence of the last record
@@ -60,17 +59,15 @@ class ThreadStream:
 
     def skip_to(self, time_ns: int) -> None:
         """Skip the chunks that end before a time of the joint clock, except the last of them."""
-        low, high = 0, len(self.chunks)
-        while high - low > 1:
-            middle = (low + high) // 2
-            first = self.chunks[middle].first_ns()
+
+        def begins_later(chunk: Chunk) -> bool:
+            first = chunk.first_ns()
             if first is not None and self.source.to_global is not None:
                 first = int(self.source.to_global(np.array([first]))[0])
-            if first is None or first > time_ns:
-                high = middle
-            else:
-                low = middle
-        self.position = (max(low - 1, 0), 0)  # a record's extensions may be in the previous chunk
+            return first is None or first > time_ns
+
+        later = bisect_left(self.chunks, True, 1, key=begins_later)
+        self.position = (max(later - 2, 0), 0)  # a record's extensions may be in the previous chunk
 
     def read_raw(self, count: int) -> Array | None:
         """Return at most `count` raw records, or None at the end."""
@@ -95,7 +92,7 @@ class ThreadStream:
         records = log.read(pieces)
         if self.position[0] >= len(self.chunks) - 1 and len(records) and not records["kind"][-1]:
             self.position = (len(self.chunks), 0)  # records not written yet come last
-        if any(c.was_reused() for c in self.chunks[-1:] if c.index == pieces[-1][0]):
+        if self.chunks[-1].index == pieces[-1][0] and self.chunks[-1].was_reused():
             self.problems.add(
                 "the job continued while its log was read, so its newest records are missing"
             )
@@ -137,13 +134,10 @@ class ThreadStream:
         self.before = [int(values[-1]) for values in columns]
 
     def _decode(self, records: Array) -> Block:
-        kind = records["kind"]
-        pending = self.pending
-        if pending is None and bool((kind == CALL).all()):
+        if self.pending is not None:
+            records, self.pending = np.concatenate([self.pending, records]), None
+        elif bool((records["kind"] == CALL).all()):
             return self._check_block(_plain_block(records))
-        if pending is not None:
-            records = np.concatenate([pending, records])
-            self.pending = None
         if not self.end:
             whole = _count_before_last_wait(records)
             if whole < len(records):
@@ -157,17 +151,13 @@ class ThreadStream:
         extensions = np.flatnonzero(kind == EXTENSION)
         block = _plain_block(records[used])
         block.kind = np.ascontiguousarray(kind[used])
-        if len(extensions) and bool((block.kind == SUMMARY).any()):
-            # A summary is updated in place, so its extensions follow it.
-            target = np.searchsorted(used, extensions) - 1
-            _apply_extensions(block, target[target >= 0], records[extensions[target >= 0]])
-        elif len(extensions):
-            target = np.searchsorted(used, extensions)
-            later = target == len(used)
-            if later.any():
-                self.pending = records[extensions[later][-8:]]
-            keep = ~later
-            _apply_extensions(block, target[keep], records[extensions[keep]])
+        # A summary is updated in place, so its extensions follow it.
+        target = np.searchsorted(used, extensions) - bool((block.kind == SUMMARY).any())
+        later = target == len(used)
+        if later.any():
+            self.pending = records[extensions[later][-8:]]
+        known = ~later & (target >= 0)
+        _apply_extensions(block, target[known], records[extensions[known]])
         block.share = _count_wait_completions(block)
         return self._check_block(block)
 
@@ -252,9 +242,9 @@ def _count_before_last_wait(records: Array) -> int:
     used = np.flatnonzero((records["kind"] != EXTENSION) & (records["kind"] != 0))
     if not len(used) or records["kind"][used[-1]] != COMPLETION:
         return len(records)
-    last, told = records[used[-1]], records[used]
-    others = np.any([told[name] != last[name] for name in ("kind", "enter_ns", "exit_ns")], axis=0)
-    return int(used[others][-1]) + 1 if others.any() else 0
+    call = records[["kind", "enter_ns", "exit_ns"]][used]
+    others = used[call != call[-1]]
+    return int(others[-1]) + 1 if len(others) else 0
 
 
 def _count_wait_completions(block: Block) -> Int | None:
@@ -287,7 +277,6 @@ class RankStream:
     """The records of all threads of one rank, merged by entry time."""
 
     def __init__(self, source: Source, threads: list[list[Chunk]], problems: Problems) -> None:
-        self.rank = source.rank
         self.threads = [ThreadStream(source, chunks, problems) for chunks in threads]
         self.waiting: list[Block | None] = [None] * len(self.threads)  # read, not yet returned
 

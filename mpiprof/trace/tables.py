@@ -46,18 +46,20 @@ class _Reader:
     """Collects raw lines first, because a line may refer to a later line or another file."""
 
     def __init__(self, limit: int, problems: Problems) -> None:
-        self.limit = limit
-        self.problems = problems
-        self.tables = Tables()
+        self.limit, self.problems, self.tables = limit, problems, Tables()
         self.raw: dict[str, dict[tuple[int, int], dict[str, Any]]] = {
-            "site": {},
-            "communicator": {},
-            "shape": {},
+            kind: {} for kind in ("site", "communicator", "shape")
         }
         self.naming: list[tuple[int, int, str]] = []
         self.where: list[tuple[int, ...]] = []
         self.checked = False  # set by the first line with a checksum; then all lines must have one
         self.rows: dict[bytes, Any] = {}  # by the text after the rank
+        self.site_of_row: dict[int, int] = {}  # by the id() of a row
+        # Joint indices, by content or by rank and local number.
+        self.known_sites: dict[str, int] = {}
+        self.known_shapes: dict[Shape, int] = {}
+        self.sites: dict[tuple[int, int], int] = {}
+        self.communicators: dict[tuple[int, int], int] = {}
 
     def read(self, name: str, content: bytes) -> None:
         lines = content.split(b"\n")
@@ -131,19 +133,18 @@ class _Reader:
         # Other lines come from a later mpiprof and do not change the meaning of these.
 
     def resolve(self) -> None:
-        sites = self._convert_rows("site", _SiteTable(self.tables))
+        sites = self._convert_rows("site", self._find_site)
         lines = group_by_lines(self.tables.sites)
-        sites = {key: lines[index] for key, index in sites.items()}
-        self._resolve_presite_samples(sites)
+        self.sites = {key: lines[index] for key, index in sites.items()}
+        self._resolve_presite_samples()
         rows = self.raw["communicator"]
         lists = {(row.get("identity"), rank): row.get("members") for (rank, _), row in rows.items()}
-        communicators = self._convert_rows(
-            "communicator", Communicators(self.tables, self.limit, lists)
-        )
+        find_communicator = Communicators(self.tables, self.limit, lists)
+        self.communicators = self._convert_rows("communicator", find_communicator)
         for rank, local, name in self.naming:
-            if (rank, local) in communicators:
-                self.tables.names[communicators[rank, local]] = name
-        shapes = self._convert_rows("shape", _ShapeTable(self.tables, sites, communicators))
+            if (rank, local) in self.communicators:
+                self.tables.names[self.communicators[rank, local]] = name
+        shapes = self._convert_rows("shape", self._find_shape)
         ids_of_rank: dict[int, dict[int, int]] = {}
         for (rank, local), index in shapes.items():
             ids_of_rank.setdefault(rank, {})[local] = index
@@ -151,10 +152,12 @@ class _Reader:
             self.tables.shape_ids[rank] = np.full(max(ids) + 1, -1, np.int64)
             self.tables.shape_ids[rank][list(ids)] = list(ids.values())
 
-    def _resolve_presite_samples(self, sites: dict[tuple[int, int], int]) -> None:
+    def _resolve_presite_samples(self) -> None:
         sums = self.tables.presite_samples
         for rank, after, before, site, samples, ns in self.where:
-            left, entered, sampled = (sites.get((rank, of), -1) for of in (after, before, site))
+            left, entered, sampled = (
+                self.sites.get((rank, of), -1) for of in (after, before, site)
+            )
             if min(entered, sampled) >= 0:
                 count, total_ns = sums.get((rank, left, entered, sampled), (0, 0))
                 sums[rank, left, entered, sampled] = (count + samples, total_ns + ns)
@@ -175,6 +178,51 @@ class _Reader:
         self.raw[kind] = {}
         return ids
 
+    def _find_site(self, _: int, row: dict[str, Any]) -> int:
+        if id(row) not in self.site_of_row:
+            self.site_of_row[id(row)] = self._join_frames(row["frames"])
+        return self.site_of_row[id(row)]
+
+    def _join_frames(self, frames: Any) -> int:
+        if not isinstance(frames, list) or not all(isinstance(f, dict) for f in frames):
+            raise ValueError("not a list of frames")
+        for frame in frames:
+            if "module" in frame:
+                check_text(frame["module"])
+                check_integer(frame["offset"])
+            else:
+                check_text(frame["file"])
+        index = self.known_sites.setdefault(
+            json.dumps(frames, sort_keys=True), len(self.known_sites)
+        )
+        if index == len(self.tables.sites):
+            self.tables.sites.append(tuple(frames))
+        return index
+
+    def _find_shape(self, rank: int, row: dict[str, Any]) -> int:
+        communicator = self.communicators[rank, check_integer(row["communicator"])]
+        site = row.get("site")
+        sent, received = (
+            -1 if count is None else check_integer(count, 0)
+            for count in (row.get("sent"), row.get("received"))
+        )
+        shape = Shape(
+            check_text(row["operation"]),
+            communicator,
+            -1 if site is None else self.sites.get((rank, check_integer(site)), -1),
+            _world_root(rank, self.tables.communicators[communicator], row.get("root")),
+            sent,
+            received,
+            str(row.get("algorithm") or "native"),
+            tuple(sorted(map(check_text, row.get("flags") or []))),
+            check_text(row.get("type", "")),
+            check_text(row.get("reduction", "")),
+        )
+        index = self.known_shapes.setdefault(shape, len(self.known_shapes))
+        if index == len(self.tables.shapes):
+            self.tables.shapes.append(shape)
+        return index
+
 
 def _convert_or_none(convert: Converter, rank: int, row: dict[str, Any]) -> int | None:
     try:
@@ -184,17 +232,14 @@ def _convert_or_none(convert: Converter, rank: int, row: dict[str, Any]) -> int 
 
 
 def _parse_process(row: Any) -> dict[str, Any]:
-    started_ns, switches, processors = map(row.get, ("started_ns", "switches", "processors"))
+    started_ns, switches = row.get("started_ns"), row.get("switches")
     address = switches if isinstance(switches, dict) else {}  # of the node, from Slurm
-    known = processors if isinstance(processors, list) else []
     return {
         "host": check_text(row.get("host", "?")),
         "node": check_text(row.get("node", "?")),
         "pid": check_integer(row.get("pid", 0), 0),
         "log": check_text(row.get("log", "")),
-        "processors": [p for p in known if type(p) is int and p >= 0],
         "started_ns": None if started_ns is None else check_integer(started_ns),
-        "started": row.get("started"),
         "size": check_integer(row.get("size", 0), 0),
         "abi": row.get("abi"),
         "mpi": row.get("mpi"),
@@ -219,70 +264,7 @@ def _parse_clock(row: Any, limit: int) -> dict[str, Any]:
         "at_ns": check_integer(row["at_ns"]),
         "offset_ns": check_integer(row["offset_ns"]),
         "error_ns": check_integer(row["error_ns"], 0),
-        "when": check_text(row.get("when", "init")),
     }
-
-
-class _SiteTable:
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
-        self.known: dict[str, int] = {}
-        self.shared: dict[int, int] = {}  # by the id() of a row
-
-    def __call__(self, _: int, row: dict[str, Any]) -> int:
-        if id(row) not in self.shared:
-            self.shared[id(row)] = self._join_frames(row["frames"])
-        return self.shared[id(row)]
-
-    def _join_frames(self, frames: Any) -> int:
-        if not isinstance(frames, list) or not all(isinstance(f, dict) for f in frames):
-            raise ValueError("not a list of frames")
-        for frame in frames:
-            if "module" in frame:
-                check_text(frame["module"])
-                check_integer(frame["offset"])
-            else:
-                check_text(frame["file"])
-        key = json.dumps(frames, sort_keys=True)
-        if key not in self.known:
-            self.known[key] = len(self.tables.sites)
-            self.tables.sites.append(tuple(frames))
-        return self.known[key]
-
-
-class _ShapeTable:
-    def __init__(
-        self,
-        tables: Tables,
-        sites: dict[tuple[int, int], int],
-        communicators: dict[tuple[int, int], int],
-    ) -> None:
-        self.tables, self.sites, self.communicators = tables, sites, communicators
-        self.known: dict[Shape, int] = {}
-
-    def __call__(self, rank: int, row: dict[str, Any]) -> int:
-        communicator = self.communicators[rank, check_integer(row["communicator"])]
-        site = row.get("site")
-        sent, received = (
-            -1 if count is None else check_integer(count, 0)
-            for count in (row.get("sent"), row.get("received"))
-        )
-        shape = Shape(
-            check_text(row["operation"]),
-            communicator,
-            -1 if site is None else self.sites.get((rank, check_integer(site)), -1),
-            _world_root(rank, self.tables.communicators[communicator], row.get("root")),
-            sent,
-            received,
-            str(row.get("algorithm") or "native"),
-            tuple(sorted(map(check_text, row.get("flags") or []))),
-            check_text(row.get("type", "")),
-            check_text(row.get("reduction", "")),
-        )
-        if shape not in self.known:
-            self.known[shape] = len(self.tables.shapes)
-            self.tables.shapes.append(shape)
-        return self.known[shape]
 
 
 def _world_root(rank: int, communicator: Communicator, root: Any) -> int:
