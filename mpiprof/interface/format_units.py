@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 UNKNOWN = "–"
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
@@ -104,14 +104,20 @@ def format_ordinal(number: int) -> str:
     return f"{number}{'th' if 10 < number % 100 < 14 else ends.get(number % 10, 'th')}"
 
 
+def find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and last number of each run of consecutive numbers."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
 def format_runs(members: list[int], most: int = 8) -> str:
     """Return rank numbers as runs, such as "0-3, 7"; a long list is cut and counted."""
-    runs: list[tuple[int, int]] = []
-    for rank in sorted(members):
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], rank)
-        else:
-            runs.append((rank, rank))
+    runs = find_runs(sorted(members))
     shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:most]]
     left = sum(b - a + 1 for a, b in runs[most:])
     return ", ".join(shown) + (f" and {left} more" if left else "")

@@ -103,9 +103,8 @@ class Synthetic:
         groups = [members] if remote is None else [members, remote]
         self.members[name] = groups
         self.sequence[name] = 0
-        as_runs = [
-            writer.make_runs(group) for group in groups
-        ]  # not per rank: a job may have 65536
+        # Not per rank, because a job may have 65536 ranks.
+        as_runs = [writer.make_runs(group) for group in groups]
         for side, group in enumerate(groups):
             for rank in group:
                 line: dict[str, Any] = {

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -37,6 +37,7 @@ EVENT = np.dtype(
         ("flags", "u1"),
     ]
 )
+Picture: TypeAlias = tuple[dict[str, Any], dict[str, Array]]  # description and arrays of an answer
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,7 @@ class Timeline:
 
     # Answers
 
-    def render_window(
-        self, request: Request, shown: ResolvedRequest
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_window(self, request: Request, shown: ResolvedRequest) -> Picture:
         """Return the picture of a window: single events if there are few, else cells."""
         begin, end = self.clip_request(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
@@ -184,9 +183,7 @@ class Timeline:
         begin = min(max(request.begin, 0), self.length_ns - 1)
         return begin, min(max(request.end, begin + 1), self.length_ns)
 
-    def render_cells(
-        self, request: Request, shown: ResolvedRequest
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_cells(self, request: Request, shown: ResolvedRequest) -> Picture:
         """Return a window as rows x bins with the state of each cell; see `dominant_states`."""
         begin, end = self.clip_request(request)
         level = choose_level(end - begin, request.pixels)
@@ -215,7 +212,7 @@ class Timeline:
         shown: ResolvedRequest,
         found: tuple[Array, Int],
         window: tuple[int, int],
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    ) -> Picture:
         segments, ranks = found
         state, row = shown.segment_states(segments), shown.rows.of_rank[ranks]
         parts = request.colour == "waiting"
@@ -224,7 +221,7 @@ class Timeline:
         sums = split_waiting(sums) if parts else sums
         legend = make_legend(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
         off = [i for i, name in enumerate(shown.states.names) if name in request.off]
-        good = (state >= 0) & (~np.isin(state, off) | (request.colour == "waiting"))
+        good = (state >= 0) & (~np.isin(state, off) | parts)
         segments, state, row = segments[good], state[good], row[good]
         shapes, local = np.unique(segments["shape"], return_inverse=True)
         events = np.zeros(len(segments), EVENT)
@@ -269,9 +266,7 @@ class Timeline:
             hit = [getattr(s, kind).partition(":")[0] == value for s in shapes]
         return np.array([*hit, False], np.bool_)
 
-    def render_overview(
-        self, request: Request, shown: ResolvedRequest
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_overview(self, request: Request, shown: ResolvedRequest) -> Picture:
         """Return the whole run as one strip: the share of all ranks in each state, per bin."""
         level = choose_level(self.length_ns, request.pixels)
         last = -(-self.length_ns >> level)

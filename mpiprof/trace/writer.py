@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mpiprof.interface.format_units import find_runs
 from mpiprof.trace.layout import MAGIC, OUTSIDE_CLASSES
 from mpiprof.trace.types import Array
 
@@ -94,10 +95,4 @@ def make_chunks(
 
 def make_runs(ranks: list[int]) -> list[list[int]]:
     """Return ranks as (first, last, step) runs, as the tables have them."""
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank, 1])
-    return runs
+    return [[first, last, 1] for first, last in find_runs(ranks)]
