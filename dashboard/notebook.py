@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.optional_dependencies import import_dashboard
+from mpiprof.interface.installation import import_dashboard
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

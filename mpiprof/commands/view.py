@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.optional_dependencies import import_dashboard, missing_module_error
+from mpiprof.interface.installation import import_dashboard, missing_module_error
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 

@@ -41,11 +41,11 @@ def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
             collector.add(batch)
         return collector.make_samples()
     trace.repeat_problems()
-    with Reader(trace.dataset.folder, trace.tables.communicators, before=True) as reader:
-        for number, block in enumerate(trace.dataset.blocks):
-            matched = {callsite: int(of[number]) for callsite, of in counts.items()}
-            collector.add_block(block, matched, reader)
-        return collector.make_samples()  # may read further blocks
+    reader = Reader(trace.dataset, before=True)
+    for number, block in enumerate(trace.dataset.blocks):
+        matched = {callsite: int(of[number]) for callsite, of in counts.items()}
+        collector.add_block(block, matched, reader)
+    return collector.make_samples()  # may read further blocks
 
 
 def _counts_by_block(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] | None:
@@ -121,7 +121,7 @@ class _Collector:
 
     def add_block(self, block: Block, counts: Mapping[int, int], reader: Reader) -> None:
         """Add a block with the given number of instances of each call site."""
-        communicator = reader.communicator(block)
+        communicator = reader.communicators[block.communicator]
         size = len(communicator.ranks)
         if any(self._needs_any(callsite, count, size) for callsite, count in counts.items()):
             self.add(reader.read_batch(block))

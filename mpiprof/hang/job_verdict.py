@@ -27,7 +27,7 @@ from mpiprof.hang.wait_graph import (
 )
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
-from mpiprof.trace.call import Key
+from mpiprof.trace.metadata import Key
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mpiprof.trace.call import Call, Key
 from mpiprof.trace.layout import CALL_CLASSES
-from mpiprof.trace.metadata import Shape
+from mpiprof.trace.metadata import Call, Key, Shape
 from mpiprof.trace.rank_arrays import Block, get_column
-from mpiprof.trace.stream import CALL, COMPLETION, START, ThreadStream
-from mpiprof.trace.types import Problems
+from mpiprof.trace.stream import ThreadStream
+from mpiprof.trace.types import CALL, COMPLETION, START, Problems
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace

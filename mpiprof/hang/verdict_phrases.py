@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.interface.format_units import format_ranks, format_runs
 from mpiprof.reports.site_labels import format_site, site_as_data
-from mpiprof.trace.call import Call
+from mpiprof.trace.metadata import Call
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace

@@ -11,7 +11,7 @@ from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import has_left
 from mpiprof.metrics.disagreement import Side
 from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
-from mpiprof.trace.call import Call, Key
+from mpiprof.trace.metadata import Call, Key
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace

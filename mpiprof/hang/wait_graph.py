@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.trace.call import Key
+from mpiprof.trace.metadata import Key
 
 WAITS_FOR_MESSAGES = ("point_to_point", "completion")
 

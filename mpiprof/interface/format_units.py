@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 UNKNOWN = "–"
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+FACTOR_UNITS = (("K", 1e3), ("M", 1e6), ("G", 1e9))
+SIZE_UNITS = (("KB", 2.0**10), ("MB", 2.0**20), ("GB", 2.0**30), ("TB", 2.0**40))
 
 
 def format_time(ns: float) -> str:
     """Return a time in ns, µs, ms or s, or as minutes and hours."""
     if math.isnan(ns):
         return UNKNOWN
-    size = abs(ns)
-    if size < 1000:
+    if abs(ns) < 1000:
         return f"{round(ns)} ns"
-    for unit, scale in (("µs", 1e3), ("ms", 1e6)):
-        if size < 999.5 * scale:
-            return f"{_three_digits(ns / scale)} {unit}"
-    seconds = ns / 1e9
-    if abs(seconds) < 600:
-        return f"{_three_digits(seconds)} s"
-    minutes, rest = divmod(round(abs(seconds)), 60)
+    if abs(ns) < 600e9:
+        scaled, unit = _scale(ns, UNITS[1:])
+        return f"{_three_digits(scaled)} {unit}"
+    minutes, seconds = divmod(round(abs(ns) / 1e9), 60)
     sign = "-" if ns < 0 else ""
     if minutes < 60:
-        return f"{sign}{minutes}m{rest:02d}s"
+        return f"{sign}{minutes}m{seconds:02d}s"
     return f"{sign}{minutes // 60}h{minutes % 60:02d}m"
 
 
@@ -45,11 +43,8 @@ def format_factor(value: float) -> str:
         return UNKNOWN
     if abs(value) < 999.5:
         return _three_digits(value)
-    for unit, scale in (("K", 1e3), ("M", 1e6), ("G", 1e9)):
-        if abs(value) < 999.5 * scale or unit == "G":
-            scaled = value / scale
-            return f"{scaled:.1f}{unit}" if abs(scaled) < 9.95 else f"{scaled:.0f}{unit}"
-    return UNKNOWN
+    scaled, unit = _scale(value, FACTOR_UNITS)
+    return f"{scaled:.1f}{unit}" if abs(scaled) < 9.95 else f"{scaled:.0f}{unit}"
 
 
 def format_size(number: float) -> str:
@@ -58,10 +53,8 @@ def format_size(number: float) -> str:
         return UNKNOWN
     if abs(number) < 9999.5:
         return f"{number:.0f} B"
-    for unit, scale in (("KB", 2**10), ("MB", 2**20), ("GB", 2**30), ("TB", 2**40)):
-        if abs(number) < 999.5 * scale or unit == "TB":
-            return f"{_three_digits(number / scale)} {unit}"
-    return UNKNOWN
+    scaled, unit = _scale(number, SIZE_UNITS)
+    return f"{_three_digits(scaled)} {unit}"
 
 
 def format_round_size(number: float) -> str:
@@ -111,14 +104,20 @@ def format_ordinal(number: int) -> str:
     return f"{number}{'th' if 10 < number % 100 < 14 else ends.get(number % 10, 'th')}"
 
 
+def find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and last number of each run of consecutive numbers."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
 def format_runs(members: list[int], most: int = 8) -> str:
     """Return rank numbers as runs, such as "0-3, 7"; a long list is cut and counted."""
-    runs: list[tuple[int, int]] = []
-    for rank in sorted(members):
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], rank)
-        else:
-            runs.append((rank, rank))
+    runs = find_runs(sorted(members))
     shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:most]]
     left = sum(b - a + 1 for a, b in runs[most:])
     return ", ".join(shown) + (f" and {left} more" if left else "")
@@ -137,6 +136,12 @@ def capitalise(words: str) -> str:
 def lower_first(sentence: str) -> str:
     """Return a sentence for use after other words, with a small first letter."""
     return sentence[:1].lower() + sentence[1:]
+
+
+def _scale(value: float, units: Sequence[tuple[str, float]]) -> tuple[float, str]:
+    """Return a value in the unit that needs at most three digits before the point, and the unit."""
+    unit, scale = next((u for u in units if abs(value) < 999.5 * u[1]), units[-1])
+    return value / scale, unit
 
 
 def _three_digits(value: float) -> str:

@@ -1,13 +1,16 @@
-"""The distribution from which this mpiprof was installed, and the pip commands that fit it."""
+"""The distribution of this mpiprof, the pip commands that fit it, and its optional parts."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from mpiprof.errors import MpiprofError
 from mpiprof.interface.shell_hints import python_name, quote_word
 
 DISTRIBUTION = "mpiprof-arrivals"
@@ -26,21 +29,38 @@ def reinstall_command() -> str:
 
 def pip_command(*words: str, python: Path | None = None) -> str:
     """Return a pip command for the environment of an interpreter, by default this one."""
-    this_python = python is None or python == Path(sys.executable)
-    return " ".join(
-        [
-            f"{python_name() if this_python else quote_word(python)} -m pip install",
-            *map(quote_word, words),
-        ]
-    )
+    is_this = python is None or python == Path(sys.executable)
+    interpreter = python_name() if is_this else quote_word(python)
+    return " ".join([f"{interpreter} -m pip install", *map(quote_word, words)])
 
 
 def find_namesake() -> str:
     """Return the version of the other project in this environment, or "" if it is absent."""
     import importlib.metadata
 
-    found = next(iter(importlib.metadata.distributions(name=NAMESAKE)), None)
-    return "" if found is None else found.version
+    return next((d.version for d in importlib.metadata.distributions(name=NAMESAKE)), "")
+
+
+def import_dashboard(name: str) -> ModuleType:
+    """Return a module of the dashboard; raises MpiprofError if a dependency of it is missing."""
+    import importlib.util
+
+    import mpiprof
+
+    # In a checkout, the dashboard's folder is beside the package, not in it.
+    if importlib.util.find_spec("mpiprof.dashboard") is None:
+        mpiprof.__path__.append(str(Path(mpiprof.__file__).parents[1]))
+    try:
+        return importlib.import_module(f"mpiprof.dashboard.{name}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("mpiprof"):
+            raise
+        raise missing_module_error(str(error.name)) from None
+
+
+def missing_module_error(name: str) -> MpiprofError:
+    """Return the error for a module that is not installed."""
+    return MpiprofError(f"view needs {name}: {install_command('dashboard')}")
 
 
 def _requirement(extras: str) -> tuple[str, ...]:
@@ -78,8 +98,8 @@ def _read_origin() -> Mapping[str, Any]:
         checkout = Path(__file__).resolve().parents[2]
         is_source = (checkout / "pyproject.toml").is_file()
         return {"url": checkout.as_uri(), "dir_info": {}} if is_source else {}
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    with contextlib.suppress(ValueError):
+        origin = json.loads(text or "{}")
+        if isinstance(origin, dict):
+            return origin
+    return {}

@@ -52,10 +52,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file.
-
-    If that fails, an existing file is unchanged and MpiprofError is raised.
-    """
+    """Write a text file, or raise MpiprofError and leave an existing file unchanged."""
     with write_atomically(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
 
@@ -66,10 +63,7 @@ def create_file(path: Path, mode: int) -> int:
 
 
 def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a file atomically in place of an existing one; a link is replaced, not followed.
-
-    Raises OSError.
-    """
+    """Replace a file atomically; a link is replaced, not followed. Raises OSError."""
     unfinished = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         with os.fdopen(create_file(unfinished, mode), "w", encoding="utf-8") as file:
@@ -85,14 +79,11 @@ def file_mode_in(folder: Path) -> int:
 
 
 def open_for_append(folder: Path, name: str) -> BinaryIO:
-    """Open a file of a trace folder for appending; raises OSError.
-
-    Links and files of other users are refused.
-    """
+    """Open a file of a trace folder for appending; OSError for links and other users' files."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = os.fdopen(os.open(folder / name, flags, file_mode_in(folder)), "ab")
-    found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid != os.geteuid():
         file.close()
         raise PermissionError(1, "the file is a link, or belongs to another user")
     return file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 
@@ -18,16 +19,13 @@ NUMBER_PATTERN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Zµ]*)")
 
 def parse_positive(text: str) -> int:
     """Convert an option's value to a number above 0."""
-    try:
+    value = 0
+    with contextlib.suppress(ValueError):
         value = int(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= MAX_NUMBER:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number above 0"
-            if value < 1
-            else f"{text} is more than {MAX_NUMBER}"
-        )
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    if value > MAX_NUMBER:
+        raise argparse.ArgumentTypeError(f"{text} is more than {MAX_NUMBER}")
     return value
 
 
@@ -79,12 +77,12 @@ def parse_arrivals(text: str, size: int) -> list[float]:
     if words[-1] in ("..", "...", "…"):
         words.pop()
     for i, word in enumerate(words):
-        rank, equals, time = word.rpartition("=")
-        place = int(rank) if rank.strip().isdecimal() else i
-        if (equals and not rank.strip().isdecimal()) or place >= size:
+        before, equals, time = word.rpartition("=")
+        rank = before.strip() if equals else str(i)
+        if not rank.isdecimal() or int(rank) >= size:
             raise UsageError(f"--arrivals {word}: ranks range from 0 to {size - 1}")
         try:
-            result[place] = parse_duration(time)
+            result[int(rank)] = parse_duration(time)
         except argparse.ArgumentTypeError as error:
             raise UsageError(f"--arrivals: {error}") from None
     return result

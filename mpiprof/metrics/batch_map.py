@@ -174,7 +174,7 @@ def _process_blocks(
     measure = InstanceMetrics(trace)
     measure.machine = machine  # which --machine may have replaced
     measure.callsites.update({key: number for number, key in enumerate(known)})
-    batches: Iterator[Batch] = trace.dataset.batches(trace.tables.communicators, blocks=blocks)
+    batches: Iterator[Batch] = trace.dataset.batches(blocks=blocks)
     found = []
     for block, batch in zip(blocks, batches, strict=True):
         measure.problems = Problems()

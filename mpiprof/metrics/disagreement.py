@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from mpiprof.datatypes import may_agree
 from mpiprof.operations import OPERATIONS, WaitRule, base_operation
-from mpiprof.trace.call import Call, Key
-from mpiprof.trace.metadata import Communicator
+from mpiprof.trace.metadata import Call, Communicator, Key
 
 MAX_DISAGREEMENTS = 8  # maximum number of disagreements per run: the earliest ones
 

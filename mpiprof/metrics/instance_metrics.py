@@ -19,8 +19,7 @@ from mpiprof.metrics.message_volume import Volume, message_time, peers_of, volum
 from mpiprof.metrics.wait_states import Group, completion_skew, compute_waits
 from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.call import Call
-from mpiprof.trace.metadata import Communicator, Shape
+from mpiprof.trace.metadata import Call, Communicator, Shape
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int, Problems
 

@@ -63,14 +63,13 @@ def compute_key(trace: Trace) -> str:
 def count_growth(trace: Trace) -> int:
     """Return the number of records in the open windows of unfinished ranks.
 
-    The count is needed because a write into a mapped window changes the file's time only half a
-    minute later.
+    A write into a mapped window changes the file's time only half a minute later.
     """
     count = 0
     for (rank, _), chunks in trace.logs.threads.items():
         last = chunks[-1]
         if rank not in trace.tables.ends and last.live:
-            records = last.log.read([(last.index, 0, last.log.layout.capacity)])
+            records = last.read()
             count += int((records["kind"] != 0).sum()) + int((records["exit_ns"] != 0).sum())
     return count
 
@@ -147,7 +146,7 @@ class Entry:
             raise ValueError("another entry")
         self.meta, self._arrays = dict(described["meta"]), dict(described["arrays"])
         for array in self._arrays.values():
-            size = np.dtype(_restore_tuples(array["dtype"])).itemsize * int(array["count"])
+            size = _restore_dtype(array["dtype"]).itemsize * int(array["count"])
             if int(array["at"]) < 0 or not 0 <= size <= end - length - int(array["at"]):
                 raise ValueError("an array beyond the end")
 
@@ -169,46 +168,46 @@ class Entry:
         """Read several spans of an array, concatenated."""
         described = self._description_of(name)
         dtype = np.dtype(expected)
-        if np.dtype(_restore_tuples(described["dtype"])) != dtype:
+        if self.dtype(name) != dtype:
             raise DamagedError(f"{name} is of another type")
-        count, base = described["count"], described["at"]
-        if not all(0 <= start <= stop <= count for start, stop in spans):
+        if not all(0 <= start <= stop <= described["count"] for start, stop in spans):
             raise DamagedError(f"{name} is shorter")
-        found = np.empty(sum(stop - start for start, stop in spans), dtype)
-        view, filled = _as_bytes(found), 0
+        elements = np.empty(sum(stop - start for start, stop in spans), dtype)
+        view, filled = _as_bytes(elements), 0
         for start, stop in spans:
-            at, end = base + start * dtype.itemsize, filled + (stop - start) * dtype.itemsize
+            at = described["at"] + start * dtype.itemsize
+            end = filled + (stop - start) * dtype.itemsize
             while filled < end:
                 got = os.preadv(self._file, [view[filled:end]], at)
                 if got <= 0:
                     raise DamagedError(f"{name} has become shorter")
                 filled, at = filled + got, at + got
-        return found
+        return elements
 
     def read_array(self, name: str, expected: Any) -> Array:
         """Read a whole array written by `put`, and check its checksum."""
         described = self._description_of(name)
-        found = self.read(name, 0, int(described["count"]), expected)
-        if zlib.crc32(_as_bytes(found)) != described.get("sum"):
+        array = self.read(name, 0, int(described["count"]), expected)
+        if zlib.crc32(_as_bytes(array)) != described.get("sum"):
             raise DamagedError(f"{name} is damaged")
         shape = [int(n) for n in described["shape"]]
-        if math.prod(shape) != len(found):
+        if math.prod(shape) != len(array):
             raise DamagedError(f"{name} has no such shape")
-        return found.reshape(shape)
+        return array.reshape(shape)
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return an array's type."""
-        found: np.dtype[Any] = np.dtype(_restore_tuples(self._description_of(name)["dtype"]))
-        return found
+        return _restore_dtype(self._description_of(name)["dtype"])
 
 
 def _as_bytes(array: Array) -> memoryview:
     return array.view(np.uint8).data if len(array) else memoryview(bytearray())
 
 
-def _restore_tuples(dtype: Any) -> Any:
-    """Convert a dtype's description from JSON to the form that NumPy accepts."""
-    return dtype if isinstance(dtype, str) else [tuple(field) for field in dtype]
+def _restore_dtype(description: Any) -> np.dtype[Any]:
+    """Return the type that an entry's footer describes."""
+    is_name = isinstance(description, str)
+    return np.dtype(description if is_name else [tuple(field) for field in description])
 
 
 class Writer:

@@ -17,39 +17,24 @@ from mpiprof.store import cache, values
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.malloc_tuning import retain_freed_memory
-from mpiprof.trace.records import Records
 from mpiprof.trace.trace import Workers
 
 # Small tables that take a pass over the trace. Values of unsupported types are not cached.
-CACHED_TABLES = frozenset(
-    (
-        "callsites",
-        "causes",
-        "conclusions",
-        "findings",
-        "hot",
-        "instances",
-        "matrix_ranks",
-        "phases",
-        "point_to_point",
-        "rank_totals",
-        "series",
-        "summary",
-        "totals",
-        "waiting_for",
-        "wrong",
-    )
-)
+CACHED_TABLES = {
+    *("callsites", "causes", "conclusions", "findings", "hot", "instances", "matrix_ranks"),
+    *("phases", "point_to_point", "rank_totals", "series", "summary", "totals", "waiting_for"),
+    "wrong",
+}
 MAX_NAME_LENGTH = 100  # maximum number of characters of an entry's name
 
 
 def open_trace(
     path: Path, workers: Workers | None = None, machine: dict[str, Any] | None = None
 ) -> Trace:
-    """Open a trace for a verb; what it derives is kept in files (see cache).
+    """Open a trace for a verb; its derived tables are cached in files.
 
-    workers: those that pass over the partitions of a data set; UsageError where it is none.
-    machine: a usable machine table that replaces the recorded one; None keeps that.
+    workers: process the partitions of a data set; UsageError if the trace is no data set.
+    machine: a usable machine table that replaces the recorded one.
     """
     retain_freed_memory()
     caching = {name: partial(_derive_cached, name) for name in CACHED_TABLES & DERIVED.keys()}
@@ -82,19 +67,17 @@ class _Trace(Trace):
 
     @cached_property
     def clocks(self) -> dict[str, Clock]:
-        make: Callable[[Trace], dict[str, Clock]] = vars(Records)["clocks"].func
         if self.node_count < 2:
-            return make(self)
-        found: dict[str, Clock] = _read_or_make(self, "clocks", lambda: make(self))
-        return found
+            return super().clocks
+        clocks: dict[str, Clock] = _read_or_make(self, "clocks", lambda: super(_Trace, self).clocks)
+        return clocks
 
 
 def cache_key(trace: Trace) -> str:
     """Return the key of a trace's entries, computed at the first request."""
-    known: dict[str, str] = trace.__dict__
-    if "_cache_key" not in known:
-        known["_cache_key"] = cache.compute_key(trace)
-    return known["_cache_key"]
+    key: str = trace.__dict__.get("_cache_key") or cache.compute_key(trace)
+    trace.__dict__["_cache_key"] = key
+    return key
 
 
 def _derive_cached(name: str, trace: Trace, *arguments: Any) -> Any:
@@ -112,21 +95,20 @@ def _read_or_make(trace: Trace, name: str, make: Callable[[], Any]) -> Any:
     key = cache_key(trace)
     entry = cache.find(trace.path, name, key)
     if entry is not None:
-        try:
-            found = values.read(entry)
+        with (
+            contextlib.closing(entry),
+            contextlib.suppress(cache.DamagedError, KeyError, TypeError),
+        ):
+            value = values.read(entry)
             for problem in entry.meta["problems"]:
                 trace.problems.add(str(problem))
-            return found
-        except (cache.DamagedError, KeyError, TypeError):
-            pass
-        finally:
-            entry.close()
-    found = make()
+            return value
+    value = make()
 
     def fill(writer: cache.Writer) -> dict[str, Any]:
-        return values.write(found, writer) | {"problems": list(trace.problems)}
+        return values.write(value, writer) | {"problems": list(trace.problems)}
 
     # Without a writable folder, or for an unsupported type, the value is derived each time.
     with contextlib.suppress(OSError, TypeError):
         cache.make(trace.path, name, key, fill).close()
-    return found
+    return value

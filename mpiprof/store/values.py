@@ -57,8 +57,8 @@ class _Packer:
             return {"frame": [len(value), columns]}
         name = type(value).__name__
         if KINDS.get(name) is type(value):
-            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-            return {"kind": [name, [[k, self.pack(v)] for k, v in fields.items()]]}
+            names = [f.name for f in dataclasses.fields(value)]
+            return {"kind": [name, [[n, self.pack(getattr(value, n))] for n in names]]}
         raise TypeError(f"a value of {type(value)}")
 
     def pack_column(self, series: pd.Series[Any]) -> Any:
@@ -69,13 +69,8 @@ class _Packer:
             names = [self.pack(c) for c in series.cat.categories.tolist()]
             return {"category": [self.pack_array(series.cat.codes.to_numpy()), names]}
         if str(dtype) == "Int64":
-            missing = series.isna().to_numpy()
-            return {
-                "nullable": [
-                    self.pack_array(series.fillna(0).to_numpy(np.int64)),
-                    self.pack_array(missing),
-                ]
-            }
+            parts = (series.fillna(0).to_numpy(np.int64), series.isna().to_numpy())
+            return {"nullable": [self.pack_array(part) for part in parts]}
         if str(dtype) in TEXT:
             return {"values": [str(dtype), [self.pack(v) for v in series.tolist()]]}
         raise TypeError(f"a column of {dtype}")
@@ -118,10 +113,8 @@ def _unpack(entry: Entry, packed: Any) -> Any:
         return _read_array(entry, content)
     if tag == "frame":
         rows, columns = content
-        found = pd.DataFrame(
-            {str(n): _read_column(entry, c) for n, c in columns}, index=range(rows)
-        )
-        return found.reset_index(drop=True)
+        read = {str(n): _read_column(entry, c) for n, c in columns}
+        return pd.DataFrame(read, index=range(rows)).reset_index(drop=True)
     if tag == "kind":
         name, fields = content
         return KINDS[name](**{k: _unpack(entry, v) for k, v in fields})

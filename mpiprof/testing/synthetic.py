@@ -6,24 +6,21 @@ Times are given on the joint clock (of node 0) and written on the clock of each 
 from __future__ import annotations
 
 import json
+import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from mpiprof.trace import writer
+from mpiprof.trace.checksum import add_checksum, compute_checksum
 from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, START, Array, Int
-from mpiprof.trace.writer import (
-    CHUNK_BYTES,
-    HEADER_BYTES,
-    RECORD_BYTES,
-    RECORD_TYPE,
-    RECORDS_PER_CHUNK,
-    make_chunks,
-    make_head_chunk,
-    make_runs,
-)  # fmt: skip
+from mpiprof.trace.writer import CHUNK_BYTES, RECORD_TYPE
 
+# Location of the fields in version 2 that are elsewhere, or absent, in version 1.
+HEADER_OFFSETS = {"thread": ("<u2", 8), "window": ("<u2", 10), "check": ("<u4", 12)}
 RANKS_PER_FILE = 32  # up to this many ranks on one node, each rank has its own files
 # A link of 10 us and 1 ns per byte, so that T(m) = 10000 + m ns exactly.
 LINK = {
@@ -89,8 +86,7 @@ class Synthetic:
 
     def to_local(self, rank: int, times: Any) -> Int:
         """Convert times from the joint clock to the clock of a rank's node."""
-        node = self.nodes[rank]
-        t = np.asarray(times, np.int64)
+        node, t = self.nodes[rank], np.asarray(times, np.int64)
         local: Int = t - self.offsets[node] - np.rint(t * self.drifts[node]).astype(np.int64)
         return local
 
@@ -107,13 +103,14 @@ class Synthetic:
         groups = [members] if remote is None else [members, remote]
         self.members[name] = groups
         self.sequence[name] = 0
-        as_runs = [make_runs(group) for group in groups]  # not per rank: a job may have 65536
+        # Not per rank, because a job may have 65536 ranks.
+        as_runs = [writer.make_runs(group) for group in groups]
         for side, group in enumerate(groups):
             for rank in group:
                 line: dict[str, Any] = {
                     "rank": rank,
                     "communicator": len(self.members) - 1,
-                    "identity": f"{abs(hash_text(name)):016x}",
+                    "identity": f"{zlib.crc32(name.encode()):016x}",
                     "parent": None,
                     "how": how or ("world" if name == "world" else "split"),
                     "local": local,
@@ -208,15 +205,8 @@ class Synthetic:
         self.sequence[communicator] += len(arrivals)
         numbers = first + np.arange(len(arrivals))
         for i, rank in enumerate(members):
-            more = {
-                name: value.get(rank) if isinstance(value, dict) else value
-                for name, value in (
-                    ("sent", sent),
-                    ("received", received),
-                    ("root", root),
-                    ("site", site),
-                )
-            }
+            common = {"sent": sent, "received": received, "root": root, "site": site}
+            more = {k: v.get(rank) if isinstance(v, dict) else v for k, v in common.items()}
             more |= {"flags": list(flags), "algorithm": algorithm}
             shape = self.add_shape(rank, operation, communicator, **more)
             here = arrivals[:, i] >= 0
@@ -293,36 +283,67 @@ class Synthetic:
                     done = finished if isinstance(finished, bool) else rank in finished
                     tables.write(self.format_tables(rank, done))
             with (folder / f"{name}.log").open("wb") as log:
-                log.write(make_head_chunk())
+                log.write(writer.make_head_chunk())
                 for rank in ranks:
                     self._append(log, rank)
         return folder
 
     def list_files(self) -> dict[str, list[int]]:
         """Return the names of logs and tables, without suffix, and the ranks in each."""
-        found: dict[str, list[int]] = {}
-        for rank in range(self.ranks):
-            alone = self.ranks <= RANKS_PER_FILE
-            name = f"rank-{rank:06d}" if alone else f"node-n{self.nodes[rank]}"
-            found.setdefault(name, []).append(rank)
-        return found
+        if self.ranks <= RANKS_PER_FILE:
+            return {f"rank-{rank:06d}": [rank] for rank in range(self.ranks)}
+        ranks_of: dict[str, list[int]] = {}
+        for rank, node in enumerate(self.nodes):
+            ranks_of.setdefault(f"node-n{node}", []).append(rank)
+        return ranks_of
 
     def _append(self, log: BinaryIO, rank: int) -> None:
         """Write a rank's chunks; empty records at the end become a hole in the file."""
         parts = self.records[rank]
         records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
         inside, signal = self.inside[rank], self.signal[rank]
-        content = make_chunks(records, rank, 0, 0, window=True, inside=inside, signal=signal)
+        content = writer.make_chunks(records, rank, 0, 0, window=True, inside=inside, signal=signal)
         end = log.tell() + len(content)
-        full, rest = divmod(len(records), RECORDS_PER_CHUNK)
-        log.write(content[: full * CHUNK_BYTES + HEADER_BYTES + rest * RECORD_BYTES])
+        full, last = divmod(len(records), writer.RECORDS_PER_CHUNK)
+        last_bytes = writer.HEADER_BYTES + last * writer.RECORD_BYTES
+        log.write(content[: full * CHUNK_BYTES + last_bytes])
         log.truncate(end)
         log.seek(end)
 
 
-def hash_text(text: str) -> int:
-    """Return a stable number for a name."""
-    value = 14695981039346656037
-    for byte in text.encode():
-        value = (value ^ byte) * 1099511628211 % (1 << 64)
-    return value
+def upgrade_folder(folder: Path) -> Path:
+    """Rewrite a trace of Synthetic.write as version 2 of the format; returns the folder."""
+    chunks = Counter({path.stem: _upgrade_log(path) for path in folder.glob("*.log")})
+    for path in folder.glob("*.tables"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "end" in line:
+                line["end"]["chunks"] = chunks[path.stem]
+        path.write_bytes(
+            b"".join(add_checksum(json.dumps(line).encode()) + b"\n" for line in lines)
+        )
+    meta = folder / "meta.json"
+    meta.write_bytes(add_checksum(meta.read_bytes()) + b"\n")
+    return folder
+
+
+def _upgrade_log(path: Path) -> int:
+    """Rewrite a log and return its number of chunks."""
+    content = path.read_bytes()
+    head, *parts = [content[at : at + CHUNK_BYTES] for at in range(0, len(content), CHUNK_BYTES)]
+    described = json.loads(head.split(b"\n")[0])
+    unchanged = [field for field in writer.HEADER_FIELDS if field[0] not in HEADER_OFFSETS]
+    described["header"] = [
+        *unchanged,
+        *([name, *offset] for name, offset in HEADER_OFFSETS.items()),
+    ]
+    described["version"] = 2
+    line = add_checksum(json.dumps(described).encode()) + b"\n"
+    path.write_bytes(line.ljust(CHUNK_BYTES, b"\0") + b"".join(map(_add_chunk_checksum, parts)))
+    return len(parts)
+
+
+def _add_chunk_checksum(chunk: bytes) -> bytes:
+    thread, window = chunk[8:10], chunk[12:14]
+    body = chunk[:8] + thread + window + bytes(4) + chunk[16:]
+    return body[:12] + compute_checksum(body, 12).to_bytes(4, "little") + body[16:]

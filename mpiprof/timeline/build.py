@@ -7,10 +7,9 @@ A rank with segments matched out of order adds 16 bytes per segment.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -56,9 +55,17 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
     max_segments = [_max_segments(trace, rank) for rank in range(trace.ranks)]
     firsts = np.concatenate([[0], np.cumsum(max_segments)]).astype(np.int64)
     writer.reserve("segments", SEGMENT, int(firsts[-1]))
-    with _Scratch(writer, SEGMENT) as segments, _Scratch(writer, INSTANCE) as instances:
+    folder = writer.path.parent
+    with (
+        tempfile.TemporaryFile(dir=folder) as segments_file,
+        tempfile.TemporaryFile(dir=folder) as instances_file,
+    ):
+        segments, instances = (_Scratch(segments_file, SEGMENT), _Scratch(instances_file, INSTANCE))
         pass_one = _MatchingPass(trace, segments, instances, firsts, progress)
-        number = _sort_instances(writer, instances, pass_one.count, _first_numbers(trace, pass_one))
+        # In wrapped rings, the first recorded instance of a call site has a number above 0.
+        sites = range(len(pass_one.measure.callsites))
+        first_numbers = {callsite: first_recorded(trace, callsite) for callsite in sites}
+        number = _sort_instances(writer, instances, pass_one.count, first_numbers)
         blocks = []
         for rank in range(trace.ranks):
             first, count = int(firsts[rank]), int(pass_one.used[rank])
@@ -86,33 +93,20 @@ def _max_segments(trace: Trace, rank: int) -> int:
 
 
 class _Scratch:
-    """Records in an unnamed temporary file in the entry's folder."""
+    """Records in an unnamed temporary file."""
 
-    def __init__(self, writer: cache.Writer, dtype: np.dtype[Any]) -> None:
-        self.file = tempfile.TemporaryFile(dir=writer.path.parent)  # noqa: SIM115 (see __exit__)
-        self.dtype = dtype
-
-    def __enter__(self) -> _Scratch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
+    def __init__(self, file: IO[bytes], dtype: np.dtype[Any]) -> None:
+        self.file, self.dtype = file, dtype
 
     def write(self, at: int, records: Array) -> None:
         """Write records from a position on."""
-        if len(records):
-            data = np.ascontiguousarray(records).view(np.uint8).data
-            done = 0
-            while done < len(data):
-                offset = at * self.dtype.itemsize + done
-                done += os.pwrite(self.file.fileno(), data[done:], offset)
+        self.file.seek(at * self.dtype.itemsize)
+        records.tofile(self.file)
 
     def read(self, start: int, stop: int) -> Array:
         """Return the records start .. stop - 1."""
-        found = np.empty(stop - start, self.dtype)
-        if len(found):
-            os.preadv(self.file.fileno(), [found.view(np.uint8).data], start * self.dtype.itemsize)
-        return found
+        self.file.seek(start * self.dtype.itemsize)
+        return np.fromfile(self.file, self.dtype, stop - start)
 
     def read_column(self, name: str, start: int, stop: int) -> Int:
         """Return one field of the records start .. stop - 1."""
@@ -126,10 +120,6 @@ class _Scratch:
         """Yield the records start + order[0], start + order[1], ..., PIECE at a time."""
         for first in range(0, len(order), PIECE_SEGMENTS):
             wanted = order[first : first + PIECE_SEGMENTS] + start
-            low, high = int(wanted.min()), int(wanted.max()) + 1
-            if high - low <= len(wanted) + NEAR_NUMBERS:
-                yield self.read(low, high)[wanted - low]
-                continue
             by_position = np.argsort(wanted, kind="stable")
             positions = wanted[by_position]
             found = np.empty(len(wanted), self.dtype)
@@ -171,8 +161,6 @@ class _MatchingPass:
         blocking = batch.begin_ns is batch.arrival_ns
         for row, rank in enumerate(batch.communicator.ranks.tolist()):
             here = np.flatnonzero(batch.shape[row] >= 0)
-            if not len(here):
-                continue
             enter, finish = batch.arrival_ns[row, here], batch.exit_ns[row, here]
             shape, instance = batch.shape[row, here], numbers[here]
             if blocking:
@@ -231,24 +219,15 @@ def _instance_rows(batch: Batch, rows: Rows) -> Array:
     return part
 
 
-def _first_numbers(trace: Trace, found: _MatchingPass) -> dict[int, int]:
-    """Return the number of each call site's first recorded instance; above 0 in wrapped rings."""
-    return {n: first_recorded(trace, n) for n in range(len(found.measure.callsites))}
-
-
 def _sort_instances(
-    writer: cache.Writer, scratch: _Scratch, count: int, firsts: dict[int, int]
+    writer: cache.Writer, scratch: _Scratch, count: int, next_numbers: dict[int, int]
 ) -> Array:
-    """Write all instances in order of first arrival; return the new number of each.
-
-    firsts: number of the first instance of each call site, 0 if absent.
-    """
+    """Write all instances in order of first arrival; return the new number of each."""
     order = np.argsort(scratch.read_column("first_arrival", 0, count), kind="stable")
     writer.reserve("instances", INSTANCE, count)
     at = 0
-    seen = dict(firsts)
     for part in scratch.read_in_order(0, order):
-        part["number"] = _number_instances(part["callsite"], seen)
+        part["number"] = _number_instances(part["callsite"], next_numbers)
         writer.write("instances", at, part)
         at += len(part)
     number = np.empty(count, np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,14 +27,13 @@ def find_by_address(timeline: Timeline, name: str) -> int:
     identity, sequence, start = ([*name.split(":"), "0", "0"])[:3]
     if not (sequence.isdecimal() and start.isdecimal() and len(sequence + start) < 30):
         return -1
-    known = timeline.trace.tables.communicators
-    of = np.array([c.index for c in known if c.identity == identity], np.int64)
+    communicators = sorted(timeline.find_communicators([identity]) or ())
 
-    def same(rows: Array) -> Bool:
-        found: Bool = (rows["sequence"] == int(sequence)) & (rows["start"] == int(start))
-        return found & np.isin(rows["communicator"], of)
+    def matches(rows: Array) -> Bool:
+        same: Bool = (rows["sequence"] == int(sequence)) & (rows["start"] == int(start))
+        return same & np.isin(rows["communicator"], communicators)
 
-    return -1 if not len(of) else _scan_instances(timeline, 0, 1, same, 1 << 30)
+    return _scan_instances(timeline, 0, 1, matches, 1 << 30) if communicators else -1
 
 
 def make_predicate(
@@ -54,16 +54,13 @@ def make_predicate(
         parts = [{one.partition(":")[0] for one in name.split("+")} for name in names]
         algorithms = np.array([value in part for part in parts] + [False], np.bool_)
     elif kind == "communicator":
-        known = timeline.trace.tables.communicators
-        of = {c.index for c in known if c.identity == value}
-        wanted = of if wanted is None else wanted & of
+        named = timeline.find_communicators([value]) or set()
+        wanted = named if wanted is None else wanted & named
 
     def test(rows: Array) -> Bool:
         good: Bool = callsites[np.minimum(rows["callsite"], len(callsites) - 1)]
         good = good & algorithms[np.minimum(rows["algorithm"], len(algorithms) - 1)]
-        if wanted is not None:
-            good &= np.isin(rows["communicator"], np.array(sorted(wanted), np.int64))
-        return good
+        return good if wanted is None else good & np.isin(rows["communicator"], sorted(wanted))
 
     return test
 
@@ -122,14 +119,12 @@ def find_under_pointer(
 
 def count_before(timeline: Timeline, time: int) -> int:
     """Return the number of instances with first arrival before a time on the joint clock."""
-    low, high = 0, timeline.events.instances
-    while low < high:
-        middle = (low + high) // 2
-        if int(timeline.events.read_instances(middle, middle + 1)["first_arrival"][0]) < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    events = timeline.events
+
+    def arrival(number: int) -> int:
+        return int(events.read_instances(number, number + 1)["first_arrival"][0])
+
+    return bisect_left(range(events.instances), time, key=arrival)
 
 
 def _scan_instances(timeline: Timeline, start: int, step: int, test: Test, pieces: int) -> int:
@@ -152,9 +147,8 @@ def describe_instance(timeline: Timeline, number: int) -> dict[str, Any]:
     row = timeline.events.read_instances(number, number + 1)[0]
     segments, ranks = timeline.events.read_members(number)
     base = timeline.events.begin_ns
-    communicator = timeline.trace.tables.communicators[
-        min(max(int(row["communicator"]), 0), len(timeline.trace.tables.communicators) - 1)
-    ]
+    communicators = timeline.trace.tables.communicators
+    communicator = communicators[np.clip(row["communicator"], 0, len(communicators) - 1)]
     shapes = [timeline.describe_shape(int(i)) for i in np.unique(segments["shape"]).tolist()]
     arrivals = segments["enter"][(segments["flags"] & COMPLETION) == 0]
     late = arrivals - arrivals.mean() if len(arrivals) else arrivals
@@ -192,7 +186,7 @@ def _describe_members(timeline: Timeline, segments: Array, ranks: Int) -> list[l
     """Return [rank, arrival, begin, exit, wait, open, thread, point to point] of each member.
 
     begin: of its completing Wait. point to point: ns before the call. Thread and point to point are
-    given for the TOLD latest members only, else None.
+    given for the MAX_MEMBERS_SHOWN latest members only, else None.
     """
     base = timeline.events.begin_ns
     found: dict[int, list[Any]] = {}
@@ -234,12 +228,8 @@ def search_label(timeline: Timeline, find: str) -> str:
 
 def _search_entries(timeline: Timeline, text: str) -> Iterator[tuple[str, str, str, str]]:
     trace = timeline.trace
-    digits = "".join(c for c in text if c.isdecimal())[:8]
-    if (
-        digits
-        and int(digits) < trace.ranks
-        and text.casefold().removeprefix("rank").strip() == digits
-    ):
+    digits = text.casefold().removeprefix("rank").strip()
+    if digits.isdecimal() and len(digits) <= 8 and int(digits) < trace.ranks:
         yield "rank", digits, f"rank {int(digits)}", str(trace.node_ids.get(int(digits), ""))
     for i, (operation, sites, _) in enumerate(timeline.events.meta.get("callsites", [])):
         places = " | ".join(timeline.sites[s] for s in sites if -1 <= s < len(timeline.sites))

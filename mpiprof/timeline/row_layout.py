@@ -67,11 +67,8 @@ def classify_shapes(trace: Trace, calls: Int, only: Collection[int] | None = Non
     for key, count, good in zip(keys, calls.tolist(), wanted, strict=False):
         if good:
             counts[key] = counts.get(key, 0) + count
-    named = set(
-        sorted(counts, key=lambda k: -counts[k])[
-            : MAX_CLASSES if len(counts) <= MAX_CLASSES else MAX_NAMED_CLASSES
-        ]
-    )
+    most = MAX_CLASSES if len(counts) <= MAX_CLASSES else MAX_NAMED_CLASSES
+    named = set(sorted(counts, key=lambda k: -counts[k])[:most])
     number: dict[tuple[str, int, str], int] = {}
     of_shape = np.full(max(len(keys), 1), -1, np.int64)
     for i, (key, good) in enumerate(zip(keys, wanted, strict=True)):
@@ -82,8 +79,7 @@ def classify_shapes(trace: Trace, calls: Int, only: Collection[int] | None = Non
             if key not in number and len(number) >= MAX_CLASSES - 1:
                 key = (OTHER, -1, OTHER)
         of_shape[i] = number.setdefault(key, len(number))
-    found = list(number)
-    return Classes([k[0] for k in found], [k[1] for k in found], [k[2] for k in found], of_shape)
+    return Classes([k[0] for k in number], [k[1] for k in number], [k[2] for k in number], of_shape)
 
 
 def distinguishes_communicators(
@@ -103,18 +99,17 @@ def make_states(
         for c, o in zip(known.communicator, known.operation, strict=True)
     ]
     if colour == "waiting":
-        of_class = np.where(passing, 0, -1).astype(np.int64) if passing else np.zeros(0, np.int64)
-        return States([WAITING, NOT_WAITING], of_class)
+        return States([WAITING, NOT_WAITING], np.array(passing, np.int64) - 1)
     values = known.algorithm if colour == "algorithm" else known.operation
     names = list(dict.fromkeys(values))
     if len(names) > MAX_STATES:
         names = [*names[: MAX_STATES - 1], OTHER]
     number = {name: i for i, name in enumerate(names)}
-    found = [
+    of_class = [
         number.get(value, len(names) - 1) if good else -1
         for value, good in zip(values, passing, strict=True)
     ]
-    return States(names, np.array(found, np.int64))
+    return States(names, np.array(of_class, np.int64))
 
 
 def sort_ranks(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
@@ -137,10 +132,7 @@ def sort_groups(trace: Trace, sort: str) -> dict[int, str] | None:
 
 
 def make_rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
-    """Return one row per rank, node or switch, in order.
-
-    Beyond ROWS rows, neighbouring rows are joined.
-    """
+    """Return one row per rank, node or switch; beyond MAX_ROWS rows, neighbours are joined."""
     edges = np.arange(len(ranks) + 1)
     if sort in ("nodes", "switches"):
         group_of = sort_groups(trace, sort) or {}

@@ -16,7 +16,6 @@ from mpiprof.store import cache
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
-ENTRY_NAME = "timeline"
 BLOCK_SEGMENTS = 128
 PIECE_SEGMENTS = 1 << 20  # segments in memory at a time
 OPEN, COMPLETION = 1, 2  # flags; an OPEN segment has not ended when the trace ends
@@ -68,19 +67,15 @@ class Events:
         self.instances = entry.count_elements("instances")
         self.meta = entry.meta
         b = self.blocks
-        good = len(self.lateness) == self.ranks and len(self.calls) == max(self.shapes, 1)
-        good = good and (
-            not len(b)
-            or (
-                b["rank"].min() >= 0
-                and b["rank"].max() < self.ranks
-                and b["n"].min() > 0
-                and b["n"].max() <= BLOCK_SEGMENTS
-                and b["at"].min() >= 0
-                and int((b["at"] + b["n"]).max()) <= entry.count_elements("segments")
-            )
-        )
-        if not good or not {"begin_ns", "end_ns", "segments", "algorithms"} <= set(self.meta):
+        good = (b["rank"] >= 0) & (b["rank"] < self.ranks)
+        good &= (b["n"] > 0) & (b["n"] <= BLOCK_SEGMENTS) & (b["at"] >= 0)
+        good &= b["at"] + b["n"] <= entry.count_elements("segments")
+        if not (
+            good.all()
+            and len(self.lateness) == self.ranks
+            and len(self.calls) == max(self.shapes, 1)
+            and {"begin_ns", "end_ns", "segments", "algorithms"} <= set(self.meta)
+        ):
             raise cache.DamagedError("blocks that cannot be")
         self.begin_ns, self.end_ns = int(self.meta["begin_ns"]), int(self.meta["end_ns"])
 
@@ -100,10 +95,9 @@ class Events:
     ) -> Iterator[tuple[Array, Int]]:
         """Yield all segments that overlap t0 <= t < t1, at most PIECE at a time, with ranks."""
         hit = self._blocks_in_window(t0, t1, ranks)
-        for first in range(0, len(hit), PIECE_SEGMENTS // BLOCK_SEGMENTS):
-            yield self._read(
-                self.blocks[hit[first : first + PIECE_SEGMENTS // BLOCK_SEGMENTS]], t0, t1
-            )
+        step = PIECE_SEGMENTS // BLOCK_SEGMENTS
+        for first in range(0, len(hit), step):
+            yield self._read(self.blocks[hit[first : first + step]], t0, t1)
 
     def read_window(self, t0: int, t1: int, ranks: Bool | None = None) -> tuple[Array, Int]:
         """Return all of `pieces` at once; check `estimate` first."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.timeline import row_layout as timeline_rows
-from mpiprof.timeline.tiles import Sums
+from mpiprof.timeline import row_layout
+from mpiprof.timeline.tiles import SUMS
 from mpiprof.timeline.window import Request, ResolvedRequest, Timeline, choose_level, sum_events
+from mpiprof.trace.types import Float
 
-FIELDS = ("count", "inside", "wait")
 BINS = 256  # minimum bins within the span, about; its ends are summed exactly
 
 
@@ -26,15 +26,14 @@ def sum_span(timeline: Timeline, request: Request, shown: ResolvedRequest) -> di
     level = choose_level(end - begin, BINS)
     first, last = -(-begin >> level), end >> level
     if first < last:
-        whole = timeline.compute_sums(shown, request.colour, level, first, last)
-        parts = [Sums(*(getattr(whole, name).sum(1, keepdims=True) for name in FIELDS))]
+        parts = [timeline.compute_sums(shown, request.colour, level, first, last).sum(2)]
         ends = [(begin, first << level), (last << level, end)]
     else:
         parts, ends = [], [(begin, end)]
     parts += [_sum_exactly(timeline, shown, a, b) for a, b in ends if a < b]
-    count, inside, wait = (sum(getattr(part, name)[:, 0] for part in parts) for name in FIELDS)
+    count, inside, wait = np.sum(parts, axis=0)
 
-    def told(names: list[str], axis: int, by: Any) -> list[dict[str, Any]]:
+    def sort_sums(names: list[str], axis: int, by: Float) -> list[dict[str, Any]]:
         values = [array.sum(axis).tolist() for array in (count, inside, wait)]
         rows = [
             {"name": name, "count": round(c), "inside": t, "wait": w}
@@ -44,24 +43,22 @@ def sum_span(timeline: Timeline, request: Request, shown: ResolvedRequest) -> di
         return [rows[i] | {"at": i} for i in order]
 
     ranks = shown.rows.ranks
-    rows = told([timeline_rows.label_ranks(r) for r in ranks], 1, wait)
+    rows = sort_sums([row_layout.label_ranks(r) for r in ranks], 1, wait)
     return {
         "from": begin,
         "to": end,
         "rank_time": (end - begin) * sum(len(r) for r in ranks),
-        "operations": [o for o in told(shown.states.names, 0, inside) if o["inside"] > 0],
+        "operations": [o for o in sort_sums(shown.states.names, 0, inside) if o["inside"] > 0],
         "rows": [row | {"ranks": len(ranks[row["at"]])} for row in rows],
     }
 
 
-def _sum_exactly(timeline: Timeline, shown: ResolvedRequest, begin: int, end: int) -> Sums:
-    """Return the sums of a span, computed call by call."""
+def _sum_exactly(timeline: Timeline, shown: ResolvedRequest, begin: int, end: int) -> Float:
+    """Return SUMS x rows x states of a span, computed call by call."""
     a, b = begin + timeline.events.begin_ns, end + timeline.events.begin_ns
     size = len(shown.rows.ranks), len(shown.states.names)
-    total = Sums(*(np.zeros((size[0], 1, size[1])) for _ in FIELDS))
+    total = np.zeros((len(SUMS), *size))
     for segments, ranks in timeline.events.read_pieces(a, b, shown.rows.of_rank >= 0):
         state = shown.segment_states(segments)
-        found = sum_events(segments, shown.rows.of_rank[ranks], state, (a, b), size)
-        for name in FIELDS:
-            getattr(total, name)[:] += getattr(found, name)
+        total += sum_events(segments, shown.rows.of_rank[ranks], state, (a, b), size)[:, :, 0]
     return total

@@ -9,7 +9,7 @@ filtered and coloured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,8 @@ MAX_ROWS = 128  # maximum number of rows; more ranks are joined to groups
 MAX_CLASSES = 64
 DIRECT_SEGMENTS = 1 << 17  # tiles in which fewer segments begin are not stored
 SUM = np.dtype([("key", "<u4"), ("count", "<u4"), ("inside", "<f4"), ("wait", "<f4")])
-
-
-@dataclass
-class Sums:
-    """Dense sums over rows x bins x classes: calls that begin, ns inside, ns of waiting."""
-
-    count: Float
-    inside: Float
-    wait: Float
+# Dense sums are arrays of SUMS x rows x bins x classes: calls that begin, ns inside, ns of waiting.
+SUMS = ("count", "inside", "wait")
 
 
 def _covered_ns(
@@ -53,7 +46,7 @@ def _covered_ns(
 
 def sum_segments(
     segments: Array, row: Int, cls: Int, begin: int, level: int, size: tuple[int, int, int]
-) -> Sums:
+) -> Float:
     """Sum segments over `size` = (rows, bins, classes), with bins of 2^level ns from `begin` on.
 
     `row` and `cls` are per segment; negative values exclude a segment.
@@ -73,35 +66,29 @@ def sum_segments(
     starts = segments["enter"] >= begin
     where = (row * bins + np.minimum(a >> level, bins - 1)) * classes + cls
     count = np.bincount(where[starts], minlength=rows * bins * classes).reshape(size)
-    return Sums(count.astype(np.float64), inside, wait)
+    return np.stack([count, inside, wait])
 
 
-def _to_sparse(sums: Sums) -> Array:
+def _to_sparse(sums: Float) -> Array:
     """Return the non-zero sums, each with (row, bin, class) as its key."""
-    _, bins, classes = sums.count.shape
-    at = np.flatnonzero((sums.count > 0) | (sums.inside > 0))
-    found = np.empty(len(at), SUM)
-    cell, cls = np.divmod(at, classes)
-    row, bin_ = np.divmod(cell, bins)
-    found["key"] = (row << 16) | (bin_ << 8) | cls
-    for name in ("count", "inside", "wait"):
-        found[name] = getattr(sums, name).reshape(-1)[at]
-    return found
+    row, bin_, cls = np.nonzero((sums[0] > 0) | (sums[1] > 0))
+    sparse = np.empty(len(row), SUM)
+    sparse["key"] = (row << 16) | (bin_ << 8) | cls
+    for name, values in zip(SUMS, sums, strict=True):
+        sparse[name] = values[row, bin_, cls]
+    return sparse
 
 
-def _add_sparse(parts: list[Array]) -> Array:
+def _add_sparse(sparse: Array) -> Array:
     """Add up sums with equal keys."""
-    both = np.concatenate(parts)
-    if not len(both):
-        return both
-    order = np.argsort(both["key"], kind="stable")
-    key = both["key"][order]
-    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    if not len(sparse):
+        return sparse
+    sparse = sparse[np.argsort(sparse["key"], kind="stable")]
+    keys, first = np.unique(sparse["key"], return_index=True)
     found = np.empty(len(first), SUM)
-    found["key"] = key[first]
-    found["count"] = np.add.reduceat(both["count"][order], first)
-    for name in ("inside", "wait"):
-        found[name] = np.add.reduceat(both[name][order].astype(np.float64), first)
+    found["key"] = keys
+    for name in SUMS:
+        found[name] = np.add.reduceat(sparse[name].astype(np.float64), first)
     return found
 
 
@@ -113,11 +100,8 @@ class _Builder:
     ) -> None:
         self.events, self.row_of, self.class_of = events, row_of, class_of
         self.writer, self.progress = writer, progress
-        self.size = (
-            int(row_of.max(initial=0)) + 1,
-            TILE_BINS // 2,
-            int(class_of.max(initial=0)) + 1,
-        )
+        rows, classes = int(row_of.max(initial=0)) + 1, int(class_of.max(initial=0)) + 1
+        self.size = (rows, TILE_BINS // 2, classes)
         blocks = events.blocks
         order = np.argsort(blocks["enter"], kind="stable")
         self.begins = blocks["enter"][order]
@@ -142,18 +126,15 @@ class _Builder:
             if below is None:
                 halves.append(self._build_direct(level, index, side))
             else:
-                key = below["key"]
-                bin_ = ((key >> 9) & 127) + 128 * side
-                below["key"] = (key & ~np.uint32(0xFF00)) | (bin_ << 8)
-                halves.append(_add_sparse([below]))
+                bin_ = ((below["key"] >> 9) & 127) + 128 * side
+                below["key"] = (below["key"] & ~np.uint32(0xFF00)) | (bin_ << 8)
+                halves.append(_add_sparse(below))
         found = np.concatenate(halves)
         self.writer.write("sums", self.used, found)
         self.tiles.append((level, index, self.used, len(found)))
         self.used += len(found)
-        done = (
-            (index + 1) * (TILE_BINS << level) / max(self.events.end_ns - self.events.begin_ns, 1)
-        )
-        self.progress(min(done, 1.0))
+        length = max(self.events.end_ns - self.events.begin_ns, 1)
+        self.progress(min((index + 1) * (TILE_BINS << level) / length, 1.0))
         return found
 
     def _build_direct(self, level: int, index: int, side: int) -> Array:
@@ -163,7 +144,7 @@ class _Builder:
         for segments, ranks in self.events.read_pieces(first, first + width):
             row, cls = self.row_of[ranks], self.class_of[segments["shape"]]
             parts.append(_to_sparse(sum_segments(segments, row, cls, first, level, self.size)))
-        found = parts[-1] if len(parts) < 3 else _add_sparse(parts)
+        found = parts[-1] if len(parts) < 3 else _add_sparse(np.concatenate(parts))
         found["key"] += np.uint32((TILE_BINS // 2 * side) << 8)
         return found
 
@@ -193,66 +174,59 @@ class Tiles:
     ) -> None:
         self.events, self.entry, self.row_of, self.class_of = events, entry, row_of, class_of
         self.size = (int(row_of.max(initial=0)) + 1, int(class_of.max(initial=0)) + 1)
-        self.kept: dict[tuple[int, int], tuple[int, int]] = {}
-        if entry is not None:
-            for level, index, at, n in entry.read_array("tiles", "<i8").tolist():
-                self.kept[level, index] = (at, n)
+        tiles = [] if entry is None else entry.read_array("tiles", "<i8").tolist()
+        self.stored = {(level, index): (at, n) for level, index, at, n in tiles}
 
-    def read_sums(self, level: int, first: int, last: int, state_of: Array, states: int) -> Sums:
-        """Return sums over rows x bins x states, for bins first .. last - 1 of a level.
+    def read_sums(self, level: int, first: int, last: int, state_of: Array, states: int) -> Float:
+        """Return SUMS x rows x bins x states, for bins first .. last - 1 of a level.
 
         state_of: state of each class; a negative state excludes a class.
         """
-        rows, bins = self.size[0], last - first
-        total = Sums(*(np.zeros((rows, bins, states)) for _ in range(3)))
+        total = np.zeros((len(SUMS), self.size[0], last - first, states))
         index = first // TILE_BINS
         while index * TILE_BINS < last:
             stop = index + 1
-            if (level, index) in self.kept:
-                self._add_stored(total, level, index, first, state_of, states)
-            else:
-                while stop * TILE_BINS < last and (level, stop) not in self.kept:
+            if (level, index) not in self.stored:
+                while stop * TILE_BINS < last and (level, stop) not in self.stored:
                     stop += 1
-                low, high = max(index * TILE_BINS, first), min(stop * TILE_BINS, last)
-                self._add_direct(total, level, low, high, first, state_of, states)
+            bins = max(index * TILE_BINS, first), min(stop * TILE_BINS, last)
+            read = self._read_tile if (level, index) in self.stored else self._sum_directly
+            part = read(level, bins, state_of, states)
+            total[:, :, bins[0] - first : bins[1] - first] += part
             index = stop
         return total
 
-    def _add_stored(
-        self, total: Sums, level: int, index: int, first: int, state_of: Array, states: int
-    ) -> None:
+    def _read_tile(self, level: int, bins: tuple[int, int], state_of: Array, states: int) -> Float:
+        """Return the sums of some bins of one stored tile."""
         assert self.entry is not None
-        at, n = self.kept[level, index]
-        found = self.entry.read("sums", at, at + n, SUM)
-        key = found["key"]
+        index = bins[0] // TILE_BINS
+        at, n = self.stored[level, index]
+        sparse = self.entry.read("sums", at, at + n, SUM)
+        key = sparse["key"]
         row, cls = (key >> 16).astype(np.int64), (key & 255).astype(np.int64)
-        bin_ = ((key >> 8) & 255).astype(np.int64) + (index * TILE_BINS - first)
+        bin_ = ((key >> 8) & 255).astype(np.int64) + (index * TILE_BINS - bins[0])
         if len(key) and (row.max() >= self.size[0] or cls.max() >= self.size[1]):
             raise cache.DamagedError("sums that cannot be")
         state = state_of[cls]
-        bins = total.count.shape[1]
-        good = (state >= 0) & (bin_ >= 0) & (bin_ < bins)
+        shape = (self.size[0], bins[1] - bins[0], states)
+        good = (state >= 0) & (bin_ >= 0) & (bin_ < shape[1])
         if not good.all():
-            found, row, bin_, state = found[good], row[good], bin_[good], state[good]
-        low, high = max(index * TILE_BINS - first, 0), min((index + 1) * TILE_BINS - first, bins)
-        shape = (self.size[0], high - low, states)
-        where = (row * shape[1] + bin_ - low) * states + state
-        size = shape[0] * shape[1] * shape[2]
-        for name in ("count", "inside", "wait"):
-            part = np.bincount(where, found[name], size).reshape(shape)
-            getattr(total, name)[:, low:high] += part
+            sparse, row, bin_, state = sparse[good], row[good], bin_[good], state[good]
+        where = (row * shape[1] + bin_) * states + state
+        sums = [np.bincount(where, sparse[name], math.prod(shape)) for name in SUMS]
+        return np.array(sums, np.float64).reshape(len(SUMS), *shape)
 
-    def _add_direct(
-        self, total: Sums, level: int, low: int, high: int, first: int, state_of: Array, states: int
-    ) -> None:
-        begin = self.events.begin_ns + (low << level)
-        end = begin + ((high - low) << level)
-        size = (self.size[0], high - low, states)
+    def _sum_directly(
+        self, level: int, bins: tuple[int, int], state_of: Array, states: int
+    ) -> Float:
+        """Return the sums of some bins, computed from the segments."""
+        begin, end = (self.events.begin_ns + (edge << level) for edge in bins)
+        size = (self.size[0], bins[1] - bins[0], states)
+        total = np.zeros((len(SUMS), *size))
         shown = np.zeros(self.events.ranks, np.bool_)
         shown[: len(self.row_of)] = self.row_of >= 0
         for segments, ranks in self.events.read_pieces(begin, end, None if shown.all() else shown):
             cls = self.class_of[segments["shape"]]
             state = np.where(cls >= 0, state_of[cls], -1)
-            found = sum_segments(segments, self.row_of[ranks], state, begin, level, size)
-            for name in ("count", "inside", "wait"):
-                getattr(total, name)[:, low - first : high - first] += getattr(found, name)
+            total += sum_segments(segments, self.row_of[ranks], state, begin, level, size)
+        return total

@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mpiprof.metrics.tables import communicator_names, label_sites
 from mpiprof.store import cache
-from mpiprof.timeline import row_layout as timeline_rows
+from mpiprof.timeline import row_layout
 from mpiprof.timeline.row_layout import Classes, Rows, States
 from mpiprof.timeline.segments import Events, Progress
-from mpiprof.timeline.tiles import DIRECT_SEGMENTS, Sums, Tiles
+from mpiprof.timeline.tiles import DIRECT_SEGMENTS, SUMS, Tiles
 from mpiprof.timeline.tiles import build as build_tiles
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
@@ -37,6 +37,7 @@ EVENT = np.dtype(
         ("flags", "u1"),
     ]
 )
+Picture: TypeAlias = tuple[dict[str, Any], dict[str, Array]]  # description and arrays of an answer
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,10 @@ class ResolvedRequest:
     def time_in_states(self, segments: Array, colour: str, begin: int, end: int) -> dict[int, Int]:
         """Return per state the ns of each segment in a span, -1 if it is not in that state."""
         state = self.segment_states(segments)
-        enter, left = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
+        inside, wait = clip_segments(segments, begin, end)
         if colour != "waiting":
-            inside = np.maximum(left - enter, 0)
             return {i: np.where(state == i, inside, -1) for i in range(len(self.states.names))}
-        waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), left)
-        parts = (np.maximum(waited - enter, 0), np.maximum(left - np.maximum(waited, enter), 0))
+        parts = (wait, inside - wait)
         return {i: np.where((state >= 0) & (ns > 0), ns, -1) for i, ns in enumerate(parts)}
 
 
@@ -97,7 +96,7 @@ class Timeline:
 
     def __init__(self, trace: Trace, events: Events, key: str) -> None:
         self.trace, self.events, self.key = trace, events, key
-        self.classes = timeline_rows.classify_shapes(trace, events.calls)
+        self.classes = row_layout.classify_shapes(trace, events.calls)
         self.length_ns = max(events.end_ns - events.begin_ns, 1)
         self._tiles: dict[str, Tiles] = {}
 
@@ -116,16 +115,12 @@ class Timeline:
     def resolve(self, request: Request) -> ResolvedRequest | MissingTiles:
         """Return the resolved request, or the tiles to build first."""
         only = self.find_communicators(request.communicators)
-        known = self.classes
-        if only is not None and not timeline_rows.distinguishes_communicators(
-            known, only, self.trace
-        ):
-            known = timeline_rows.classify_shapes(self.trace, self.events.calls, only)
-        ranks = timeline_rows.sort_ranks(
-            self.trace, request.ranks, request.sort, self.events.lateness
-        )
-        rows = timeline_rows.make_rows(self.trace, ranks, request.sort)
-        everybody = timeline_rows.make_rows(self.trace, np.arange(self.trace.ranks, dtype=np.int64))
+        trace, known = self.trace, self.classes
+        if only is not None and not row_layout.distinguishes_communicators(known, only, trace):
+            known = row_layout.classify_shapes(trace, self.events.calls, only)
+        ranks = row_layout.sort_ranks(trace, request.ranks, request.sort, self.events.lateness)
+        rows = row_layout.make_rows(trace, ranks, request.sort)
+        everybody = row_layout.make_rows(trace, np.arange(trace.ranks, dtype=np.int64))
         if everybody.has_single_ranks and rows.has_single_ranks:
             of_rank, tile_rows = everybody.of_rank, ranks
         else:
@@ -133,7 +128,7 @@ class Timeline:
         tiles = self._open_tiles(of_rank, known.of_shape)
         if isinstance(tiles, MissingTiles):
             return tiles
-        states = timeline_rows.make_states(known, request.colour, only, request.operations)
+        states = row_layout.make_states(known, request.colour, only, request.operations)
         return ResolvedRequest(rows, tile_rows, known, states, tiles)
 
     def find_communicators(self, identities: Collection[str]) -> set[int] | None:
@@ -144,8 +139,8 @@ class Timeline:
         return {c.index for c in self.trace.tables.communicators if c.identity in wanted}
 
     def _open_tiles(self, row_of: Int, class_of: Int) -> Tiles | MissingTiles:
-        told = hashlib.sha256(row_of.tobytes() + class_of.tobytes()).hexdigest()[:12]
-        name = f"tiles.{told}"
+        digest = hashlib.sha256(row_of.tobytes() + class_of.tobytes()).hexdigest()
+        name = f"tiles.{digest[:12]}"
         if name not in self._tiles:
             entry = None
             begin, end = self.events.begin_ns, self.events.end_ns
@@ -168,34 +163,27 @@ class Timeline:
 
     # Answers
 
-    def render_window(
-        self, request: Request, shown: ResolvedRequest
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_window(self, request: Request, shown: ResolvedRequest) -> Picture:
         """Return the picture of a window: single events if there are few, else cells."""
         begin, end = self.clip_request(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
         ranks = shown.rows.of_rank >= 0
-        few = (
+        if (
             shown.rows.has_single_ranks
             and self.events.estimate(first, last, ranks) <= 4 * MAX_EVENTS
-            and (found := self.events.read_window(first, last, ranks))
-            and len(found[0]) <= MAX_EVENTS
-        )
-        head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
-        if few:
-            more, arrays = self._render_events(request, shown, found, (first, last))
-        else:
-            return self.render_cells(request, shown)
-        return head | more, arrays
+        ):
+            found = self.events.read_window(first, last, ranks)
+            if len(found[0]) <= MAX_EVENTS:
+                head, arrays = self._render_events(request, shown, found, (first, last))
+                return {"from": begin, "to": end, "states": shown.states.names, **head}, arrays
+        return self.render_cells(request, shown)
 
     def clip_request(self, request: Request) -> tuple[int, int]:
         """Return the window of a request, clipped to the run."""
         begin = min(max(request.begin, 0), self.length_ns - 1)
         return begin, min(max(request.end, begin + 1), self.length_ns)
 
-    def render_cells(
-        self, request: Request, shown: ResolvedRequest
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_cells(self, request: Request, shown: ResolvedRequest) -> Picture:
         """Return a window as rows x bins with the state of each cell; see `dominant_states`."""
         begin, end = self.clip_request(request)
         level = choose_level(end - begin, request.pixels)
@@ -211,12 +199,11 @@ class Timeline:
 
     def compute_sums(
         self, shown: ResolvedRequest, colour: str, level: int, first: int, last: int
-    ) -> Sums:
-        """Return sums over rows x bins x states, for bins first .. last - 1 of a level."""
+    ) -> Float:
+        """Return SUMS x rows x bins x states, for bins first .. last - 1 of a level."""
         count = 1 if colour == "waiting" else len(shown.states.names)
         sums = shown.tiles.read_sums(level, first, last, shown.states.of_class, max(count, 1))
-        rows = shown.tile_rows
-        sums = Sums(sums.count[rows], sums.inside[rows], sums.wait[rows])
+        sums = sums[:, shown.tile_rows]
         return split_waiting(sums) if colour == "waiting" else sums
 
     def _render_events(
@@ -225,7 +212,7 @@ class Timeline:
         shown: ResolvedRequest,
         found: tuple[Array, Int],
         window: tuple[int, int],
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    ) -> Picture:
         segments, ranks = found
         state, row = shown.segment_states(segments), shown.rows.of_rank[ranks]
         parts = request.colour == "waiting"
@@ -234,7 +221,7 @@ class Timeline:
         sums = split_waiting(sums) if parts else sums
         legend = make_legend(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
         off = [i for i, name in enumerate(shown.states.names) if name in request.off]
-        good = (state >= 0) & (~np.isin(state, off) | (request.colour == "waiting"))
+        good = (state >= 0) & (~np.isin(state, off) | parts)
         segments, state, row = segments[good], state[good], row[good]
         shapes, local = np.unique(segments["shape"], return_inverse=True)
         events = np.zeros(len(segments), EVENT)
@@ -267,46 +254,39 @@ class Timeline:
         """Return whether each shape matches a search KIND:VALUE, such as callsite:3."""
         kind, _, value = find.partition(":")
         shapes = self.trace.tables.shapes
-        if kind == "callsite" and value.isascii() and value.isdigit():
-            known = self.events.meta.get("callsites", [])
-            if int(value) < len(known):
-                operation, sites, _ = known[int(value)]
-                wanted = set(sites)
-                hit = [s.operation == operation and s.site in wanted for s in shapes]
-                return np.array([*hit, False], np.bool_)
-        if kind == "communicator":
+        known = self.events.meta.get("callsites", [])
+        hit = [False] * len(shapes)
+        if kind == "callsite" and value.isascii() and value.isdigit() and int(value) < len(known):
+            operation, sites, _ = known[int(value)]
+            hit = [s.operation == operation and s.site in sites for s in shapes]
+        elif kind == "communicator":
             only = self.find_communicators([value]) or set()
-            return np.array([*(s.communicator in only for s in shapes), False], np.bool_)
-        if kind in ("operation", "algorithm"):
+            hit = [s.communicator in only for s in shapes]
+        elif kind in ("operation", "algorithm"):
             hit = [getattr(s, kind).partition(":")[0] == value for s in shapes]
-            return np.array([*hit, False], np.bool_)
-        return np.zeros(len(shapes) + 1, np.bool_)
+        return np.array([*hit, False], np.bool_)
 
-    def render_overview(
-        self, request: Request, shown: ResolvedRequest
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_overview(self, request: Request, shown: ResolvedRequest) -> Picture:
         """Return the whole run as one strip: the share of all ranks in each state, per bin."""
         level = choose_level(self.length_ns, request.pixels)
         last = -(-self.length_ns >> level)
         sums = self.compute_sums(shown, request.colour, level, 0, last)
         whole = max(sum(map(len, shown.rows.ranks)), 1) * float(1 << level)
-        share = np.clip(sums.inside.sum(0) / whole, 0, 1)
+        share = np.clip(sums[1].sum(0) / whole, 0, 1)
         rows = shown.rows.ranks
         lateness = np.nan_to_num(self.events.lateness, nan=-np.inf)
         latest = [int(r[lateness[r].argmax()]) for r in rows]
-        nodes = list(dict.fromkeys(self.trace.node_ids.values()))
+        node_ids = self.trace.node_ids
+        node_number = {node: i for i, node in enumerate(dict.fromkeys(node_ids.values()))}
         head = {
             "level": level,
             "columns": last,
             "length": self.length_ns,
             "rows": [r.tolist() for r in rows],
-            "labels": [timeline_rows.label_ranks(r) for r in rows],
+            "labels": [row_layout.label_ranks(r) for r in rows],
             "hosts": [self._row_name(r, self._host_of) for r in rows],
             "switches": [self._row_name(r, self.trace.switches.get) for r in rows],
-            "nodes": [
-                nodes.index(n) if (n := self.trace.node_ids.get(int(r[0]))) in nodes else -1
-                for r in rows
-            ],
+            "nodes": [node_number.get(node_ids.get(int(r[0]), ""), -1) for r in rows],
             "late": np.nan_to_num(self.events.lateness[latest]).tolist(),
             "latest": latest,  # the rank of each row that `late` is of
             "states": shown.states.names,
@@ -330,27 +310,26 @@ def choose_level(length: int, pixels: int) -> int:
     return max(round(float(np.log2(width))), 0)
 
 
-def split_waiting(sums: Sums) -> Sums:
+def split_waiting(sums: Float) -> Float:
     """Split sums of one state into two states: waiting, and the rest."""
-    work = np.maximum(sums.inside - sums.wait, 0)
-    inside = np.concatenate([sums.wait, work], 2)
-    count = np.concatenate([sums.count, sums.count], 2)
-    return Sums(count, inside, np.concatenate([sums.wait, np.zeros_like(work)], 2))
+    count, inside, wait = sums
+    work = np.maximum(inside - wait, 0)
+    return np.concatenate([[count, wait, wait], [count, work, np.zeros_like(work)]], axis=-1)
 
 
 def dominant_states(
-    sums: Sums, on: Array, members: Float, width: int, colour: str
+    sums: Float, on: Array, members: Float, width: int, colour: str
 ) -> dict[str, Array]:
     """Return the dominant state of each row and bin, the share of all states, and of waiting.
 
     Shares are 0 to 255: `share` of the bin's time of all the row's ranks, `wait` of the time
     inside.
     """
-    inside = np.where(on, sums.inside, 0.0)
+    inside = np.where(on, sums[1], 0.0)
     most = inside.argmax(2).astype(np.uint8)
     total = inside.sum(2)
     share = np.clip(total / (members[:, None] * width), 0, 1)
-    wait = np.where(on, sums.wait, 0.0).sum(2) if colour != "waiting" else np.zeros_like(total)
+    wait = np.where(on, sums[2], 0.0).sum(2) if colour != "waiting" else np.zeros_like(total)
     some = total > 0
     waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
     return {
@@ -361,30 +340,28 @@ def dominant_states(
     }
 
 
+def clip_segments(segments: Array, begin: int, end: int) -> tuple[Int, Int]:
+    """Return the ns of each segment in a span, and the ns of waiting therein."""
+    enter, left = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
+    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), left)
+    return np.maximum(left - enter, 0), np.maximum(waited - enter, 0)
+
+
 def sum_events(
     segments: Array, row: Int, state: Int, window: tuple[int, int], size: tuple[int, int]
-) -> Sums:
-    """Return the sums of single segments over a window: `size` rows x one bin x states."""
+) -> Float:
+    """Return SUMS of single segments over a window: `size` rows x one bin x states."""
     good = state >= 0
-    segments, place = segments[good], row[good] * size[1] + state[good]
-    begin = np.maximum(segments["enter"], window[0])
-    end = np.minimum(segments["exit"], window[1])
-    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), end)
-    inside, wait = np.maximum(end - begin, 0), np.maximum(waited - begin, 0)
-    starts = (segments["enter"] >= window[0]).astype(np.float64)
-    parts: list[Float] = [
-        np.bincount(place, values, size[0] * size[1])
-        .astype(np.float64)
-        .reshape(size[0], 1, size[1])
-        for values in (starts, inside, wait)
-    ]
-    return Sums(parts[0], parts[1], parts[2])
+    segments, cell = segments[good], row[good] * size[1] + state[good]
+    inside, wait = clip_segments(segments, *window)
+    starts = segments["enter"] >= window[0]
+    sums = [np.bincount(cell, values, size[0] * size[1]) for values in (starts, inside, wait)]
+    return np.array(sums, np.float64).reshape(len(SUMS), size[0], 1, size[1])
 
 
-def make_legend(sums: Sums, whole: float) -> list[dict[str, float]]:
+def make_legend(sums: Float, whole: float) -> list[dict[str, float]]:
     """Return calls that begin, time and wait in ns, and share of the whole, for each state."""
-    parts = [getattr(sums, name).sum((0, 1)).tolist() for name in ("count", "inside", "wait")]
     return [
         {"count": count, "inside": inside, "wait": wait, "share": inside / max(whole, 1.0)}
-        for count, inside, wait in zip(*parts, strict=True)
+        for count, inside, wait in sums.sum((1, 2)).T.tolist()
     ]

@@ -27,9 +27,7 @@ class Before:
 
     def take(self, index: Int) -> Before:
         """Return the columns of the indexed instances, each rank contiguous in memory."""
-        return Before(
-            **{f.name: _take_columns(getattr(self, f.name), index) for f in fields(Before)}
-        )
+        return Before(*(_take_columns(getattr(self, f.name), index) for f in fields(Before)))
 
 
 BEFORE_COLUMNS = {  # fields of Before to columns of trace/rank_arrays.py

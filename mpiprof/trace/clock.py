@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.types import Bool, Float, Int, Problems
+from mpiprof.trace.types import Array, Bool, Float, Int, Problems
 
 MAX_DRIFT = 5e-4  # largest drift of a clock that is being slewed
 TIME_BUCKETS = 64
+NEVER = np.iinfo(np.int64).max
 UNKNOWN_ERROR_NS = 10**9  # assumed spread of the exits from MPI_Init, if clocks were never compared
 
 
@@ -51,88 +53,66 @@ class Clock:
         return self.offset_ns + round(self.drift * (local - self.origin_ns))
 
 
-@dataclass
-class Bounds:
-    """Bounds of a node's offset. At local time `local_ns`, offset >= value (lower) or <= value."""
-
-    local_ns: Int
-    value: Int
-    lower: Bool
-
-    @staticmethod
-    def make_empty() -> Bounds:
-        """Return an object without bounds."""
-        return Bounds(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
-
-    def combine(self, other: Bounds) -> Bounds:
-        """Return both objects' bounds together."""
-        return Bounds(
-            np.concatenate([self.local_ns, other.local_ns]),
-            np.concatenate([self.value, other.value]),
-            np.concatenate([self.lower, other.lower]),
-        )
+# A bound of a node's offset: at local time `local_ns`, offset >= value (lower) or <= value.
+BOUND = np.dtype([("local_ns", "<i8"), ("value", "<i8"), ("lower", "?")])
+NO_BOUNDS: Array = np.zeros(0, BOUND)
 
 
-def _select_tightest(local_ns: Int, value: Int, lower: bool) -> Bounds:
-    """Return the tightest of many bounds on one side, for each of TIME_BUCKETS intervals."""
+def make_bounds(local_ns: ArrayLike, value: ArrayLike, lower: ArrayLike) -> Array:
+    """Return bounds as an array of BOUND; `lower` may be one value for all."""
+    bounds: Array = np.empty(np.shape(local_ns), BOUND)
+    bounds["local_ns"], bounds["value"], bounds["lower"] = local_ns, value, lower
+    return bounds
+
+
+def _select_tightest(bounds: Array) -> Array:
+    """Return the tightest of some bounds on one side, for each of TIME_BUCKETS intervals."""
+    local_ns, value = bounds["local_ns"], bounds["value"]
     first, last = int(local_ns.min()), int(local_ns.max())
     bucket = ((local_ns - first) * TIME_BUCKETS // max(last - first + 1, 1)).astype(np.int64)
-    order = np.lexsort((-value if lower else value, bucket))
-    tightest = order[np.unique(bucket[order], return_index=True)[1]]
-    return Bounds(local_ns[tightest], value[tightest], np.full(len(tightest), lower))
+    order = np.lexsort((-value if bounds["lower"][0] else value, bucket))
+    return bounds[order[np.unique(bucket[order], return_index=True)[1]]]
 
 
 def compute_instance_bounds(
     batches: Iterable[Batch], synchronising: Bool, node_of: Mapping[int, str], reference: str
-) -> dict[str, Bounds]:
+) -> dict[str, Array]:
     """Return the bounds of each node's offset from synchronising instances, in local times.
 
     `synchronising`: for each shape, whether its operation synchronises all members.
     """
-    bounds_of_node: dict[str, Bounds] = {}
+    bounds_of_node: dict[str, Array] = {}
     for batch in batches:
-        ranks = batch.communicator.ranks.tolist()
         rows: dict[str, list[int]] = {}
-        for row, rank in enumerate(ranks):
+        for row, rank in enumerate(batch.communicator.ranks.tolist()):
             rows.setdefault(node_of.get(rank, "?"), []).append(row)
         if batch.communicator.is_inter or reference not in rows or len(rows) < 2:
             continue
         chosen = synchronising[batch.shape].all(0) & (batch.shape >= 0).all(0)
-        open_ = batch.exit_ns == 0
-        # No rank has left a call that is still open, so only its arrival is a bound.
-        leave = np.where(open_, np.iinfo(np.int64).max, batch.exit_ns)
         if not chosen.any():
             continue
-        home_last = batch.arrival_ns[rows[reference]].max(0)
-        home_first = leave[rows[reference]].min(0)
+        # No rank has left a call that is still open, so only its arrival is a bound.
+        leave = np.where(batch.exit_ns == 0, NEVER, batch.exit_ns)
+        home = rows.pop(reference)
+        home_last, home_first = batch.arrival_ns[home].max(0), leave[home].min(0)
+        rows.pop("?", None)
         for node, members in rows.items():
-            if node in (reference, "?"):
-                continue
             first_out, last_in = leave[members].min(0), batch.arrival_ns[members].max(0)
-            bounds = bounds_of_node.get(node, Bounds.make_empty())
-            left = chosen & (first_out != np.iinfo(np.int64).max)
-            if left.any():
-                at = first_out[left]
-                bounds = bounds.combine(_select_tightest(at, home_last[left] - at, lower=True))
-            left = chosen & (home_first != np.iinfo(np.int64).max)
-            if left.any():
-                at = last_in[left]
-                bounds = bounds.combine(_select_tightest(at, home_first[left] - at, lower=False))
+            bounds = bounds_of_node.get(node, NO_BOUNDS)
+            for at, limit, lower in ((first_out, home_last, True), (last_in, home_first, False)):
+                left = chosen & (at != NEVER) & (limit != NEVER)
+                if left.any():
+                    side = make_bounds(at[left], limit[left] - at[left], lower)
+                    bounds = np.concatenate([bounds, _select_tightest(side)])
             bounds_of_node[node] = _thin_bounds(bounds)
     return bounds_of_node
 
 
-def _thin_bounds(bounds: Bounds) -> Bounds:
-    if len(bounds.local_ns) < 64 * TIME_BUCKETS:
+def _thin_bounds(bounds: Array) -> Array:
+    if len(bounds) < 64 * TIME_BUCKETS:
         return bounds
-    thinned = Bounds.make_empty()
-    for lower in (True, False):
-        side = bounds.lower == lower
-        if side.any():
-            thinned = thinned.combine(
-                _select_tightest(bounds.local_ns[side], bounds.value[side], lower)
-            )
-    return thinned
+    sides = [bounds[bounds["lower"] == lower] for lower in (True, False)]
+    return np.concatenate([_select_tightest(side) for side in sides if len(side)])
 
 
 def _clip_polygon(polygon: Float, normal: Float, limit: float) -> Float:
@@ -151,35 +131,34 @@ def _clip_polygon(polygon: Float, normal: Float, limit: float) -> Float:
     return np.array(points) if points else np.zeros((0, 2))
 
 
-def _feasible_offsets(bounds: Bounds, span: tuple[int, int], base: int, slack: float) -> Float:
+def _feasible_offsets(bounds: Array, span: tuple[int, int], base: int, slack: float) -> Float:
     """Return the polygon of all (offset at begin, offset at end) within the bounds, less `base`."""
     begin, end = span
     length = max(end - begin, 1)
-    far = 4.0 * float(np.abs(bounds.value - base).max(initial=0)) + 4 * MAX_DRIFT * length + 1e3
+    value = bounds["value"] - base
+    far = 4.0 * float(np.abs(value).max(initial=0)) + 4 * MAX_DRIFT * length + 1e3
     polygon = np.array([[-far, -far], [far, -far], [far, far], [-far, far]])
     for sign in (1.0, -1.0):
         polygon = _clip_polygon(polygon, np.array([-sign, sign]), MAX_DRIFT * length + 1)
-    s = (bounds.local_ns - begin) / length
-    value = (bounds.value - base).astype(np.float64)
-    for x, v, lower in zip(s.tolist(), value.tolist(), bounds.lower.tolist(), strict=True):
-        normal = np.array([1.0 - x, x])
-        sign = -1.0 if lower else 1.0
-        polygon = _clip_polygon(polygon, sign * normal, sign * v + slack)
+    position = (bounds["local_ns"] - begin) / length
+    sides = np.where(bounds["lower"], -1.0, 1.0)
+    for x, v, sign in zip(position.tolist(), value.tolist(), sides.tolist(), strict=True):
+        polygon = _clip_polygon(polygon, sign * np.array([1.0 - x, x]), sign * v + slack)
         if not len(polygon):
             break
     return polygon
 
 
-def fit(bounds: Bounds, span: tuple[int, int]) -> Clock | None:
+def fit(bounds: Array, span: tuple[int, int]) -> Clock | None:
     """Return the clock in the middle of the bounds over the span.
 
     Returns None if there are no bounds on one of the two sides. If no straight line satisfies all
     bounds (a clock with a changed rate), the bounds are widened until a line does. The widening is
     part of the error.
     """
-    if not bounds.lower.any() or bounds.lower.all():
+    if not bounds["lower"].any() or bounds["lower"].all():
         return None
-    base = int(np.median(bounds.value))
+    base = int(np.median(bounds["value"]))
     slack = 0.0
     for _ in range(70):
         polygon = _feasible_offsets(bounds, span, base, slack)
@@ -195,17 +174,11 @@ def fit(bounds: Bounds, span: tuple[int, int]) -> Clock | None:
     return Clock(span[0], base + round(float(middle[0])), drift, int(np.ceil(error)))
 
 
-def _round_trip_bounds(lines: list[dict[str, Any]], parent: Clock) -> Bounds:
-    """Return the bounds from the recorder's round trips to a node with a known clock."""
-    at, value, lower = [], [], []
-    for line in lines:
-        there = line["at_ns"] + line["offset_ns"]
-        offset = line["offset_ns"] + parent.offset_at(there)
-        error = line["error_ns"] + parent.error_ns
-        at += [line["at_ns"]] * 2
-        value += [offset - error, offset + error]
-        lower += [True, False]
-    return Bounds(np.array(at, np.int64), np.array(value, np.int64), np.array(lower, np.bool_))
+def _round_trip_bounds(line: dict[str, Any], parent: Clock) -> Array:
+    """Return the bounds from one of the recorder's round trips to a node with a known clock."""
+    offset = line["offset_ns"] + parent.offset_at(line["at_ns"] + line["offset_ns"])
+    error = line["error_ns"] + parent.error_ns
+    return make_bounds([line["at_ns"]] * 2, [offset - error, offset + error], [True, False])
 
 
 def build_clocks(
@@ -213,7 +186,7 @@ def build_clocks(
     node_of: Mapping[int, str],
     reference: str,
     spans: Mapping[str, tuple[int, int]],
-    bounds: Mapping[str, Bounds],
+    bounds: Mapping[str, Array],
     problems: Problems,
 ) -> dict[str, Clock]:
     """Return a clock for every node of `spans` (first and last local time), along the tree."""
@@ -230,12 +203,12 @@ def build_clocks(
             if all(node_of.get(x["reference"]) in clocks for x in of_node.get(n, []))
         ] or waiting
         for node in ready:
-            known = Bounds.make_empty()
+            known = []
             for line in of_node.get(node, []):
                 parent = clocks.get(node_of.get(line["reference"], "?"))
                 if parent is not None:
-                    known = known.combine(_round_trip_bounds([line], parent))
-            clock = fit(known.combine(bounds.get(node, Bounds.make_empty())), spans[node])
+                    known.append(_round_trip_bounds(line, parent))
+            clock = fit(np.concatenate([*known, bounds.get(node, NO_BOUNDS)]), spans[node])
             if clock is None:
                 offset = spans[reference][0] - spans[node][0]
                 length = spans[node][1] - spans[node][0]
@@ -249,11 +222,6 @@ def build_clocks(
     return clocks
 
 
-def shared_clock_identities(names: list[str], error_ns: int) -> dict[str, Clock]:
-    """Return the clocks of nodes that share one clock already, with an error between two nodes."""
-    return {name: Clock(error_ns=error_ns if i == 0 else 0) for i, name in enumerate(names)}
-
-
 def make_identity_clocks(
     clocks: Mapping[str, Clock], spans: Mapping[str, tuple[int, int]]
 ) -> dict[str, Clock]:
@@ -262,8 +230,7 @@ def make_identity_clocks(
     The error of a node is the largest difference from the clock that the bounds allow, at either
     end of its span.
     """
-    lacks = {
-        name: max(abs(clock.offset_at(at)) for at in spans[name]) + clock.error_ns
+    return {
+        name: Clock(error_ns=max(abs(clock.offset_at(at)) for at in spans[name]) + clock.error_ns)
         for name, clock in clocks.items()
     }
-    return {name: Clock(error_ns=lack) for name, lack in lacks.items()}

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from mpiprof.trace.metadata import Communicator, Tables
-from mpiprof.trace.types import Int
-from mpiprof.trace.validation import check_integer, check_text
+from mpiprof.trace.types import Int, check_integer, check_text
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The rank's group, ascending, and all groups in an order that is equal on both sides."""
+    """The rank's group, ascending, and all groups in an order that is equal on both sides.
+
+    number: the same for equal groups.
+    """
 
     rank_group: Int
     ordered_groups: tuple[Int, ...]
@@ -22,28 +24,23 @@ class Groups:
 
 
 class Communicators:
-    """Finds the index of a communicator among the communicators of all ranks.
-
-    lists: members by (identity, rank that lists them).
-    """
+    """Finds the index of a communicator among all ranks'; lists: members by (identity, rank)."""
 
     def __init__(
         self, tables: Tables, limit: int, lists: dict[tuple[Any, int], list[Any] | int | None]
     ) -> None:
-        self.tables = tables
-        self.limit = limit
-        self.lists = lists  # members by (identity, rank that lists them)
+        self.tables, self.limit, self.lists = tables, limit, lists
         self.known: dict[tuple[Any, ...], int] = {}
         self.of_row: dict[tuple[int, int], int] = {}  # (rank, local number)
         self.groups: dict[str, Groups] = {}
-        self.numbers: dict[tuple[bytes, ...], int] = {}  # groups to number
-        self.number_of: list[int] = []  # number of the groups of each communicator
+        self.numbers: dict[tuple[bytes, ...], int] = {}  # by the content of the groups
+        self.groups_of: list[Groups] = []  # of each communicator
 
     def __call__(self, rank: int, row: dict[str, Any]) -> int:
         """Return the index for a line of a rank's tables; ValueError if the line is invalid."""
         identity = check_text(row["identity"])
         if "like" in row:
-            return self._index_of_window(rank, identity, row)
+            return self._index_of_window(rank, row)
         inter = row.get("inter") is True
         members, remote = (
             self._resolve_runs(identity, row.get(side)) for side in ("members", "remote")
@@ -51,93 +48,75 @@ class Communicators:
         local = row.get("local") is True or members is None or (inter and remote is None)
         size = check_integer(row.get("size", 0), 0, 1 << 31)
         if local:
-            alone: Int = np.array([rank], np.int64)
-            of = Groups(alone, (alone,), self._group_number((alone,)))
+            of = self._make_groups([np.array([rank], np.int64)])
         else:
             of = self._find_groups(members, remote if inter else None)
             if inter:
                 size = sum(map(len, of.ordered_groups))
             elif len(of.rank_group) != size:
                 raise ValueError("the size differs from the number of members")
-            rank_index = int(np.searchsorted(of.rank_group, rank))
-            if rank_index == len(of.rank_group) or of.rank_group[rank_index] != rank:
+            position = int(np.searchsorted(of.rank_group, rank))
+            if rank not in of.rank_group[position : position + 1]:
                 raise ValueError("the rank is not a member of its own group")
-        index = self._find_index(
-            rank, identity, (of.ordered_groups, of.number, size, local, inter), row
-        )
+        index = self._find_index(rank, row, of, size, local, inter)
         if not inter:
-            for name, into in (
-                ("sources", self.tables.sources),
-                ("destinations", self.tables.destinations),
-            ):
+            for name in ("sources", "destinations"):
                 if isinstance(row.get(name), list):
-                    into[index, rank] = self._read_neighbours(row[name], of.ordered_groups[0])
+                    neighbours = self._read_neighbours(row[name], of.ordered_groups[0])
+                    getattr(self.tables, name)[index, rank] = neighbours
         return index
 
-    def _index_of_window(self, rank: int, identity: str, row: dict[str, Any]) -> int:
+    def _index_of_window(self, rank: int, row: dict[str, Any]) -> int:
         """Return the index of a window, a file or their parent, with the members of another row."""
-        index = self.of_row[rank, check_integer(row["like"])]
-        like = self.tables.communicators[index]
-        members = (like.groups, self.number_of[index], like.size, like.is_local, like.is_inter)
-        index = self._find_index(rank, identity, members, row)
+        like = self.tables.communicators[self.of_row[rank, check_integer(row["like"])]]
+        of = self.groups_of[like.index]
+        index = self._find_index(rank, row, of, like.size, like.is_local, like.is_inter)
         self.tables.duplicates[index] = like.index
         return index
 
     def _find_index(
-        self,
-        rank: int,
-        identity: str,
-        members: tuple[tuple[Int, ...], int, int, bool, bool],
-        row: dict[str, Any],
+        self, rank: int, row: dict[str, Any], of: Groups, size: int, local: bool, inter: bool
     ) -> int:
-        groups, number, size, local, inter = members
-        key = (identity, rank if local else -1, inter, number)
+        identity, groups = row["identity"], of.ordered_groups
+        key = (identity, rank if local else -1, inter, of.number)
         if key not in self.known:
-            self.number_of.append(number)
-            parent = row.get("parent")
-            self.known[key] = len(self.tables.communicators)
+            index = self.known[key] = len(self.tables.communicators)
+            origin, parent = str(row.get("how", "unknown")), row.get("parent")
+            parent = parent if isinstance(parent, str) else None
+            ranks = np.concatenate(groups)
             self.tables.communicators.append(
-                Communicator(
-                    self.known[key],
-                    identity,
-                    groups,
-                    np.concatenate(groups),
-                    size,
-                    local,
-                    inter,
-                    str(row.get("how", "unknown")),
-                    parent if isinstance(parent, str) else None,
-                )
+                Communicator(index, identity, groups, ranks, size, local, inter, origin, parent)
             )
+            self.groups_of.append(of)
         index = self.known[key]
         self.of_row[rank, check_integer(row["communicator"], 0)] = index
         return index
 
     def _resolve_runs(self, identity: str, runs: Any) -> Any:
-        """Return runs as they are, or as the named rank lists them; None if that rank lists none.
-
-        Only the first member lists irregular members.
-        """
-        if type(runs) is int:
-            runs = self.lists.get((identity, runs))
-            return runs if isinstance(runs, list) else None
-        return runs
-
-    def _group_number(self, groups: tuple[Int, ...]) -> int:
-        """Return a number that is the same for equal groups."""
-        return self.numbers.setdefault(tuple(g.tobytes() for g in groups), len(self.numbers))
+        """Return runs as they are, or as the named rank lists them; None if it lists none."""
+        if type(runs) is not int:
+            return runs
+        listed = self.lists.get((identity, runs))  # only the first member lists irregular members
+        return listed if isinstance(listed, list) else None
 
     def _find_groups(self, members: Any, remote: Any) -> Groups:
         """Return the groups of some runs, built once for all ranks; remote is None if intra."""
-        told = repr((members, remote))
-        if told not in self.groups:
+        key = repr((members, remote))
+        if key not in self.groups:
             sides = [self._expand_runs(runs) for runs in (members, remote) if runs is not None]
-            groups = tuple(sorted(sides, key=lambda g: g.tolist()))
-            ranks = np.concatenate(groups)
+            ranks = np.concatenate(sides)
             if len(np.unique(ranks)) != len(ranks):
                 raise ValueError("a rank appears twice among the members")
-            self.groups[told] = Groups(np.sort(sides[0]), groups, self._group_number(groups))
-        return self.groups[told]
+            self.groups[key] = self._make_groups(sides)
+        return self.groups[key]
+
+    def _make_groups(self, sides: list[Int]) -> Groups:
+        """Return groups from the rank's own side, and the other side of an inter-communicator."""
+        groups = tuple(sorted(sides, key=lambda group: group.tolist()))
+        content = tuple(group.tobytes() for group in groups)
+        return Groups(
+            np.sort(sides[0]), groups, self.numbers.setdefault(content, len(self.numbers))
+        )
 
     def _expand_runs(self, runs: Any) -> Int:
         parts = []

@@ -13,9 +13,10 @@ tables, which list the consecutive calls of each rank. formats/dataset.py writes
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,10 @@ class Block:
 
 
 class Dataset:
-    """The Parquet files of a data set; raises TraceError if they are unreadable.
+    """The Parquet files of a data set of some communicators; TraceError if they are unreadable."""
 
-    communicators: number of communicators of the trace.
-    """
-
-    def __init__(self, folder: Path, communicators: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, communicators: Sequence[Communicator]) -> None:
+        self.folder, self.communicators = folder, communicators
         try:
             facts = json.loads((folder / FILE_NAME).read_bytes())
             known = facts["format"], int(facts["version"])
@@ -87,7 +85,7 @@ class Dataset:
         listed = folder / DEFINITIONS_FOLDER / "blocks.parquet"
         rows = self._read_table(listed, names)
         self.blocks = [Block(**{**row, "holds": tuple(row["holds"].split())}) for row in rows]
-        if any(not 0 <= block.communicator < communicators for block in self.blocks):
+        if any(not 0 <= block.communicator < len(communicators) for block in self.blocks):
             raise _damage_error(listed)
 
     def clocks(self) -> dict[str, Clock]:
@@ -106,63 +104,46 @@ class Dataset:
 
     def batches(
         self,
-        communicators: Sequence[Communicator],
         before: bool = False,
         since_ns: int | None = None,
         blocks: Sequence[Block] | None = None,
     ) -> Iterator[Batch]:
         """Yield all or some blocks as batches in their order (see Records.batches)."""
-        with Reader(self.folder, communicators, before) as reader:
-            for block in self.blocks if blocks is None else blocks:
-                if since_ns is None or block.last_ns >= since_ns:
-                    yield reader.read_batch(block)
+        reader = Reader(self, before)
+        for block in self.blocks if blocks is None else blocks:
+            if since_ns is None or block.last_ns >= since_ns:
+                yield reader.read_batch(block)
 
     def _read_table(self, path: Path, names: Sequence[str]) -> list[dict[str, Any]]:
         file = _open_parquet(path)
-        try:
+        with _reporting_damage(path):
             rows: list[dict[str, Any]] = file.read(list(names)).to_pylist()
-        except PARQUET_ERRORS:
-            raise _damage_error(path) from None
-        finally:
-            file.close()
         if rows and set(rows[0]) != set(names):
             raise _damage_error(path)
         return rows
 
 
 class Reader:
-    """Reads blocks of a data set, with the partitions read last still open.
+    """Reads blocks of a data set; `before`: whether to read each rank's previous record too."""
 
-    before: whether to read each rank's previous record too.
-    """
-
-    def __init__(
-        self, folder: Path, communicators: Sequence[Communicator], before: bool = False
-    ) -> None:
-        self.folder, self.communicators, self.before = folder, communicators, before
-        self.open: OrderedDict[str, Any] = OrderedDict()
-
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in self.open.values():
-            file.close()
-        self.open.clear()
-
-    def communicator(self, block: Block) -> Communicator:
-        """Return the communicator of a block's instances."""
-        return self.communicators[block.communicator]
+    def __init__(self, dataset: Dataset, before: bool = False) -> None:
+        self.folder, self.communicators = dataset.folder, dataset.communicators
+        self.before = before
+        self.open_file = lru_cache(MAX_OPEN_FILES)(_open_parquet)
 
     def read_batch(self, block: Block) -> Batch:
         """Return a block as a batch (see Records.batches)."""
-        communicator = self.communicator(block)
+        communicator = self.communicators[block.communicator]
         names = ["sequence", "arrival_ns", "finish_ns", "shape", *block.holds]
         names += list(BEFORE_COLUMNS) if self.before else []
         size = (len(communicator.ranks), block.instances)
-        columns = self._read_columns(block, names)
+        path = self.folder / block.file
+        file = self.open_file(path)
+        with _reporting_damage(path):
+            table = file.read_row_group(block.row_group, names, use_threads=False)
+            columns: dict[str, Array] = {name: table.column(name).to_numpy() for name in names}
         if any(values.size != size[0] * size[1] for values in columns.values()):
-            raise _damage_error(self.folder / block.file)
+            raise _damage_error(path)
         matrix = {name: values.reshape(size) for name, values in columns.items()}
         arrival_ns, exit_ns = matrix["arrival_ns"], matrix["finish_ns"]
         elapsed_ns = matrix.get("elapsed_ns")
@@ -189,50 +170,35 @@ class Reader:
 
     def read_sequence_range(self, block: Block) -> tuple[int, int]:
         """Return the lowest and highest sequence number of a block, without reading the block."""
-        file = self._open_file(block)
-        try:
+        path = self.folder / block.file
+        file = self.open_file(path)
+        with _reporting_damage(path):
             group = file.metadata.row_group(block.row_group)
             statistics = group.column(file.schema_arrow.get_field_index("sequence")).statistics
-        except PARQUET_ERRORS:
-            raise _damage_error(self.folder / block.file) from None
         if statistics is None or not statistics.has_min_max:
             return 0, np.iinfo(np.int64).max
         return statistics.min, statistics.max
-
-    def _read_columns(self, block: Block, names: list[str]) -> dict[str, Array]:
-        file = self._open_file(block)
-        try:
-            table = file.read_row_group(block.row_group, names, use_threads=False)
-            return {name: table.column(name).to_numpy() for name in names}
-        except PARQUET_ERRORS:
-            raise _damage_error(self.folder / block.file) from None
-
-    def _open_file(self, block: Block) -> Any:
-        if block.file not in self.open:
-            while len(self.open) >= MAX_OPEN_FILES:
-                self.open.popitem(last=False)[1].close()
-            self.open[block.file] = _open_parquet(self.folder / block.file)
-        self.open.move_to_end(block.file)
-        return self.open[block.file]
 
 
 def _open_parquet(path: Path) -> Any:
     parquet = import_pyarrow()[1]
     if not path.is_file():
         raise TraceError(f"{path}: missing; export the data set again")
-    try:
+    with _reporting_damage(path):
         return parquet.ParquetFile(path, page_checksum_verification=True)
+
+
+@contextmanager
+def _reporting_damage(path: Path) -> Iterator[None]:
+    """Replace an error of Arrow by a TraceError on the file."""
+    try:
+        yield
     except PARQUET_ERRORS:
         raise _damage_error(path) from None
 
 
 def _damage_error(path: Path) -> TraceError:
     return TraceError(f"{path}: damaged; export the data set again")
-
-
-def open_dataset(folder: Path, communicators: int) -> Dataset | None:
-    """Return the data set in a trace folder, or None if there is none."""
-    return Dataset(folder, communicators) if (folder / FILE_NAME).exists() else None
 
 
 def import_pyarrow() -> tuple[Any, Any]:

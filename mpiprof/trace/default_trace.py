@@ -25,10 +25,8 @@ def choose_trace(name: Path | None) -> Path:
         if not name.is_dir() and name.suffix != OTF2:
             raise UsageError(f"{name}: not a folder; pass the trace folder, not a file in it")
         return name
-    found = [
-        folder for folder in Path().glob("mpiprof-*") if folder.is_dir() and _start_time(folder)
-    ]
-    if not found:
+    traces = [path for path in Path().glob("mpiprof-*") if path.is_dir() and _start_time(path)]
+    if not traces:
         for folder in (Path.cwd(), *Path().glob("mpiprof-*")):
             if not os.access(folder, os.R_OK):
                 raise TraceError(f"{folder}: cannot be read: {os.strerror(errno.EACCES)}")
@@ -36,15 +34,13 @@ def choose_trace(name: Path | None) -> Path:
             f"no trace in {Path.cwd()}: name a trace, or record one with `python -m "
             "mpiprof run app.py`"
         )
-    return max(found, key=_start_time)
+    return max(traces, key=_start_time)
 
 
 def _suggest_name(name: Path) -> str:
     """Return a suggestion if a trace beside the missing folder has nearly its name, else ""."""
     with contextlib.suppress(OSError):
-        siblings = [
-            path.name for path in name.parent.iterdir() if path.is_dir() and _start_time(path)
-        ]
+        siblings = [p.name for p in name.parent.iterdir() if p.is_dir() and _start_time(p)]
         close = difflib.get_close_matches(name.name, siblings, 1, MIN_SIMILARITY)
         return f"; did you mean {quote_word(name.parent / close[0])}?" if close else ""
     return ""

@@ -6,37 +6,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
-from mpiprof.trace.pack import FILE_NAME, Pack
-
-
-class Content(Protocol):
-    """The bytes of an open file."""
-
-    size: int
-
-    def read(self, view: Any, offset: int) -> int:
-        """Fill a writable view from an offset on, and return the number of bytes read."""
+from mpiprof.trace.pack import FILE_NAME, Pack, PackedFile
 
 
-class File(Protocol):
-    """A log or a table, plain or packed; its methods raise OSError if it is unreadable."""
+class _PlainContent:
+    """The bytes of an open plain file."""
 
-    name: str
-
-    def open(self) -> Any:
-        """Return a context manager that returns the Content."""
-
-    def is_intact(self, offset: int, size: int) -> bool:
-        """Return whether the bytes are intact; True for files without checksums."""
-
-
-class _OpenFile:
     def __init__(self, handle: int) -> None:
         self.handle, self.size = handle, os.fstat(handle).st_size
 
     def read(self, view: Any, offset: int) -> int:
+        """Fill a view from an offset on, and return the number of bytes read."""
         return os.preadv(self.handle, [view], offset)
 
 
@@ -47,10 +29,10 @@ class PlainFile:
         self.path, self.name = path, path.name
 
     @contextmanager
-    def open(self) -> Iterator[Content]:
+    def open(self) -> Iterator[_PlainContent]:
         """Open the file and yield its bytes."""
         with self.path.open("rb", buffering=0) as file:
-            yield _OpenFile(file.fileno())
+            yield _PlainContent(file.fileno())
 
     def is_intact(self, offset: int, size: int) -> bool:  # noqa: ARG002
         """Return True, because a plain file has no checksums."""
@@ -64,7 +46,7 @@ class MemoryFile:
         self.name, self.content, self.size = name, content, len(content)
 
     @contextmanager
-    def open(self) -> Iterator[Content]:
+    def open(self) -> Iterator[MemoryFile]:
         """Yield the copy."""
         yield self
 
@@ -79,15 +61,16 @@ class MemoryFile:
         return True
 
 
-def list_files(folder: Path, ending: str) -> list[File]:
-    """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged.
+# Files raise OSError if they are unreadable. Their content has a size and `read`.
+File: TypeAlias = PlainFile | MemoryFile | PackedFile
+Content: TypeAlias = _PlainContent | MemoryFile | PackedFile
 
-    A pack hides the files that it was made of, because the packing process may have been killed
-    before it removed them.
-    """
+
+def list_files(folder: Path, ending: str) -> list[File]:
+    """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged."""
     found: dict[str, File] = {path.name: PlainFile(path) for path in folder.glob(f"*{ending}")}
     packed = folder / FILE_NAME
-    if packed.exists():
+    if packed.exists():  # it hides its files, which a killed packing process has not removed
         found |= {m.name: m for m in Pack(packed).members if m.name.endswith(ending)}
     return [found[name] for name in sorted(found)]
 

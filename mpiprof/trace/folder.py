@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections import Counter
+from collections.abc import Set
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -58,31 +59,28 @@ class Folder:
             self.tables = read_tables(self.path, limit, self._found)
             live = bool(self.tables.processes.keys() - self.tables.ends.keys())
             self.logs = open_logs(self.path, limit, self._found, live)
-        if logs and not self.logs.files:
+        if logs and not self.logs.opened:
+            if len(logs) == 1:
+                raise TraceError(self._found[-1])
+            first = next((p for p in self._found if ".log" in p), "")
             raise TraceError(
-                self._found[-1] if len(logs) == 1 else self._no_readable_log_error(len(logs))
+                f"{self.path}: none of its {len(logs)} logs can be read; the first: {first}"
             )
-        if not self._summed and any(log.layout.has_checksums for log in self.logs.opened):
+        if not self._has_checksum and any(log.layout.has_checksums for log in self.logs.opened):
             self._found.add(
                 "meta.json is damaged and ignored: it has no checksum, but the logs have"
             )
             self.meta = {}
         self._check()
 
-    def _no_readable_log_error(self, count: int) -> str:
-        first = next((p for p in self._found if ".log" in p), "")
-        return f"{self.path}: none of its {count} logs can be read; the first: {first}"
-
     def _read_meta(self) -> dict[str, Any]:
         path = self.path / "meta.json"
-        self._summed = True  # until a meta.json without a checksum is read, as in version 1
+        self._has_checksum = True  # until a meta.json without a checksum is read, as in version 1
         try:
             content = path.read_bytes()
-            sound = is_line_intact(content.rstrip(b"\n"))
-            self._summed = sound is not None
-            if sound is False:
-                raise ValueError("its checksum is wrong")
-            meta = json.loads(content)
+            intact = is_line_intact(content.rstrip(b"\n"))
+            self._has_checksum = intact is not None
+            meta = None if intact is False else json.loads(content)
         except FileNotFoundError:
             self._found.add("meta.json is missing: the job is starting, or died in MPI_Init")
             return {}
@@ -90,8 +88,7 @@ class Folder:
             self._found.add(f"meta.json cannot be read: {error.strerror}")
             return {}
         except (ValueError, RecursionError):
-            self._found.add("meta.json is damaged and ignored")
-            return {}
+            meta = None
         if not isinstance(meta, dict):
             self._found.add("meta.json is damaged and ignored")
             return {}
@@ -110,63 +107,56 @@ class Folder:
         return min(max(1 << 16, files), RANK_LIMIT)
 
     def _check(self) -> None:
-        known = {rank for rank, _ in self.logs.threads} | set(self.tables.processes)
+        with_logs = {rank for rank, _ in self.logs.threads}
+        ends, known = self.tables.ends, with_logs | self.tables.processes.keys()
+        self.ranks = self._count_ranks(known)
+        self._silent = self.tables.shape_ids.keys() - with_logs
+        chunks: Counter[int] = Counter()
+        for (rank, _), of_thread in self.logs.threads.items():
+            chunks[rank] += len(of_thread)
+        gone = {rank: end["chunks"] - chunks[rank] for rank, end in ends.items()}
+        gone = {rank: count for rank, count in gone.items() if count > 0}
+        self.logs.truncated |= bool(self._silent or gone)
+        why = "the job is running or was killed"
+        why += ", or their last records could not be written" if self.unwritten_ranks else ""
+        missing = set(range(self.ranks)) - known if len(known) < self.ranks else set()
+        self._note_ranks("no log of {}", missing)
+        self._note_ranks("{}: the tables have call sites, but the log has no calls", self._silent)
+        for rank, count in gone.items():
+            which = f"{count} chunks of its log are" if count > 1 else "a chunk of its log is"
+            self._found.add(f"rank {rank}: {which} gone")
+        self._note_ranks(f"{{}} did not reach the end of the run: {why}", known - ends.keys())
+        self._note_ranks("{} aborted", {r for r in ends if ends[r]["reason"] != "finalize"})
+        if self.dropped_records:
+            self._found.add(self.dropped_note)
+        self._note_ranks(
+            "the log of {} reached its limit (--limit): later calls are only in the totals",
+            self.tables.limits.keys(),
+        )
+        self._note_ranks(
+            "the trace has only the last calls of {} (--record ring): "
+            "earlier calls are only in the totals",
+            self.wrapped_chunks.keys(),
+        )
+        for note in self.notes:
+            self._found.add(note)
+
+    def _count_ranks(self, known: Set[int]) -> int:
+        """Return the number of ranks as declared by meta.json or most tables, or of known ranks."""
         sizes = [p["size"] for p in self.tables.processes.values()]
-        declared = self.meta.get("ranks")
-        if not (isinstance(declared, int) and 0 < declared <= RANK_LIMIT):
-            declared = max(set(sizes), key=sizes.count) if sizes else 0
-        if not 0 < declared <= RANK_LIMIT:
-            declared = 0
-        self.ranks: int = max(declared, max(known, default=-1) + 1)
-        if self.ranks == 0:
+        declared = [self.meta.get("ranks"), max(set(sizes), key=sizes.count, default=0)]
+        valid = (n for n in declared if isinstance(n, int) and 0 < n <= RANK_LIMIT)
+        ranks = max(next(valid, 0), max(known, default=-1) + 1)
+        if ranks == 0:
             raise TraceError(
                 f"{self.path}: no rank has written yet: the job is starting, or died in MPI_Init"
             )
-        missing_ranks = (
-            [r for r in range(self.ranks) if r not in known] if len(known) < self.ranks else []
-        )
-        if missing_ranks:
-            self._found.add(f"no log of {format_ranks(missing_ranks)}")
-        self._silent = self.tables.shape_ids.keys() - {rank for rank, _ in self.logs.threads}
-        if self._silent:
-            silent = format_ranks(sorted(self._silent))
-            self._found.add(f"{silent}: the tables have call sites, but the log has no calls")
-            self.logs.truncated = True
-        found: Counter[int] = Counter()
-        for (rank, _), chunks in self.logs.threads.items():
-            found[rank] += len(chunks)
-        for rank, end in self.tables.ends.items():
-            dead_ranks = end["chunks"] - found[rank]
-            if dead_ranks > 0:
-                which = (
-                    "a chunk of its log is"
-                    if dead_ranks == 1
-                    else f"{dead_ranks} chunks of its log are"
-                )
-                self._found.add(f"rank {rank}: {which} gone")
-                self.logs.truncated = True
-        unfinished = [r for r in sorted(known) if r not in self.tables.ends]
-        if unfinished:
-            why = "the job is running or was killed"
-            why += ", or their last records could not be written" if self.unwritten_ranks else ""
-            self._found.add(f"{format_ranks(unfinished)} did not reach the end of the run: {why}")
-        aborted = [r for r, end in self.tables.ends.items() if end["reason"] != "finalize"]
-        if aborted:
-            self._found.add(f"{format_ranks(sorted(aborted))} aborted")
-        if self.dropped_records:
-            self._found.add(self.dropped_note)
-        if self.tables.limits:
-            self._found.add(
-                f"the log of {format_ranks(sorted(self.tables.limits))} reached its limit "
-                "(--limit): later calls are only in the totals"
-            )
-        if self.wrapped_chunks:
-            self._found.add(
-                f"the trace has only the last calls of {format_ranks(sorted(self.wrapped_chunks))} "
-                "(--record ring): earlier calls are only in the totals"
-            )
-        for note in self.notes:
-            self._found.add(note)
+        return ranks
+
+    def _note_ranks(self, message: str, ranks: Set[int]) -> None:
+        """Add a problem with the ranks that have it, if any."""
+        if ranks:
+            self._found.add(message.format(format_ranks(sorted(ranks))))
 
     # Facts about the trace
 
@@ -194,8 +184,8 @@ class Folder:
     @property
     def mpi(self) -> str:
         """Version line of the MPI library, "?" if unknown."""
-        told = (p["mpi"] for p in self.tables.processes.values())
-        return str(self.meta.get("mpi") or next((m for m in told if m), "?"))
+        versions = (p["mpi"] for p in self.tables.processes.values())
+        return str(self.meta.get("mpi") or next(filter(None, versions), "?"))
 
     @property
     def record(self) -> str:
@@ -208,17 +198,17 @@ class Folder:
     def has_totals(self) -> bool:
         """True if all calls of all ranks were summed up, possibly beside events."""
         options = self.meta.get("options")
-        told = isinstance(options, dict) and options.get("totals") is True
-        return told or self.record in ("summary", "ring")
+        requested = isinstance(options, dict) and options.get("totals") is True
+        return requested or self.record in ("summary", "ring")
 
     @property
     def dropped_records(self) -> int:
         """Number of records that the recorder dropped, over all ranks."""
-        in_logs: dict[int, int] = {}
+        in_logs: Counter[int] = Counter()
         for (rank, _), count in self.logs.dropped.items():
-            in_logs[rank] = in_logs.get(rank, 0) + count
-        ends = {rank: end["dropped"] for rank, end in self.tables.ends.items()}
-        return sum(max(in_logs.get(r, 0), ends.get(r, 0)) for r in in_logs.keys() | ends.keys())
+            in_logs[rank] += count
+        in_ends = Counter({rank: end["dropped"] for rank, end in self.tables.ends.items()})
+        return (in_logs | in_ends).total()  # the larger number of each rank
 
     @property
     def dropped_note(self) -> str:
@@ -245,36 +235,34 @@ class Folder:
     @property
     def is_sound(self) -> bool:
         """True if the trace is `complete`, except for records that a ring has overwritten."""
-        lacking = (
+        return self.is_finalised and not (
             self.dropped_records
             or self.tables.limits
             or self.logs.truncated
             or self.tables.truncated
+            or self.logs.is_damaged
         )
-        lacking = lacking or self.logs.is_damaged
-        return self.is_finalised and not lacking
 
     @property
     def is_finalised(self) -> bool:
         """True if every rank has called MPI_Finalize: none aborted, died or is still running."""
         ends = self.tables.ends.values()
-        return len(ends) == self.ranks and all(one["reason"] == "finalize" for one in ends)
+        return len(ends) == self.ranks and all(end["reason"] == "finalize" for end in ends)
 
     @property
     def sampling_interval(self) -> int:
         """Sampling interval: one of so many instances was recorded."""
-        found = self.meta.get("sample", 1)
-        return found if type(found) is int and found > 1 else 1
+        interval = self.meta.get("sample", 1)
+        return interval if type(interval) is int and interval > 1 else 1
 
     @cached_property
     def thread_count(self) -> int:
         """Number of threads with calls recorded as events; at least one per rank."""
-        found = 0
-        for rank in range(self.ranks):
-            threads = self.thread_chunks(rank)
-            alone = len(threads) < 2
-            found += 1 if alone else max(sum(not c[0].is_summed() for c in threads), 1)
-        return found
+        threads_of = (self.thread_chunks(rank) for rank in range(self.ranks))
+        return sum(
+            1 if len(threads) < 2 else max(sum(not c[0].is_summed() for c in threads), 1)
+            for threads in threads_of
+        )
 
     # Threads
 

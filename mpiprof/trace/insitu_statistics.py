@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mpiprof.trace.types import EXTENSION, STATISTICS, STATISTICS_COUNT, Array, Int
+from mpiprof.trace.types import EXTENSION, STATISTICS, STATISTICS_CODES, Array
 
 if TYPE_CHECKING:
-    from mpiprof.trace.metadata import Communicator
     from mpiprof.trace.trace import Trace
 
 
@@ -54,10 +53,13 @@ def read_statistics(trace: Trace) -> Iterator[Statistics]:
     """Yield all statistics of a trace, from summaries and from events recorded under `auto`."""
     for rank in range(trace.ranks):
         ids = trace.tables.shape_map(rank)
-        for records in _summed_chunks(trace, rank):
+        for chunk, *others in trace.thread_chunks(rank):
+            if others or not chunk.log.is_intact(chunk.index):
+                continue  # a thread with sums has one window only
+            records = chunk.read()
             for at in np.flatnonzero(records["kind"] == STATISTICS).tolist():
                 shape = int(records["shape"][at])
-                group = records[at : at + 1 + len(STATISTICS_COUNT)]
+                group = records[at : at + 1 + len(STATISTICS_CODES)]
                 found = None
                 if shape < len(ids) and ids[shape] >= 0:
                     found = _decode_statistics(trace, int(ids[shape]), group)
@@ -67,19 +69,9 @@ def read_statistics(trace: Trace) -> Iterator[Statistics]:
                     yield found
 
 
-def _summed_chunks(trace: Trace, rank: int) -> Iterator[Array]:
-    """Yield the windows that may have sums: a thread with sums has one window only."""
-    for chunks in trace.thread_chunks(rank):
-        if len(chunks) == 1:
-            log = chunks[0].log
-            if not log.is_intact(chunks[0].index):
-                continue
-            yield log.read([(chunks[0].index, 0, log.layout.capacity)])
-
-
 def _decode_statistics(trace: Trace, shape: int, group: Array) -> Statistics | None:
     extensions = group[1:]
-    if tuple(extensions["sequence"]) != STATISTICS_COUNT or (extensions["kind"] != EXTENSION).any():
+    if tuple(extensions["sequence"]) != STATISTICS_CODES or (extensions["kind"] != EXTENSION).any():
         return None
     instances, elapsed = int(group["exit_ns"][0]), int(group["enter_ns"][0])
     average, worst, wait, score, balanced, most, latest = map(int, extensions["exit_ns"])
@@ -87,15 +79,12 @@ def _decode_statistics(trace: Trace, shape: int, group: Array) -> Statistics | N
         return None
     if not (0 <= balanced <= instances and latest <= instances):
         return None
-    members = _recorder_order(trace.tables.communicators[trace.tables.shapes[shape].communicator])
+    communicator = trace.tables.communicators[trace.tables.shapes[shape].communicator]
+    # The recorder's order of members: the group with the lowest rank first.
+    groups = sorted(communicator.groups, key=lambda group: int(group.min(initial=1 << 62)))
+    members = np.concatenate(groups)
     member = int(extensions["enter_ns"][-1])
     rank = int(members[member]) if latest and 0 <= member < len(members) else -1
     return Statistics(
         shape, instances, elapsed, average, worst, wait, score, balanced, most, rank, latest
     )
-
-
-def _recorder_order(communicator: Communicator) -> Int:
-    """Return world ranks in the recorder's member order: the group with the lowest rank first."""
-    groups = sorted(communicator.groups, key=lambda group: int(group.min(initial=1 << 62)))
-    return np.concatenate(groups)

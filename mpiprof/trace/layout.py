@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -26,17 +27,8 @@ LAYOUT_ERRORS = (
 MAGIC = 0x6863504D
 MAX_HEAD_BYTES = 1 << 14  # maximum length of the first line, bytes
 VERSION = 2  # in version 2, each finished chunk has a checksum
-REQUIRED_FIELDS = (
-    "enter_ns",
-    "exit_ns",
-    "sequence",
-    "shape",
-    "outside_ns",
-    "thread",
-    "kind",
-    "choice",
-)
 UINT32_FIELDS = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, at most 32 bits
+REQUIRED_FIELDS = ("enter_ns", "exit_ns", "choice", *UINT32_FIELDS)
 HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
 # Fields of newer headers: a thread's time in unrecorded calls, by class.
 OUTSIDE_CLASSES = ("point_to_point", "completion", "one_sided", "files")
@@ -74,17 +66,15 @@ def _make_dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any
     offsets = [int(f[2]) for f in fields]
     if missing := [n for n in needed if n not in names]:
         raise ValueError("no field " + ", ".join(missing))
-    used: set[int] = set()
-    for fmt, offset in zip(formats, offsets, strict=True):
+    end = 0
+    for offset, fmt, name in sorted(zip(offsets, formats, names, strict=True), key=itemgetter(0)):
         if fmt.kind not in "iu" or offset < 0 or offset + fmt.itemsize > size:
             raise ValueError("a field that is not an integer inside the record")
-        covered = set(range(offset, offset + fmt.itemsize))
-        if covered & used:
+        if offset < end:
             raise ValueError("fields that overlap")
-        used |= covered
-    for name, fmt in zip(names, formats, strict=True):
         if name in UINT32_FIELDS and (fmt.kind != "u" or fmt.itemsize > 4):
             raise ValueError(f"{name} that is not a small number")
+        end = offset + fmt.itemsize
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
 
 
@@ -110,8 +100,8 @@ def parse_layout(head: bytes, name: str) -> Layout:
 @lru_cache(maxsize=16)
 def _parse_line(line: bytes) -> Layout:
     """Parse a first line. The line is the same in all logs of a trace, hence the cache."""
-    sound = is_line_intact(line)
-    if sound is False:
+    intact = is_line_intact(line)
+    if intact is False:
         raise ValueError("its checksum is wrong")
     described = json.loads(line)
     if described["format"] != "mpiprof log":
@@ -127,7 +117,7 @@ def _parse_line(line: bytes) -> Layout:
         raise ValueError("chunks too small for one record")
     record = _make_dtype(described["record"], record_bytes, REQUIRED_FIELDS)
     checked = int(described["version"]) >= 2
-    if checked and sound is None:
+    if checked and intact is None:
         raise ValueError("it has no checksum")
     needed = (*HEADER_FIELDS, "check") if checked else HEADER_FIELDS
     header = _make_dtype(described["header"], header_bytes, needed)

@@ -6,6 +6,7 @@ a live recorder truncates would kill the reader (SIGBUS).
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class LogFile:
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         self.damaged = False  # set while chunks are read
-        self._sound: dict[int, bool] = {}
+        self._intact: dict[int, bool] = {}
         self.cut = rest != 0
         if self.cut:
             problems.add(
@@ -59,24 +60,17 @@ class LogFile:
             )
 
     def _read_headers(self, content: Content) -> Array:
-        """Read the header of every chunk except the first, which describes the file.
-
-        The headers are not mapped, because the kernel would map the surrounding pages too: the
-        whole file.
-        """
+        """Read the header of every chunk except the first, which describes the file."""
         layout = self.layout
         headers: Array = np.zeros(self.chunks, layout.header)
         width = layout.header_bytes
         view = headers.view(np.uint8).data
         for chunk in range(1, self.chunks):
-            room = view[chunk * width : (chunk + 1) * width]
-            content.read(room, chunk * layout.chunk_bytes)
+            content.read(view[chunk * width : (chunk + 1) * width], chunk * layout.chunk_bytes)
         return headers
 
     def _copy_ring(self, content: Content) -> None:
-        """Copy a ring into memory in a consistent state.
-
-        Chunks that change in every attempt are dropped.
+        """Copy a ring into memory in a consistent state; drop chunks that change in every attempt.
 
         During a window change, the moved chunk is in both locations, or only in the old one.
         """
@@ -108,40 +102,31 @@ class LogFile:
         fields = np.frombuffer(head, layout.header)[0]
         return {str(name): int(fields[name]) for name in layout.header.names or ()}
 
-    def read_serial(self, chunk: int) -> int:
-        """Return the present serial number of a chunk, or -1 if it no longer exists."""
-        return self.read_header(chunk).get("serial", -1)
-
     def is_intact(self, chunk: int) -> bool:
         """Return whether a chunk is intact as far as detectable; checks each chunk once.
 
         A live window has no checksum, nor has the window of a process that died.
         """
-        if chunk not in self._sound:
+        if chunk not in self._intact:
             size = self.layout.chunk_bytes
-            whole = self.file.is_intact(chunk * size, size)
-            self._sound[chunk] = whole and (
+            self._intact[chunk] = self.file.is_intact(chunk * size, size) and (
                 not self.layout.has_checksums or self._matches_checksum(chunk)
             )
-            self.damaged |= not self._sound[chunk]
-        return self._sound[chunk]
+            self.damaged |= not self._intact[chunk]
+        return self._intact[chunk]
 
     def _matches_checksum(self, chunk: int) -> bool:
         head, size = self.headers[chunk], self.layout.chunk_bytes
-        known = int(head["check"])
-        if known == 0:
+        expected = int(head["check"])
+        if expected == 0:
             return int(head["window"]) != 0
         try:
-            content = self._read_bytes(chunk * size, size)
+            with self.file.open() as content:
+                read = read_bytes(content, chunk * size, size)
         except OSError:
             return False
-        whole = len(content) == size and size % 8 == 0
-        return whole and compute_checksum(content, self.layout.checksum_offset) == known
-
-    def _read_bytes(self, offset: int, size: int) -> bytes:
-        """Return some bytes of the file; fewer if the file was truncated."""
-        with self.file.open() as content:
-            return read_bytes(content, offset, size)
+        whole = len(read) == size and size % 8 == 0
+        return whole and compute_checksum(read, self.layout.checksum_offset) == expected
 
     def read(self, pieces: list[tuple[int, int, int]]) -> Array:
         """Return records start..stop of each (chunk, start, stop) as one structured array.
@@ -156,8 +141,8 @@ class LogFile:
             with self.file.open() as content:
                 for chunk, start, stop in pieces:
                     offset = chunk * layout.chunk_bytes + layout.header_bytes + start * width
-                    part_size = view[filled : filled + (stop - start) * width]
-                    filled += content.read(part_size, offset) // width * width
+                    part = view[filled : filled + (stop - start) * width]
+                    filled += content.read(part, offset) // width * width
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         records: Array = raw[:filled].view(layout.record)
@@ -174,31 +159,39 @@ class Chunk:
     live: bool
     thread: int = 0
 
+    def read(self, most: int = sys.maxsize) -> Array:
+        """Return its first records, or all of them."""
+        return self.log.read([(self.index, 0, min(most, self.log.layout.capacity))])
+
     def first_ns(self) -> int | None:
         """Return the entry time of its first call on its node's clock, or None without calls."""
-        records = self.log.read([(self.index, 0, min(16, self.log.layout.capacity))])
-        times = records["enter_ns"][(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
-        return int(times[0]) if len(times) else None
+        calls = _select_calls(self.read(16))
+        return int(calls["enter_ns"][0]) if len(calls) else None
 
     def last_ns(self) -> int:
         """Return the end of its last call on its node's clock, or 0 if unknown."""
-        records = self.log.read([(self.index, 0, self.log.layout.capacity)])
-        used = records[(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
-        if len(used):
+        records = self.read()
+        calls = _select_calls(records)
+        if len(calls):
             # Not the maximum, because one damaged time would become the length of the run.
-            return max(int(used["enter_ns"][-1]), int(used["exit_ns"][-1]))
+            return max(int(calls["enter_ns"][-1]), int(calls["exit_ns"][-1]))
         longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST_CALL)
         return int(records["enter_ns"][longest].max(initial=0))
 
     def is_summed(self) -> bool:
         """Return whether the chunk begins with totals. Events are in other threads' chunks."""
-        first = self.log.read([(self.index, 0, 1)])
-        return bool(len(first)) and int(first["kind"][0]) in (SUMMARY, STATISTICS)
+        return bool(np.isin(self.read(1)["kind"], (SUMMARY, STATISTICS)).any())
 
     def was_reused(self) -> bool:
         """Return whether a live window was reused for the next chunk since its header was read."""
-        serial = self.log.file is not self.log.source
-        return self.live and not serial and self.log.read_serial(self.index) != self.serial
+        is_copy = self.log.file is not self.log.source
+        if not self.live or is_copy:
+            return False
+        return self.log.read_header(self.index).get("serial") != self.serial
+
+
+def _select_calls(records: Array) -> Array:
+    return records[(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
 
 
 @dataclass
@@ -211,10 +204,9 @@ class Logs:
     tasks: the system's id of each thread, 0 if it has ended; from logs with this field.
     """
 
-    threads: dict[tuple[int, int], list[Chunk]]
-    dropped: dict[tuple[int, int], int]
-    files: int
-    truncated: bool
+    threads: dict[tuple[int, int], list[Chunk]] = field(default_factory=dict)
+    dropped: dict[tuple[int, int], int] = field(default_factory=dict)
+    truncated: bool = False
     outside_ns: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     opened: list[LogFile] = field(default_factory=list)
     open_call_class: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -232,7 +224,7 @@ def open_logs(folder: Path, limit: int, problems: Problems, live: bool = False) 
 
     live: whether the job may be running.
     """
-    logs = Logs({}, {}, 0, False)
+    logs = Logs()
     for file in list_files(folder, ".log"):
         try:
             log = LogFile(file, problems, live)
@@ -240,18 +232,14 @@ def open_logs(folder: Path, limit: int, problems: Problems, live: bool = False) 
             problems.add(str(error))
             logs.truncated = True
             continue
-        logs.files += 1
         logs.opened.append(log)
         logs.truncated |= log.cut
         _add_chunks(log, limit, logs, problems)
     for key, chunks in logs.threads.items():
-        logs.threads[key] = _sort_by_serial(key, chunks, problems)
-        if logs.threads[key][-1].log.layout.ring_bytes:
-            logs.threads[key] = _after_last_gap(logs.threads[key])
-            continue
-        serials = [-1, *(c.serial for c in logs.threads[key])]
-        lost = serials[-1] - len(serials) + 2
-        if lost:
+        chunks = logs.threads[key] = _sort_by_serial(key, chunks, problems)
+        if chunks[-1].log.layout.ring_bytes:
+            logs.threads[key] = _after_last_gap(chunks)
+        elif lost := chunks[-1].serial + 1 - len(chunks):
             problems.add(f"rank {key[0]}: {lost} chunks of thread {key[1]} are missing")
             logs.truncated = True
     return logs
@@ -259,36 +247,34 @@ def open_logs(folder: Path, limit: int, problems: Problems, live: bool = False) 
 
 def _add_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> None:
     headers = log.headers
-    used = np.flatnonzero(headers["magic"] == MAGIC)
-    foreign = int((headers["magic"] != 0).sum()) - len(used)
-    if foreign > 0:
-        problems.add(f"{log.name}: {foreign} chunks are damaged and ignored")
-        logs.truncated = True
-    told = set(headers.dtype.names or ()) >= {f"{name}_ns" for name in OUTSIDE_CLASSES}
-    wild = int((headers["rank"][used].astype(np.int64) >= limit).sum())
-    if wild:
-        problems.add(f"{log.name}: {wild} chunks of ranks that do not exist are ignored")
-        logs.truncated = True
-    for index in used.tolist():
+    fields = set(headers.dtype.names or ())
+    valid = headers["magic"] == MAGIC
+    known = valid & (headers["rank"] < limit)
+    for count, what in (
+        ((~valid & (headers["magic"] != 0)).sum(), "are damaged and"),
+        ((valid & ~known).sum(), "of ranks that do not exist are"),
+    ):
+        if count:
+            problems.add(f"{log.name}: {count} chunks {what} ignored")
+            logs.truncated = True
+    has_outside = fields >= {f"{name}_ns" for name in OUTSIDE_CLASSES}
+    for index in np.flatnonzero(known).tolist():
         head = headers[index]
-        rank, thread = int(head["rank"]), int(head["thread"])
-        if rank >= limit:
-            continue
-        key = (rank, thread)
+        key = rank, thread = int(head["rank"]), int(head["thread"])
         chunk = Chunk(log, index, int(head["serial"]), int(head["window"]) != 0, thread)
         logs.threads.setdefault(key, []).append(chunk)
-        if chunk.live and {"inside", "signal"} <= set(headers.dtype.names or ()):
+        if chunk.live and {"inside", "signal"} <= fields:
             logs.open_call_class[key] = min(int(head["inside"]), len(CALL_CLASSES)) - 1
             if int(head["signal"]):
                 logs.signals[rank] = int(head["signal"])
-            if "task" in (headers.dtype.names or ()):
+            if "task" in fields:
                 logs.tasks[key] = int(head["task"])
         dropped = int(head["dropped"])
         if dropped < 1 << 48:
             logs.dropped[key] = max(logs.dropped.get(key, 0), dropped)
         else:
             problems.add(f"{log.name}: a chunk has a damaged count of dropped records")
-        if told:
+        if has_outside:
             spent = [int(head[f"{name}_ns"]) for name in OUTSIDE_CLASSES]
             if all(0 <= ns < 1 << 62 for ns in spent):
                 logs.outside_ns[key] = list(map(max, spent, logs.outside_ns.get(key, spent)))

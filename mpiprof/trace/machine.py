@@ -28,8 +28,7 @@ def find_fault(table: Any) -> str:
     """Return why a machine table is unusable, or "" if it is usable or absent."""
     if not isinstance(table, Mapping):
         return ""
-    found = (_find_link_fault(name, table.get(name)) for name in SLOWEST_LINK)
-    return next((why for why in found if why), "")
+    return next(filter(None, (_find_link_fault(n, table.get(n)) for n in SLOWEST_LINK)), "")
 
 
 def _find_link_fault(name: str, link: Any) -> str:
@@ -54,15 +53,11 @@ def _find_link_fault(name: str, link: Any) -> str:
         return f"large messages are not slower than small ones {LINK_NAMES[name]}"
     for one, both in zip(ones, boths, strict=False):
         if not one > 0 < both or one > MAX_FACTOR_ONE * both:
-            return (
-                f"one way takes {_times_larger(one, both)} times as long as both ways "
-                f"{LINK_NAMES[name]}"
-            )
+            factor = _times_larger(one, both)
+            return f"one way takes {factor} times as long as both ways {LINK_NAMES[name]}"
         if both > MAX_FACTOR_BOTH * one:
-            return (
-                f"both ways take {_times_larger(both, one)} times as long as one way "
-                f"{LINK_NAMES[name]}"
-            )
+            factor = _times_larger(both, one)
+            return f"both ways take {factor} times as long as one way {LINK_NAMES[name]}"
     return ""
 
 

@@ -11,6 +11,7 @@ start.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from mpiprof.trace.metadata import Communicator, Shape
 from mpiprof.trace.nonblocking import NonblockingPool, Sequences, last_sequences
 from mpiprof.trace.rank_arrays import Block, concatenate, get_column
 from mpiprof.trace.stream import RankStream
-from mpiprof.trace.types import CALL, COMPLETION, START, SUMMARY, Bool, Int, Problems
+from mpiprof.trace.types import CALL, COMPLETION, START, Bool, Int, Problems
 
 NEVER = np.iinfo(np.int64).max
 BATCH_RECORDS = 1 << 21  # records per rank and pass (whole chunks); fits a cache
@@ -44,12 +45,14 @@ def _stack_blocks(blocks: list[Block], communicator: Communicator) -> Batch:
     size = (len(blocks), len(sequence))
     arrival_ns, exit_ns = np.zeros(size, np.int64), np.zeros(size, np.int64)
     shape = np.full(size, -1, np.int32)
-    sent = _matrix_if_present(blocks, "sent", size)
-    received = _matrix_if_present(blocks, "received", size)
+    sent, received = (
+        np.full(size, -1) if any(getattr(b, name) is not None for b in blocks) else None
+        for name in ("sent", "received")
+    )
     has_choice = any(b.choice is not None for b in blocks)
     choice = np.zeros(size[1], np.uint8) if has_choice else None
     has_before = any(b.before_exit is not None for b in blocks)
-    before = {name: np.full(size, -1, np.int64) for name in BEFORE_COLUMNS} if has_before else {}
+    before = {name: np.full(size, -1) for name in BEFORE_COLUMNS if has_before}
     for row, block in enumerate(blocks):
         at: slice | Int = slice(None) if same else np.searchsorted(sequence, block.sequence)
         arrival_ns[row, at] = block.enter_ns
@@ -66,11 +69,10 @@ def _stack_blocks(blocks: list[Block], communicator: Communicator) -> Batch:
     elapsed_ns = exit_ns - arrival_ns
     if not complete:
         elapsed_ns[exit_ns == 0] = 0
-    number = sequence.astype(np.int64)
     return Batch(
         communicator,
-        number,
-        np.zeros(len(number), np.int64),
+        sequence.astype(np.int64),
+        np.zeros(len(sequence), np.int64),
         arrival_ns,
         arrival_ns,
         exit_ns,
@@ -84,31 +86,22 @@ def _stack_blocks(blocks: list[Block], communicator: Communicator) -> Batch:
     )
 
 
-def _matrix_if_present(blocks: list[Block], name: str, size: tuple[int, int]) -> Int | None:
-    if all(getattr(b, name) is None for b in blocks):
-        return None
-    return np.full(size, -1, np.int64)
-
-
 class _BlockingLane:
     """Blocking calls of one communicator that wait until all members have passed them."""
 
     def __init__(self, communicator: Communicator, problems: Problems, passed: Sequences) -> None:
-        self.communicator = communicator
-        self.problems = problems
-        self.passed = passed
-        self.queues: list[list[Block]] = [[] for _ in communicator.ranks]
-        self.column = {rank: i for i, rank in enumerate(communicator.ranks.tolist())}
-        self.last = np.full(len(communicator.ranks), -1, np.int64)
-        self.first = np.full(len(communicator.ranks), NEVER)
-        self.lost = np.zeros(len(communicator.ranks), np.int64)  # since the last _ready
+        self.communicator, self.problems, self.passed = communicator, problems, passed
+        members = len(communicator.ranks)
+        self.queues: list[list[Block]] = [[] for _ in range(members)]
+        self.last = np.full(members, -1)
+        self.first = np.full(members, NEVER)
+        self.lost = np.zeros(members, np.int64)  # since the last take_ready
 
-    def record_progress(self, rank: int, block: Block) -> None:
-        """Record the progress of a rank on this communicator."""
-        i = self.column[rank]
-        self.last[i] = max(int(self.last[i]), int(block.sequence.max()))
+    def record_progress(self, column: int, block: Block) -> None:
+        """Record the progress of a member on this communicator."""
+        self.last[column] = max(int(self.last[column]), int(block.sequence.max()))
         if self.passed is not None:
-            self.first[i] = min(int(self.first[i]), int(block.sequence.min()))
+            self.first[column] = min(int(self.first[column]), int(block.sequence.min()))
 
     def _complete_from(self) -> int:
         """Return the first sequence number from which all members' rings are complete."""
@@ -116,9 +109,6 @@ class _BlockingLane:
             return 0
         after = last_sequences(self.communicator, self.passed) + 1
         return int(np.where(self.first < NEVER, self.first, after).max(initial=0))
-
-    def add(self, rank: int, block: Block) -> None:
-        self.queues[self.column[rank]].append(block)
 
     def take_ready(self, done: Bool) -> Batch | None:
         """Return all instances that every member has passed; `done`: members at their end."""
@@ -169,10 +159,8 @@ class Matcher:
         batch: int = BATCH_RECORDS,
         passed: Sequences = None,
     ) -> None:
-        self.streams = streams
-        self.passed = passed
-        self.communicators = communicators
-        self.problems = problems
+        self.streams, self.communicators = streams, communicators
+        self.problems, self.passed = problems, passed
         # NumPy sorts 16-bit integers by radix, wider ones by comparison.
         narrow = np.int16 if len(communicators) < 1 << 15 else np.int32
         self.of_shape = np.array([s.communicator for s in shapes] + [0], narrow)
@@ -187,7 +175,7 @@ class Matcher:
         alive = dict(self.streams)
         while alive:
             # A rank that is ahead pauses until its waiting records have been matched.
-            behind = [r for r in alive if self._pending(r) < 2 * self.count] or list(alive)
+            behind = [r for r in alive if self.waiting[r] < 2 * self.count] or list(alive)
             touched: set[int] = set()
             ended: set[int] = set()
             for rank in behind:
@@ -198,17 +186,15 @@ class Matcher:
                 else:
                     touched |= self._distribute(rank, block)
             if ended:
-                touched |= {c for c in self.lanes if self._note_communicators(c, ended)}
+                touched |= {
+                    index
+                    for index, lane in self.lanes.items()
+                    if any(lane.communicator.find_column(rank) >= 0 for rank in ended)
+                }
             for index in sorted(touched):
                 yield from self._take_ready(index, alive, final=False)
         for index in sorted(self.lanes):
             yield from self._take_ready(index, alive, final=True)
-
-    def _note_communicators(self, index: int, ranks: set[int]) -> bool:
-        return not ranks.isdisjoint(self.lanes[index].column)
-
-    def _pending(self, rank: int) -> int:
-        return self.waiting[rank]
 
     def _distribute(self, rank: int, block: Block) -> set[int]:
         """Distribute a block to its communicators, and return their indices."""
@@ -220,21 +206,19 @@ class Matcher:
             return self._add_records(rank, low, block)
         order = np.argsort(of, kind="stable")
         block, of = block.take(order), of[order]
-        edges = np.flatnonzero(of[1:] != of[:-1]) + 1
-        starts = [0, *edges.tolist()]
-        stops = [*edges.tolist(), len(of)]
+        edges = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(of)]
         touched: set[int] = set()
-        for a, b in zip(starts, stops, strict=True):
-            touched |= self._add_records(rank, int(of[a]), block.take(slice(a, b)))
+        for start, stop in itertools.pairwise(edges):
+            touched |= self._add_records(rank, int(of[start]), block.take(slice(start, stop)))
         return touched
 
     def _add_records(self, rank: int, index: int, block: Block) -> set[int]:
         communicator = self.communicators[index]
-        lane = self.lanes.get(index)
-        if lane is None:
-            lane = self.lanes[index] = _BlockingLane(communicator, self.problems, self.passed)
+        if index not in self.lanes:
+            self.lanes[index] = _BlockingLane(communicator, self.problems, self.passed)
             self.pools[index] = NonblockingPool(communicator, self.problems, self.passed)
-        if rank not in lane.column:
+        lane, pool, column = self.lanes[index], self.pools[index], communicator.find_column(rank)
+        if column < 0:
             self.problems.add(f"rank {rank}: calls on a communicator without this rank are ignored")
             return set()
         kind = block.kind
@@ -246,32 +230,31 @@ class Matcher:
             slow = (kinds == START) | (kinds == COMPLETION) | (calls & self.slow[block.shape])
             mixed = calls & ~slow & (get_column(block, "start") > 0)
             if mixed.any():
-                self._put_blocking(lane.column[rank], self.pools[index], block.take(mixed))
+                self._put_blocking(column, pool, block.take(mixed))
                 calls &= ~mixed
             if calls.any():
-                lane.record_progress(rank, block.take(calls))
+                lane.record_progress(column, block.take(calls))
             if slow.any():
-                self.pools[index].add(lane.column[rank], block.take(slow))
-            fast = calls & ~slow & (kinds != SUMMARY)
-            block = block.take(fast)
+                pool.add(column, block.take(slow))
+            block = block.take(calls & ~slow)
             block.kind = None
         else:
-            lane.record_progress(rank, block)
+            lane.record_progress(column, block)
         if len(block):
-            lane.add(rank, block)
+            lane.queues[column].append(block)
             self.waiting[rank] += len(block)
         return {index}
 
     @staticmethod
-    def _put_blocking(column_: int, pool: NonblockingPool, block: Block) -> None:
+    def _put_blocking(column: int, pool: NonblockingPool, block: Block) -> None:
         """Add blocking calls to the pool, each as an opener and a completion."""
         opened = replace(block, exit_ns=np.where(block.exit_ns == 0, 0, block.enter_ns))
         left = block.take(block.exit_ns != 0)
         left.kind = np.full(len(left), COMPLETION, np.uint8)
         left.share = None
-        pool.add(column_, opened)
+        pool.add(column, opened)
         if len(left):
-            pool.add(column_, left)
+            pool.add(column, left)
 
     def _take_ready(self, index: int, alive: Mapping[int, object], final: bool) -> Iterator[Batch]:
         lane, pool = self.lanes[index], self.pools[index]

@@ -10,6 +10,8 @@ import numpy as np
 
 from mpiprof.trace.types import Int
 
+Key = tuple[int, int, int]  # communicator, sequence number, persistent operation's start (or 0)
+
 
 @dataclass(frozen=True)
 class Communicator:
@@ -63,6 +65,28 @@ class Shape:
     flags: tuple[str, ...]
     type: str = ""
     reduction: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of one rank; exit_ns is 0 if open; sent and received in bytes, -1 if unknown."""
+
+    shape: Shape
+    key: Key
+    enter_ns: int
+    exit_ns: int
+    sent: int
+    received: int
+
+    @property
+    def operation(self) -> str:
+        """Operation without MPI_."""
+        return self.shape.operation
+
+    @property
+    def site(self) -> int:
+        """Index into Tables.sites, -1 if unknown."""
+        return self.shape.site
 
 
 @dataclass

@@ -24,20 +24,15 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def find_switches(folder: Path, processes: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
-    """Return the leaf switch of each rank with a known switch.
-
-    Raises TraceError if `switches.txt` is unreadable.
-    """
+    """Return each rank's leaf switch, if known; TraceError if `switches.txt` is unreadable."""
     file = folder / FILE
-    if not file.is_file():
-        found = {rank: leaf_switch(p["address"], p["host"]) for rank, p in processes.items()}
-    else:
+    if file.is_file():
         named = read(file)
-        found = {
-            rank: named.get(p["host"]) or named.get(_short_host_name(p["host"]), "")
-            for rank, p in processes.items()
-        }
-    return {rank: switch for rank, switch in sorted(found.items()) if switch}
+        hosts = {rank: p["host"] for rank, p in processes.items()}
+        switches = {r: named.get(h) or named.get(_short_host_name(h)) for r, h in hosts.items()}
+    else:
+        switches = {rank: leaf_switch(p["address"], p["host"]) for rank, p in processes.items()}
+    return {rank: switch for rank, switch in sorted(switches.items()) if switch}
 
 
 def leaf_switch(address: tuple[str, str], host: str) -> str:
@@ -49,13 +44,10 @@ def leaf_switch(address: tuple[str, str], host: str) -> str:
     names, kinds = address
     switches = kinds.split(".").count("switch")
     parts = names.split(".", switches)
-    if (
-        not switches
-        or len(parts) <= switches
-        or _short_host_name(parts[switches]) != _short_host_name(host)
-    ):
-        return ""
-    return parts[switches - 1]
+    usable = 0 < switches < len(parts)
+    if usable and _short_host_name(parts[switches]) == _short_host_name(host):
+        return parts[switches - 1]
+    return ""
 
 
 def read(file: Path) -> dict[str, str]:

@@ -27,18 +27,16 @@ class NonblockingPool:
     """
 
     def __init__(self, communicator: Communicator, problems: Problems, passed: Sequences) -> None:
-        self.communicator = communicator
-        self.problems = problems
-        self.passed = passed
+        self.communicator, self.problems, self.passed = communicator, problems, passed
         self.blocks: list[Block] = []
         self.ranks: list[Array] = []
         self.size = 0
         self.left = 0  # records that remained after the last call of `ready`
 
-    def add(self, column_: int, block: Block) -> None:
-        """Add the operations of one rank."""
+    def add(self, column: int, block: Block) -> None:
+        """Add the operations of one member."""
         self.blocks.append(block)
-        self.ranks.append(np.full(len(block), column_, np.int32))
+        self.ranks.append(np.full(len(block), column, np.int32))
         self.size += len(block)
 
     def may_have_ready(self) -> bool:
@@ -102,13 +100,13 @@ class NonblockingPool:
         # The time of a Wait call is divided equally among the operations that it completed.
         begin_ns = np.where(done, exit_ns - wait_ns, 0)
         sent, received = (
-            None if getattr(block, name) is None else pick(get_column(block, name), opened, -1)
-            for name in ("sent", "received")
+            None if values is None else pick(values, opened, -1)
+            for values in (block.sent, block.received)
         )
         has_before = block.before_exit is not None
         before = {
-            n: pick(get_column(block, c), opened, -1)
-            for n, c in BEFORE_COLUMNS.items()
+            name: pick(get_column(block, column), opened, -1)
+            for name, column in BEFORE_COLUMNS.items()
             if has_before
         }
         return Batch(

@@ -13,15 +13,13 @@ are divided into pieces.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +82,13 @@ class Pack:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._blocks: OrderedDict[tuple[str, int], memoryview | None] = OrderedDict()
-        self._lock = threading.Lock()
         try:
             index = self._read_index()
             self.members = [PackedFile(self, Entry(**row)) for row in index["files"]]
-            blocks = (m.entry.together * m.entry.chunk_bytes for m in self.members)
-            self._room = max(int(index["threads"]) * max(blocks, default=0), CACHE_BYTES)
+            block_bytes = (m.entry.together * m.entry.chunk_bytes for m in self.members)
+            cached_blocks = CACHE_BYTES // max(block_bytes, default=CACHE_BYTES)
+            # Threads are read side by side, so each needs one cached block.
+            self.read_block = lru_cache(max(int(index["threads"]), cached_blocks))(_read_block)
         except OSError as error:
             raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, LookupError, TypeError, RecursionError, import_zstd().ZstdError):
@@ -115,39 +113,15 @@ class Pack:
         return index
 
     def read_frame(self, offset: int, length: int, largest: int) -> bytes:
-        """Return a frame's content.
-
-        OSError if the frame is damaged or the content exceeds `largest`.
-        """
+        """Return a frame's content; OSError if it is damaged or exceeds `largest`."""
         with self.path.open("rb", buffering=0) as file:
             packed = os.pread(file.fileno(), length, offset)
         reader = import_zstd().ZstdDecompressor()
-        try:
+        with contextlib.suppress(import_zstd().ZstdError, EOFError):
             content: bytes = reader.decompress(packed, largest + 1)
-        except (import_zstd().ZstdError, EOFError):
-            content, whole = b"", False
-        else:
-            whole = len(packed) == length and len(content) <= largest and reader.eof
-        if not whole:
-            raise OSError(errno.EIO, "a part of the pack is damaged")
-        return content
-
-    def get_cached(
-        self, key: tuple[str, int], make: Callable[[], memoryview | None]
-    ) -> memoryview | None:
-        """Return a block from the cache, or make it; None if the block is damaged."""
-        with self._lock:
-            if key in self._blocks:
-                self._blocks.move_to_end(key)
-                return self._blocks[key]
-        block = make()
-        with self._lock:
-            if key not in self._blocks:
-                self._blocks[key] = block
-                self._room -= len(block or b"")
-            while self._room < 0 and len(self._blocks) > 1:
-                self._room += len(self._blocks.popitem(last=False)[1] or b"")
-        return block
+            if len(packed) == length and len(content) <= largest and reader.eof:
+                return content
+        raise OSError(errno.EIO, "a part of the pack is damaged")
 
 
 class PackedFile:
@@ -162,60 +136,43 @@ class PackedFile:
         if len(entry.lengths) != 3 + blocks or not 0 <= entry.header_bytes < entry.chunk_bytes:
             raise ValueError("an impossible entry")
 
-    @contextmanager
+    @contextlib.contextmanager
     def open(self) -> Iterator[PackedFile]:
         """Yield this object, which reads the packed bytes."""
         yield self
 
-    def _read_frame(self, number: int, size: int) -> bytes:
+    def read_frame(self, number: int, size: int) -> bytes:
+        """Return the content of one of the file's frames; OSError unless it has this size."""
         content = self.pack.read_frame(self.starts[number], self.entry.lengths[number], size)
         if len(content) != size:
             raise OSError(errno.EIO, "a part of the pack is damaged")
         return content
 
     @cached_property
-    def _read_first(self) -> bytes:
-        return self._read_frame(0, min(self.entry.chunk_bytes, self.size))
+    def _first_chunk(self) -> bytes:
+        return self.read_frame(0, min(self.entry.chunk_bytes, self.size))
 
     @cached_property
-    def _read_headers(self) -> bytes:
-        return self._read_frame(1, max(self.entry.chunk_count - 1, 0) * self.entry.header_bytes)
+    def _chunk_headers(self) -> bytes:
+        return self.read_frame(1, max(self.entry.chunk_count - 1, 0) * self.entry.header_bytes)
 
     @cached_property
-    def _read_rest(self) -> bytes:
+    def _trailing_bytes(self) -> bytes:
         whole = max(self.entry.chunk_count, 1) * self.entry.chunk_bytes
-        return self._read_frame(2, max(self.size - whole, 0))
+        return self.read_frame(2, max(self.size - whole, 0))
 
     @cached_property
-    def _parse_layout(self) -> Layout:
-        return parse_layout(self._read_first[:MAX_HEAD_BYTES], self.name)
-
-    def _read_block(self, number: int) -> memoryview | None:
-        """Return the bodies of a block's chunks, or None if they are damaged."""
-        entry = self.entry
-        count = min(entry.together, entry.chunk_count - 1 - number * entry.together)
-        size = count * (entry.chunk_bytes - entry.header_bytes)
-
-        def make() -> memoryview | None:
-            try:
-                content = self._read_frame(3 + number, size + 1)
-            except OSError:
-                return None
-            rest = memoryview(content)[1:]
-            if content[:1] == PLAIN_BLOCK:
-                return rest
-            return pack_codec.join_columns(rest, self._parse_layout.record, count).reshape(-1).data
-
-        return self.pack.get_cached((self.name, number), make)
+    def layout(self) -> Layout:
+        """Layout of the log."""
+        return parse_layout(self._first_chunk[:MAX_HEAD_BYTES], self.name)
 
     def is_intact(self, offset: int, size: int) -> bool:
         """Return whether the blocks of these bytes are intact."""
-        first, last = (
-            offset // self.entry.chunk_bytes,
-            (offset + size - 1) // self.entry.chunk_bytes,
-        )
-        chunks = range(max(first, 1), min(last + 1, self.entry.chunk_count))
-        return all(self._read_block((c - 1) // self.entry.together) is not None for c in chunks)
+        entry = self.entry
+        first, last = offset // entry.chunk_bytes, (offset + size - 1) // entry.chunk_bytes
+        chunks = range(max(first, 1), min(last + 1, entry.chunk_count))
+        blocks = {(chunk - 1) // entry.together for chunk in chunks}
+        return all(self.pack.read_block(self, block) is not None for block in blocks)
 
     def read(self, view: Any, offset: int) -> int:
         """Fill a view, with zeros for damaged blocks, and return the number of bytes."""
@@ -231,19 +188,31 @@ class PackedFile:
         entry = self.entry
         chunk, at = divmod(offset, entry.chunk_bytes)
         if chunk == 0:
-            return memoryview(self._read_first)[at : at + most]
+            return memoryview(self._first_chunk)[at : at + most]
         if chunk >= entry.chunk_count:
             at = offset - max(entry.chunk_count, 1) * entry.chunk_bytes
-            return memoryview(self._read_rest)[at : at + most]
+            return memoryview(self._trailing_bytes)[at : at + most]
         if at < entry.header_bytes:
             most = min(most, entry.header_bytes - at)
             at += (chunk - 1) * entry.header_bytes
-            return memoryview(self._read_headers)[at : at + most]
+            return memoryview(self._chunk_headers)[at : at + most]
         body = entry.chunk_bytes - entry.header_bytes
         number, within = divmod(chunk - 1, entry.together)
-        at -= entry.header_bytes
-        most = min(most, body - at)
-        block = self._read_block(number)
-        if block is None:
-            return bytes(most)
-        return block[within * body + at : within * body + at + most]
+        most = min(most, entry.chunk_bytes - at)
+        at += within * body - entry.header_bytes
+        block = self.pack.read_block(self, number)
+        return bytes(most) if block is None else block[at : at + most]
+
+
+def _read_block(file: PackedFile, number: int) -> memoryview | None:
+    """Return the bodies of a block's chunks, or None if they are damaged."""
+    entry = file.entry
+    count = min(entry.together, entry.chunk_count - 1 - number * entry.together)
+    try:
+        content = file.read_frame(3 + number, count * (entry.chunk_bytes - entry.header_bytes) + 1)
+    except OSError:
+        return None
+    bodies = memoryview(content)[1:]
+    if content[:1] == PLAIN_BLOCK:
+        return bodies
+    return pack_codec.join_columns(bodies, file.layout.record, count).reshape(-1).data

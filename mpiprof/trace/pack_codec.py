@@ -37,11 +37,11 @@ def split_columns(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
     columns["enter_ns"][:, 1:] -= left[:, :-1]
     columns["exit_ns"] = spans
     columns["sequence"][:, 1:] -= _column_views(record, bodies)["sequence"][:, :-1]
-    found = []
-    for column in columns.values():
-        split = np.ascontiguousarray(column).view(np.uint8).reshape(-1, column.itemsize)
-        found += [split[:, i].tobytes() for i in range(column.itemsize)]
-    return found
+    return [
+        position.tobytes()
+        for column in columns.values()
+        for position in np.ascontiguousarray(column).view(np.uint8).reshape(-1, column.itemsize).T
+    ]
 
 
 def join_columns(content: bytes | memoryview, record: np.dtype[Any], chunks: int) -> Array:
@@ -71,15 +71,12 @@ def join_columns(content: bytes | memoryview, record: np.dtype[Any], chunks: int
 
 
 def _join_bytes(parts: Array) -> Array:
-    """Return the bytes of numbers from their first bytes, their second bytes, and so on.
-
-    Most numbers are small, so whole rows of bytes are 0 and are skipped.
-    """
-    found: Array = np.zeros(parts.shape[::-1], np.uint8)
-    for place, part in enumerate(parts):
+    # Most numbers are small, so whole rows of bytes are 0 and are skipped.
+    joined: Array = np.zeros(parts.shape[::-1], np.uint8)
+    for position, part in enumerate(parts):
         if part.any():
-            found[:, place] = part
-    return found
+            joined[:, position] = part
+    return joined
 
 
 def _decode_durations(spans: Array) -> Array:

@@ -54,28 +54,15 @@ class Block:
 
     def take(self, index: slice | Int | Bool) -> Block:
         """Return the records at an index."""
-        columns: list[Any] = [
-            None if (c := getattr(self, f)) is None else c[index] for f in COLUMNS
-        ]
-        return Block(*columns)
+        columns = (getattr(self, name) for name in COLUMNS)
+        taken: list[Any] = [None if column is None else column[index] for column in columns]
+        return Block(*taken)
 
 
 COLUMNS = tuple(f.name for f in fields(Block))
-DEFAULTS = {
-    "outside": 0,
-    "kind": CALL,
-    "start": 0,
-    "sent": -1,
-    "received": -1,
-    "share": 1,
-    "longest": 0,
-    "thread": 0,
-    "choice": 0,
-    "before_enter": -1,
-    "before_exit": -1,
-    "before_shape": -1,
-    "before_sequence": -1,
-}
+DEFAULTS = {"kind": CALL, "sent": -1, "received": -1, "share": 1} | {
+    name: -1 for name in COLUMNS if name.startswith("before_")
+}  # 0 for other columns
 
 
 def get_column(block: Block, name: str) -> Array:
@@ -83,7 +70,7 @@ def get_column(block: Block, name: str) -> Array:
     value: Array | None = getattr(block, name)
     if value is None:
         dtype = np.uint8 if name in ("kind", "choice") else np.int64
-        return np.full(len(block), DEFAULTS[name], dtype)
+        return np.full(len(block), DEFAULTS.get(name, 0), dtype)
     return value
 
 

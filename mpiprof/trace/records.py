@@ -12,14 +12,14 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.clock import Clock
-from mpiprof.trace.dataset import Dataset, open_dataset
+from mpiprof.trace.dataset import FILE_NAME, Dataset
 from mpiprof.trace.folder import Folder
 from mpiprof.trace.machine import find_fault
 from mpiprof.trace.match import BATCH_RECORDS, Matcher
 from mpiprof.trace.network_topology import find_switches
 from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.stream import FOREVER_NS, SLACK_NS, RankStream, Source
-from mpiprof.trace.types import SUMMARY, Problems
+from mpiprof.trace.types import SUMMARY, Bool, Problems
 
 
 class Records(Folder):
@@ -75,44 +75,43 @@ class Records(Folder):
             return self.dataset.clocks()
         corrected = self.meta.get("clock")
         if isinstance(corrected, dict) and isinstance(corrected.get("error_ns"), int):
-            return clocks_module.shared_clock_identities(names, corrected["error_ns"])
+            # The nodes share one clock already, with an error between two nodes.
+            return {n: Clock(error_ns=corrected["error_ns"] * (n == names[0])) for n in names}
         leader_clocks = {line["node"] for line in self.tables.clocks}
         reference = self.node_ids.get(0) or next(
             (n for n in names if n not in leader_clocks), names[0]
         )
-        spans: dict[str, tuple[int, int]] = {}
-        for rank, (first, last) in self._local_spans.items():
-            node = self.node_ids.get(rank)
-            if node is not None:
-                known = spans.get(node, (first, last))
-                spans[node] = (min(first, known[0]), max(last, known[1]))
-        for name in names:
-            spans.setdefault(name, (0, 0))
+        spans_of_node: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+        for rank, node in self.node_ids.items():
+            if rank in self._local_spans:
+                spans_of_node[node].append(self._local_spans[rank])
+        spans = {
+            name: (min(s[0] for s in known), max(s[1] for s in known)) if known else (0, 0)
+            for name, known in spans_of_node.items()
+        }
         bounds = clocks_module.compute_instance_bounds(
             self.batches(local_times=True), self._synchronising_shapes(), self.node_ids, reference
         )
         clocks = clocks_module.build_clocks(
             self.tables.clocks, self.node_ids, reference, spans, bounds, self._found
         )
-        return (
-            clocks
-            if not isinstance(corrected, dict)
-            else clocks_module.make_identity_clocks(clocks, spans)
-        )
+        if isinstance(corrected, dict):
+            return clocks_module.make_identity_clocks(clocks, spans)
+        return clocks
 
-    def _synchronising_shapes(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _synchronising_shapes(self) -> Bool:
         """Return for each shape whether no rank leaves before the last arrival.
 
         In an irregular operation, this depends on the other ranks' arguments.
         """
         names = {name for name, o in OPERATIONS.items() if o.synchronises and not o.irregular}
-        found = [
+        synchronising = [
             s.operation in names
             and (s.sent > 0 or s.operation == "barrier")
             and "error" not in s.flags
             for s in self.tables.shapes
         ]
-        return np.array([*found, False], np.bool_)
+        return np.array([*synchronising, False], np.bool_)
 
     @cached_property
     def clock_error_ns(self) -> int:
@@ -123,6 +122,9 @@ class Records(Folder):
     def clock_of(self, rank: int) -> Clock:
         """Return the clock of a rank's node."""
         return self.clocks.get(self.node_ids.get(rank, "?"), Clock())
+
+    def _to_joint_ns(self, rank: int, local_ns: int) -> int:
+        return local_ns + self.clock_of(rank).offset_at(local_ns)
 
     @cached_property
     def _local_spans(self) -> dict[int, tuple[int, int]]:
@@ -145,9 +147,8 @@ class Records(Folder):
     def spans(self) -> dict[int, tuple[int, int]]:
         """First and last known time of each rank, ns on the joint clock."""
         return {
-            rank: (first + c.offset_at(first), last + c.offset_at(last))
+            rank: (self._to_joint_ns(rank, first), self._to_joint_ns(rank, last))
             for rank, (first, last) in self._local_spans.items()
-            for c in (self.clock_of(rank),)
         }
 
     @cached_property
@@ -176,7 +177,7 @@ class Records(Folder):
         for rank in self.lost_ranks if self.record != "summary" else ():
             last = [chunks[-1].last_ns() for chunks in self.thread_chunks(rank)]
             reached += [(rank, max(last))] if last else []
-        return min((t + self.clock_of(r).offset_at(t) for r, t in reached), default=None)
+        return min((self._to_joint_ns(r, t) for r, t in reached), default=None)
 
     @cached_property
     def duration_ns(self) -> int:
@@ -196,14 +197,14 @@ class Records(Folder):
     @cached_property
     def _complete_from(self) -> dict[int, int]:
         """Time from which the ring of a rank is complete, on its node's clock."""
-        found = {}
+        complete_from = {}
         for rank, threads in self.wrapped_chunks.items():
             firsts = [
-                next((t for c in chunks if c.log.is_intact(c.index) and (t := c.first_ns())), None)
+                next((t for c in chunks if c.log.is_intact(c.index) and (t := c.first_ns())), 0)
                 for chunks in threads
             ]
-            found[rank] = max((t for t in firsts if t is not None), default=0)
-        return found
+            complete_from[rank] = max(firsts, default=0)
+        return complete_from
 
     @cached_property
     def complete_from_ns(self) -> int | None:
@@ -212,31 +213,24 @@ class Records(Folder):
         The tables of calls and instances, their waits, and shares of all ranks' time cover the time
         from then on.
         """
-        found = [t + self.clock_of(r).offset_at(t) for r, t in self._complete_from.items()]
-        return max(found, default=None)
+        return max((self._to_joint_ns(r, t) for r, t in self._complete_from.items()), default=None)
 
     @cached_property
     def last_sequences(self) -> dict[tuple[int, int], int]:
         """The last sequence number in a rank's totals, by rank and communicator."""
-        found: dict[tuple[int, int], int] = {}
-        if self.record != "ring":
-            return found
-        of = np.array([s.communicator for s in self.tables.shapes] + [-1], np.int64)
-        for rank in range(self.ranks):
+        last_of: dict[tuple[int, int], int] = {}
+        shapes = self.tables.shapes
+        for rank in range(self.ranks if self.record == "ring" else 0):
             for block in self.read_totals(rank):
-                for index, last in zip(
-                    of[block.shape].tolist(), block.sequence.tolist(), strict=True
-                ):
-                    found[rank, index] = max(last, found.get((rank, index), -1))
-        return found
+                for shape, last in zip(block.shape.tolist(), block.sequence.tolist(), strict=True):
+                    key = (rank, shapes[shape].communicator)
+                    last_of[key] = max(last, last_of.get(key, -1))
+        return last_of
 
     def read_totals(self, rank: int) -> Iterator[Block]:
-        """Yield the totals of a rank's calls, chunk by chunk.
-
-        A row and its extensions never span two chunks.
-        """
+        """Yield the totals of a rank's calls by chunk; a row and its extensions share a chunk."""
         for thread in self.open_stream(rank, local_times=True).threads:
-            if not thread.has_totals():
+            if not thread.chunks[0].is_summed():  # events are in other threads
                 continue
             while thread.chunks and (block := thread.read(thread.chunks[0].log.layout.capacity)):
                 yield block.take(get_column(block, "kind") == SUMMARY)
@@ -286,7 +280,7 @@ class Records(Folder):
         """
         if self.dataset is not None and not local_times:
             self.repeat_problems()
-            return self.dataset.batches(self.tables.communicators, before, since_ns)
+            return self.dataset.batches(before, since_ns)
         streams = {
             rank: self.open_stream(rank, local_times, before, True)
             for rank in self._chunks_by_thread
@@ -304,7 +298,8 @@ class Records(Folder):
     @cached_property
     def dataset(self) -> Dataset | None:
         """The data set in the folder, or None; instances are read from it if it exists."""
-        return open_dataset(self.path, len(self.tables.communicators))
+        exists = (self.path / FILE_NAME).exists()
+        return Dataset(self.path, self.tables.communicators) if exists else None
 
     def repeat_problems(self) -> None:
         """Repeat the problems of the logs that were found when the data set was written."""

@@ -57,21 +57,20 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
     A key also has its `sites`, a list of texts, and their `places`: each site's file and line, or
     None for a site that a plan cannot name.
     """
-    found = []
+    rows = []
     keys: dict[str, dict[str, Any]] = {}
     for line in _read_lines(folder / FILE):
-        kind = line.get("kind")
-        row = _parse_row(kind, line) if isinstance(kind, str) and kind in REQUIRED_FIELDS else None
+        row = _parse_row(line)
         if row is None:
             continue
-        if kind == "key" and row["key"] in keys:  # repeated with call sites that came later
-            keys[row["key"]]["sites"] = row["sites"]
-            continue
-        found.append(row)
-        if kind == "key":
-            keys[row["key"]] = row
+        if row["kind"] == "key":
+            known = keys.setdefault(row["key"], row)
+            if known is not row:  # repeated with call sites that came later
+                known["sites"] = row["sites"]
+                continue
+        rows.append(row)
     _name_sites(list(keys.values()))
-    yield from found
+    yield from rows
 
 
 def _name_sites(keys: list[dict[str, Any]]) -> None:
@@ -104,31 +103,31 @@ def _raw_sites(line: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
     sites, frames = line.get("sites"), line.get("frames")
     if not isinstance(sites, list):
         return []
-    old = frames if isinstance(frames, list) else []
-    found = []
+    old_frames = dict(enumerate(frames if isinstance(frames, list) else []))
+    raw: list[tuple[str, dict[str, Any] | None]] = []
     for i, site in enumerate(sites[:MOST_SITES]):
         if isinstance(site, str):
-            found.append((site[:MAX_TEXT], _frame(old[i] if i < len(old) else None)))
+            raw.append((site[:MAX_TEXT], _parse_frame(old_frames.get(i))))
         else:
-            found.append(("" if _frame(site) else "?", _frame(site)))
-    return found
+            frame = _parse_frame(site)
+            raw.append(("" if frame else "?", frame))
+    return raw
 
 
-def _frame(found: Any) -> dict[str, Any] | None:
+def _parse_frame(frame: Any) -> dict[str, Any] | None:
     """Return a frame as `describe_sites` requires it, or None."""
-    if not isinstance(found, dict):
+
+    def valid(name: str, wanted: type) -> Any:
+        value = frame.get(name)
+        return value if type(value) is wanted else None
+
+    if not isinstance(frame, dict):
         return None
-    if isinstance(found.get("file"), str):
-        line, function = found.get("line"), found.get("function")
-        return {
-            "file": found["file"],
-            "line": line if type(line) is int else None,
-            "function": function if isinstance(function, str) else None,
-        }
-    module, offset, symbol = (found.get(name) for name in ("module", "offset", "symbol"))
-    if isinstance(module, str) and type(offset) is int and 0 <= offset < 1 << 62:
-        text = symbol if isinstance(symbol, str) else None
-        return {"module": module, "offset": offset, "symbol": text}
+    file, module, offset = valid("file", str), valid("module", str), valid("offset", int)
+    if file is not None:
+        return {"file": file, "line": valid("line", int), "function": valid("function", str)}
+    if module is not None and offset is not None and 0 <= offset < 1 << 62:
+        return {"module": module, "offset": offset, "symbol": valid("symbol", str)}
     return None
 
 
@@ -142,21 +141,24 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 line = file.readline(MAX_LINE_BYTES)
                 if not line.endswith(b"\n"):
                     return
-                sound = is_line_intact(line[:-1])
-                checked |= sound is not None
-                if not sound and checked:
+                intact = is_line_intact(line[:-1])
+                checked |= intact is not None
+                if not intact and checked:
                     continue
                 try:
-                    found = json.loads(line)
+                    parsed = json.loads(line)
                 except (ValueError, RecursionError):
                     continue
-                if isinstance(found, dict):
-                    yield found
+                if isinstance(parsed, dict):
+                    yield parsed
     except OSError:
         return
 
 
-def _parse_row(kind: str, line: dict[str, Any]) -> dict[str, Any] | None:
+def _parse_row(line: dict[str, Any]) -> dict[str, Any] | None:
+    kind = line.get("kind")
+    if not isinstance(kind, str) or kind not in REQUIRED_FIELDS:
+        return None
     row: dict[str, Any] = {"kind": kind}
     for name, wanted in REQUIRED_FIELDS[kind].items():
         value = line.get(name)

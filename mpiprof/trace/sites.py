@@ -13,8 +13,6 @@ from typing import Any
 SourceLocation = tuple[str, int, str]
 PT_LOAD, PT_INTERP = 1, 3  # types of ELF segments
 UNKNOWN: dict[str, Any] = {"file": None, "line": None, "function": None}
-
-
 Site = Mapping[str, Any]
 
 
@@ -58,11 +56,8 @@ def matches_pattern(operation: str, sites: Sequence[Site], pattern: str) -> bool
 
 
 def label_site(site: Site) -> str:
-    """Return a site on one line: "app.py:12 step"."""
-    if site["file"] is None:
-        return "?"
-    place = Path(site["file"]).name + (f":{site['line']}" if site["line"] else "")
-    return f"{place} {site['function']}" if site["function"] else place
+    """Return a site on one line: "app.py:12 step", or "?" for an unknown site."""
+    return "?" if site["file"] is None else format_site(site)
 
 
 def _describe_stacks(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str, Any]]:
@@ -76,32 +71,27 @@ def _describe_stacks(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str,
         for module, offsets in native.items()
         for offset, place in resolve_native(module, sorted(offsets)).items()
     }
-    symbols = {frame.get("symbol") for stack in stacks for frame in stack}
-    readable = _demangle(frozenset(s for s in symbols if isinstance(s, str) and s[:2] == "_Z"))
-    found = []
+    symbols = {str(frame.get("symbol")) for stack in stacks for frame in stack}
+    mangled = frozenset(symbol for symbol in symbols if symbol.startswith("_Z"))
+    readable = _demangle(mangled) if mangled else {}
+    described = []
     for stack in stacks:
         frames = [_describe_frame(frame, resolved, readable) for frame in stack] or [dict(UNKNOWN)]
         if len(frames) > 1:
             frames[0]["stack"] = frames[1:]
-        found.append(frames[0])
-    return found
+        described.append(frames[0])
+    return described
 
 
 def _describe_frame(
     frame: dict[str, Any], resolved: dict[tuple[str, int], SourceLocation], readable: dict[str, str]
 ) -> dict[str, Any]:
-    if "module" not in frame:
-        return {"file": frame["file"], "line": frame.get("line"), "function": frame.get("function")}
-    module, offset = frame["module"], frame["offset"]
-    if (module, offset) in resolved:
-        file, line, function = resolved[module, offset]
-        return {"file": file, "line": line, "function": function}
-    symbol = frame.get("symbol")
-    return {
-        "file": module,
-        "line": None,
-        "function": readable.get(str(symbol), symbol) or hex(offset),
-    }
+    file, line, function = frame.get("file"), frame.get("line"), frame.get("function")
+    if "module" in frame:
+        file, offset, symbol = frame["module"], frame["offset"], frame.get("symbol")
+        name = readable.get(str(symbol), symbol) or hex(offset)
+        file, line, function = resolved.get((file, offset), (file, None, name))
+    return {"file": file, "line": line, "function": function}
 
 
 def _tool_output(tool: str, words: Sequence[str], given: str = "") -> list[str]:
@@ -121,16 +111,14 @@ def _tool_output(tool: str, words: Sequence[str], given: str = "") -> list[str]:
 @lru_cache(maxsize=64)
 def _demangle(symbols: frozenset[str]) -> dict[str, str]:
     """Return readable C++ names by mangled name, each with the offset behind it."""
-    names = sorted(symbols)
-    lines = (
-        _tool_output("c++filt", ["-p", *(name.partition("+")[0] for name in names)])
-        if names
-        else []
-    )
-    if len(lines) != len(names):
+    split = {symbol: symbol.partition("+") for symbol in sorted(symbols)}
+    lines = _tool_output("c++filt", ["-p", *(name for name, _, _ in split.values())])
+    if len(lines) != len(split):
         return {}
-    parts = zip(names, lines, strict=True)
-    return {name: "".join([line, *name.partition("+")[1:]]) for name, line in parts}
+    return {
+        symbol: f"{line}{plus}{offset}"
+        for (symbol, (_, plus, offset)), line in zip(split.items(), lines, strict=True)
+    }
 
 
 def group_by_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
@@ -152,9 +140,8 @@ def group_by_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
     return found
 
 
-_location_cache: dict[
-    str, dict[int, SourceLocation | None]
-] = {}  # by module, for the offsets resolved so far
+# By module, for the offsets resolved so far.
+_location_cache: dict[str, dict[int, SourceLocation | None]] = {}
 
 
 def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
@@ -168,13 +155,10 @@ def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
 
 
 def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
-    """Run addr2line.
-
-    A return address follows its call, so the preceding byte is looked up.
-    """
     if not Path(module).is_file():
         return {}
     base = _load_address(module)
+    # A return address follows its call, so the preceding byte is looked up.
     addresses = "\n".join(hex(base + max(offset - 1, 0)) for offset in offsets)
     lines = _tool_output("addr2line", ["-f", "-C", "-e", module], addresses + "\n")
     found: dict[int, SourceLocation] = {}
@@ -189,34 +173,25 @@ def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
 
 def is_program(module: str) -> bool:
     """Return whether a file is a program rather than a library: it names its loader."""
-    return any(kind == PT_INTERP for kind, _ in _segments(module))
+    return any(kind == PT_INTERP for kind, _ in _read_segments(module))
 
 
 def _load_address(module: str) -> int:
-    """Return the link address of the first segment; 0 for position-independent programs.
-
-    Offsets in a position-dependent program count from that address.
-    """
-    return min((at for kind, at in _segments(module) if kind == PT_LOAD), default=0) & ~0xFFF
+    """Return the address from which offsets count; 0 for position-independent programs."""
+    return min((at for kind, at in _read_segments(module) if kind == PT_LOAD), default=0) & ~0xFFF
 
 
-def _segments(module: str) -> list[tuple[int, int]]:
+def _read_segments(module: str) -> list[tuple[int, int]]:
     """Return type and link address of each segment of a 64-bit ELF file; [] for other files."""
     try:
         with open(module, "rb") as file:
             head = file.read(64)
             if head[:6] != b"\x7fELF\x02\x01":
                 return []
-            table, size, count = (
-                struct.unpack_from("<Q", head, 32)[0],
-                *struct.unpack_from("<HH", head, 54),
-            )
-            found = []
-            for i in range(count):
-                file.seek(table + i * size)
-                entry = file.read(56)
-                kind, address = struct.unpack_from("<I12xQ", entry)
-                found.append((int(kind), int(address)))
+            (table,) = struct.unpack_from("<Q", head, 32)
+            size, count = struct.unpack_from("<HH", head, 54)
+            file.seek(table)
+            entries = file.read(size * count)
+            return [struct.unpack_from("<I12xQ", entries, i * size) for i in range(count)]
     except (OSError, struct.error):
         return []
-    return found

@@ -6,6 +6,7 @@ it begins, a shape without a table row) are skipped and noted.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -18,14 +19,10 @@ from mpiprof.trace.types import (
     CHOICES,
     COMPLETION,
     EXTENSION,
-    LONGEST_CALL,
-    NTH_START,
-    OUTSIDE,
-    RECEIVED,
-    SENT,
+    EXTENSION_COLUMNS,
     START,
     STATISTICS,
-    STATISTICS_COUNT,
+    STATISTICS_CODES,
     SUMMARY,
     Array,
     Bool,
@@ -36,8 +33,6 @@ from mpiprof.trace.types import (
 FOREVER_NS = 1 << 61
 SLACK_NS = 60 * 10**9  # a time farther outside its process's life is damage
 
-ToGlobal = Callable[[Int], Int]
-
 
 @dataclass(frozen=True)
 class Source:
@@ -47,7 +42,7 @@ class Source:
     shape_map: Int
     earliest_ns: int = 1 - FOREVER_NS
     latest_ns: int = FOREVER_NS
-    to_global: ToGlobal | None = None
+    to_global: Callable[[Int], Int] | None = None
     before: bool = False  # whether to add each record's previous record
     since_ns: int | None = None  # on the requested clock; earlier closed records are skipped
 
@@ -56,31 +51,23 @@ class ThreadStream:
     """The records of one thread of one rank, read in blocks."""
 
     def __init__(self, source: Source, chunks: list[Chunk], problems: Problems) -> None:
-        self.source = source
-        self.chunks = chunks
-        self.problems = problems
+        self.source, self.chunks, self.problems = source, chunks, problems
         self.position = (0, 0)
         self.pending: Array | None = None  # extensions of records in the next block
-        self.before = (-1, -1, -1, -1)  # enter, exit, shape and sequence of the last record
+        self.before = [-1] * 4  # enter, exit, shape and sequence of the last record
         self.end = False
 
     def skip_to(self, time_ns: int) -> None:
         """Skip the chunks that end before a time of the joint clock, except the last of them."""
-        low, high = 0, len(self.chunks)
-        while high - low > 1:
-            middle = (low + high) // 2
-            first = self.chunks[middle].first_ns()
+
+        def begins_later(chunk: Chunk) -> bool:
+            first = chunk.first_ns()
             if first is not None and self.source.to_global is not None:
                 first = int(self.source.to_global(np.array([first]))[0])
-            if first is None or first > time_ns:
-                high = middle
-            else:
-                low = middle
-        self.position = (max(low - 1, 0), 0)  # a record's extensions may be in the previous chunk
+            return first is None or first > time_ns
 
-    def has_totals(self) -> bool:
-        """Return whether the thread has totals. Events are in separate threads."""
-        return self.chunks[0].is_summed()
+        later = bisect_left(self.chunks, True, 1, key=begins_later)
+        self.position = (max(later - 2, 0), 0)  # a record's extensions may be in the previous chunk
 
     def read_raw(self, count: int) -> Array | None:
         """Return at most `count` raw records, or None at the end."""
@@ -105,7 +92,7 @@ class ThreadStream:
         records = log.read(pieces)
         if self.position[0] >= len(self.chunks) - 1 and len(records) and not records["kind"][-1]:
             self.position = (len(self.chunks), 0)  # records not written yet come last
-        if any(c.was_reused() for c in self.chunks[-1:] if c.index == pieces[-1][0]):
+        if self.chunks[-1].index == pieces[-1][0] and self.chunks[-1].was_reused():
             self.problems.add(
                 "the job continued while its log was read, so its newest records are missing"
             )
@@ -139,69 +126,52 @@ class ThreadStream:
         left = block.exit_ns
         if block.kind is not None:
             left = np.where(block.kind == START, block.enter_ns, left)  # MPI_Start is not timed
-        columns = {
-            "before_enter": block.enter_ns,
-            "before_exit": left,
-            "before_shape": block.shape,
-            "before_sequence": block.sequence,
-        }
-        for (name, values), first in zip(columns.items(), self.before, strict=True):
-            setattr(block, name, np.concatenate([[first], values[:-1].astype(np.int64)]))
-        enter, exit_, shape, sequence = (int(values[-1]) for values in columns.values())
-        self.before = (enter, exit_, shape, sequence)
+        columns = (block.enter_ns, left, block.shape, block.sequence)
+        block.before_enter, block.before_exit, block.before_shape, block.before_sequence = (
+            np.concatenate([[first], values[:-1].astype(np.int64)])
+            for values, first in zip(columns, self.before, strict=True)
+        )
+        self.before = [int(values[-1]) for values in columns]
 
     def _decode(self, records: Array) -> Block:
-        kind = records["kind"]
-        pending = self.pending
-        if pending is None and bool((kind == CALL).all()):
+        if self.pending is not None:
+            records, self.pending = np.concatenate([self.pending, records]), None
+        elif bool((records["kind"] == CALL).all()):
             return self._check_block(_plain_block(records))
-        if pending is not None:
-            records = np.concatenate([pending, records])
-            self.pending = None
         if not self.end:
             whole = _count_before_last_wait(records)
             if whole < len(records):
                 records, self.pending = records[:whole], records[whole:]
         kind = records["kind"]
         if bool((kind == STATISTICS).any()):  # sums instead of times (trace/insitu_statistics.py)
-            extends = (kind == EXTENSION) & np.isin(records["sequence"], STATISTICS_COUNT)
+            extends = (kind == EXTENSION) & np.isin(records["sequence"], STATISTICS_CODES)
             records = records[(kind != STATISTICS) & ~extends]
             kind = records["kind"]
         used = np.flatnonzero((kind != EXTENSION) & (kind != 0))
         extensions = np.flatnonzero(kind == EXTENSION)
         block = _plain_block(records[used])
         block.kind = np.ascontiguousarray(kind[used])
-        if len(extensions) and bool((block.kind == SUMMARY).any()):
-            # A summary is updated in place, so its extensions follow it.
-            target = np.searchsorted(used, extensions) - 1
-            _apply_extensions(block, target[target >= 0], records[extensions[target >= 0]])
-        elif len(extensions):
-            target = np.searchsorted(used, extensions)
-            later = target == len(used)
-            if later.any():
-                self.pending = records[extensions[later][-8:]]
-            keep = ~later
-            _apply_extensions(block, target[keep], records[extensions[keep]])
+        # A summary is updated in place, so its extensions follow it.
+        target = np.searchsorted(used, extensions) - bool((block.kind == SUMMARY).any())
+        later = target == len(used)
+        if later.any():
+            self.pending = records[extensions[later][-8:]]
+        known = ~later & (target >= 0)
+        _apply_extensions(block, target[known], records[extensions[known]])
         block.share = _count_wait_completions(block)
         return self._check_block(block)
 
     def _check_block(self, block: Block) -> Block:
         """Drop impossible records, and convert shapes to joint ids and times to the joint clock."""
         source = self.source
-        n = len(block)
-        if n == 0:
+        if not len(block):
             return block
         bad = self._find_impossible(block)
         if bad is not None:
             self._note_damage("damaged records are ignored")
             block = block.take(~bad)
-        ids = source.shape_map
-        shape = block.shape
-        if len(block) and int(shape.max()) >= len(ids):
-            shape = np.where(shape < len(ids), shape, 0)
-            joint = np.where(block.shape < len(ids), ids[shape], -1)
-        else:
-            joint = ids[shape]
+        # The last element is for shapes beyond the tables.
+        joint = np.append(source.shape_map, -1).take(block.shape, mode="clip")
         block.shape = joint.astype(np.int32)
         if len(block) and int(joint.min()) < 0:
             self._note_damage("records of a shape that is missing from the tables are ignored")
@@ -257,15 +227,9 @@ def _plain_block(records: Array) -> Block:
 
 def _apply_extensions(block: Block, target: Int, extensions: Array) -> None:
     which, value = extensions["sequence"], extensions["exit_ns"].astype(np.int64)
-    for code, name in (
-        (OUTSIDE, "outside"),
-        (NTH_START, "start"),
-        (SENT, "sent"),
-        (RECEIVED, "received"),
-        (LONGEST_CALL, "longest"),
-    ):
+    for code, name in enumerate(EXTENSION_COLUMNS, 1):
         chosen = (which == code) & (value >= 0)
-        if code == NTH_START:
+        if name == "start":
             chosen &= value < 1 << 62
         if chosen.any():
             filled = get_column(block, name).astype(np.int64)
@@ -278,9 +242,9 @@ def _count_before_last_wait(records: Array) -> int:
     used = np.flatnonzero((records["kind"] != EXTENSION) & (records["kind"] != 0))
     if not len(used) or records["kind"][used[-1]] != COMPLETION:
         return len(records)
-    last, told = records[used[-1]], records[used]
-    others = np.any([told[name] != last[name] for name in ("kind", "enter_ns", "exit_ns")], axis=0)
-    return int(used[others][-1]) + 1 if others.any() else 0
+    call = records[["kind", "enter_ns", "exit_ns"]][used]
+    others = used[call != call[-1]]
+    return int(others[-1]) + 1 if len(others) else 0
 
 
 def _count_wait_completions(block: Block) -> Int | None:
@@ -313,9 +277,8 @@ class RankStream:
     """The records of all threads of one rank, merged by entry time."""
 
     def __init__(self, source: Source, threads: list[list[Chunk]], problems: Problems) -> None:
-        self.rank = source.rank
         self.threads = [ThreadStream(source, chunks, problems) for chunks in threads]
-        self.held: list[Block | None] = [None] * len(self.threads)
+        self.waiting: list[Block | None] = [None] * len(self.threads)  # read, not yet returned
 
     def skip_to(self, time_ns: int) -> None:
         """Skip calls that were entered well before a time of the joint clock."""
@@ -327,27 +290,25 @@ class RankStream:
         if len(self.threads) == 1:
             return _read_events(self.threads[0], count)
         for i, thread in enumerate(self.threads):
-            if self.held[i] is None:
-                self.held[i] = _read_events(thread, max(count // len(self.threads), 64))
-        buffered = [h for h in self.held if h is not None]
-        if not buffered:
+            if self.waiting[i] is None:
+                self.waiting[i] = _read_events(thread, max(count // len(self.threads), 64))
+        waiting = {i: block for i, block in enumerate(self.waiting) if block is not None}
+        if not waiting:
             return None
         # A thread's next record is not earlier than the last one that it returned.
-        unfinished = [
-            h for h, t in zip(self.held, self.threads, strict=True) if h is not None and not t.end
-        ]
-        horizon = min((int(h.enter_ns[-1]) for h in unfinished), default=FOREVER_NS)
+        horizon = min(
+            (int(block.enter_ns[-1]) for i, block in waiting.items() if not self.threads[i].end),
+            default=FOREVER_NS,
+        )
         parts = []
-        for i, block in enumerate(self.held):
-            if block is None:
-                continue
+        for i, block in waiting.items():
             ready = int(np.searchsorted(block.enter_ns, horizon, "right"))
             if ready:
                 parts.append(block.take(slice(0, ready)))
-            self.held[i] = block.take(slice(ready, None)) if ready < len(block) else None
+            self.waiting[i] = block.take(slice(ready, None)) if ready < len(block) else None
         if not parts:  # In a damaged log, times may go backwards; then return all waiting records.
-            parts = buffered
-            self.held = [None] * len(self.threads)
+            parts = list(waiting.values())
+            self.waiting = [None] * len(self.threads)
         joined = concatenate(parts)
         return joined.take(np.argsort(joined.enter_ns, kind="stable"))
 
@@ -355,15 +316,3 @@ class RankStream:
         """Yield all blocks to the end."""
         while (block := self.read(count)) is not None:
             yield block
-
-
-__all__ = [
-    "CALL",
-    "COMPLETION",
-    "START",
-    "Block",
-    "RankStream",
-    "Source",
-    "concatenate",
-    "get_column",
-]

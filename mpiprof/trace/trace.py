@@ -37,6 +37,15 @@ def as_tuple(callsites: Sites) -> tuple[int | str, ...]:
     return (callsites,) if alone else tuple(callsites)  # type: ignore[return-value, arg-type]
 
 
+def _derived(name: str, description: str) -> Any:
+    """Return a property that is the derived table of this name."""
+
+    def derive(trace: Trace) -> Any:
+        return trace.derive(name)
+
+    return property(derive, doc=description)
+
+
 class Workers(Protocol):
     """Processes, here or elsewhere, that can open the same folder."""
 
@@ -66,7 +75,7 @@ class Trace(Records):
         self.workers = workers
         self._derived = dict(derived or {})
         self._known: dict[Any, Any] = {}
-        self._held: list[Batch] | None = None
+        self._cached: list[Batch] | None = None
         self._reading = threading.RLock()
         full = [c for chunks in self.logs.threads.values() for c in chunks if not c.live]
         self._is_long = sum(chunk.log.layout.capacity for chunk in full) > CACHED_CALLS
@@ -81,39 +90,37 @@ class Trace(Records):
         since_ns: int | None = None,
     ) -> Iterator[Batch]:
         """Yield batches as Records.batches does; batches of a short trace are cached."""
-        if self._held is not None and not local_times:
-            return iter(self._held)
-        if local_times or batch != BATCH_RECORDS or since_ns is not None or self._is_long:
+        is_special = batch != BATCH_RECORDS or since_ns is not None or self._is_long
+        if local_times or (is_special and self._cached is None):
             return super().batches(local_times, batch, before, since_ns)
         with self._reading:  # a concurrent caller waits instead of reading everything as well
-            if self._held is not None:
-                return iter(self._held)
-            read = super().batches(before=True)
-            held: list[Batch] = []
-            calls = 0
-            for one in read:
-                held.append(one)
-                calls += one.arrival_ns.size
-                if calls > CACHED_CALLS:
-                    self._is_long = True
-                    return itertools.chain(held, read)
-            self._held = held
-        return iter(held)
+            if self._cached is None:
+                read = super().batches(before=True)
+                batches: list[Batch] = []
+                calls = 0
+                for instances in read:
+                    batches.append(instances)
+                    calls += instances.arrival_ns.size
+                    if calls > CACHED_CALLS:
+                        self._is_long = True
+                        return itertools.chain(batches, read)
+                self._cached = batches
+            return iter(self._cached)
 
     def __repr__(self) -> str:
         return f"<Trace {str(self.path)!r}: {', '.join(self._describe_facts().values())}>"
 
     def _repr_html_(self) -> str:
         rows = {"trace": str(self.path), **self._describe_facts()}
-        told = "".join(
+        facts = "".join(
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
             for name, value in rows.items()
         )
-        problems = self.problems[:SHOWN_PROBLEMS]
-        left = len(self.problems) - len(problems)
-        lines = [*problems, *([f"and {left} more: .problems"] if left else [])]
-        noted = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-        return f"<table>{told}</table>" + (f"<ul>{noted}</ul>" if noted else "")
+        lines = self.problems[:SHOWN_PROBLEMS]
+        if len(self.problems) > SHOWN_PROBLEMS:
+            lines.append(f"and {len(self.problems) - SHOWN_PROBLEMS} more: .problems")
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+        return f"<table>{facts}</table>" + (f"<ul>{items}</ul>" if items else "")
 
     def _describe_facts(self) -> dict[str, str]:
         """Return facts about the trace, without reading its logs."""
@@ -148,51 +155,61 @@ class Trace(Records):
             return self.callsite(argument)
         return int(argument) if isinstance(argument, np.integer) else argument
 
-    def _derived_table(self, name: str, *arguments: Any) -> Table:
-        found: Table = self.derive(name, *arguments)
-        return found
+    processes: Table = _derived(
+        "processes", "One row per rank: rank, host, node, pid, started_ns, ended_ns, end_reason."
+    )
+    events: Table = _derived(
+        "events", "One row per call: rank, operation, site, communicator, sequence, enter_ns, ..."
+    )
+    instances: Table = _derived(
+        "instances", "One row per instance: first and last rank, imbalance, wait; see metrics."
+    )
+    callsites: Table = _derived(
+        "callsites", "One row per call site: means over its complete instances; see metrics."
+    )
+    summary: Table = _derived(
+        "summary", "Counts, times and bytes per rank and shape, from summed-up calls; see metrics."
+    )
+    statistics: Table = _derived(
+        "statistics", "Arrivals per call site from the recorder's own sums; see metrics."
+    )
+    selection: dict[str, Table] = _derived(
+        "selection", "Trials and choices of `--switch auto`: a table for each kind of entry."
+    )
+    hot: list[int] = _derived("hot", "Call sites with the most wait, in descending order.")
+    wrong: list[Any] = _derived(
+        "wrong", "First instances with different calls among their members (metrics.disagreement)."
+    )
+    plot: Any = _derived(
+        "plot",
+        'Figures, one call each, such as `trace.plot.arrivals("md.py:93")`; see notebook.Plots.',
+    )
+    spent: Table = _derived(
+        "spent", "One row per rank: ns in unrecorded calls, by class; see metrics."
+    )
+    rank_totals: Table = _derived(
+        "rank_totals", "One row per call site, communicator and member: time, wait, lateness."
+    )
+    point_to_point: Float = _derived(
+        "point_to_point", "Ns in point-to-point and completion calls: float64, one value per rank."
+    )
+    summed_up: Table = _derived(
+        "summed_up",
+        "One row per call site: totals of the calls after the logs reached their limit.",
+    )
+    totals: dict[str, Any] = _derived(
+        "totals",
+        """Time in all calls (`elapsed`), and the wait in it (`wait`), over all ranks; ns.
 
-    @property
-    def processes(self) -> Table:
-        """One row per rank: rank, host, node, pid, started_ns, ended_ns, end_reason."""
-        return self._derived_table("processes")
+        Each has `value`, and its bounds `low` and `high` if it is estimated.
+        """,
+    )
+    aggregate: tuple[Any, dict[Any, int]] = _derived(
+        "aggregate",
+        "The sums of one pass (metrics.aggregate.Aggregate), and each call site's number.",
+    )
 
-    @property
-    def events(self) -> Table:
-        """One row per call: rank, operation, site, communicator, sequence, enter_ns, ..."""
-        return self._derived_table("events")
-
-    @property
-    def instances(self) -> Table:
-        """One row per instance: first and last rank, imbalance, wait; see metrics."""
-        return self._derived_table("instances")
-
-    @property
-    def callsites(self) -> Table:
-        """One row per call site: means over its complete instances; see metrics."""
-        return self._derived_table("callsites")
-
-    @property
-    def summary(self) -> Table:
-        """Counts, times and bytes per rank and shape, from summed-up calls; see metrics."""
-        return self._derived_table("summary")
-
-    @property
-    def statistics(self) -> Table:
-        """Arrivals per call site from the recorder's own sums; see metrics."""
-        return self._derived_table("statistics")
-
-    @property
-    def selection(self) -> dict[str, Table]:
-        """Trials and choices of `--switch auto`: a table for each kind of entry; see metrics."""
-        found: dict[str, Table] = self.derive("selection")
-        return found
-
-    @property
-    def hot(self) -> list[int]:
-        """Call sites with the most wait, in descending order."""
-        found: list[int] = self.derive("hot")
-        return found
+    # Derived tables of some call sites
 
     def callsite(self, named: int | str) -> int:
         """Return the number of a call site given by number, or by name as on the command line.
@@ -220,23 +237,13 @@ class Trace(Records):
 
     def phases(self, callsite: int | str) -> Table:
         """Return one row per phase of a call site, between changes of its imbalance."""
-        return self._derived_table("phases", callsite)
+        found: Table = self.derive("phases", callsite)
+        return found
 
     def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
         """Return all worthwhile findings by descending cost, as diagnosis.findings.Finding."""
         found: list[Any] = self.derive("findings", tuple(gains))
         return found
-
-    @property
-    def wrong(self) -> list[Any]:
-        """First instances with different calls among their members (metrics.disagreement)."""
-        found: list[Any] = self.derive("wrong")
-        return found
-
-    @property
-    def plot(self) -> Any:
-        """Figures, one call each, such as `trace.plot.arrivals("md.py:93")`; see notebook.Plots."""
-        return self.derive("plot")
 
     def matrix(self, callsite: int | str) -> tuple[Int, Int]:
         """Return arrivals and exits of a call site: int64 ns, instances x ranks of a communicator.
@@ -246,40 +253,9 @@ class Trace(Records):
         found: tuple[Int, Int] = self.derive("matrix", callsite)
         return found
 
-    @property
-    def spent(self) -> Table:
-        """One row per rank: ns in unrecorded calls, by class; see metrics."""
-        return self._derived_table("spent")
-
-    @property
-    def rank_totals(self) -> Table:
-        """One row per call site, communicator and member: time, wait, lateness; see metrics."""
-        return self._derived_table("rank_totals")
-
-    @property
-    def point_to_point(self) -> Float:
-        """Ns in point-to-point and completion calls: float64, one value per rank."""
-        found: Float = self.derive("point_to_point")
-        return found
-
-    @property
-    def summed_up(self) -> Table:
-        """One row per call site: totals of the calls after the logs reached their limit."""
-        return self._derived_table("summed_up")
-
-    @property
-    def totals(self) -> dict[str, Any]:
-        """Time in all calls (`elapsed`), and the wait in it (`wait`), over all ranks; ns.
-
-        Each has `value`, and its bounds `low` and `high` if it is estimated.
-        """
-        found: dict[str, Any] = self.derive("totals")
-        return found
-
-    @property
-    def aggregate(self) -> tuple[Any, dict[Any, int]]:
-        """The sums of one pass (metrics.aggregate.Aggregate), and each call site's number."""
-        found: tuple[Any, dict[Any, int]] = self.derive("aggregate")
+    def matrix_ranks(self, callsite: int | str) -> Int:
+        """Return the world ranks of the columns of `matrix`: int64, ascending."""
+        found: Int = self.derive("matrix_ranks", callsite)
         return found
 
     def samples(self, callsites: Sites) -> dict[int, Any]:
@@ -295,8 +271,3 @@ class Trace(Records):
     def waiting_for(self, callsites: Sites = ()) -> Any:
         """Return the wait matrix at some or all call sites, as metrics.wait_matrix.WaitMatrix."""
         return self.derive("waiting_for", as_tuple(callsites))
-
-    def matrix_ranks(self, callsite: int | str) -> Int:
-        """Return the world ranks of the columns of `matrix`: int64, ascending."""
-        found: Int = self.derive("matrix_ranks", callsite)
-        return found

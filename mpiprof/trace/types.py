@@ -1,4 +1,4 @@
-"""Array types that modules exchange, and the kinds of a record."""
+"""Array types that modules exchange, the kinds of a record, and checks of read values."""
 
 from __future__ import annotations
 
@@ -14,25 +14,19 @@ Bool = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
 CALL: Final = 1  # a blocking call, the start of a nonblocking one, or a persistent init
-START: Final = 2  # the Wait or Test call that completed a nonblocking or started operation
-COMPLETION: Final = 3  # a value too wide for the record that follows it
-EXTENSION: Final = 4  # totals of one shape, in traces recorded without events
-SUMMARY: Final = 5  # sums over instances of a call site, with the extensions after it
+START: Final = 2  # the start of a persistent operation
+COMPLETION: Final = 3  # the Wait or Test call that completed a nonblocking or started operation
+EXTENSION: Final = 4  # a value too wide for the record that follows it
+SUMMARY: Final = 5  # totals of one shape, with the extensions after it
 STATISTICS: Final = 6  # sums over instances of a call site, with the extensions after it
 
 OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST_CALL = 1, 2, 3, 4, 5  # codes of an extension's value
-STATISTICS_COUNT: Final = (
-    6,
-    7,
-    8,
-    9,
-    10,
-    11,
-    12,
-)  # codes of the extensions of statistics, in order
+EXTENSION_COLUMNS = ("outside", "start", "sent", "received", "longest")  # by code, from 1
+STATISTICS_CODES: Final = tuple(range(6, 13))  # codes of the extensions of statistics, in order
 
 # The state of the selector that chose a call's algorithm, by the number in the record.
 CHOICES = ("", "observe", "probe", "hold")
+MAX_INTEGER = 1 << 62  # largest plausible time or byte count
 
 
 class Problems(list[str]):
@@ -46,3 +40,17 @@ class Problems(list[str]):
             self.append(text)
         elif len(self) == 100:
             self.append("more problems like these are not listed")
+
+
+def check_integer(value: Any, low: int = -MAX_INTEGER, high: int = MAX_INTEGER) -> int:
+    """Return the value if it is an integer between the bounds, else ValueError."""
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{value!r:.20} in place of a number")
+    return value
+
+
+def check_text(value: Any) -> str:
+    """Return the value if it is a string, else ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.20} in place of text")
+    return value

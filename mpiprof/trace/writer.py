@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mpiprof.interface.format_units import find_runs
 from mpiprof.trace.layout import MAGIC, OUTSIDE_CLASSES
 from mpiprof.trace.types import Array
 
@@ -41,7 +42,7 @@ RECORD_TYPE = np.dtype([(n, t) for n, t, _ in RECORD_FIELDS])
 
 
 def make_head_chunk(has_outside: bool = False) -> bytes:
-    """Return chunk 0 of a log; telling: whether chunks have the time in unrecorded calls."""
+    """Return chunk 0 of a log; has_outside: whether chunks have the time in unrecorded calls."""
     line = json.dumps(
         {
             "format": "mpiprof log",
@@ -74,7 +75,6 @@ def make_chunks(
     trace.layout.OUTSIDE_CLASSES.
     """
     count = max(-(-len(records) // RECORDS_PER_CHUNK), 1)
-    out = np.zeros((count, CHUNK_BYTES), np.uint8)
     fields = EXTENDED_HEADER_FIELDS if spent else HEADER_FIELDS
     headers = np.zeros(count, [(name, form) for name, form, _ in fields])
     for name, ns in zip(OUTSIDE_CLASSES, spent, strict=False):
@@ -85,21 +85,14 @@ def make_chunks(
         headers["window"][-1] = 1
         headers["inside"][-1] = inside
         headers["signal"][-1] = signal
-    out[:, : headers.itemsize] = headers.view(np.uint8).reshape(count, -1)
     padded = np.zeros(count * RECORDS_PER_CHUNK, RECORD_TYPE)
     padded[: len(records)] = records
-    out[:, HEADER_BYTES : HEADER_BYTES + RECORDS_PER_CHUNK * RECORD_BYTES] = padded.view(
-        np.uint8
-    ).reshape(count, -1)
-    return out.tobytes()
+    chunks = np.zeros((count, CHUNK_BYTES), np.uint8)
+    chunks[:, : headers.itemsize] = headers.view(np.uint8).reshape(count, -1)
+    chunks[:, HEADER_BYTES:] = padded.view(np.uint8).reshape(count, -1)
+    return chunks.tobytes()
 
 
 def make_runs(ranks: list[int]) -> list[list[int]]:
     """Return ranks as (first, last, step) runs, as the tables have them."""
-    found: list[list[int]] = []
-    for rank in ranks:
-        if found and rank == found[-1][1] + 1:
-            found[-1][1] = rank
-        else:
-            found.append([rank, rank, 1])
-    return found
+    return [[first, last, 1] for first, last in find_runs(ranks)]

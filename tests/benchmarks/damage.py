@@ -27,8 +27,7 @@ from benchmarks.checks import Row, store
 from mpiprof.errors import TraceError
 from mpiprof.formats import pack_writer
 from mpiprof.interface.progress import show_progress
-from mpiprof.testing.checksums import upgrade_folder
-from mpiprof.testing.synthetic import Synthetic
+from mpiprof.testing.synthetic import Synthetic, upgrade_folder
 
 MS = 1_000_000
 BLOCK = 4096

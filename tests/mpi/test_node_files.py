@@ -185,7 +185,7 @@ def test_rings_of_two_nodes(openmpi: Mpi, tmp_path: Path) -> None:
     command = [*words(openmpi, tmp_path / "t", *options, nodes=2), str(program), "3000"]
     run_mpi(openmpi, 4, command, check=True)
     trace = mpiprof.open(tmp_path / "t")
-    assert trace.logs.files == 2 and set(trace.wrapped_chunks) == {0, 1} and trace.is_sound
+    assert len(trace.logs.opened) == 2 and set(trace.wrapped_chunks) == {0, 1} and trace.is_sound
     totals: Any = trace.summed_up.set_index("operation")["calls"]
     assert totals["allreduce"] == 2 * 9000
     held: Any = trace.instances

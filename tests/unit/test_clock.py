@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,8 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.trace.clock import Bounds, Clock, fit
+from mpiprof.trace.clock import Clock, fit
+from mpiprof.trace.clock import make_bounds as bounds
 from mpiprof.trace.types import Int
 
 SECOND = 10**9
@@ -119,10 +119,6 @@ def test_clocks_compose_along_a_tree(tmp_path: Path) -> None:
         trace.add_clock(1, 0, at, 1)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 12
-
-
-def bounds(at: Sequence[int], value: Sequence[int], lower: Sequence[bool]) -> Bounds:
-    return Bounds(np.array(at), np.array(value), np.array(lower))
 
 
 def test_fit_is_the_middle_of_the_feasible_range() -> None:

@@ -19,7 +19,7 @@ from support.synthetic import Synthetic, make_chunks, make_head_chunk
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.testing.checksums import upgrade_folder
+from mpiprof.testing.synthetic import upgrade_folder
 
 
 def healthy(folder: Path) -> Path:
