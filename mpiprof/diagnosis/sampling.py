@@ -161,7 +161,7 @@ class _Collector:
         """Return the signatures of a batch with their instances, and number the instances."""
         found = []
         for signature, index in self.measure.group_by_signature(batch):
-            instances = np.arange(len(batch)) if index is None else index
+            instances = np.arange(len(batch))[index]
             kept.signature[instances] = len(self.signatures)
             self.signatures.append(signature)
             found.append((signature, instances))

@@ -23,7 +23,7 @@ class CallsiteSums:
     """Sums of all call sites of a trace; arrays have one value per call site.
 
     - sums: vectors of metrics.aggregate.Aggregate.
-    - late: for each call site the number of instances in which each rank was last.
+    - late: number of instances by call site and last rank.
     - quantiles: columns of metrics.quantiles.
     - algorithms: for each call site the number of instances per algorithm.
     """
@@ -31,7 +31,7 @@ class CallsiteSums:
     trace: Trace
     keys: Sequence[CallsiteKey]
     sums: Mapping[str, Float]
-    late: Mapping[int, Mapping[int, int]]
+    late: Mapping[tuple[int, int], int]
     quantiles: Mapping[str, Float]
     algorithms: Sequence[Counter[str]]
 
@@ -73,15 +73,18 @@ class CallsiteSums:
     @cached_property
     def limits(self) -> dict[str, Int]:
         """Confidence limits of the total time and wait, by column."""
-        totals = {"elapsed": "elapsed", "wait": "wait_ns"}
+        totals = {"elapsed": self.sums["elapsed"], "wait": self.sums["wait_ns"]}
         return interval_columns(
-            self.trace, {name: self.scale * self.sums[of] for name, of in totals.items()}
+            self.trace, {name: self.scale * values for name, values in totals.items()}
         )
 
     @cached_property
     def latest(self) -> list[tuple[int | None, int]]:
         """Rank that was last most often, or None, and its number of instances."""
-        return [most_frequent(self.late.get(i, {})) for i in range(len(self.keys))]
+        counts: list[dict[int, int]] = [{} for _ in self.keys]
+        for (callsite, rank), count in self.late.items():
+            counts[callsite][rank] = count
+        return list(map(most_frequent, counts))
 
     @property
     def latest_rank(self) -> Any:

@@ -27,11 +27,10 @@ def make_callsites(trace: Trace) -> pd.DataFrame:
         return of_summary(trace)
     aggregate, keys = trace.aggregate
     n = len(keys)
-    aggregate.sums.grow(n)
     sums = CallsiteSums(
         trace,
         list(keys),
-        {name: vector[:n] for name, vector in aggregate.sums.vectors.items()},
+        aggregate.take_sums(n),
         aggregate.late,
         aggregate.quantiles.make_table(n),
         _count_algorithms(aggregate, n),
@@ -41,8 +40,7 @@ def make_callsites(trace: Trace) -> pd.DataFrame:
     for column in columns.COLUMNS:
         if column.recorded is not None:
             table[column.name] = column.recorded(sums)
-    frame: pd.DataFrame = pd.DataFrame(table)
-    return frame
+    return pd.DataFrame(table)
 
 
 def of_summary(trace: Trace) -> pd.DataFrame:
@@ -53,9 +51,7 @@ def of_summary(trace: Trace) -> pd.DataFrame:
         if column.recorded is not None:
             value = column.summary or (lambda _: NAN)
             table[column.name] = [value(site) for site in sites]
-    frame: pd.DataFrame = pd.DataFrame(table)
-    frame["latest_rank"] = frame["latest_rank"].astype("Int64")
-    return frame
+    return pd.DataFrame(table).astype({"latest_rank": "Int64"})
 
 
 def _count_algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
@@ -110,12 +106,10 @@ def factor_distribution(trace: Trace) -> pd.DataFrame:
     1024.
     """
     sums, keys = trace.aggregate
-    sums.sums.grow(len(keys))
-    vectors = sums.sums.vectors
+    vectors = sums.take_sums(len(keys))
     table: dict[str, Any] = {"range": list(RANGE_NAMES)}
     for size in ("small", "large"):
-        counts = np.array([vectors[size + name][: len(keys)].sum() for name in RANGE_NAMES])
+        counts = np.array([vectors[size + name].sum() for name in RANGE_NAMES])
         table[size] = divide(counts, np.full(len(counts), counts.sum()))
         table[size + "_count"] = counts.astype(np.int64)
-    frame: pd.DataFrame = pd.DataFrame(table)
-    return frame
+    return pd.DataFrame(table)

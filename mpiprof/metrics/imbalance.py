@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mpiprof.trace.types import Array, Float, Int
 
 
-@dataclass(frozen=True)
-class ArrivalMetrics:
-    """Arrival metrics, one value per instance.
-
-    First and last arrival (ns), the rows of the first and last rank (the lowest row of equal ones),
-    mean arrival minus first arrival, average-case and worst-case imbalance (ns).
-    """
-
-    first: Int
-    last: Int
-    first_row: Array
-    last_row: Array
-    mean_after_first: Float
-    average_imbalance: Float
-    worst_imbalance: Int
-
-
-def compute_arrival_metrics(arrival_ns: Int) -> ArrivalMetrics:
+def compute_arrival_metrics(arrival_ns: Int) -> tuple[Int, Int, Array, Array, Float]:
     """Return the metrics of a ranks x instances matrix of arrivals without gaps.
+
+    First and last arrival (ns), the rows of the first and last rank (the lowest row of equal ones)
+    and the average-case imbalance (ns), one value per instance. The worst-case imbalance is last
+    minus first arrival.
 
     The loop over rows is several times as fast as NumPy's argmin along the ranks in this memory
     layout.
@@ -42,10 +27,9 @@ def compute_arrival_metrics(arrival_ns: Int) -> ArrivalMetrics:
         np.copyto(last_row, row, where=values > last)
         np.maximum(last, values, out=last)
     after = (arrival_ns - first).astype(np.float64)
-    mean = after.mean(0)
-    after -= mean
+    after -= after.mean(0)
     np.abs(after, out=after)
-    return ArrivalMetrics(first, last, first_row, last_row, mean, after.mean(0), last - first)
+    return first, last, first_row, last_row, after.mean(0)
 
 
 def imbalance_factors(average: Float, worst: Float, time: Float, ranks: int) -> tuple[Float, Float]:

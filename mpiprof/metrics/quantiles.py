@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.metrics.bincount import count_distinct
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.trace.types import Array, Float, Int
 
@@ -25,6 +24,20 @@ SHIFT = 52 - BITS
 BELOW = (1023 << BITS) - 1  # offset, so that bucket 1 begins at 1 ns
 WIDE = 17  # bits of a bucket's number
 FULL = 1 << 16  # entries that may be pending before parts are joined
+
+SPARSE_FACTOR = (
+    8  # counting in cells beats sorting up to this many cells per number, plus DENSE_CELLS
+)
+DENSE_CELLS = 1 << 14
+
+
+def count_distinct(numbers: Int, cells: int) -> tuple[Int, Int]:
+    """Return the distinct numbers, ascending, and their counts. All numbers are below `cells`."""
+    if cells > SPARSE_FACTOR * numbers.size + DENSE_CELLS:
+        return np.unique(numbers, return_counts=True)
+    counts = np.bincount(numbers.ravel(), minlength=1)
+    used = np.flatnonzero(counts)
+    return used, counts[used]
 
 
 def bucket_numbers(values: Float) -> Int:
@@ -40,7 +53,7 @@ def bucket_middles(found: Int) -> Float:
 
 
 def make_key(callsite: Int, of: Int, bucket: Int) -> Int:
-    """Return a number for a call site, an index into OF and a bucket, with the same order."""
+    """Return a number for a call site, an index into QUANTITIES and a bucket, in this order."""
     return (callsite * len(QUANTITIES) + of << WIDE) + bucket
 
 

@@ -16,11 +16,11 @@ import pandas as pd
 
 from mpiprof.metrics.callsite_sums import most_frequent
 from mpiprof.metrics.insitu_statistics import is_waiting_observed
-from mpiprof.metrics.message_volume import Volume, message_time, peers_of, volume
+from mpiprof.metrics.message_volume import Volume, count_peers, message_time, volume
 from mpiprof.operations import OPERATIONS, base_operation, wait_state
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Float
 
 NAN = float("nan")
 
@@ -237,8 +237,7 @@ def _make_part(
     if communicator.size == 1:  # a single rank waits for no rank
         sums = SINGLE_RANK_SUMS | {"instances": instances, "balanced": instances}
     found = _mean_volume(trace, base_operation(operation), index, per_rank)
-    nodes = {trace.node_ids.get(rank) for rank in communicator.ranks.tolist()}
-    time = message_time(trace.machine, len(nodes) > 1, np.asarray(found.message))
+    time = message_time(trace.machine, trace.node_ids, communicator, np.asarray(found.message))
     return CommunicatorSums(
         operation, index, communicator.size, instances, found, float(time), sums
     )
@@ -247,17 +246,13 @@ def _make_part(
 def _mean_volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
     """Return the bytes of an instance, from the mean of each rank over its calls."""
     communicator = trace.tables.communicators[index]
-    members = communicator.ranks.tolist()
-    each = per_rank.reindex(members)
+    each = per_rank.reindex(communicator.ranks)
     sent, received = ((each[n] / each["calls"]).to_numpy() for n in ("sent", "received"))
     if base == "bcast":  # each rank sends or receives; the root may change
         sent = received = sent + received
     elif communicator.is_inter and base in OPERATIONS and OPERATIONS[base].rooted:
         sent, received = (np.where(v > 0, v, np.nan) for v in (sent, received))
-    sizes: Int = np.array([len(group) for group in communicator.groups], np.int64)
-    side = np.repeat(np.arange(len(sizes)), sizes)
-    destinations = [trace.tables.destinations.get((index, rank)) for rank in members]
-    peers = peers_of(base, sizes, side, destinations)
+    peers = count_peers(base, communicator, trace.tables.destinations)
     known: tuple[Float, Float] = (np.nan_to_num(sent, nan=-1.0), np.nan_to_num(received, nan=-1.0))
     return volume(base, *known, -1, peers)
 
