@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
-from mpiprof.trace.insitu_statistics import read_statistics as read
+from mpiprof.trace.insitu_statistics import Statistics, read_statistics
 from mpiprof.trace.trace import Trace
 
-STATISTICS_COLUMNS = (
-    "operation",
-    "site_id",
-    "communicator",
-    "size",
-    "instances",
-    "elapsed_ns",
-    "average_imbalance_ns",
-    "worst_imbalance_ns",
-    "wait_ns",
-    "score_ns",
-    "balanced",
-    "worst_most_ns",
-    "latest_rank",
-    "latest_count",
-)
 MEAN_COLUMNS = ("mean_elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns")
 
 
@@ -45,16 +29,17 @@ def make_statistics(trace: Trace) -> pd.DataFrame:
     between windows), and the sums of trace.insitu_statistics.Statistics. Empty for event traces
     without `--switch auto`.
     """
-    rows: list[dict[str, Any]] = []
-    for found in read(trace):
-        shape = trace.tables.shapes[found.shape]
-        row = asdict(found)
-        row |= {"operation": shape.operation, "site_id": shape.site}
-        row |= {"communicator": shape.communicator}
-        row["size"] = trace.tables.communicators[shape.communicator].size
-        rows.append(row)
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(STATISTICS_COLUMNS))
-    return frame
+    statistics = list(read_statistics(trace))
+    shapes = [trace.tables.shapes[one.shape] for one in statistics]
+    table: dict[str, list[Any]] = {
+        "operation": [shape.operation for shape in shapes],
+        "site_id": [shape.site for shape in shapes],
+        "communicator": [shape.communicator for shape in shapes],
+        "size": [trace.tables.communicators[shape.communicator].size for shape in shapes],
+    }
+    for name in (field.name for field in fields(Statistics) if field.name != "shape"):
+        table[name] = [getattr(one, name) for one in statistics]
+    return pd.DataFrame(table)
 
 
 def sum_by_callsite(table: pd.DataFrame) -> pd.DataFrame:

@@ -175,12 +175,8 @@ class InstanceMetrics:
                     (batch.received, signature.received),
                 )
             )
-            found = _find_volume(
-                signature.base,
-                signature.group,
-                *np.broadcast_arrays(sent, received),
-                signature.peers,
-            )
+            sent, received = np.broadcast_arrays(sent, received)
+            found = _find_volume(signature.base, signature.group, sent, received, signature.peers)
             rows.message_time[index] = self._message_time(batch.communicator, found.message)
         rows.message_bytes[index] = found.message
         rows.bytes[index] = column_means(found.bytes)
@@ -275,10 +271,9 @@ class InstanceMetrics:
         sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
         received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
         if state is not None and group.rule.rooted and comparable and present.all():
-            link = schedule_waits.find_link(self.machine)
             nodes = [self.trace.node_ids.get(rank, "?") for rank in communicator.ranks.tolist()]
             group = schedule_waits.add_dependence(
-                group, base, algorithm, (sent, received), nodes, link
+                group, base, algorithm, (sent, received), nodes, self.machine
             )
         peers = count_peers(base, communicator, self.trace.tables.destinations)
         peers = np.where(present, peers, 0.0)

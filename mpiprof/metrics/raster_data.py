@@ -102,8 +102,7 @@ def _records_inside(block: Block) -> Bool:
     again = np.zeros(len(block), np.bool_)
     again[1:] = waits[1:] & waits[:-1]
     again[1:] &= (np.diff(block.enter_ns) == 0) & (np.diff(block.exit_ns) == 0)
-    chosen: Bool = (kind == CALL) | (waits & ~again)
-    return chosen
+    return np.asarray((kind == CALL) | (waits & ~again))
 
 
 def _time_before(edges: Float, enter: Float, exit_: Float) -> Float:
@@ -113,8 +112,7 @@ def _time_before(edges: Float, enter: Float, exit_: Float) -> Float:
         times = np.sort(times)
         sums = np.concatenate([[0.0], np.cumsum(times)])
         count = np.searchsorted(times, edges)
-        passed: Float = count * edges - sums[count]
-        return passed
+        return np.asarray(count * edges - sums[count])
 
     return passed(enter) - passed(exit_)
 

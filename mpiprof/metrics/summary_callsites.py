@@ -6,6 +6,7 @@ in-situ statistics, which cover most instances but not all. Unknown values are N
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from mpiprof.metrics.callsite_sums import most_frequent
 from mpiprof.metrics.insitu_statistics import is_waiting_observed
 from mpiprof.metrics.message_volume import Volume, count_peers, message_time, volume
 from mpiprof.operations import OPERATIONS, base_operation, wait_state
+from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
@@ -33,7 +35,6 @@ class CommunicatorSums:
     """
 
     operation: str
-    communicator: int
     size: int
     instances: int
     volume: Volume
@@ -44,6 +45,13 @@ class CommunicatorSums:
     def observed(self) -> int:
         """Number of instances covered by the statistics."""
         return 0 if self.sums is None else int(self.sums["instances"])
+
+    @property
+    def factor_unit(self) -> float:
+        """T for the factors; 1 for a single rank, where instances are always balanced."""
+        if self.size == 1:
+            return 1.0
+        return self.message_time if self.message_time > 0 else NAN
 
 
 @dataclass(frozen=True)
@@ -112,22 +120,22 @@ class SummaryCallsite:
         return weighted_mean([value(p) for p in self.parts], [p.instances for p in self.parts])
 
     @cached_property
-    def _seen(self) -> list[tuple[CommunicatorSums, dict[str, Any], float]]:
-        """Parts with observed instances, their sums, and the divisor of their factors."""
-        return [(p, p.sums, _message_time(self.trace, p)) for p in self.parts if p.sums is not None]
+    def _seen(self) -> list[tuple[CommunicatorSums, dict[str, Any]]]:
+        """Parts with observed instances, and their sums."""
+        return [(part, part.sums) for part in self.parts if part.sums is not None]
 
     def mean(self, name: str, *, factor: bool = False) -> float:
         """Return the mean of a sum over the observed instances; in units of T if `factor`."""
         values = [
-            sums[name] / part.observed / (time if factor else 1.0)
-            for part, sums, time in self._seen
+            sums[name] / part.observed / (part.factor_unit if factor else 1.0)
+            for part, sums in self._seen
         ]
-        return weighted_mean(values, [part.observed for part, *_ in self._seen])
+        return weighted_mean(values, [part.observed for part, _ in self._seen])
 
     @property
     def worst_factor_max(self) -> float:
         """Largest worst-case factor of an observed instance."""
-        worst = [sums["worst_most_ns"] / time for _, sums, time in self._seen]
+        worst = [sums["worst_most_ns"] / part.factor_unit for part, sums in self._seen]
         return float(max((value for value in worst if not np.isnan(value)), default=NAN))
 
     @property
@@ -149,11 +157,10 @@ class SummaryCallsite:
         """Rank that was last most often, or None, and its number of instances."""
         if not self.mean("worst_imbalance_ns") > self.trace.clock_error_ns:
             return None, 0
-        counts: dict[int, int] = {}
-        for _, sums, _ in self._seen:
+        counts: Counter[int] = Counter()
+        for _, sums in self._seen:
             if sums["latest_rank"] >= 0:
-                rank = int(sums["latest_rank"])
-                counts[rank] = counts.get(rank, 0) + int(sums["latest_count"])
+                counts[int(sums["latest_rank"])] += int(sums["latest_count"])
         return most_frequent(counts)
 
     @cached_property
@@ -161,7 +168,7 @@ class SummaryCallsite:
         """Wait of all instances, estimated from the observed ones, at most the time in them."""
         total: float = sum(
             sums["wait_ns"] * part.instances / part.observed
-            for part, sums, _ in self._seen
+            for part, sums in self._seen
             if self.is_waiting_known
         )
         return round(min(max(total, 0.0), self.elapsed_ns))
@@ -175,8 +182,8 @@ class SummaryCallsite:
         """Certain limits of the wait: the observed wait, and that plus all unobserved time."""
         if not self.is_waiting_known:
             return self.wait_ns, self.wait_ns
-        waited = sum(int(sums["wait_ns"]) for _, sums, _ in self._seen)
-        inside = sum(part.size * int(sums["elapsed_ns"]) for part, sums, _ in self._seen)
+        waited = sum(int(sums["wait_ns"]) for _, sums in self._seen)
+        inside = sum(part.size * int(sums["elapsed_ns"]) for part, sums in self._seen)
         high = min(waited + max(self.elapsed_ns - inside, 0), self.elapsed_ns)
         return min(waited, self.wait_ns), max(high, self.wait_ns)
 
@@ -185,42 +192,37 @@ def summary_callsites(trace: Trace) -> list[SummaryCallsite]:
     """Return the call sites of a trace recorded as summary, by number."""
     table: pd.DataFrame = trace.summary
     sums = _sums_by_callsite(trace, table)
-    found = []
-    for number in range(int(table["callsite"].max()) + 1):
-        mine = table[table["callsite"] == number]
-        operation = str(mine["operation"].iloc[0])
+    sites = []
+    for number, calls in table.groupby("callsite"):
         parts = [
-            _make_part(trace, operation, index, calls, sums.get((number, index)))
-            for index in mine["communicator"].unique().tolist()
-            for calls in (mine[mine["communicator"] == index],)
+            _make_part(trace, part, sums.get((number, index)))
+            for index, part in calls.groupby("communicator", sort=False)
         ]
-        found.append(SummaryCallsite(trace, mine, parts))
-    return found
+        sites.append(SummaryCallsite(trace, calls, parts))
+    return sites
 
 
-def _sums_by_callsite(trace: Trace, table: pd.DataFrame) -> dict[tuple[int, int], dict[str, Any]]:
-    """Return the statistics of each call site (by number) on each communicator."""
-    communicators = ["operation", "communicator", "site_id"]
-    numbers = table[[*communicators, "callsite"]].drop_duplicates()
-    sums: dict[tuple[int, int], dict[str, Any]] = {}
-    for row in trace.statistics.merge(numbers, on=communicators).to_dict("records"):
-        _add(sums.setdefault((int(row["callsite"]), int(row["communicator"])), {}), row)
-    return sums
-
-
-ADDED_COLUMNS = (
+ADDED_COLUMNS = [
     *("instances", "elapsed_ns", "average_imbalance_ns"),
     *("worst_imbalance_ns", "wait_ns", "balanced"),
-)
+]
 
 
-def _add(into: dict[str, Any], row: dict[Any, Any]) -> None:
-    """Add sums of one communicator; the most frequent last rank is taken."""
-    if row["latest_count"] > into.get("latest_count", -1):
-        into.update(latest_rank=row["latest_rank"], latest_count=row["latest_count"])
-    into["worst_most_ns"] = max(into.get("worst_most_ns", 0), row["worst_most_ns"])
-    for name in ADDED_COLUMNS:
-        into[name] = into.get(name, 0) + row[name]
+def _sums_by_callsite(trace: Trace, table: pd.DataFrame) -> dict[Any, dict[str, Any]]:
+    """Return the statistics of each call site (by number) on each communicator.
+
+    Statistics of several sites are added; the most frequent last rank is taken.
+    """
+    columns = ["operation", "communicator", "site_id"]
+    numbers = table[[*columns, "callsite"]].drop_duplicates()
+    rows = trace.statistics.merge(numbers, on=columns)
+    groups = rows.sort_values("latest_count", ascending=False, kind="stable").groupby(
+        ["callsite", "communicator"]
+    )
+    latest = groups[["latest_rank", "latest_count"]].first()
+    sums = groups[ADDED_COLUMNS].sum().join(groups["worst_most_ns"].max()).join(latest)
+    found: dict[Any, dict[str, Any]] = sums.to_dict("index")
+    return found
 
 
 SINGLE_RANK_SUMS = dict.fromkeys(
@@ -228,24 +230,20 @@ SINGLE_RANK_SUMS = dict.fromkeys(
 ) | {"worst_most_ns": 0, "latest_rank": -1, "latest_count": 0}
 
 
-def _make_part(
-    trace: Trace, operation: str, index: int, calls: Any, sums: dict[str, Any] | None
-) -> CommunicatorSums:
-    communicator = trace.tables.communicators[index]
+def _make_part(trace: Trace, calls: pd.DataFrame, sums: dict[str, Any] | None) -> CommunicatorSums:
+    operation = str(calls["operation"].iloc[0])
+    communicator = trace.tables.communicators[int(calls["communicator"].iloc[0])]
     per_rank = calls.groupby("rank")[["calls", "sent", "received"]].sum()
     instances = int(per_rank["calls"].max())
     if communicator.size == 1:  # a single rank waits for no rank
         sums = SINGLE_RANK_SUMS | {"instances": instances, "balanced": instances}
-    found = _mean_volume(trace, base_operation(operation), index, per_rank)
+    found = _mean_volume(trace, base_operation(operation), communicator, per_rank)
     time = message_time(trace.machine, trace.node_ids, communicator, np.asarray(found.message))
-    return CommunicatorSums(
-        operation, index, communicator.size, instances, found, float(time), sums
-    )
+    return CommunicatorSums(operation, communicator.size, instances, found, float(time), sums)
 
 
-def _mean_volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
+def _mean_volume(trace: Trace, base: str, communicator: Communicator, per_rank: Any) -> Volume:
     """Return the bytes of an instance, from the mean of each rank over its calls."""
-    communicator = trace.tables.communicators[index]
     each = per_rank.reindex(communicator.ranks)
     sent, received = ((each[n] / each["calls"]).to_numpy() for n in ("sent", "received"))
     if base == "bcast":  # each rank sends or receives; the root may change
@@ -268,10 +266,3 @@ def weighted_mean(values: Any, weights: Any) -> float:
     v, w = np.asarray(values, np.float64), np.asarray(weights, np.float64)
     good = ~np.isnan(v) & (w > 0)
     return float(np.average(v[good], weights=w[good])) if good.any() else NAN
-
-
-def _message_time(trace: Trace, part: CommunicatorSums) -> float:
-    """Return T for the factors; 1 for a single rank, where instances are always balanced."""
-    if trace.tables.communicators[part.communicator].size == 1:
-        return 1.0
-    return part.message_time if part.message_time > 0 else NAN

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import Float, Int
 
 GROUPS = 20
 CONFIDENCE = 0.95
@@ -92,17 +92,14 @@ class EffectAnalysis:
         if total <= 0 or left <= 0:
             return np.full(3, np.nan)
         chance = max(total - between, 0.0) / left
-        of_node = np.zeros_like(mean)
-        if nodes:
-            of_node = self.node_effects(count, mean)
+        of_node = self.node_effects(count, mean) if nodes else np.zeros_like(mean)
         node = min(max(float((count * of_node * mean).sum()), 0.0), between)
         rank = between - node
         surplus = by_rank * chance
         rank, surplus = max(rank - surplus, 0.0), max(surplus - rank, 0.0)
         node = max(node - surplus, 0.0)
         parts = np.array([rank, node, max(total - rank - node, 0.0)])
-        share: Float = parts / parts.sum()
-        return share
+        return np.asarray(parts / parts.sum())
 
     def mean_lateness(self, sums: Float) -> tuple[Float, Float]:
         """Return counts and mean lateness, phases x ranks."""
@@ -170,8 +167,7 @@ def _clip_outliers(values: Float) -> Float:
 
 def centre_columns(values: Float) -> Float:
     """Return ranks x instances minus the mean of each instance."""
-    difference: Float = values - values.mean(0)
-    return difference
+    return np.asarray(values - values.mean(0))
 
 
 def sum_groups(values: Float, group: Int, groups: int) -> Float:
@@ -189,7 +185,7 @@ def subtract_median_of_others(values: Float) -> Float:
     order = np.sort(values, axis=0)
     middle = count // 2
     if count % 2 == 0:
-        lower: Bool = values <= order[middle - 1]
+        lower = values <= order[middle - 1]
         return np.asarray(values - np.where(lower, order[middle], order[middle - 1]))
     at, below, above = order[middle], order[middle - 1], order[middle + 1]
     median = np.where(

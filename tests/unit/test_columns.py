@@ -153,7 +153,7 @@ def test_the_reference_lists_an_added_column(added: column.Column) -> None:
 def test_a_summary_has_an_added_column(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = mpiprof.open(folder)
     volume = Volume(np.full(4, 8.0), np.asarray(8.0))
-    part = CommunicatorSums("allreduce", 0, 4, 10, volume, 10_008.0, None)
+    part = CommunicatorSums("allreduce", 4, 10, volume, 10_008.0, None)
     calls = {"site_id": 0, "size": 4, "calls": 10, "total_ns": 70, "algorithm": "native"}
     site = SummaryCallsite(trace, pd.DataFrame([calls]), [part])
     monkeypatch.setattr(callsites, "summary_callsites", lambda _: [site])
