@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.significance import stretch_means
+from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -65,14 +66,13 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
             values = first.values.get(one, {}), other.values.get(two, {})
             least = MIN_RUNS if first.many or other.many else MIN_STRETCHES
             rows.append({"other": number, "matched": how, **row, **_test_metrics(*values, least)})
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame["significant"] = _holm_significant(
         frame[[f"{name}_p" for name in MEAN_COLUMNS]].to_numpy(np.float64)
     )
     change = (frame["other_total_elapsed_ns"] - frame["total_elapsed_ns"]).abs()
     order = np.lexsort((-change.to_numpy(np.float64), frame["other"].to_numpy(np.int64)))
-    ordered: pd.DataFrame = frame.iloc[order].reset_index(drop=True)
-    return ordered
+    return frame.iloc[order].reset_index(drop=True)
 
 
 class _RunGroup:
@@ -89,12 +89,10 @@ class _RunGroup:
         self.callsites = first.callsites.copy()
         for name in (*MEAN_COLUMNS, *TOTAL_COLUMNS):
             columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
-            known = (~np.isnan(columns)).sum(0)
-            mean = np.nansum(columns, 0) / np.where(known, known, np.nan)
-            self.callsites[name] = mean
+            self.callsites[name] = column_means(columns)
         self.values = {
             int(callsite): {
-                name: _is_known(np.array([table[name].iloc[i] for table in tables], np.float64))
+                name: _known_values(np.array([table[name].iloc[i] for table in tables], np.float64))
                 for name in MEAN_COLUMNS
             }
             for i, callsite in enumerate(first.callsites["callsite"])
@@ -105,11 +103,10 @@ def _align_rows(first: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """Return another run's rows in the order of the first run's call sites; NaN if absent."""
     rows = {one: two for one, two, _ in match_callsites(first, other) if one >= 0 and two >= 0}
     index = [rows.get(int(callsite), -1) for callsite in first["callsite"]]
-    found: pd.DataFrame = other[[*MEAN_COLUMNS, *TOTAL_COLUMNS]].reindex(index)
-    return found
+    return other[[*MEAN_COLUMNS, *TOTAL_COLUMNS]].reindex(index)
 
 
-def _is_known(values: Float) -> Float:
+def _known_values(values: Float) -> Float:
     return np.asarray(values[~np.isnan(values)])
 
 
@@ -189,7 +186,7 @@ def _test_values(trace: Trace) -> dict[int, dict[str, Float]]:
 
 
 def _stretch_means(values: Float) -> Float:
-    known = _is_known(values)
+    known = _known_values(values)
     return stretch_means(known[None, :], STRETCHES)[0] if len(known) else known
 
 

@@ -12,9 +12,7 @@ import pandas as pd
 from mpiprof.diagnosis.compare import MEAN_COLUMNS, SIGNIFICANCE_LEVEL
 
 MAIN_SHARE = 0.5  # minimum share of the change for it to count as waiting
-NOTABLE_SHARE = (
-    0.1  # minimum untested change, as a share of the time in collectives, to prevent a verdict
-)
+NOTABLE_SHARE = 0.1  # minimum untested change, of the time in collectives, to prevent a verdict
 COMPONENT_SHARE = 0.25  # minimum ratio of opposite effects for a mixed verdict
 
 
@@ -88,14 +86,12 @@ def judge_difference(table: pd.DataFrame) -> Difference:
     seldom = [row for row, of in zip(both, p, strict=True) if np.isnan(of).all()]
     untested = max(seldom, key=lambda row: abs(_added_time(row)), default=None)
     before = float(table["total_elapsed_ns"].sum())
-    little = (
-        outcome != "same" or untested is None or abs(_added_time(untested)) < NOTABLE_SHARE * before
-    )
-    if not little:
+    notable = untested is not None and abs(_added_time(untested)) >= NOTABLE_SHARE * before
+    if outcome == "same" and notable:
         outcome = "unknown"
-    least = (
-        min((changed[0].row[f"{name}_p"] for name in MEAN_COLUMNS), default=1.0) if changed else 1.0
-    )
+    else:
+        untested = None
+    least = min(changed[0].row[f"{name}_p"] for name in MEAN_COLUMNS) if changed else 1.0
     return Difference(
         outcome,
         sum(one.effect_ns for one in changed),
@@ -106,7 +102,7 @@ def judge_difference(table: pd.DataFrame) -> Difference:
         int((~np.isnan(p)).any(1).sum()),
         len(rows) - len(both),
         max(1.0 - least * tests, 0.0) if changed else 0.0,
-        None if little else untested,
+        untested,
     )
 
 

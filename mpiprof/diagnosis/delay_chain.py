@@ -91,15 +91,9 @@ class BatchData:
     def of_batch(batch: Batch) -> BatchData:
         """Take the data from a batch that was read with the record before each call."""
         assert batch.before is not None
+        times = batch.arrival_ns, batch.exit_ns
         signature = np.full(len(batch), -1, np.int32)
-        return BatchData(
-            batch.communicator,
-            batch.sequence,
-            batch.arrival_ns,
-            batch.exit_ns,
-            batch.before,
-            signature,
-        )
+        return BatchData(batch.communicator, batch.sequence, *times, batch.before, signature)
 
 
 @dataclass(eq=False)
@@ -190,8 +184,8 @@ class CallFront:
         return CallFront(
             kept.communicator.ranks,
             kept.arrival_ns[:, column].astype(np.float64),
-            replace_missing(before.enter[:, column], before.enter[:, column] < 0),
-            replace_missing(before.exit[:, column], before.exit[:, column] <= 0),
+            np.where(before.enter[:, column] < 0, np.nan, before.enter[:, column]),
+            np.where(before.exit[:, column] <= 0, np.nan, before.exit[:, column]),
             before.outside[:, column].astype(np.float64),
             before.shape[:, column],
             before.sequence[:, column],
@@ -200,11 +194,8 @@ class CallFront:
     def step_back(self, context: BatchHistory) -> CallFront:
         """Return the front one call earlier, with NaN where the call is unknown."""
         n = len(self.ranks)
-        nan = np.full(n, np.nan)
-        none = np.full(n, -1, np.int64)
-        found = CallFront(
-            self.ranks, self.enter, nan.copy(), nan.copy(), nan.copy(), none.copy(), none.copy()
-        )
+        nan, none = np.full((3, n), np.nan), np.full((2, n), -1, np.int64)
+        found = CallFront(self.ranks, self.enter, *nan, *none)
         left = np.flatnonzero(self.shape >= 0)
         while len(left):
             instance = context.find(self, int(left[0]))
@@ -227,13 +218,9 @@ def _is_at(
     kept: BatchData, row: int | Int, column: int | Int, enter: float | Float, exit_: float | Float
 ) -> Bool:
     """Return whether calls with these times (NaN: unknown) started or completed the instances."""
-    found: Bool = (kept.arrival_ns[row, column] == enter) | (kept.exit_ns[row, column] == exit_)
-    return found
-
-
-def replace_missing(values: Int, missing: Bool) -> Float:
-    """Return times as floats, with NaN where they are missing."""
-    return np.where(missing, np.nan, values.astype(np.float64))
+    return np.asarray(
+        (kept.arrival_ns[row, column] == enter) | (kept.exit_ns[row, column] == exit_)
+    )
 
 
 def lateness_after_others(values: Array, row: int) -> float:
@@ -334,8 +321,7 @@ def walk(
         if earlier is None:
             unknown = left
             break
-        found = _explain_before(context, front, row, earlier, left)
-        front, row, late, inside = found
+        front, row, late, inside = _explain_before(context, front, row, earlier, left)
         walking.add(Origin(rank, after, NOT_RECORDED, "inside"), inside)
         if late < enough:
             break

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.samples import SamplePart
+from mpiprof.diagnosis.arrival_matrix import concatenate, number_nodes, union_of_ranks
+from mpiprof.diagnosis.sampling import SamplePart
 from mpiprof.metrics.variance_components import (
     UNKNOWN_ESTIMATE,
     EffectAnalysis,
@@ -35,12 +36,12 @@ class LatenessSamples:
         self.trace, self.parts = trace, parts
         self.least = float(trace.clock_error_ns)
         first = [part.arrival_ns.min(0) for part in parts]
-        starts = np.concatenate(first) if first else np.zeros(0, np.int64)
+        starts = concatenate(first)
         self.instances = len(starts)
         column_of_rank = np.empty(len(starts), np.int64)
         column_of_rank[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
         self.stretches = int(column_of_rank.max(initial=0)) + 1
-        self.ranks = np.unique(np.concatenate([part.ranks for part in parts])) if parts else starts
+        self.ranks = union_of_ranks(parts)
         begins = phases["begin_ns"].to_numpy(np.int64)[1:]
         if (len(begins) + 1) * len(self.ranks) > MAX_EFFECTS:
             begins = begins[:0]
@@ -50,10 +51,7 @@ class LatenessSamples:
         self.phase = np.split(np.searchsorted(begins, starts, "right"), edges)
         # In a sampled trace, the record before a call is not the rank's previous collective.
         self.sampled = trace.meta.get("sample", 1) not in (1, None)
-        names = [trace.node_ids.get(rank, "?") for rank in self.ranks.tolist()]
-        self.node_names = list(dict.fromkeys(names))
-        number = {name: i for i, name in enumerate(self.node_names)}
-        self.node = np.array([number[name] for name in names], np.int64)
+        self.node_names, self.node = number_nodes(trace, self.ranks)
 
     def iterate_parts(self) -> Iterator[tuple[SamplePart, Int, Int, Int]]:
         """Yield each part, the columns of its ranks, and the stretch and phase of its instances."""
@@ -61,7 +59,7 @@ class LatenessSamples:
             yield part, np.searchsorted(self.ranks, part.ranks), stretch, phase
 
     def imbalance_shares(self) -> tuple[list[Estimate], list[Estimate]]:
-        """Imbalance of arrivals, exits, between and point-to-point; shares of `_origins`."""
+        """Imbalance of arrivals, exits, between and point-to-point; shares of `_origin_shares`."""
         if not self.instances:
             return [UNKNOWN_ESTIMATE] * 4, [UNKNOWN_ESTIMATE] * 4
         sums = np.zeros((self.stretches, 9))
@@ -87,9 +85,8 @@ class LatenessSamples:
             )
             for i, value in enumerate(values, 2):
                 sums[:, i] += np.bincount(stretch, value, self.stretches)
-        return jackknife_estimate(sums, _imbalance_means, (0.0, np.inf)), jackknife_estimate(
-            sums, _origin_shares, (0.0, 1.0)
-        )
+        spreads = jackknife_estimate(sums, _imbalance_means, (0.0, np.inf))
+        return spreads, jackknife_estimate(sums, _origin_shares, (0.0, 1.0))
 
     @cached_property
     def effect_sums(self) -> tuple[EffectAnalysis, Float]:
@@ -123,27 +120,18 @@ class LatenessSamples:
         nodes = self.nodes_differ
         return jackknife_estimate(sums, lambda s: effects.variance_shares(s, nodes), (0.0, 1.0))
 
-    @cached_property
-    def mean_lateness(self) -> tuple[Float, Float, Float]:
-        """Instances, mean lateness and its error (ns, two deviations), phases x ranks."""
-        sums = np.zeros((3, self.phases, len(self.ranks)))
-        for part, columns, _, phase in self.iterate_parts():
-            late = subtract_median_of_others(part.arrival_ns.astype(np.float64))
-            for i, values in enumerate((np.ones_like(late), late, late**2)):
-                sums[i][:, columns] += sum_groups(values, phase, self.phases)
-        count, mean = sums[0], sums[1] / np.maximum(sums[0], 1)
-        spread = np.maximum(sums[2] / np.maximum(count, 1) - mean**2, 0.0)
-        return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
-
     def make_rank_table(self) -> pd.DataFrame:
         """Return one row per rank, the latest first."""
         ranks = len(self.ranks)
         # count, late, last; and over instances with known previous exits: count, inherited,
         # messages
         sums = np.zeros((6, self.stretches, ranks))
-        for part, columns, stretch, _ in self.iterate_parts():
+        phase_sums = np.zeros((2, self.phases, ranks))  # count, late
+        lateness = []
+        for part, columns, stretch, phase in self.iterate_parts():
             arrival = part.arrival_ns.astype(np.float64)
             late = subtract_median_of_others(arrival)
+            lateness.append(late)
             known = (part.before.exit > 0).all(0) & (not self.sampled)
             left = subtract_median_of_others(part.before.exit.astype(np.float64))
             messages = subtract_median_of_others(part.before.outside.astype(np.float64))
@@ -153,40 +141,33 @@ class LatenessSamples:
             for i, values in enumerate(counted):
                 whole = np.broadcast_to(values, arrival.shape).astype(np.float64)
                 sums[i][:, columns] += sum_groups(whole, stretch, self.stretches)
-        count, late, last, columns_of_ranks, left, messages = sums.sum(1)
+            for i, values in enumerate((np.ones_like(late), late)):
+                phase_sums[i][:, columns] += sum_groups(values, phase, self.phases)
+        # Instances in which a rank is late by half of its mean lateness in the phase.
+        usual = _mean_of_sums(phase_sums).reshape(self.phases, ranks)
+        often = np.zeros(ranks)
+        for late, (_, columns, _, phase) in zip(lateness, self.iterate_parts(), strict=True):
+            least = np.maximum(usual[phase[None, :], columns[:, None]] / 2, self.least)
+            often[columns] += (late > least).sum(1)
+        count, late, last, known_count, left, messages = sums.sum(1)
         mean = late / np.maximum(count, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            inherited, talked = left / columns_of_ranks, messages / columns_of_ranks
+            inherited, talked = left / known_count, messages / known_count
         error = jackknife_estimate(np.concatenate([sums[0], sums[1]], 1), _mean_of_sums)
-        table: pd.DataFrame = pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "rank": self.ranks,
                 "node": [self.node_names[node] for node in self.node],
                 "late_ns": mean,
                 "error_ns": [(found.high - found.low) / 2 for found in error],
-                "late_share": self.late_share.sum(0) / np.maximum(count, 1),
+                "late_share": often / np.maximum(count, 1),
                 "last_share": last / np.maximum(count, 1),
                 "inherited_ns": inherited,
                 "outside_ns": mean - inherited - talked,
                 "point_to_point_ns": talked,
             }
         )
-        ordered: pd.DataFrame = table.sort_values(
-            "late_ns", ascending=False, kind="stable", ignore_index=True
-        )
-        return ordered
-
-    @cached_property
-    def late_share(self) -> Float:
-        """Instances in which a rank is late by half of its mean lateness, phases x ranks."""
-        found = np.zeros_like(self.mean_lateness[1])
-        for part, columns, _, phase in self.iterate_parts():
-            late = subtract_median_of_others(part.arrival_ns.astype(np.float64))
-            least = np.maximum(
-                self.mean_lateness[1][phase[None, :], columns[:, None]] / 2, self.least
-            )
-            found[:, columns] += sum_groups((late > least).astype(np.float64), phase, self.phases)
-        return found
+        return table.sort_values("late_ns", ascending=False, kind="stable", ignore_index=True)
 
     def make_node_table(self) -> pd.DataFrame:
         """Return one row per node, the latest first."""
@@ -196,7 +177,7 @@ class LatenessSamples:
         if nodes > 1:
             late = jackknife_estimate(sums[:, 2:], lambda s: effects.node_lateness(s, nodes))
         hosts = {p["node"]: p["host"] for p in self.trace.tables.processes.values()}
-        table: pd.DataFrame = pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "node": self.node_names,
                 "host": [hosts.get(name) for name in self.node_names],
@@ -205,10 +186,7 @@ class LatenessSamples:
                 "error_ns": np.array([(f.high - f.low) / 2 for f in late], np.float64),
             }
         )
-        ordered: pd.DataFrame = table.sort_values(
-            "late_ns", ascending=False, kind="stable", ignore_index=True
-        )
-        return ordered
+        return table.sort_values("late_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _imbalance_means(sums: Float) -> Float:

@@ -8,8 +8,7 @@ from typing import Any
 from mpiprof.diagnosis.causes import compute_causes
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
-from mpiprof.diagnosis.samples import find_hot_callsites
-from mpiprof.diagnosis.sampling import take_samples
+from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
 from mpiprof.metrics.coverage import find_coverage

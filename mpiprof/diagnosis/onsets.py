@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_means, column_medians
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.phases import find_best_cut, find_change_points, find_period, remove_period
+from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
 
-EDGE_REACH = (
-    16  # instances on both sides of a phase boundary that are searched for the exact boundary
-)
+EDGE_REACH = 16  # instances on both sides of a phase boundary, searched for the exact boundary
 ABRUPT_SHARE = 0.6  # share of the change in lateness that must happen at the phase boundary
 STEP_SHARE = 0.3  # minimum change at a boundary, as a share of the phase's lateness
 QUARTERS = 4

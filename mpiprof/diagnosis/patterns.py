@@ -125,13 +125,11 @@ def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Ite
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
     spans = find_phases(grid, arrival)
     for one, columns in _phase_rank_sets(grid, arrival, waits, spans):
-        groups.setdefault(_rank_set_key(one), []).append((one, columns))
+        groups.setdefault(one.key, []).append((one, columns))
     for of in groups.values():
         first = max((one for one, _ in of), key=lambda one: one.late_ns)
-        found = [
-            (one, refine_span(grid, arrival, first.rows, columns, spans)) for one, columns in of
-        ]
-        of = [(one, columns) for one, columns in found if columns is not None]
+        refined = [refine_span(grid, arrival, first.rows, columns, spans) for _, columns in of]
+        of = [(one, c) for (one, _), c in zip(of, refined, strict=True) if c is not None]
         if not of:
             continue
         shift = np.zeros_like(arrival)
@@ -144,15 +142,11 @@ def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Ite
         late = float(np.average([one.late_ns for one, _ in of], weights=[len(c) for _, c in of]))
         ranks = tuple(grid.ranks[first.rows].tolist())
         p = max(one.p for one, _ in of)
-        cause = "rank" if first.kind == "each" else first.kind
         each = first.kind == "each"
+        cause = "rank" if each else first.kind
         levels = find_levels([(columns, one.late_ns) for one, columns in of])
         steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
         yield _Candidate(replace(steady, levels=levels), shift)
-
-
-def _rank_set_key(one: RankSet) -> tuple[str, frozenset[int]]:
-    return one.kind, frozenset(one.rows.tolist())
 
 
 def _phase_rank_sets(
@@ -165,19 +159,11 @@ def _phase_rank_sets(
     pending: tuple[RankSet, Int] | None = None
     for columns in spans:
         one = _find_best_set(grid, arrival, waits, columns, len(spans))
-        if (
-            pending is not None
-            and one is not None
-            and _rank_set_key(one) == _rank_set_key(pending[0])
-        ):
+        if pending is not None and one is not None and one.key == pending[0].key:
             both = np.concatenate([pending[1], columns])
             whole = _find_best_set(grid, arrival, waits, both, len(spans))
-            same_set = whole is not None and _rank_set_key(whole) == _rank_set_key(one)
-            if (
-                whole is not None
-                and same_set
-                and is_flat(rows_lateness(arrival[:, both], whole.rows))
-            ):
+            late = rows_lateness(arrival[:, both], one.rows)
+            if whole is not None and whole.key == one.key and is_flat(late):
                 pending = whole, both
                 continue
         if pending is not None:
@@ -352,13 +338,11 @@ def _sporadic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
 def _p_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
     """Return the p-value that one rank is last in so many of the costly instances.
 
-    Repeated events of the same rank within NEAR instances count once.
+    Repeated events of the same rank within MAX_GAP instances count once.
     """
     from scipy import special
 
-    order = np.sort(waits)[::-1]
-    heavy = order[: int(np.searchsorted(np.cumsum(order), order.sum() / 2)) + 1]
-    events = np.flatnonzero(waits > float(np.median(heavy)) / 2)
+    events = np.flatnonzero(waits > _heavy_median(waits) / 2)
     count = hits = 0
     newest: dict[int, int] = {}
     for column, of in zip(events.tolist(), last[events].tolist(), strict=True):
@@ -371,7 +355,11 @@ def _p_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
 
 def _notable_instances(late: Float, chosen: Bool) -> Bool:
     """Return the instances in which a rank is late by at least half of the costliest lateness."""
-    order = np.sort(late[chosen])[::-1]
+    return np.asarray(chosen & (late > _heavy_median(late[chosen]) / 2))
+
+
+def _heavy_median(values: Float) -> float:
+    """Return the median of the largest values that add up to half of the sum."""
+    order = np.sort(values)[::-1]
     total = np.cumsum(order)
-    heavy = order[: int(np.searchsorted(total, total[-1] / 2)) + 1]
-    return np.asarray(chosen & (late > float(np.median(heavy)) / 2))
+    return float(np.median(order[: int(np.searchsorted(total, total[-1] / 2)) + 1]))

@@ -1,7 +1,7 @@
 """Phases and periods of a call site: lasting changes of its imbalance or of its last rank.
 
-Change points come from an optimal segmentation (diagnosis/changepoint.py). This module defines the
-signal, its scale and the penalty.
+Change points come from an optimal segmentation. The package ruptures contains the algorithm, but
+takes half a second to import, more than the computation.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.changepoint import segment_columns
-from mpiprof.diagnosis.samples import take_sample
+from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.diagnosis.significance import persistence_ratio
 from mpiprof.metrics.instance_series import RUN_LENGTH
 from mpiprof.trace.trace import Trace
@@ -63,37 +62,12 @@ def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     found = find_period(signal, number[known])
     edges = known[find_change_points(remove_period(signal, number[known], found), last)]
     bounds = [0, *edges.tolist(), len(series)]
-    skipped = (number[-1] - number[0] + 1) / len(series) if len(series) else 1.0
+    skipped = (number[-1] - number[0] + 1) / len(series)
     rows = [
         _make_row(series.iloc[a:b], i, found, trace.clock_error_ns, skipped)
         for i, (a, b) in enumerate(itertools.pairwise(bounds))
-        if b > a
     ]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(PHASE_COLUMNS)).astype(
-        {"latest_rank": "Int64"}
-    )
-    return frame
-
-
-PHASE_COLUMNS = (
-    "phase",
-    "first_instance",
-    "last_instance",
-    "begin_ns",
-    "end_ns",
-    "instances",
-    "average_imbalance_ns",
-    "worst_imbalance_ns",
-    "worst_factor",
-    "wait_ns",
-    "total_wait_ns",
-    "latest_rank",
-    "latest_share",
-    "algorithm",
-    "period",
-    "period_offset",
-    "period_worst_imbalance_ns",
-)
+    return pd.DataFrame(rows).astype({"latest_rank": "Int64"})
 
 
 def _make_row(
@@ -248,6 +222,38 @@ def _estimate_noise(columns: Float) -> Float:
     steps = np.abs(np.diff(columns[:, 0]))
     signal = float(np.median(steps)) / (0.6745 * np.sqrt(2))  # the median ignores outliers
     return np.array([max(signal, MIN_SIGNAL_NOISE), *[MIN_SHARE_NOISE] * (columns.shape[1] - 1)])
+
+
+def segment_columns(columns: Float, penalty: float, shortest: int) -> Int:
+    """Return the rows at which new stretches begin in the best segmentation of rows x columns.
+
+    Minimises the squares about each stretch's mean plus a penalty per cut, over all segmentations
+    with stretches of at least `shortest` rows. Algorithm: optimal partitioning (Jackson et al.
+    2005), in quadratic time.
+    """
+    count, width = columns.shape
+    sums = np.zeros((count + 1, width))
+    np.cumsum(columns - columns.mean(0), axis=0, out=sums[1:])
+    # |S(t) - S(s)|^2 for all s is one matrix-vector product.
+    power = (sums**2).sum(1, keepdims=True)
+    left = np.hstack([-2 * sums, power, np.ones((count + 1, 1))])
+    right = np.hstack([sums, np.ones((count + 1, 1)), power])
+    inverse = 1 / np.arange(count + 1, 0, -1)  # inverse lengths, ending with length 1
+    best = np.full(count + 1, np.inf)  # cost of earlier rows, minus their sum of squares
+    best[0] = -penalty
+    origin = np.zeros(count + 1, np.int64)
+    for end in range(shortest, count + 1):
+        begins = end - shortest + 1
+        lengths = inverse[count + 1 - end : count + 1 - end + begins]
+        cost = best[:begins] - (left[:begins] @ right[end]) * lengths
+        origin[end] = at = int(cost.argmin())
+        best[end] = cost[at] + penalty
+    cuts = []
+    end = int(origin[count])
+    while end > 0:
+        cuts.append(end)
+        end = int(origin[end])
+    return np.array(cuts[::-1], np.int64)
 
 
 def _refine_edge(columns: Float, edge: int, width: int) -> int:

@@ -175,7 +175,8 @@ def callsite_scales(trace: Trace) -> Float:
     sums, keys = trace.aggregate
     if sums.sampled is None:
         return np.ones(len(keys))
-    return sums.sampled.estimate_scales(len(keys), float(trace.process_time_ns))
+    scales: Float = sums.sampled.estimate_scales(len(keys), float(trace.process_time_ns))
+    return scales
 
 
 def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:

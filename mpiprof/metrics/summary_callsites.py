@@ -208,7 +208,7 @@ ADDED_COLUMNS = [
 ]
 
 
-def _sums_by_callsite(trace: Trace, table: pd.DataFrame) -> dict[Any, dict[str, Any]]:
+def _sums_by_callsite(trace: Trace, table: pd.DataFrame) -> dict[Any, Any]:
     """Return the statistics of each call site (by number) on each communicator.
 
     Statistics of several sites are added; the most frequent last rank is taken.
@@ -221,8 +221,7 @@ def _sums_by_callsite(trace: Trace, table: pd.DataFrame) -> dict[Any, dict[str, 
     )
     latest = groups[["latest_rank", "latest_count"]].first()
     sums = groups[ADDED_COLUMNS].sum().join(groups["worst_most_ns"].max()).join(latest)
-    found: dict[Any, dict[str, Any]] = sums.to_dict("index")
-    return found
+    return sums.to_dict("index")
 
 
 SINGLE_RANK_SUMS = dict.fromkeys(

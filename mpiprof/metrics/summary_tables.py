@@ -70,7 +70,8 @@ def summarise_totals(trace: Trace) -> pd.DataFrame:
     frame["operation"] = groups["operation"].first()
     frame["bytes"] = frame["sent"] + frame["received"]
     ids = [sorted(set(part["site_id"].tolist())) for _, part in groups]
-    frame["sites"] = describe_sites(trace.tables.sites, ids)
+    sites: Any = describe_sites(trace.tables.sites, ids)
+    frame["sites"] = sites
     return frame[names].sort_values("total_ns", ascending=False, ignore_index=True)
 
 

@@ -13,7 +13,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis import sampling
-from mpiprof.diagnosis.samples import Sample
+from mpiprof.diagnosis.sampling import Sample
 from mpiprof.formats import dataset
 from mpiprof.metrics import aggregate, instance_series
 from mpiprof.metrics.aggregate import BlockIndex
