@@ -12,10 +12,10 @@ from mpiprof.diagnosis.arrival_matrix import concatenate, number_nodes, union_of
 from mpiprof.diagnosis.sampling import SamplePart
 from mpiprof.metrics.variance_components import (
     UNKNOWN_ESTIMATE,
-    EffectAnalysis,
     Estimate,
     centre_columns,
     jackknife_estimate,
+    nodes_differ,
     number_stretches,
     subtract_median_of_others,
     sum_groups,
@@ -42,6 +42,7 @@ class LatenessSamples:
         column_of_rank[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
         self.stretches = int(column_of_rank.max(initial=0)) + 1
         self.ranks = union_of_ranks(parts)
+        self.groups = len({part.ranks.tobytes() for part in parts})
         begins = phases["begin_ns"].to_numpy(np.int64)[1:]
         if (len(begins) + 1) * len(self.ranks) > MAX_EFFECTS:
             begins = begins[:0]
@@ -89,9 +90,12 @@ class LatenessSamples:
         return spreads, jackknife_estimate(sums, _origin_shares, (0.0, 1.0))
 
     @cached_property
-    def effect_sums(self) -> tuple[EffectAnalysis, Float]:
-        """Sums for the analysis of variance, one row per stretch."""
-        groups = len({part.ranks.tobytes() for part in self.parts})
+    def effect_sums(self) -> Float:
+        """Sums for the analysis of variance, one row per stretch.
+
+        Number of instances, sum of squares, then counts and sums of lateness per phase and rank.
+        Lateness is after the mean arrival of the instance.
+        """
         whole = np.zeros((self.stretches, 2))
         sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
         for part, columns, stretch, phase in self.iterate_parts():
@@ -101,24 +105,71 @@ class LatenessSamples:
             group = stretch * self.phases + phase
             sums[0][:, columns] += np.bincount(group, minlength=sums.shape[1])[:, None]
             sums[1][:, columns] += sum_groups(a, group, sums.shape[1])
-        flat = sums.reshape(2, self.stretches, -1)
-        return EffectAnalysis(self.node, len(self.ranks), groups), np.hstack(
-            [whole, flat[0], flat[1]]
-        )
-
-    @cached_property
-    def nodes_differ(self) -> bool:
-        """Return whether some nodes are later than others."""
-        effects, sums = self.effect_sums
-        return self.instances >= 2 and effects.nodes_differ(sums.sum(0), self.least)
+        return np.hstack([whole, *sums.reshape(2, self.stretches, -1)])
 
     def systematic_shares(self) -> list[Estimate]:
         """Return the shares of the variance by rank, by node and at random."""
         if self.instances < 2:
             return [UNKNOWN_ESTIMATE] * 3
-        effects, sums = self.effect_sums
-        nodes = self.nodes_differ
-        return jackknife_estimate(sums, lambda s: effects.variance_shares(s, nodes), (0.0, 1.0))
+        count, mean = self._mean_lateness(self.effect_sums.sum(0)[2:])
+        whole = count.sum(0)
+        there = np.flatnonzero(whole > 0)
+        late = (count * mean).sum(0)[there] / whole[there]
+        nodes = nodes_differ(late, self.node[there], self.least)
+        return jackknife_estimate(
+            self.effect_sums, lambda sums: self._variance_shares(sums, nodes), (0.0, 1.0)
+        )
+
+    def _variance_shares(self, sums: Float, nodes: bool) -> Float:
+        """Return the shares of the variance by rank, by node and at random.
+
+        This is a nested analysis of variance with ranks within nodes. Each set of ranks (of a
+        communicator) centres its lateness. A node's effect is the median of its ranks' means, so
+        that one late rank does not make a slow node. The share that chance gives to an effect (its
+        degrees of freedom times the random mean square) moves to the random share.
+        """
+        instances, total = sums[:2]
+        count, mean = self._mean_lateness(sums[2:])
+        between = float((count * mean**2).sum())
+        phases = (count > 0).any(1).sum()
+        by_rank = max(float((count > 0).sum() - self.groups * phases), 0.0)
+        left = float(count.sum() - instances - by_rank)
+        if total <= 0 or left <= 0:
+            return np.full(3, np.nan)
+        chance = max(total - between, 0.0) / left
+        of_node = self._node_effects(count, mean) if nodes else np.zeros_like(mean)
+        node = min(max(float((count * of_node * mean).sum()), 0.0), between)
+        rank = between - node
+        surplus = by_rank * chance
+        rank, surplus = max(rank - surplus, 0.0), max(surplus - rank, 0.0)
+        node = max(node - surplus, 0.0)
+        shares = np.array([rank, node, max(total - rank - node, 0.0)])
+        return np.asarray(shares / shares.sum())
+
+    def _mean_lateness(self, sums: Float) -> tuple[Float, Float]:
+        """Return counts and mean lateness, phases x ranks."""
+        count, lateness = sums.reshape(2, -1, len(self.ranks))
+        return count, lateness / np.maximum(count, 1)
+
+    def _node_effects(self, count: Float, mean: Float) -> Float:
+        """Return the effect of the node of each rank, phases x ranks."""
+        effects = np.zeros_like(mean)
+        for phase, weight in enumerate(count):
+            there = np.flatnonzero(weight > 0)
+            for node in np.unique(self.node[there]):
+                of = there[self.node[there] == node]
+                effects[phase, of] = np.median(mean[phase, of])
+            if len(there):
+                effects[phase, there] -= np.average(effects[phase, there], weights=weight[there])
+        return effects
+
+    def _node_lateness(self, sums: Float) -> Float:
+        """Return how much later each node (median of its ranks) is than the other nodes."""
+        count, mean = self._mean_lateness(sums)
+        values = (count * mean).sum(0) / np.maximum(count.sum(0), 1)
+        nodes = len(self.node_names)
+        median = np.array([np.median(values[self.node == node]) for node in range(nodes)])
+        return np.asarray(median - (median.sum() - median) / (nodes - 1))
 
     def make_rank_table(self) -> pd.DataFrame:
         """Return one row per rank, the latest first."""
@@ -172,10 +223,9 @@ class LatenessSamples:
     def make_node_table(self) -> pd.DataFrame:
         """Return one row per node, the latest first."""
         nodes = len(self.node_names)
-        effects, sums = self.effect_sums
         late = [UNKNOWN_ESTIMATE] * nodes
         if nodes > 1:
-            late = jackknife_estimate(sums[:, 2:], lambda s: effects.node_lateness(s, nodes))
+            late = jackknife_estimate(self.effect_sums[:, 2:], self._node_lateness)
         hosts = {p["node"]: p["host"] for p in self.trace.tables.processes.values()}
         table = pd.DataFrame(
             {

@@ -64,7 +64,7 @@ def make_rank_totals(trace: Trace) -> pd.DataFrame:
         for (callsite, communicator), values in found.items()
     ]
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
-    table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
+    table = pd.concat(parts) if parts else pd.DataFrame(columns=names)
     if trace.sampling_interval > 1:  # scaled like the sums of call sites
         scale = callsite_scales(trace)[table["callsite"].to_numpy(np.int64)]
         for name in TIME_SUMS:
@@ -78,10 +78,9 @@ def _sum_batch(
     """Return a batch's communicator and the sums of its members, by call site."""
     found: dict[int, dict[str, Array]] = {}
     for signature, index in measure.group_by_signature(batch):
-        if signature.callsite not in found:
-            zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
-            found[signature.callsite] = zeros
-        _add(found[signature.callsite], batch, signature, index, error_ns)
+        zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
+        sums = found.setdefault(signature.callsite, zeros)
+        _add(sums, batch, signature, index, error_ns)
     return batch.communicator.index, found
 
 
@@ -218,30 +217,14 @@ def read_instance(
         if batch.communicator.identity != communicator:
             continue
         at = np.flatnonzero((batch.sequence == sequence) & (batch.start == start))
-        if not len(at):
-            continue
-        column = at[:1]
-        for signature, index in measure.group_by_signature(batch):
-            if column[0] in np.arange(len(batch))[index]:
-                return _make_instance(batch, signature, column)
+        if len(at):
+            one = batch.take(at[:1])
+            measure.blocked = np.zeros(one.arrival_ns.shape, np.int64)
+            complete = measure.compute_rows(one).complete
+            there = one.shape[:, 0] >= 0
+            times = one.arrival_ns, one.exit_ns, measure.blocked * complete
+            return Instance(one.communicator.ranks[there], *(m[there, 0] for m in times))
     raise TraceError(f"{trace.path}: no instance {sequence} on the communicator {communicator:.40}")
-
-
-def _make_instance(batch: Batch, signature: Signature, column: Int) -> Instance:
-    arrival, begin, finish = (
-        m[:, column] for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)
-    )
-    wait = np.zeros_like(arrival)
-    if (
-        signature.is_whole
-        and (finish != 0).all()
-        and signature.state is not None
-        and len(arrival) > 1
-    ):
-        wait = compute_waits(arrival, begin, finish, signature.group)
-    there = signature.present
-    ranks = batch.communicator.ranks[there]
-    return Instance(ranks, arrival[there, 0], finish[there, 0], wait[there, 0])
 
 
 def find_call(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
