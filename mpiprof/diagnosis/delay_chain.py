@@ -82,11 +82,6 @@ class BatchData:
     before: Before
     signature: Int32
 
-    @property
-    def size(self) -> int:
-        """Number of calls in the batch."""
-        return int(self.arrival_ns.size)
-
     @staticmethod
     def of_batch(batch: Batch) -> BatchData:
         """Take the data from a batch that was read with the record before each call."""
@@ -128,7 +123,7 @@ class BatchHistory:
     def add(self, data: BatchData | UnreadBatch) -> None:
         """Add a batch to the current generation."""
         self.batches.setdefault(data.communicator.index, []).append(data)
-        self.size += data.size
+        self.size += data.size if isinstance(data, UnreadBatch) else int(data.arrival_ns.size)
 
     def drop_older(self) -> None:
         """Discard the older generation."""
@@ -202,10 +197,10 @@ class CallFront:
             keys = np.stack([context.communicator[self.shape[left]], self.sequence[left]])
             there: Bool = (keys == keys[:, :1]).all(0)
             if instance is not None:
-                earlier = CallFront.of_instance(*instance)
-                row = {rank: j for j, rank in enumerate(earlier.ranks.tolist())}
-                rows = np.array([row.get(rank, -1) for rank in self.ranks[left].tolist()])
                 kept, column = instance
+                earlier = CallFront.of_instance(kept, column)
+                ranks = self.ranks[left].tolist()
+                rows = np.array([kept.communicator.find_column(rank) for rank in ranks])
                 there &= _is_at(kept, rows, column, self.enter[left], self.exit[left]) & (rows >= 0)
                 for name in ("enter", "exit", "outside", "shape", "sequence"):
                     getattr(found, name)[left[there]] = getattr(earlier, name)[rows[there]]

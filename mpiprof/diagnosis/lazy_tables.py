@@ -12,11 +12,15 @@ from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
 from mpiprof.metrics.coverage import find_coverage
-from mpiprof.metrics.insitu_statistics import make_statistics
 from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
 from mpiprof.metrics.sampling_estimates import estimate_totals
-from mpiprof.metrics.summary_tables import make_selector_tables, make_summary, summarise_totals
+from mpiprof.metrics.summary_tables import (
+    make_selector_tables,
+    make_statistics,
+    make_summary,
+    summarise_totals,
+)
 from mpiprof.metrics.tables import (
     make_events,
     make_instances,

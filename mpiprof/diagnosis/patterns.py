@@ -12,21 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.diagnosis import outliers, rank_sets
+from mpiprof.diagnosis import onsets, outliers, rank_sets
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
-from mpiprof.diagnosis.onsets import (
-    find_levels,
-    find_phases,
-    is_flat,
-    phase_signals,
-    refine_span,
-    rows_lateness,
-)
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.phases import MAX_PERIODIC_P, find_period
 from mpiprof.diagnosis.rank_sets import RankSet
 from mpiprof.diagnosis.rotation import find_rotation
-from mpiprof.diagnosis.trends import find_trend
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_SHARE = 0.05  # minimum share of the wait that a pattern must explain
@@ -123,12 +114,12 @@ def _find_prerequisite(
 
 def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
-    spans = find_phases(grid, arrival)
+    spans = onsets.find_phases(grid, arrival)
     for one, columns in _phase_rank_sets(grid, arrival, waits, spans):
         groups.setdefault(one.key, []).append((one, columns))
     for of in groups.values():
         first = max((one for one, _ in of), key=lambda one: one.late_ns)
-        refined = [refine_span(grid, arrival, first.rows, columns, spans) for _, columns in of]
+        refined = [onsets.refine_span(grid, arrival, first.rows, span, spans) for _, span in of]
         of = [(one, c) for (one, _), c in zip(of, refined, strict=True) if c is not None]
         if not of:
             continue
@@ -144,7 +135,7 @@ def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Ite
         p = max(one.p for one, _ in of)
         each = first.kind == "each"
         cause = "rank" if each else first.kind
-        levels = find_levels([(columns, one.late_ns) for one, columns in of])
+        levels = onsets.find_levels([(columns, one.late_ns) for one, columns in of])
         steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
         yield _Candidate(replace(steady, levels=levels), shift)
 
@@ -162,8 +153,8 @@ def _phase_rank_sets(
         if pending is not None and one is not None and one.key == pending[0].key:
             both = np.concatenate([pending[1], columns])
             whole = _find_best_set(grid, arrival, waits, both, len(spans))
-            late = rows_lateness(arrival[:, both], one.rows)
-            if whole is not None and whole.key == one.key and is_flat(late):
+            late = onsets.rows_lateness(arrival[:, both], one.rows)
+            if whole is not None and whole.key == one.key and onsets.is_flat(late):
                 pending = whole, both
                 continue
         if pending is not None:
@@ -210,7 +201,7 @@ def _needed_ranks(one: RankSet, most: float, gain: Callable[[RankSet], float]) -
 
 
 def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    found = find_trend(arrival, waits, MAX_P)
+    found = onsets.find_trend(arrival, waits, MAX_P)
     if found is None or found.fitted_line.max() <= grid.least_ns:
         return
     columns = np.arange(grid.instance_count)
@@ -258,7 +249,7 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
     shift = np.zeros_like(arrival)
     ranks: tuple[int, ...] = ()
     late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), MAX_PERIODIC_P
-    grown = find_trend(arrival[:, columns], waits[columns], MAX_P)
+    grown = onsets.find_trend(arrival[:, columns], waits[columns], MAX_P)
     grows = None
     if one is None and grown is not None:
         shift[grown.row, columns] = grown.fitted_line
@@ -282,7 +273,7 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
 
 
 def _moving_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    _, last = phase_signals(grid, arrival)
+    _, last = onsets.phase_signals(grid, arrival)
     row = np.where(last >= 0, np.nanargmax(arrival, 0), -1)
     found = find_rotation(row, grid.number, waits, len(arrival))
     if found is None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.diagnosis.significance import persistence_ratio
+from mpiprof.metrics.callsite_sums import most_frequent
 from mpiprof.metrics.instance_series import RUN_LENGTH
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -75,8 +77,8 @@ def _make_row(
 ) -> dict[str, object]:
     number = part["number"].to_numpy(np.int64)
     late = part["last_rank"][(part["worst_imbalance_ns"] > least) & (part["last_rank"] >= 0)]
-    counts = late.value_counts()
-    latest = int(counts[counts == counts.max()].index.min()) if len(counts) else None
+    counts: dict[Any, int] = late.value_counts().to_dict()
+    latest, times_latest = most_frequent(counts)
     complete = int(part["worst_imbalance_ns"].notna().sum())
     means = part[["average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "wait_ns"]].mean()
     special = number % period.length == period.offset if period else np.zeros(len(part), np.bool_)
@@ -90,7 +92,7 @@ def _make_row(
         **{str(name): float(value) for name, value in means.items()},
         "total_wait_ns": float(part["wait_ns"].sum()) * skipped,
         "latest_rank": latest,
-        "latest_share": float(counts.max()) / complete if len(counts) and complete else np.nan,
+        "latest_share": times_latest / complete if times_latest and complete else np.nan,
         "algorithm": "+".join(
             sorted({n for a in part["algorithm"].unique() for n in a.split("+")})
         ),
@@ -112,8 +114,8 @@ def find_period(signal: Float, number: Int) -> Period | None:
     trend = _running_mean(signal, 2 * longest + 1)
     # A long signal is thinned to whole runs, which suffice to find a period of any length.
     every = -(-len(signal) // MAX_PERIODIC_INSTANCES)
-    classes_means = np.arange(len(signal)) // RUN_LENGTH % every == 0
-    rest, number = (signal - trend)[classes_means], number[classes_means]
+    chosen = np.arange(len(signal)) // RUN_LENGTH % every == 0
+    rest, number = (signal - trend)[chosen], number[chosen]
     explained = np.zeros(longest + 1)
     for length in range(2, longest + 1):
         explained[length] = _explained_share(rest, number % length, length, longest)
@@ -130,9 +132,8 @@ def _running_mean(signal: Float, width: int) -> Float:
     from scipy import ndimage
 
     # Values near 0 lose fewer digits.
-    return np.asarray(
-        ndimage.uniform_filter1d(signal - signal[0], width, mode="nearest") + signal[0]
-    )
+    mean = ndimage.uniform_filter1d(signal - signal[0], width, mode="nearest")
+    return np.asarray(mean + signal[0])
 
 
 def _class_means(values: Float, class_of: Int, class_count: int) -> Float:

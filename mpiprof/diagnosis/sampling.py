@@ -108,9 +108,6 @@ def _counts_by_block(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] |
     return known if len(known) == len(found) else None
 
 
-_Found = tuple[Signature, Int]  # a signature, and the instances of a batch that share it
-
-
 class _Collector:
     """Collects the samples of some call sites from batches in matching order."""
 
@@ -119,7 +116,6 @@ class _Collector:
         table = trace.callsites
         self.makers = {
             callsite: _SampleMaker(
-                callsite,
                 int(table["instances"][callsite]),
                 int(table["complete_instances"][callsite]),
                 int(table["size"][callsite]),
@@ -146,27 +142,21 @@ class _Collector:
     def add(self, batch: Batch) -> None:
         """Add a batch that was read with the record before each call."""
         kept = BatchData.of_batch(batch)
-        found: list[_Found] = []
         counts = dict.fromkeys(self.makers, 0)
+        taken: list[tuple[_SampleMaker, Signature, Int, Int]] = []
         for signature, instances in self._number_instances(batch, kept):
-            if signature.callsite in counts:
-                found.append((signature, instances))
+            maker = self.makers.get(signature.callsite)
+            if maker is not None:
                 counts[signature.callsite] += len(instances)
+                number, wanted = maker.series.next_numbers(len(instances))
+                taken.append((maker, signature, instances[wanted], number[wanted]))
         self._add_barriers(batch, kept, counts)
-        taken = [
-            (signature, instances[wanted], number[wanted])
-            for signature, instances in found
-            for number, wanted in [
-                self.makers[signature.callsite].series.next_numbers(len(instances))
-            ]
-        ]
-        if sum(len(instances) for _, instances, _ in taken):
-            rows, place = self._compute_rows(batch, [instances for _, instances, _ in taken])
-            for signature, instances, number in taken:
-                maker = self.makers[signature.callsite]
-                maker.series.add_numbered(number, take_columns(rows, place[instances]))
-                complete = rows.complete[place[instances]]
-                maker.add(batch, signature, instances[complete], kept)
+        if sum(len(instances) for _, _, instances, _ in taken):
+            rows, row_of = self._compute_rows(batch, [instances for _, _, instances, _ in taken])
+            for maker, signature, instances, number in taken:
+                row = row_of[instances]
+                maker.series.add_numbered(number, take_columns(rows, row))
+                maker.add(batch, signature, instances[rows.complete[row]], kept)
         self._store_batch(kept)
 
     def add_block(self, block: Block, counts: Mapping[int, int], reader: Reader) -> None:
@@ -180,10 +170,8 @@ class _Collector:
             self.makers[callsite].series.skip(count)
             if callsite in self.barriers and size > 1:
                 self.barriers[callsite].skip(count)
-        sequences, read = (
-            partial(reader.read_sequence_range, block),
-            partial(self._read, block, reader),
-        )
+        sequences = partial(reader.read_sequence_range, block)
+        read = partial(self._read, block, reader)
         self._store_batch(UnreadBatch(communicator, size * block.instances, sequences, read))
 
     def make_samples(self) -> dict[int, Sample]:
@@ -206,7 +194,7 @@ class _Collector:
         replayed = barrier is not None and size > 1 and barrier.replays_any(count)
         return replayed or self.makers[callsite].series.includes_any(count)
 
-    def _number_instances(self, batch: Batch, kept: BatchData) -> list[_Found]:
+    def _number_instances(self, batch: Batch, kept: BatchData) -> list[tuple[Signature, Int]]:
         """Return the signatures of a batch with their instances, and number the instances."""
         found = []
         for signature, index in self.measure.group_by_signature(batch):
@@ -264,8 +252,7 @@ class _Collector:
 class _SampleMaker:
     """Collects the sample of one call site."""
 
-    def __init__(self, callsite: int, instances: int, complete: int, size: int, first: int) -> None:
-        self.callsite = callsite
+    def __init__(self, instances: int, complete: int, size: int, first: int) -> None:
         self.series = SeriesMaker(instances, first)
         complete = min(complete, self.series.max_instances)
         self.every = max(-(-complete * max(size, 1) // MAX_CELLS), -(-complete // MAX_INSTANCES), 1)
@@ -319,19 +306,15 @@ def join_parts(parts: Sequence[SamplePart]) -> list[SamplePart]:
     groups: dict[tuple[int, int], list[SamplePart]] = {}
     for part in parts:
         groups.setdefault((id(part.signature), part.communicator), []).append(part)
-    return [_concatenate(group) for group in groups.values()]
-
-
-def _concatenate(parts: list[SamplePart]) -> SamplePart:
-    if len(parts) == 1:
-        return parts[0]
-    befores = [part.before for part in parts]
-    columns = {
-        field.name: np.concatenate([getattr(before, field.name) for before in befores], axis=1)
-        for field in fields(Before)
-    }
-    arrival = np.concatenate([part.arrival_ns for part in parts], axis=1)
-    return replace(parts[0], arrival_ns=arrival, before=Before(**columns))
+    joined = []
+    for group in groups.values():
+        columns = {
+            field.name: np.concatenate([getattr(part.before, field.name) for part in group], axis=1)
+            for field in fields(Before)
+        }
+        arrival = np.concatenate([part.arrival_ns for part in group], axis=1)
+        joined.append(replace(group[0], arrival_ns=arrival, before=Before(**columns)))
+    return joined
 
 
 def callsites_of_shapes(trace: Trace) -> list[int]:
@@ -353,5 +336,4 @@ def select_instances(number: Int, every: int) -> Bool:
         return np.ones(len(number), np.bool_)
     block = (number // every).astype(np.uint64)
     mixed = (block * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
-    picked: Bool = number % every == (mixed % np.uint64(every)).astype(np.int64)
-    return picked
+    return np.asarray(number % every == (mixed % np.uint64(every)).astype(np.int64))

@@ -13,7 +13,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics import column_cells as cells
+from mpiprof.interface.format_units import (
+    UNKNOWN,
+    between,
+    format_estimate,
+    format_share,
+    format_time,
+)
 from mpiprof.metrics.callsite_sums import CallsiteSums, counted
 from mpiprof.metrics.column import EVERYWHERE, GRID, PAGE, TERMINAL, Column, Row, heading, mean
 from mpiprof.metrics.instance_rows import Rows
@@ -23,6 +29,51 @@ from mpiprof.operations import WAIT_STATES, operations_in
 from mpiprof.trace.types import Float
 
 __all__ = ["COLUMNS", "GRID", "PAGE", "TERMINAL", "Column"]
+
+
+def _format_instances(row: Row) -> str:
+    """Return the number of instances, with ~ if it is estimated."""
+    return format_estimate(row["total_instances"], row["instances"])
+
+
+def _any_incomplete(rows: Sequence[Row]) -> bool:
+    """Return whether any row has complete instances and others."""
+    return any(0 < row["complete_instances"] < row["total_instances"] for row in rows)
+
+
+def _format_algorithm(row: Row) -> str:
+    """Return the algorithms other than the library's, with counts if there are several."""
+    parts = row["algorithms"].split(", ")
+    if len(parts) > 2:
+        return f"{parts[0]}, {len(parts) - 1} others"
+    if len(parts) == 2:
+        return str(row["algorithms"])
+    name = parts[0].rpartition(" ")[0]
+    return "" if name == "native" else str(name)
+
+
+def _format_total_wait(row: Row) -> str:
+    """Return the total wait, if any instance was complete."""
+    known = not pd.isna(row.get("wait_ns", 0))
+    return format_time(row["total_wait_ns"]) if known else UNKNOWN
+
+
+def wait_limits(row: Row) -> str:
+    """Return the limits of an estimated total wait, or "" if it is exact."""
+    return between(row["total_wait_low_ns"], row["total_wait_high_ns"], format_time)
+
+
+def _format_wait_share(row: Row) -> str:
+    """Return the total wait as a share of the time of the ranks, if any instance was complete."""
+    return UNKNOWN if pd.isna(row["wait_ns"]) else format_share(row["wait_share"])
+
+
+def _format_latest(row: Row) -> str:
+    """Return the rank that is last most often, and how often."""
+    if pd.isna(row["latest_rank"]):
+        return UNKNOWN
+    return f"{row['latest_rank']} in {format_share(row['latest_share'])}"
+
 
 # fmt: off
 COLUMNS: tuple[Column, ...] = (
@@ -37,7 +88,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("algorithm", "text", "algorithms of its instances",
         details="what it ran on: `native`, with the library's own name where that is certain "
         "(`native:ring`), or one of ours; several are joined by `+`",
-        **heading("algorithm", (TERMINAL, PAGE), priority=1), cell=cells.algorithm,
+        **heading("algorithm", (TERMINAL, PAGE), priority=1), cell=_format_algorithm,
         recorded=lambda sums: ["+".join(sorted(of)) for of in sums.algorithms],
         summary=lambda site: "+".join(sorted(site.algorithms))),
     Column("algorithms", "algorithms", "algorithms of its instances, and how many ran on each",
@@ -51,12 +102,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("total_instances", "counted", "instances (~ estimated)",
         details="how many there are, which `total_...` sums up: with `--sample` an estimate, else "
         "`instances`",
-        **heading("count", EVERYWHERE, priority=2, width=75), cell=cells.instances,
+        **heading("count", EVERYWHERE, priority=2, width=75), cell=_format_instances,
         recorded=lambda sums: np.rint(sums.scale * sums.sums["instances"]).astype(np.int64),
         summary=lambda site: site.instances),
     Column("complete_instances", "count",
         "instances of which all arrivals are known; the means are over these",
-        **heading("known", (TERMINAL, PAGE), legend=True), needed=cells.any_incomplete,
+        **heading("known", (TERMINAL, PAGE), legend=True), needed=_any_incomplete,
         recorded=lambda sums: sums.count("complete"), summary=lambda site: site.observed),
     Column("size", "count", "ranks of its communicator, the largest",
         **heading("ranks", (GRID,), priority=10, width=70),
@@ -130,13 +181,13 @@ COLUMNS: tuple[Column, ...] = (
         "time in the call after the first rank had left, summed over ranks",
         lambda rows: rows.skew),
     Column("total_wait_ns", "duration", "total wait, over ranks and instances",
-        **heading("Σ wait", EVERYWHERE, width=90, legend=True), cell=cells.total_wait,
+        **heading("Σ wait", EVERYWHERE, width=90, legend=True), cell=_format_total_wait,
         recorded=lambda sums: sums.total("wait_ns"), summary=lambda site: site.wait_ns),
     Column("wait_share", "share", "total wait, of the time of all ranks",
-        **heading("of time", (GRID,), width=75), cell=cells.wait_share),
+        **heading("of time", (GRID,), width=75), cell=_format_wait_share),
     Column("total_wait_low_ns", "duration", "where Σ wait lies, as it is an estimate",
         details="lower limit of the total wait, where it is an estimate; else the total wait",
-        **heading("between", (TERMINAL, PAGE), priority=1, legend=True), cell=cells.wait_limits,
+        **heading("between", (TERMINAL, PAGE), priority=1, legend=True), cell=wait_limits,
         recorded=lambda sums: sums.limits["total_wait_low_ns"],
         summary=lambda site: site.wait_limits[0]),
     Column("total_wait_high_ns", "duration", "upper limit of the total wait",
@@ -155,7 +206,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("latest_rank", "rank", "who comes last most often",
         details="the rank that comes last most often; null if none is late by more than the clock "
         "error",
-        **heading("latest", EVERYWHERE, priority=1, width=100, legend=True), cell=cells.latest,
+        **heading("latest", EVERYWHERE, priority=1, width=100, legend=True), cell=_format_latest,
         recorded=lambda sums: sums.latest_rank,
         summary=lambda site: pd.NA if site.latest[0] is None else site.latest[0]),
     Column("latest_share", "share", "share of the complete instances in which that rank comes last",

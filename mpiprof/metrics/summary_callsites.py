@@ -16,9 +16,8 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics.callsite_sums import most_frequent
-from mpiprof.metrics.insitu_statistics import is_waiting_observed
 from mpiprof.metrics.message_volume import Volume, count_peers, message_time, volume
-from mpiprof.operations import OPERATIONS, base_operation, wait_state
+from mpiprof.operations import OPERATIONS, WAIT_STATES, WaitRule, base_operation, wait_state
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
@@ -31,7 +30,7 @@ NAN = float("nan")
 class CommunicatorSums:
     """A call site on one communicator: its instances, the observed instances, and their sums.
 
-    `sums` as in metrics/insitu_statistics.py, or None if no instance was observed.
+    `sums` as in metrics/summary_tables.py, or None if no instance was observed.
     """
 
     operation: str
@@ -186,6 +185,12 @@ class SummaryCallsite:
         inside = sum(part.size * int(sums["elapsed_ns"]) for part, sums in self._seen)
         high = min(waited + max(self.elapsed_ns - inside, 0), self.elapsed_ns)
         return min(waited, self.wait_ns), max(high, self.wait_ns)
+
+
+def is_waiting_observed(operation: str) -> bool:
+    """Return whether the recorder's statistics contain the waits of an operation."""
+    rule = WAIT_STATES.get(wait_state(base_operation(operation)) or "")
+    return rule not in (WaitRule.RANK_FOR_SOURCES, WaitRule.UNSPECIFIED)
 
 
 def summary_callsites(trace: Trace) -> list[SummaryCallsite]:

@@ -192,26 +192,19 @@ def _read_rank_parts(trace: Trace, rank: int) -> Iterator[_RankCalls]:
 
 def _match_completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
     """Return enter and exit of the completion of each call or start, 0 without one."""
-    enter, exit_ = np.zeros(len(opener), np.int64), np.zeros(len(opener), np.int64)
+    enter, exit_ = np.zeros((2, len(opener)), np.int64)
     if len(closer):
+        both = concatenate([opener, closer])
         communicator = np.array([s.communicator for s in trace.tables.shapes], np.int64)
-        keys = np.concatenate(
-            [_completion_key(communicator, opener), _completion_key(communicator, closer)]
-        )
-        _, ids = np.unique(keys, axis=0, return_inverse=True)
-        where = np.full(int(ids.max()) + 1, -1, np.int64)
+        keys = communicator[both.shape], both.sequence.astype(np.int64), get_column(both, "start")
+        _, ids = np.unique(np.stack(keys), axis=1, return_inverse=True)
+        first = np.full(int(ids.max()) + 1, -1, np.int64)
         closing = ids[len(opener) :]
-        where[closing[::-1]] = np.arange(len(closer))[::-1]
-        at = where[ids[: len(opener)]]
+        first[closing[::-1]] = np.arange(len(closer))[::-1]
+        at = first[ids[: len(opener)]]
         found = at >= 0
         enter[found], exit_[found] = closer.enter_ns[at[found]], closer.exit_ns[at[found]]
     return enter, exit_
-
-
-def _completion_key(communicator: Int, block: Block) -> Int:
-    return np.stack(
-        [communicator[block.shape], block.sequence.astype(np.int64), get_column(block, "start")], 1
-    )
 
 
 def make_instances(trace: Trace) -> pd.DataFrame:
