@@ -60,10 +60,6 @@ class BarrierWhatIf:
         """Return whether any of the next `count` barriers is in a replayed window."""
         return meets_run(self.barriers_seen, count, WINDOW_BARRIERS, self.replay_interval)
 
-    def skip(self, count: int) -> None:
-        """Skip `count` barriers."""
-        self.barriers_seen += count
-
     def add(
         self, batch: Batch, batch_data: BatchData, signatures: Sequence[Signature], sites: Int
     ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
-from mpiprof.diagnosis.phases import find_best_cut, find_change_points, find_period, remove_period
+from mpiprof.diagnosis.phases import find_best_cut, find_edges
 from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
 
@@ -28,8 +28,7 @@ MIN_GROWTH = 1.5  # minimum ratio of the lateness at both ends
 def find_phases(grid: ArrivalMatrix, arrival: Float) -> list[Int]:
     """Return the columns of each phase. Within a phase the same ranks may be late."""
     signal, last = phase_signals(grid, arrival)
-    every = find_period(signal, grid.number)
-    edges = find_change_points(remove_period(signal, grid.number, every), last)
+    _, edges = find_edges(signal, grid.number, last)
     return np.split(np.arange(grid.instance_count), edges)
 
 

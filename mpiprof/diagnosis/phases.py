@@ -61,8 +61,8 @@ def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     last = np.where(
         spread[known] > trace.clock_error_ns, series["last_rank"].to_numpy(np.int64)[known], -1
     )
-    found = find_period(signal, number[known])
-    edges = known[find_change_points(remove_period(signal, number[known], found), last)]
+    found, edges = find_edges(signal, number[known], last)
+    edges = known[edges]
     bounds = [0, *edges.tolist(), len(series)]
     skipped = (number[-1] - number[0] + 1) / len(series)
     rows = [
@@ -163,14 +163,15 @@ def _explained_share(rest: Float, class_of: Int, class_count: int, tests: int) -
     return adjusted
 
 
-def remove_period(signal: Float, number: Int, period: Period | None) -> Float:
-    """Return a signal without its periodic component."""
-    if period is None:
-        return signal
-    class_of = number % period.length
-    trend = _running_mean(signal, 2 * period.length + 1)
-    means = _class_means(signal - trend, class_of, period.length)
-    return np.asarray(signal - (means - np.median(means))[class_of])
+def find_edges(signal: Float, number: Int, last: Int) -> tuple[Period | None, Int]:
+    """Return the period of a signal, and the change points without its periodic component."""
+    period = find_period(signal, number)
+    if period is not None:
+        class_of = number % period.length
+        trend = _running_mean(signal, 2 * period.length + 1)
+        means = _class_means(signal - trend, class_of, period.length)
+        signal = np.asarray(signal - (means - np.median(means))[class_of])
+    return period, find_change_points(signal, last)
 
 
 def find_change_points(signal: Float, last: Int) -> Int:

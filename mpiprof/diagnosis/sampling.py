@@ -21,8 +21,9 @@ from mpiprof.diagnosis.barrier_what_if import BarrierWhatIf
 from mpiprof.diagnosis.delay_chain import BatchData, BatchHistory, UnreadBatch, Walk, max_hops, walk
 from mpiprof.errors import TraceError
 from mpiprof.metrics.coverage import first_recorded
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows, Signature
-from mpiprof.metrics.instance_series import MAX_INSTANCES, SeriesMaker, measure_again, take_columns
+from mpiprof.metrics.instance_series import MAX_INSTANCES, SeriesMaker, take_columns
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.dataset import Block, Reader
 from mpiprof.trace.trace import Trace
@@ -76,10 +77,9 @@ def take_sample(trace: Trace, callsite: int) -> Sample:
     if not 0 <= callsite < len(trace.callsites):
         known = len(trace.callsites)
         raise TraceError(f"{trace.path}: no call site {callsite}; there are {known}")
-    together = trace.hot
-    wanted = tuple(together) if callsite in together else (callsite,)
-    found: dict[int, Sample] = trace.samples(wanted)
-    return found[callsite]
+    wanted = tuple(trace.hot) if callsite in trace.hot else (callsite,)
+    samples: dict[int, Sample] = trace.samples(wanted)
+    return samples[callsite]
 
 
 def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
@@ -128,7 +128,8 @@ class _Collector:
             for callsite in callsites
             if table["operation"][callsite] == "barrier"
         }
-        self.measure = measure_again(trace)
+        self.measure = InstanceMetrics(trace)
+        self.measure.callsites.update(trace.aggregate[1])  # the numbers of the first pass
         self.signatures: list[Signature] = []
         self.context = BatchHistory(
             trace.tables.shapes, self.signatures, bool(trace.wrapped_chunks)
@@ -167,9 +168,9 @@ class _Collector:
             self.add(reader.read_batch(block))
             return
         for callsite, count in counts.items():
-            self.makers[callsite].series.skip(count)
+            self.makers[callsite].series.seen += count
             if callsite in self.barriers and size > 1:
-                self.barriers[callsite].skip(count)
+                self.barriers[callsite].barriers_seen += count
         sequences = partial(reader.read_sequence_range, block)
         read = partial(self._read, block, reader)
         self._store_batch(UnreadBatch(communicator, size * block.instances, sequences, read))
@@ -236,7 +237,7 @@ class _Collector:
             if self._needs_any(callsite, counts[callsite], size):
                 barrier.add(batch, kept, self.signatures, sites)
             else:
-                barrier.skip(counts[callsite])
+                barrier.barriers_seen += counts[callsite]
 
     def _store_batch(self, kept: BatchData | UnreadBatch) -> None:
         self.context.add(kept)
@@ -274,7 +275,12 @@ class _SampleMaker:
         self.starts += [(kept, column) for column in begins.tolist()]
         index = instances[select_instances(number, self.every)]
         if len(index):
-            self.parts.append(make_part(batch, signature, index))
+            assert batch.before is not None
+            arrival = np.take(batch.arrival_ns, index, axis=1)  # faster than indexing: Batch.take
+            communicator = batch.communicator
+            before = batch.before.take(index)
+            part = SamplePart(signature, communicator.index, communicator.ranks, arrival, before)
+            self.parts.append(part)
 
     def follow(self, context: BatchHistory, least: int) -> None:
         """Walk back from the instances selected since the last call."""
@@ -284,18 +290,6 @@ class _SampleMaker:
             if found is not None:
                 self.walks.append(found)
         self.starts = []
-
-
-def make_part(batch: Batch, signature: Signature, index: Int) -> SamplePart:
-    """Return the given instances of a batch, which share a signature."""
-    assert batch.before is not None
-    return SamplePart(
-        signature,
-        batch.communicator.index,
-        batch.communicator.ranks,
-        np.take(batch.arrival_ns, index, axis=1),  # faster than indexing, see Batch.take
-        batch.before.take(index),
-    )
 
 
 def join_parts(parts: Sequence[SamplePart]) -> list[SamplePart]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mpiprof.metrics import columns
-from mpiprof.metrics.aggregate import RANGE_NAMES, Aggregate
+from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.callsite_sums import CallsiteSums, divide
-from mpiprof.metrics.summary_callsites import NAN, summary_callsites, weighted_mean
+from mpiprof.metrics.summary_callsites import sum_summary, weighted_mean
 from mpiprof.trace.trace import Trace
 
 
@@ -25,18 +24,9 @@ def make_callsites(trace: Trace) -> pd.DataFrame:
     """
     if trace.record == "summary" and len(trace.summary):
         return of_summary(trace)
-    aggregate, keys = trace.aggregate
-    n = len(keys)
-    sums = CallsiteSums(
-        trace,
-        list(keys),
-        aggregate.take_sums(n),
-        aggregate.late,
-        aggregate.quantiles.make_table(n),
-        _count_algorithms(aggregate, n),
-    )
-    table: dict[str, Any] = {"callsite": np.arange(n)}
-    table["started"] = np.array([k.started for k in keys], np.bool_)
+    sums = CallsiteSums(trace)
+    table: dict[str, Any] = {"callsite": np.arange(len(sums.keys))}
+    table["started"] = np.array([key.started for key in sums.keys], np.bool_)
     for column in columns.COLUMNS:
         if column.recorded is not None:
             table[column.name] = column.recorded(sums)
@@ -45,23 +35,12 @@ def make_callsites(trace: Trace) -> pd.DataFrame:
 
 def of_summary(trace: Trace) -> pd.DataFrame:
     """Return the table of call sites from the totals of all calls and the in-situ statistics."""
-    sites = summary_callsites(trace)
-    table: dict[str, Any] = {"callsite": np.arange(len(sites)), "started": False}
+    sums = sum_summary(trace)
+    table: dict[str, Any] = {"callsite": np.arange(len(sums.operations)), "started": False}
     for column in columns.COLUMNS:
         if column.recorded is not None:
-            value = column.summary or (lambda _: NAN)
-            table[column.name] = [value(site) for site in sites]
-    return pd.DataFrame(table).astype({"latest_rank": "Int64"})
-
-
-def _count_algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
-    """Count the instances of each call site per algorithm; one instance may use several."""
-    names = list(sums.algorithm_names)
-    found: list[Counter[str]] = [Counter() for _ in range(n)]
-    for (callsite, algorithm), count in sums.algorithms.items():
-        for name in names[algorithm].split("+"):
-            found[callsite][name] += count
-    return found
+            table[column.name] = np.nan if column.summary is None else column.summary(sums)
+    return pd.DataFrame(table)
 
 
 def join_by_routine(table: pd.DataFrame) -> pd.DataFrame:

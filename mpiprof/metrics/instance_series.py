@@ -51,10 +51,6 @@ class SeriesMaker:
         self.seen += count
         return number, number // RUN_LENGTH % self.every == 0
 
-    def skip(self, count: int) -> None:
-        """Skip `count` instances, none of which the series includes."""
-        self.seen += count
-
     def add_numbered(self, number: Int, part: dict[str, Array]) -> None:
         """Add instances by number; `part` has their COLUMNS."""
         self.parts.append({"number": number, **part})
@@ -90,13 +86,6 @@ def take_columns(rows: Rows, index: Int) -> dict[str, Array]:
     found: dict[str, Array] = {name: instance[name](rows)[index] for name in METRICS}
     found |= {"last_rank": rows.last_rank[index], "algorithm": rows.algorithm[index]}
     return {"first_arrival_ns": rows.first_arrival[index], **found}
-
-
-def measure_again(trace: Trace) -> InstanceMetrics:
-    """Return InstanceMetrics for another pass, with the call site numbers of the first pass."""
-    measure = InstanceMetrics(trace)
-    measure.callsites.update(trace.aggregate[1])
-    return measure
 
 
 def make_series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:

@@ -21,7 +21,7 @@ from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Report, Row, Setup, Values, mean_interval
 from mpiprof.bench.harness.timing import Int
 from mpiprof.interface.format_units import format_round_size, format_time
-from mpiprof.metrics.imbalance import compute_arrival_metrics
+from mpiprof.metrics.instance_metrics import compute_arrival_metrics
 from mpiprof.model.schedule import Problem
 
 TITLE = "Arrivals after balanced computation"
