@@ -44,22 +44,22 @@ class ArrivalMatrix:
         order = np.argsort(first, kind="stable")
         most = min(MAX_ARRIVALS // max(len(self.ranks), 1), MAX_INSTANCES)
         every = max(-(-len(first) // max(most, 1)), 1)
-        row_of_rank = np.full(len(first), -1, np.int64)
+        column_of = np.full(len(first), -1, np.int64)
         chosen = order[::every]
-        row_of_rank[chosen] = np.arange(len(chosen))
+        column_of[chosen] = np.arange(len(chosen))
         self.first_ns = first[chosen]
         self.number = _instance_numbers(sample, self.first_ns)
         self.arrival = np.full((len(self.ranks), len(chosen)), np.nan)
-        self.blocks = list(self._make_blocks(parts, row_of_rank))
+        self.blocks = list(self._make_blocks(parts, column_of))
         self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
         self.nodes, self.node = number_nodes(trace, self.ranks)
 
-    def _make_blocks(self, parts: list[SamplePart], row_of_rank: Int) -> Iterator[Block]:
+    def _make_blocks(self, parts: list[SamplePart], column_of: Int) -> Iterator[Block]:
         """Fill in the arrivals, and yield the blocks of instances with equal ranks and roles."""
         groups: dict[object, list[tuple[Signature, Int, Int]]] = {}
         edge = 0
         for part in parts:
-            columns = row_of_rank[edge : edge + part.arrival_ns.shape[1]]
+            columns = column_of[edge : edge + part.arrival_ns.shape[1]]
             edge += len(columns)
             here = columns >= 0
             if not here.any():

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_chain import Origin, Walk
+from mpiprof.diagnosis.delay_chain import NOT_RECORDED, START, Origin, Walk
 from mpiprof.diagnosis.lateness import LatenessSamples
-from mpiprof.diagnosis.sampling import SamplePart, callsites_of_shapes, take_sample
+from mpiprof.diagnosis.sampling import SamplePart, take_sample
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.trace.sites import label_site
 from mpiprof.trace.trace import Trace
@@ -130,10 +130,15 @@ class CallsiteLabels:
                 table["callsite"], table["operation"], table["sites"], strict=True
             )
         }
-        self.of_shape = callsites_of_shapes(trace)
+        # The first call site of each shape's operation and site; the last entry stands for no
+        # shape, the start of the run.
+        keys = trace.aggregate[1]
+        number = {(k.operation, site): n for k, n in reversed(keys.items()) for site in k.sites}
+        shapes = trace.tables.shapes
+        self.of_shape = [number.get((s.operation, s.site), NOT_RECORDED) for s in shapes] + [START]
 
     def __getitem__(self, callsite: int) -> str:
-        return self.names.get(callsite, "the start" if callsite == -1 else "?")
+        return self.names.get(callsite, "the start" if callsite == START else "?")
 
 
 def make_share_table(labels: CallsiteLabels, counts: Mapping[int, int]) -> pd.DataFrame:

@@ -33,12 +33,7 @@ MEAN_COLUMNS = ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")
 COUNT_COLUMNS = ("instances", "total_instances")
 COMPARED_COLUMNS = (*TOTAL_COLUMNS, *MEAN_COLUMNS, *COUNT_COLUMNS, "algorithm")
 COLUMNS = (
-    "other",
-    "operation",
-    "sites",
-    "callsite",
-    "other_callsite",
-    "matched",
+    *("other", "operation", "sites", "callsite", "other_callsite", "matched"),
     *(f"{prefix}{name}" for name in COMPARED_COLUMNS for prefix in ("", "other_")),
     *(f"{name}_{what}" for name in MEAN_COLUMNS for what in ("change", "p")),
     "significant",

@@ -146,10 +146,8 @@ class BatchHistory:
                     if not first <= sequence <= last:
                         continue
                     data = candidates[column] = data.read()
-                begin, end = (
-                    np.searchsorted(data.sequence, sequence, side) for side in ("left", "right")
-                )
-                at, rank_row = np.arange(begin, end), data.communicator.find_column(rank)
+                at = np.arange(*np.searchsorted(data.sequence, [sequence, sequence + 1]))
+                rank_row = data.communicator.find_column(rank)
                 at = at[_is_at(data, rank_row, at, front.enter[row], front.exit[row])]
                 if len(at):
                     return data, int(at[0])

@@ -38,9 +38,9 @@ class LatenessSamples:
         first = [part.arrival_ns.min(0) for part in parts]
         starts = concatenate(first)
         self.instances = len(starts)
-        column_of_rank = np.empty(len(starts), np.int64)
-        column_of_rank[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
-        self.stretches = int(column_of_rank.max(initial=0)) + 1
+        stretch = np.empty(len(starts), np.int64)
+        stretch[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
+        self.stretches = int(stretch.max(initial=0)) + 1
         self.ranks = union_of_ranks(parts)
         self.groups = len({part.ranks.tobytes() for part in parts})
         begins = phases["begin_ns"].to_numpy(np.int64)[1:]
@@ -48,7 +48,7 @@ class LatenessSamples:
             begins = begins[:0]
         self.phases = len(begins) + 1
         edges = np.cumsum([len(part) for part in first])[:-1]
-        self.stretch = np.split(column_of_rank, edges)
+        self.stretch = np.split(stretch, edges)
         self.phase = np.split(np.searchsorted(begins, starts, "right"), edges)
         # In a sampled trace, the record before a call is not the rank's previous collective.
         self.sampled = trace.meta.get("sample", 1) not in (1, None)

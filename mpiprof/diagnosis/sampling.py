@@ -311,16 +311,6 @@ def join_parts(parts: Sequence[SamplePart]) -> list[SamplePart]:
     return joined
 
 
-def callsites_of_shapes(trace: Trace) -> list[int]:
-    """Return the first call site with the operation and site of each shape, or -2 if there is none.
-
-    The last entry stands for no shape and is -1, the start of the run.
-    """
-    keys = trace.aggregate[1]
-    number = {(k.operation, s): n for k, n in reversed(keys.items()) for s in k.sites}
-    return [*(number.get((s.operation, s.site), -2) for s in trace.tables.shapes), -1]
-
-
 def select_instances(number: Int, every: int) -> Bool:
     """Select one of every `every` consecutive instances, at a pseudo-random position in each block.
 

@@ -77,14 +77,14 @@ def find_in_instance(
     if communicator.is_local or len(calls) < 2:
         return None
     sides = _group_by_value({r: c.operation for r, c in calls.items()}, calls)
-    operation = sides[0].value if sides else ""
+    operation = str(sides[0].value)
     since = min(call.enter_ns for call in calls.values())
     kind = "operation"
     if len(sides) < 2:
         kind, sides = _compare_arguments(calls, communicator)
     if len(sides) < 2:
         return None
-    return Disagreement(kind, key, str(operation), tuple(sides), since)
+    return Disagreement(kind, key, operation, tuple(sides), since)
 
 
 def _compare_arguments(

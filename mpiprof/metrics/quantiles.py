@@ -25,9 +25,8 @@ BELOW = (1023 << BITS) - 1  # offset, so that bucket 1 begins at 1 ns
 WIDE = 17  # bits of a bucket's number
 FULL = 1 << 16  # entries that may be pending before parts are joined
 
-SPARSE_FACTOR = (
-    8  # counting in cells beats sorting up to this many cells per number, plus DENSE_CELLS
-)
+# Counting in cells beats sorting up to SPARSE_FACTOR cells per number, plus DENSE_CELLS.
+SPARSE_FACTOR = 8
 DENSE_CELLS = 1 << 14
 
 
@@ -42,8 +41,7 @@ def count_distinct(numbers: Int, cells: int) -> tuple[Int, Int]:
 
 def bucket_numbers(values: Float) -> Int:
     """Return the buckets of non-negative numbers."""
-    found: Int = np.maximum((np.ascontiguousarray(values).view(np.int64) >> SHIFT) - BELOW, 0)
-    return found
+    return np.asarray(np.maximum((np.ascontiguousarray(values).view(np.int64) >> SHIFT) - BELOW, 0))
 
 
 def bucket_middles(found: Int) -> Float:
