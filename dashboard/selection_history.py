@@ -10,7 +10,7 @@ from .trace_data import TraceData
 
 
 def selector_tables(data: TraceData) -> dict[str, pd.DataFrame]:
-    """Return one table per record type (metrics/selector_log.py); empty without `auto`."""
+    """Return one table per record type (metrics/summary_tables.py); empty without `auto`."""
     tables: dict[str, pd.DataFrame] = data.trace.selection
     return tables
 

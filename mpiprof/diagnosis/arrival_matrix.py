@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.samples import Sample, SamplePart
+from mpiprof.diagnosis.sampling import Sample, SamplePart
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.wait_states import Group, compute_waits
 from mpiprof.trace.trace import Trace
@@ -17,7 +17,6 @@ from mpiprof.trace.types import Float, Int
 
 MAX_ARRIVALS = 1 << 20  # maximum number of cells: ranks x instances
 MAX_INSTANCES = 1 << 15
-FOREVER = np.inf  # so that no call ends before the last arrival
 
 
 @dataclass(frozen=True)
@@ -40,30 +39,27 @@ class ArrivalMatrix:
 
     def __init__(self, trace: Trace, sample: Sample) -> None:
         parts = [part for part in sample.parts if part.signature.state and len(part.ranks) > 1]
-        self.ranks = _union_of_ranks([part.ranks for part in parts])
-        first = _concatenate([part.arrival_ns.min(0) for part in parts])
+        self.ranks = union_of_ranks(parts)
+        first = concatenate([part.arrival_ns.min(0) for part in parts])
         order = np.argsort(first, kind="stable")
         most = min(MAX_ARRIVALS // max(len(self.ranks), 1), MAX_INSTANCES)
         every = max(-(-len(first) // max(most, 1)), 1)
-        row_of_rank = np.full(len(first), -1, np.int64)
+        column_of = np.full(len(first), -1, np.int64)
         chosen = order[::every]
-        row_of_rank[chosen] = np.arange(len(chosen))
+        column_of[chosen] = np.arange(len(chosen))
         self.first_ns = first[chosen]
         self.number = _instance_numbers(sample, self.first_ns)
         self.arrival = np.full((len(self.ranks), len(chosen)), np.nan)
-        self.blocks = list(self._make_blocks(parts, row_of_rank))
+        self.blocks = list(self._make_blocks(parts, column_of))
         self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
-        names = [trace.node_ids.get(rank, "?") for rank in self.ranks.tolist()]
-        self.nodes = list(dict.fromkeys(names))
-        index = {name: i for i, name in enumerate(self.nodes)}
-        self.node = np.array([index[name] for name in names], np.int64)
+        self.nodes, self.node = number_nodes(trace, self.ranks)
 
-    def _make_blocks(self, parts: list[SamplePart], row_of_rank: Int) -> Iterator[Block]:
+    def _make_blocks(self, parts: list[SamplePart], column_of: Int) -> Iterator[Block]:
         """Fill in the arrivals, and yield the blocks of instances with equal ranks and roles."""
         groups: dict[object, list[tuple[Signature, Int, Int]]] = {}
         edge = 0
         for part in parts:
-            columns = row_of_rank[edge : edge + part.arrival_ns.shape[1]]
+            columns = column_of[edge : edge + part.arrival_ns.shape[1]]
             edge += len(columns)
             here = columns >= 0
             if not here.any():
@@ -92,7 +88,7 @@ class ArrivalMatrix:
         found = np.zeros(self.instance_count)
         for block in self.blocks:
             mine: Any = arrival[np.ix_(block.rows, block.columns)]
-            forever: Any = np.full_like(mine, FOREVER)
+            forever: Any = np.full_like(mine, np.inf)  # no call ends before the last arrival
             waited = compute_waits(mine, mine, forever, block.group)
             found[block.columns] = waited.sum(0)
         return found
@@ -107,17 +103,20 @@ def column_medians(values: Float) -> Float:
         return np.asarray(np.nanmedian(values, 0))
 
 
-def column_means(values: Float) -> Float:
-    """Return the mean of the known values of each column; NaN for a column without values."""
-    known = (~np.isnan(values)).sum(0)
-    return np.asarray(np.nansum(values, 0) / np.where(known > 0, known, np.nan))
+def union_of_ranks(parts: Sequence[SamplePart]) -> Int:
+    """Return the world ranks that take part in any of some instances, ascending."""
+    return np.unique(concatenate([part.ranks for part in parts]))
 
 
-def _union_of_ranks(ranks: list[Int]) -> Int:
-    return np.unique(np.concatenate(ranks)) if ranks else np.zeros(0, np.int64)
+def number_nodes(trace: Trace, ranks: Int) -> tuple[list[str], Int]:
+    """Return the names of the nodes of some ranks, and the index of each rank's node."""
+    names = [trace.node_ids.get(rank, "?") for rank in ranks.tolist()]
+    index = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return list(index), np.array([index[name] for name in names], np.int64)
 
 
-def _concatenate(parts: list[Int]) -> Int:
+def concatenate(parts: list[Int]) -> Int:
+    """Return the concatenation of integer vectors; an empty vector if there are none."""
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 

@@ -12,6 +12,7 @@ instances earlier.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -43,7 +44,7 @@ class BarrierWhatIf:
     barriers_seen: int = 0
     replayed: int = 0
     gained_ns: float = 0.0
-    followers: dict[int, int] = field(default_factory=dict)
+    followers: Counter[int] = field(default_factory=Counter)
 
     @property
     def saved_ns(self) -> float:
@@ -58,10 +59,6 @@ class BarrierWhatIf:
     def replays_any(self, count: int) -> bool:
         """Return whether any of the next `count` barriers is in a replayed window."""
         return meets_run(self.barriers_seen, count, WINDOW_BARRIERS, self.replay_interval)
-
-    def skip(self, count: int) -> None:
-        """Skip `count` barriers."""
-        self.barriers_seen += count
 
     def add(
         self, batch: Batch, batch_data: BatchData, signatures: Sequence[Signature], sites: Int
@@ -82,11 +79,9 @@ class BarrierWhatIf:
 
     def _count_followers(self, batch_data: BatchData, sites: Int, barriers: Int) -> None:
         after = barriers[barriers + 1 < len(sites)] + 1
-        found, times = np.unique(
-            sites[after[_came_directly(batch_data, after)]], return_counts=True
-        )
-        for site, count in zip(found.tolist(), times.tolist(), strict=True):
-            self.followers[site] = self.followers.get(site, 0) + count
+        after = after[_came_directly(batch_data, after)]
+        found, times = np.unique(sites[after], return_counts=True)
+        self.followers.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
 
     def _replay(
         self,
@@ -125,19 +120,17 @@ class BarrierWhatIf:
 
 def _came_directly(batch_data: BatchData, columns: Int) -> Bool:
     """Return whether all ranks came directly from the communicator's previous instance."""
-    same: Bool = (batch_data.before.exit[:, columns] == batch_data.exit_ns[:, columns - 1]).all(0)
-    return same
+    exit_ns = batch_data.exit_ns[:, columns - 1]
+    return np.asarray((batch_data.before.exit[:, columns] == exit_ns).all(0))
 
 
 def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
-    known = bool(signature.present.all()) and signature.comparable
-    known &= signature.state is not None and signature.group.rule is not WaitRule.UNSPECIFIED
+    known = signature.state is not None and signature.group.rule is not WaitRule.UNSPECIFIED
     blocking = bool((batch.begin_ns[:, column] == batch.arrival_ns[:, column]).all())
-    return known and blocking and bool((batch.exit_ns[:, column] != 0).all())
+    return signature.is_whole and known and blocking and bool(batch.exit_ns[:, column].all())
 
 
 def _earliest_begin(signature: Signature, arrival: Int) -> Int:
     """Return the earliest time at which each rank can begin an operation."""
     first = earliest_exit(arrival[:, None], signature.group)[..., 0]
-    begin: Int = np.maximum(first, arrival)
-    return begin
+    return np.maximum(first, arrival)

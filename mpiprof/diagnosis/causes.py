@@ -9,33 +9,19 @@ applied to every call site of every program.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_chain import Origin, Walk
+from mpiprof.diagnosis.delay_chain import NOT_RECORDED, START, Origin, Walk
 from mpiprof.diagnosis.lateness import LatenessSamples
-from mpiprof.diagnosis.samples import SamplePart, callsites_of_shapes, take_sample
+from mpiprof.diagnosis.sampling import SamplePart, take_sample
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.trace.sites import label_site
 from mpiprof.trace.trace import Trace
-
-CHAIN_COLUMNS = (
-    "rank",
-    "callsite",
-    "site",
-    "after",
-    "after_site",
-    "how",
-    "share",
-    "late_ns",
-    "hops",
-    "path",
-    "example",
-)
 
 
 @dataclass(frozen=True)
@@ -88,26 +74,26 @@ def compute_causes(trace: Trace, callsite: int) -> Causes:
     """Compute the causes of a call site from the sample of its instances."""
     sample = take_sample(trace, callsite)
     row: Any = trace.callsites.loc[callsite]
-    complete = int(row["complete_instances"])
     cells = LatenessSamples(trace, sample.parts, trace.phases(callsite))
-    (arrival, left, between, messages), (inherited, outside, message_ranks, back) = (
-        cells.imbalance_shares()
-    )
+    spreads, shares = cells.imbalance_shares()
+    arrival_ns, exit_ns, between_ns, point_to_point_ns = spreads
+    inherited, outside, point_to_point, compensated = shares
     by_rank, by_node, random = cells.systematic_shares()
     labels = CallsiteLabels(trace)
+    followers = sample.without.followers if sample.without else {}
     return Causes(
         callsite,
         str(row["operation"]),
         cells.instances,
-        complete,
-        arrival,
-        left,
-        between,
-        messages,
+        int(row["complete_instances"]),
+        arrival_ns,
+        exit_ns,
+        between_ns,
+        point_to_point_ns,
         inherited,
         outside,
-        message_ranks,
-        back,
+        point_to_point,
+        compensated,
         by_rank,
         by_node,
         random,
@@ -115,7 +101,7 @@ def compute_causes(trace: Trace, callsite: int) -> Causes:
         cells.make_node_table(),
         make_chain_table(trace, labels, sample.walks, sample.walked),
         make_before_table(labels, sample.parts),
-        make_follower_table(labels, sample.without.followers if sample.without else {}),
+        make_share_table(labels, followers),
         sample.without.saved_ns if sample.without else 0.0,
     )
 
@@ -144,32 +130,33 @@ class CallsiteLabels:
                 table["callsite"], table["operation"], table["sites"], strict=True
             )
         }
-        self.of_shape = callsites_of_shapes(trace)
+        # The first call site of each shape's operation and site; the last entry stands for no
+        # shape, the start of the run.
+        keys = trace.aggregate[1]
+        number = {(k.operation, site): n for k, n in reversed(keys.items()) for site in k.sites}
+        shapes = trace.tables.shapes
+        self.of_shape = [number.get((s.operation, s.site), NOT_RECORDED) for s in shapes] + [START]
 
     def __getitem__(self, callsite: int) -> str:
-        return self.names.get(callsite, "the start" if callsite == -1 else "?")
+        return self.names.get(callsite, "the start" if callsite == START else "?")
 
 
-def make_follower_table(labels: CallsiteLabels, followers: dict[int, int]) -> pd.DataFrame:
-    """Return the table of call sites that follow a barrier, the most frequent first."""
-    whole = max(sum(followers.values()), 1)
-    rows = [(callsite, labels[callsite], count / whole) for callsite, count in followers.items()]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share"])
-    ordered: pd.DataFrame = frame.sort_values("share", ascending=False, ignore_index=True)
-    return ordered
+def make_share_table(labels: CallsiteLabels, counts: Mapping[int, int]) -> pd.DataFrame:
+    """Return a table of call sites, most frequent first: callsite (-1 the start), site, share."""
+    whole = max(sum(counts.values()), 1)
+    order = Counter(counts).most_common()
+    rows = [(callsite, labels[callsite], count / whole) for callsite, count in order]
+    return pd.DataFrame(rows, columns=["callsite", "site", "share"])
 
 
 def make_before_table(labels: CallsiteLabels, parts: list[SamplePart]) -> pd.DataFrame:
-    """Return the call sites that ranks come from: callsite (-1 the start), site, share of calls."""
+    """Return the call sites that ranks come from, with shares of the calls."""
     counts: Counter[int] = Counter()
     for part in parts:
         shapes, number = np.unique(part.before.shape, return_counts=True)
         for shape, count in zip(shapes.tolist(), number.tolist(), strict=True):
             counts[labels.of_shape[shape]] += count
-    whole = max(sum(counts.values()), 1)
-    rows = [(site, labels[site], count / whole) for site, count in counts.most_common()]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share"])
-    return frame
+    return make_share_table(labels, counts)
 
 
 def make_chain_table(
@@ -180,23 +167,24 @@ def make_chain_table(
     for found in walks:
         groups.setdefault(found.origin, []).append(found)
     identity = [c.identity for c in trace.tables.communicators]
-    rows = []
-    for origin, of in sorted(groups.items(), key=lambda item: -len(item[1])):
-        worst = max(of, key=lambda found: found.late)
-        rows.append(
-            {
-                "rank": origin.rank,
-                "callsite": origin.callsite,
-                "site": labels[origin.callsite],
-                "after": origin.after,
-                "after_site": labels[origin.after],
-                "how": origin.how,
-                "share": len(of) / max(walked, 1),
-                "late_ns": float(np.mean([found.late for found in of])),
-                "hops": float(np.mean([len(found.steps) - 1 for found in of])),
-                "path": tuple((step.callsite, step.rank) for step in worst.steps),
-                "example": tuple((identity[s.communicator], s.sequence) for s in worst.steps),
-            }
-        )
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(CHAIN_COLUMNS))
-    return frame
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    origins, walks_of = [origin for origin, _ in ordered], [of for _, of in ordered]
+    worst = [max(of, key=lambda found: found.late) for of in walks_of]
+    return pd.DataFrame(
+        {
+            "rank": [origin.rank for origin in origins],
+            "callsite": [origin.callsite for origin in origins],
+            "site": [labels[origin.callsite] for origin in origins],
+            "after": [origin.after for origin in origins],
+            "after_site": [labels[origin.after] for origin in origins],
+            "how": [origin.how for origin in origins],
+            "share": [len(of) / max(walked, 1) for of in walks_of],
+            "late_ns": [float(np.mean([found.late for found in of])) for of in walks_of],
+            "hops": [float(np.mean([len(found.steps) - 1 for found in of])) for of in walks_of],
+            "path": [tuple((step.callsite, step.rank) for step in w.steps) for w in worst],
+            "example": [
+                tuple((identity[step.communicator], step.sequence) for step in w.steps)
+                for w in worst
+            ],
+        }
+    )

@@ -82,24 +82,13 @@ class BatchData:
     before: Before
     signature: Int32
 
-    @property
-    def size(self) -> int:
-        """Number of calls in the batch."""
-        return int(self.arrival_ns.size)
-
     @staticmethod
     def of_batch(batch: Batch) -> BatchData:
         """Take the data from a batch that was read with the record before each call."""
         assert batch.before is not None
+        times = batch.arrival_ns, batch.exit_ns
         signature = np.full(len(batch), -1, np.int32)
-        return BatchData(
-            batch.communicator,
-            batch.sequence,
-            batch.arrival_ns,
-            batch.exit_ns,
-            batch.before,
-            signature,
-        )
+        return BatchData(batch.communicator, batch.sequence, *times, batch.before, signature)
 
 
 @dataclass(eq=False)
@@ -134,7 +123,7 @@ class BatchHistory:
     def add(self, data: BatchData | UnreadBatch) -> None:
         """Add a batch to the current generation."""
         self.batches.setdefault(data.communicator.index, []).append(data)
-        self.size += data.size
+        self.size += data.size if isinstance(data, UnreadBatch) else int(data.arrival_ns.size)
 
     def drop_older(self) -> None:
         """Discard the older generation."""
@@ -157,10 +146,8 @@ class BatchHistory:
                     if not first <= sequence <= last:
                         continue
                     data = candidates[column] = data.read()
-                begin, end = (
-                    np.searchsorted(data.sequence, sequence, side) for side in ("left", "right")
-                )
-                at, rank_row = np.arange(begin, end), data.communicator.find_column(rank)
+                at = np.arange(*np.searchsorted(data.sequence, [sequence, sequence + 1]))
+                rank_row = data.communicator.find_column(rank)
                 at = at[_is_at(data, rank_row, at, front.enter[row], front.exit[row])]
                 if len(at):
                     return data, int(at[0])
@@ -190,8 +177,8 @@ class CallFront:
         return CallFront(
             kept.communicator.ranks,
             kept.arrival_ns[:, column].astype(np.float64),
-            replace_missing(before.enter[:, column], before.enter[:, column] < 0),
-            replace_missing(before.exit[:, column], before.exit[:, column] <= 0),
+            np.where(before.enter[:, column] < 0, np.nan, before.enter[:, column]),
+            np.where(before.exit[:, column] <= 0, np.nan, before.exit[:, column]),
             before.outside[:, column].astype(np.float64),
             before.shape[:, column],
             before.sequence[:, column],
@@ -200,21 +187,18 @@ class CallFront:
     def step_back(self, context: BatchHistory) -> CallFront:
         """Return the front one call earlier, with NaN where the call is unknown."""
         n = len(self.ranks)
-        nan = np.full(n, np.nan)
-        none = np.full(n, -1, np.int64)
-        found = CallFront(
-            self.ranks, self.enter, nan.copy(), nan.copy(), nan.copy(), none.copy(), none.copy()
-        )
+        nan, none = np.full((3, n), np.nan), np.full((2, n), -1, np.int64)
+        found = CallFront(self.ranks, self.enter, *nan, *none)
         left = np.flatnonzero(self.shape >= 0)
         while len(left):
             instance = context.find(self, int(left[0]))
             keys = np.stack([context.communicator[self.shape[left]], self.sequence[left]])
             there: Bool = (keys == keys[:, :1]).all(0)
             if instance is not None:
-                earlier = CallFront.of_instance(*instance)
-                row = {rank: j for j, rank in enumerate(earlier.ranks.tolist())}
-                rows = np.array([row.get(rank, -1) for rank in self.ranks[left].tolist()])
                 kept, column = instance
+                earlier = CallFront.of_instance(kept, column)
+                ranks = self.ranks[left].tolist()
+                rows = np.array([kept.communicator.find_column(rank) for rank in ranks])
                 there &= _is_at(kept, rows, column, self.enter[left], self.exit[left]) & (rows >= 0)
                 for name in ("enter", "exit", "outside", "shape", "sequence"):
                     getattr(found, name)[left[there]] = getattr(earlier, name)[rows[there]]
@@ -227,13 +211,9 @@ def _is_at(
     kept: BatchData, row: int | Int, column: int | Int, enter: float | Float, exit_: float | Float
 ) -> Bool:
     """Return whether calls with these times (NaN: unknown) started or completed the instances."""
-    found: Bool = (kept.arrival_ns[row, column] == enter) | (kept.exit_ns[row, column] == exit_)
-    return found
-
-
-def replace_missing(values: Int, missing: Bool) -> Float:
-    """Return times as floats, with NaN where they are missing."""
-    return np.where(missing, np.nan, values.astype(np.float64))
+    return np.asarray(
+        (kept.arrival_ns[row, column] == enter) | (kept.exit_ns[row, column] == exit_)
+    )
 
 
 def lateness_after_others(values: Array, row: int) -> float:
@@ -334,8 +314,7 @@ def walk(
         if earlier is None:
             unknown = left
             break
-        found = _explain_before(context, front, row, earlier, left)
-        front, row, late, inside = found
+        front, row, late, inside = _explain_before(context, front, row, earlier, left)
         walking.add(Origin(rank, after, NOT_RECORDED, "inside"), inside)
         if late < enough:
             break

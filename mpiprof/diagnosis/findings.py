@@ -23,10 +23,9 @@ from mpiprof.diagnosis.delay_origin import (
     select_walks,
 )
 from mpiprof.diagnosis.outliers import count_also_costly, find_early_ranks
-from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.diagnosis.pattern import Pattern, columns_with_ranks, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
-from mpiprof.diagnosis.samples import take_sample
-from mpiprof.diagnosis.span import columns_with_ranks, count_late_instances, find_spans
+from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.trace import Trace
 

@@ -8,13 +8,14 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.samples import SamplePart
+from mpiprof.diagnosis.arrival_matrix import concatenate, number_nodes, union_of_ranks
+from mpiprof.diagnosis.sampling import SamplePart
 from mpiprof.metrics.variance_components import (
     UNKNOWN_ESTIMATE,
-    EffectAnalysis,
     Estimate,
     centre_columns,
     jackknife_estimate,
+    nodes_differ,
     number_stretches,
     subtract_median_of_others,
     sum_groups,
@@ -35,25 +36,23 @@ class LatenessSamples:
         self.trace, self.parts = trace, parts
         self.least = float(trace.clock_error_ns)
         first = [part.arrival_ns.min(0) for part in parts]
-        starts = np.concatenate(first) if first else np.zeros(0, np.int64)
+        starts = concatenate(first)
         self.instances = len(starts)
-        column_of_rank = np.empty(len(starts), np.int64)
-        column_of_rank[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
-        self.stretches = int(column_of_rank.max(initial=0)) + 1
-        self.ranks = np.unique(np.concatenate([part.ranks for part in parts])) if parts else starts
+        stretch = np.empty(len(starts), np.int64)
+        stretch[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
+        self.stretches = int(stretch.max(initial=0)) + 1
+        self.ranks = union_of_ranks(parts)
+        self.groups = len({part.ranks.tobytes() for part in parts})
         begins = phases["begin_ns"].to_numpy(np.int64)[1:]
         if (len(begins) + 1) * len(self.ranks) > MAX_EFFECTS:
             begins = begins[:0]
         self.phases = len(begins) + 1
         edges = np.cumsum([len(part) for part in first])[:-1]
-        self.stretch = np.split(column_of_rank, edges)
+        self.stretch = np.split(stretch, edges)
         self.phase = np.split(np.searchsorted(begins, starts, "right"), edges)
         # In a sampled trace, the record before a call is not the rank's previous collective.
         self.sampled = trace.meta.get("sample", 1) not in (1, None)
-        names = [trace.node_ids.get(rank, "?") for rank in self.ranks.tolist()]
-        self.node_names = list(dict.fromkeys(names))
-        number = {name: i for i, name in enumerate(self.node_names)}
-        self.node = np.array([number[name] for name in names], np.int64)
+        self.node_names, self.node = number_nodes(trace, self.ranks)
 
     def iterate_parts(self) -> Iterator[tuple[SamplePart, Int, Int, Int]]:
         """Yield each part, the columns of its ranks, and the stretch and phase of its instances."""
@@ -61,7 +60,7 @@ class LatenessSamples:
             yield part, np.searchsorted(self.ranks, part.ranks), stretch, phase
 
     def imbalance_shares(self) -> tuple[list[Estimate], list[Estimate]]:
-        """Imbalance of arrivals, exits, between and point-to-point; shares of `_origins`."""
+        """Imbalance of arrivals, exits, between and point-to-point; shares of `_origin_shares`."""
         if not self.instances:
             return [UNKNOWN_ESTIMATE] * 4, [UNKNOWN_ESTIMATE] * 4
         sums = np.zeros((self.stretches, 9))
@@ -87,14 +86,16 @@ class LatenessSamples:
             )
             for i, value in enumerate(values, 2):
                 sums[:, i] += np.bincount(stretch, value, self.stretches)
-        return jackknife_estimate(sums, _imbalance_means, (0.0, np.inf)), jackknife_estimate(
-            sums, _origin_shares, (0.0, 1.0)
-        )
+        spreads = jackknife_estimate(sums, _imbalance_means, (0.0, np.inf))
+        return spreads, jackknife_estimate(sums, _origin_shares, (0.0, 1.0))
 
     @cached_property
-    def effect_sums(self) -> tuple[EffectAnalysis, Float]:
-        """Sums for the analysis of variance, one row per stretch."""
-        groups = len({part.ranks.tobytes() for part in self.parts})
+    def effect_sums(self) -> Float:
+        """Sums for the analysis of variance, one row per stretch.
+
+        Number of instances, sum of squares, then counts and sums of lateness per phase and rank.
+        Lateness is after the mean arrival of the instance.
+        """
         whole = np.zeros((self.stretches, 2))
         sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
         for part, columns, stretch, phase in self.iterate_parts():
@@ -104,36 +105,71 @@ class LatenessSamples:
             group = stretch * self.phases + phase
             sums[0][:, columns] += np.bincount(group, minlength=sums.shape[1])[:, None]
             sums[1][:, columns] += sum_groups(a, group, sums.shape[1])
-        flat = sums.reshape(2, self.stretches, -1)
-        return EffectAnalysis(self.node, len(self.ranks), groups), np.hstack(
-            [whole, flat[0], flat[1]]
-        )
-
-    @cached_property
-    def nodes_differ(self) -> bool:
-        """Return whether some nodes are later than others."""
-        effects, sums = self.effect_sums
-        return self.instances >= 2 and effects.nodes_differ(sums.sum(0), self.least)
+        return np.hstack([whole, *sums.reshape(2, self.stretches, -1)])
 
     def systematic_shares(self) -> list[Estimate]:
         """Return the shares of the variance by rank, by node and at random."""
         if self.instances < 2:
             return [UNKNOWN_ESTIMATE] * 3
-        effects, sums = self.effect_sums
-        nodes = self.nodes_differ
-        return jackknife_estimate(sums, lambda s: effects.variance_shares(s, nodes), (0.0, 1.0))
+        count, mean = self._mean_lateness(self.effect_sums.sum(0)[2:])
+        whole = count.sum(0)
+        there = np.flatnonzero(whole > 0)
+        late = (count * mean).sum(0)[there] / whole[there]
+        nodes = nodes_differ(late, self.node[there], self.least)
+        return jackknife_estimate(
+            self.effect_sums, lambda sums: self._variance_shares(sums, nodes), (0.0, 1.0)
+        )
 
-    @cached_property
-    def mean_lateness(self) -> tuple[Float, Float, Float]:
-        """Instances, mean lateness and its error (ns, two deviations), phases x ranks."""
-        sums = np.zeros((3, self.phases, len(self.ranks)))
-        for part, columns, _, phase in self.iterate_parts():
-            late = subtract_median_of_others(part.arrival_ns.astype(np.float64))
-            for i, values in enumerate((np.ones_like(late), late, late**2)):
-                sums[i][:, columns] += sum_groups(values, phase, self.phases)
-        count, mean = sums[0], sums[1] / np.maximum(sums[0], 1)
-        spread = np.maximum(sums[2] / np.maximum(count, 1) - mean**2, 0.0)
-        return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
+    def _variance_shares(self, sums: Float, nodes: bool) -> Float:
+        """Return the shares of the variance by rank, by node and at random.
+
+        This is a nested analysis of variance with ranks within nodes. Each set of ranks (of a
+        communicator) centres its lateness. A node's effect is the median of its ranks' means, so
+        that one late rank does not make a slow node. The share that chance gives to an effect (its
+        degrees of freedom times the random mean square) moves to the random share.
+        """
+        instances, total = sums[:2]
+        count, mean = self._mean_lateness(sums[2:])
+        between = float((count * mean**2).sum())
+        phases = (count > 0).any(1).sum()
+        by_rank = max(float((count > 0).sum() - self.groups * phases), 0.0)
+        left = float(count.sum() - instances - by_rank)
+        if total <= 0 or left <= 0:
+            return np.full(3, np.nan)
+        chance = max(total - between, 0.0) / left
+        of_node = self._node_effects(count, mean) if nodes else np.zeros_like(mean)
+        node = min(max(float((count * of_node * mean).sum()), 0.0), between)
+        rank = between - node
+        surplus = by_rank * chance
+        rank, surplus = max(rank - surplus, 0.0), max(surplus - rank, 0.0)
+        node = max(node - surplus, 0.0)
+        shares = np.array([rank, node, max(total - rank - node, 0.0)])
+        return np.asarray(shares / shares.sum())
+
+    def _mean_lateness(self, sums: Float) -> tuple[Float, Float]:
+        """Return counts and mean lateness, phases x ranks."""
+        count, lateness = sums.reshape(2, -1, len(self.ranks))
+        return count, lateness / np.maximum(count, 1)
+
+    def _node_effects(self, count: Float, mean: Float) -> Float:
+        """Return the effect of the node of each rank, phases x ranks."""
+        effects = np.zeros_like(mean)
+        for phase, weight in enumerate(count):
+            there = np.flatnonzero(weight > 0)
+            for node in np.unique(self.node[there]):
+                of = there[self.node[there] == node]
+                effects[phase, of] = np.median(mean[phase, of])
+            if len(there):
+                effects[phase, there] -= np.average(effects[phase, there], weights=weight[there])
+        return effects
+
+    def _node_lateness(self, sums: Float) -> Float:
+        """Return how much later each node (median of its ranks) is than the other nodes."""
+        count, mean = self._mean_lateness(sums)
+        values = (count * mean).sum(0) / np.maximum(count.sum(0), 1)
+        nodes = len(self.node_names)
+        median = np.array([np.median(values[self.node == node]) for node in range(nodes)])
+        return np.asarray(median - (median.sum() - median) / (nodes - 1))
 
     def make_rank_table(self) -> pd.DataFrame:
         """Return one row per rank, the latest first."""
@@ -141,9 +177,12 @@ class LatenessSamples:
         # count, late, last; and over instances with known previous exits: count, inherited,
         # messages
         sums = np.zeros((6, self.stretches, ranks))
-        for part, columns, stretch, _ in self.iterate_parts():
+        phase_sums = np.zeros((2, self.phases, ranks))  # count, late
+        lateness = []
+        for part, columns, stretch, phase in self.iterate_parts():
             arrival = part.arrival_ns.astype(np.float64)
             late = subtract_median_of_others(arrival)
+            lateness.append(late)
             known = (part.before.exit > 0).all(0) & (not self.sampled)
             left = subtract_median_of_others(part.before.exit.astype(np.float64))
             messages = subtract_median_of_others(part.before.outside.astype(np.float64))
@@ -153,50 +192,42 @@ class LatenessSamples:
             for i, values in enumerate(counted):
                 whole = np.broadcast_to(values, arrival.shape).astype(np.float64)
                 sums[i][:, columns] += sum_groups(whole, stretch, self.stretches)
-        count, late, last, columns_of_ranks, left, messages = sums.sum(1)
+            for i, values in enumerate((np.ones_like(late), late)):
+                phase_sums[i][:, columns] += sum_groups(values, phase, self.phases)
+        # Instances in which a rank is late by half of its mean lateness in the phase.
+        usual = _mean_of_sums(phase_sums).reshape(self.phases, ranks)
+        often = np.zeros(ranks)
+        for late, (_, columns, _, phase) in zip(lateness, self.iterate_parts(), strict=True):
+            least = np.maximum(usual[phase[None, :], columns[:, None]] / 2, self.least)
+            often[columns] += (late > least).sum(1)
+        count, late, last, known_count, left, messages = sums.sum(1)
         mean = late / np.maximum(count, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            inherited, talked = left / columns_of_ranks, messages / columns_of_ranks
+            inherited, talked = left / known_count, messages / known_count
         error = jackknife_estimate(np.concatenate([sums[0], sums[1]], 1), _mean_of_sums)
-        table: pd.DataFrame = pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "rank": self.ranks,
                 "node": [self.node_names[node] for node in self.node],
                 "late_ns": mean,
                 "error_ns": [(found.high - found.low) / 2 for found in error],
-                "late_share": self.late_share.sum(0) / np.maximum(count, 1),
+                "late_share": often / np.maximum(count, 1),
                 "last_share": last / np.maximum(count, 1),
                 "inherited_ns": inherited,
                 "outside_ns": mean - inherited - talked,
                 "point_to_point_ns": talked,
             }
         )
-        ordered: pd.DataFrame = table.sort_values(
-            "late_ns", ascending=False, kind="stable", ignore_index=True
-        )
-        return ordered
-
-    @cached_property
-    def late_share(self) -> Float:
-        """Instances in which a rank is late by half of its mean lateness, phases x ranks."""
-        found = np.zeros_like(self.mean_lateness[1])
-        for part, columns, _, phase in self.iterate_parts():
-            late = subtract_median_of_others(part.arrival_ns.astype(np.float64))
-            least = np.maximum(
-                self.mean_lateness[1][phase[None, :], columns[:, None]] / 2, self.least
-            )
-            found[:, columns] += sum_groups((late > least).astype(np.float64), phase, self.phases)
-        return found
+        return table.sort_values("late_ns", ascending=False, kind="stable", ignore_index=True)
 
     def make_node_table(self) -> pd.DataFrame:
         """Return one row per node, the latest first."""
         nodes = len(self.node_names)
-        effects, sums = self.effect_sums
         late = [UNKNOWN_ESTIMATE] * nodes
         if nodes > 1:
-            late = jackknife_estimate(sums[:, 2:], lambda s: effects.node_lateness(s, nodes))
+            late = jackknife_estimate(self.effect_sums[:, 2:], self._node_lateness)
         hosts = {p["node"]: p["host"] for p in self.trace.tables.processes.values()}
-        table: pd.DataFrame = pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "node": self.node_names,
                 "host": [hosts.get(name) for name in self.node_names],
@@ -205,10 +236,7 @@ class LatenessSamples:
                 "error_ns": np.array([(f.high - f.low) / 2 for f in late], np.float64),
             }
         )
-        ordered: pd.DataFrame = table.sort_values(
-            "late_ns", ascending=False, kind="stable", ignore_index=True
-        )
-        return ordered
+        return table.sort_values("late_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _imbalance_means(sums: Float) -> Float:

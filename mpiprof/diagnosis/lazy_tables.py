@@ -8,24 +8,14 @@ from typing import Any
 from mpiprof.diagnosis.causes import compute_causes
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
-from mpiprof.diagnosis.samples import find_hot_callsites
-from mpiprof.diagnosis.sampling import take_samples
+from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
+from mpiprof.metrics import summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
 from mpiprof.metrics.coverage import find_coverage
-from mpiprof.metrics.insitu_statistics import make_statistics
 from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
 from mpiprof.metrics.sampling_estimates import estimate_totals
-from mpiprof.metrics.selector_log import make_selector_tables
-from mpiprof.metrics.summary_tables import make_summary, summarise_totals
-from mpiprof.metrics.tables import (
-    make_events,
-    make_instances,
-    make_matrix,
-    make_processes,
-    matrix_ranks,
-)
 from mpiprof.metrics.wait_matrix import compute_wait_matrix
 
 # A Trace refers to these tables by name only, because `trace` must not import this package.
@@ -34,24 +24,24 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "callsites": make_callsites,
     "causes": compute_causes,
     "conclusions": find_conclusions,
-    "events": make_events,
+    "events": tables.make_events,
     "findings": find_findings,
     "hot": find_hot_callsites,
-    "instances": make_instances,
-    "matrix": make_matrix,
-    "matrix_ranks": matrix_ranks,
+    "instances": tables.make_instances,
+    "matrix": tables.make_matrix,
+    "matrix_ranks": tables.matrix_ranks,
     "phases": find_phases,
     "point_to_point": point_to_point_time,
     "spent": unrecorded_time,
-    "processes": make_processes,
+    "processes": tables.make_processes,
     "rank_totals": make_rank_totals,
     "samples": take_samples,
-    "selection": make_selector_tables,
+    "selection": summary_tables.make_selector_tables,
     "series": make_series,
-    "statistics": make_statistics,
+    "statistics": summary_tables.make_statistics,
     "held": find_coverage,
-    "summary": make_summary,
-    "summed_up": summarise_totals,
+    "summary": summary_tables.make_summary,
+    "summed_up": summary_tables.summarise_totals,
     "totals": estimate_totals,
     "waiting_for": compute_wait_matrix,
     "wrong": find_disagreements,

@@ -1,30 +1,34 @@
-"""Onsets of lateness: where lateness of ranks begins, ends or changes to another level."""
+"""Changes of lateness over the run: onsets (begin, end or another level), and steady trends."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_means, column_medians
-from mpiprof.diagnosis.phases import find_best_cut, find_change_points, find_period, remove_period
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
+from mpiprof.diagnosis.phases import find_best_cut, find_edges
+from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
 
-EDGE_REACH = (
-    16  # instances on both sides of a phase boundary that are searched for the exact boundary
-)
+EDGE_REACH = 16  # instances on both sides of a phase boundary, searched for the exact boundary
 ABRUPT_SHARE = 0.6  # share of the change in lateness that must happen at the phase boundary
 STEP_SHARE = 0.3  # minimum change at a boundary, as a share of the phase's lateness
 QUARTERS = 4
 FLAT_TOLERANCE = 0.15  # maximum difference between medians of a phase's quarters, over its lateness
 MIN_LEVEL_RATIO = 1.5  # minimum ratio between separate levels of lateness
 
+MIN_TREND_INSTANCES = 24
+STRETCHES = 12  # of the run; their medians are compared
+MAX_QUARTER_RATIO = 1.5  # variance factor: changes of a random walk's means have correlation 1/4
+MIN_GROWTH = 1.5  # minimum ratio of the lateness at both ends
+
 
 def find_phases(grid: ArrivalMatrix, arrival: Float) -> list[Int]:
     """Return the columns of each phase. Within a phase the same ranks may be late."""
     signal, last = phase_signals(grid, arrival)
-    every = find_period(signal, grid.number)
-    edges = find_change_points(remove_period(signal, grid.number, every), last)
+    _, edges = find_edges(signal, grid.number, last)
     return np.split(np.arange(grid.instance_count), edges)
 
 
@@ -99,3 +103,38 @@ def find_levels(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, fl
     if max(late) < MIN_LEVEL_RATIO * min(late):
         return ()
     return tuple(sorted((int(of[0]), int(of[-1]), by) for of, by in phases))
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A trend: row of the arrival matrix, lateness in each instance (ns), and p-value."""
+
+    row: int
+    fitted_line: Float
+    p: float
+
+
+def find_trend(arrival: Float, waits: Float, sure: float) -> Trend | None:
+    """Return the steady change in lateness of the rank that causes most wait, or None.
+
+    A wandering rank has a regression line, too. But its changes between stretches differ in sign,
+    and only changes of equal sign are significant.
+    """
+    ranks, count = arrival.shape
+    if count < MIN_TREND_INSTANCES or ranks < 2 or np.isnan(arrival).any():
+        return None
+    row = int(np.argmax(np.bincount(arrival.argmax(0), waits, ranks)))
+    late = arrival[row] - column_medians(np.delete(arrival, row, 0))
+    along = np.arange(count) - (count - 1) / 2
+    power = float(along @ along)
+    slope = float(along @ late) / power
+    line = late.mean() + slope * along
+    if min(line[0], line[-1]) * MIN_GROWTH > max(line[0], line[-1]):
+        return None
+    from scipy import special
+
+    middles = [np.median(part) for part in np.array_split(late, STRETCHES)]  # medians ignore spikes
+    changes = np.sign(slope) * np.diff(middles)
+    error = max(float(changes.std(ddof=1)), 1.0) * np.sqrt(MAX_QUARTER_RATIO / len(changes))
+    p = min(2 * ranks * float(special.stdtr(len(changes) - 1, -changes.mean() / error)), 1.0)
+    return Trend(row, np.maximum(line, 0.0), p) if p <= sure else None

@@ -12,21 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.diagnosis import outliers, rank_sets
+from mpiprof.diagnosis import onsets, outliers, rank_sets
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
-from mpiprof.diagnosis.onsets import (
-    find_levels,
-    find_phases,
-    is_flat,
-    phase_signals,
-    refine_span,
-    rows_lateness,
-)
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.phases import MAX_PERIODIC_P, find_period
 from mpiprof.diagnosis.rank_sets import RankSet
 from mpiprof.diagnosis.rotation import find_rotation
-from mpiprof.diagnosis.trends import find_trend
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_SHARE = 0.05  # minimum share of the wait that a pattern must explain
@@ -123,15 +114,13 @@ def _find_prerequisite(
 
 def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
-    spans = find_phases(grid, arrival)
+    spans = onsets.find_phases(grid, arrival)
     for one, columns in _phase_rank_sets(grid, arrival, waits, spans):
-        groups.setdefault(_rank_set_key(one), []).append((one, columns))
+        groups.setdefault(one.key, []).append((one, columns))
     for of in groups.values():
         first = max((one for one, _ in of), key=lambda one: one.late_ns)
-        found = [
-            (one, refine_span(grid, arrival, first.rows, columns, spans)) for one, columns in of
-        ]
-        of = [(one, columns) for one, columns in found if columns is not None]
+        refined = [onsets.refine_span(grid, arrival, first.rows, span, spans) for _, span in of]
+        of = [(one, c) for (one, _), c in zip(of, refined, strict=True) if c is not None]
         if not of:
             continue
         shift = np.zeros_like(arrival)
@@ -144,15 +133,11 @@ def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Ite
         late = float(np.average([one.late_ns for one, _ in of], weights=[len(c) for _, c in of]))
         ranks = tuple(grid.ranks[first.rows].tolist())
         p = max(one.p for one, _ in of)
-        cause = "rank" if first.kind == "each" else first.kind
         each = first.kind == "each"
-        levels = find_levels([(columns, one.late_ns) for one, columns in of])
+        cause = "rank" if each else first.kind
+        levels = onsets.find_levels([(columns, one.late_ns) for one, columns in of])
         steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
         yield _Candidate(replace(steady, levels=levels), shift)
-
-
-def _rank_set_key(one: RankSet) -> tuple[str, frozenset[int]]:
-    return one.kind, frozenset(one.rows.tolist())
 
 
 def _phase_rank_sets(
@@ -165,19 +150,11 @@ def _phase_rank_sets(
     pending: tuple[RankSet, Int] | None = None
     for columns in spans:
         one = _find_best_set(grid, arrival, waits, columns, len(spans))
-        if (
-            pending is not None
-            and one is not None
-            and _rank_set_key(one) == _rank_set_key(pending[0])
-        ):
+        if pending is not None and one is not None and one.key == pending[0].key:
             both = np.concatenate([pending[1], columns])
             whole = _find_best_set(grid, arrival, waits, both, len(spans))
-            same_set = whole is not None and _rank_set_key(whole) == _rank_set_key(one)
-            if (
-                whole is not None
-                and same_set
-                and is_flat(rows_lateness(arrival[:, both], whole.rows))
-            ):
+            late = onsets.rows_lateness(arrival[:, both], one.rows)
+            if whole is not None and whole.key == one.key and onsets.is_flat(late):
                 pending = whole, both
                 continue
         if pending is not None:
@@ -224,7 +201,7 @@ def _needed_ranks(one: RankSet, most: float, gain: Callable[[RankSet], float]) -
 
 
 def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    found = find_trend(arrival, waits, MAX_P)
+    found = onsets.find_trend(arrival, waits, MAX_P)
     if found is None or found.fitted_line.max() <= grid.least_ns:
         return
     columns = np.arange(grid.instance_count)
@@ -272,7 +249,7 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
     shift = np.zeros_like(arrival)
     ranks: tuple[int, ...] = ()
     late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), MAX_PERIODIC_P
-    grown = find_trend(arrival[:, columns], waits[columns], MAX_P)
+    grown = onsets.find_trend(arrival[:, columns], waits[columns], MAX_P)
     grows = None
     if one is None and grown is not None:
         shift[grown.row, columns] = grown.fitted_line
@@ -296,7 +273,7 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
 
 
 def _moving_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    _, last = phase_signals(grid, arrival)
+    _, last = onsets.phase_signals(grid, arrival)
     row = np.where(last >= 0, np.nanargmax(arrival, 0), -1)
     found = find_rotation(row, grid.number, waits, len(arrival))
     if found is None:
@@ -352,13 +329,11 @@ def _sporadic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
 def _p_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
     """Return the p-value that one rank is last in so many of the costly instances.
 
-    Repeated events of the same rank within NEAR instances count once.
+    Repeated events of the same rank within MAX_GAP instances count once.
     """
     from scipy import special
 
-    order = np.sort(waits)[::-1]
-    heavy = order[: int(np.searchsorted(np.cumsum(order), order.sum() / 2)) + 1]
-    events = np.flatnonzero(waits > float(np.median(heavy)) / 2)
+    events = np.flatnonzero(waits > _heavy_median(waits) / 2)
     count = hits = 0
     newest: dict[int, int] = {}
     for column, of in zip(events.tolist(), last[events].tolist(), strict=True):
@@ -371,7 +346,11 @@ def _p_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
 
 def _notable_instances(late: Float, chosen: Bool) -> Bool:
     """Return the instances in which a rank is late by at least half of the costliest lateness."""
-    order = np.sort(late[chosen])[::-1]
+    return np.asarray(chosen & (late > _heavy_median(late[chosen]) / 2))
+
+
+def _heavy_median(values: Float) -> float:
+    """Return the median of the largest values that add up to half of the sum."""
+    order = np.sort(values)[::-1]
     total = np.cumsum(order)
-    heavy = order[: int(np.searchsorted(total, total[-1] / 2)) + 1]
-    return np.asarray(chosen & (late > float(np.median(heavy)) / 2))
+    return float(np.median(order[: int(np.searchsorted(total, total[-1] / 2)) + 1]))

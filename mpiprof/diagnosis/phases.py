@@ -1,20 +1,21 @@
 """Phases and periods of a call site: lasting changes of its imbalance or of its last rank.
 
-Change points come from an optimal segmentation (diagnosis/changepoint.py). This module defines the
-signal, its scale and the penalty.
+Change points come from an optimal segmentation. The package ruptures contains the algorithm, but
+takes half a second to import, more than the computation.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.changepoint import segment_columns
-from mpiprof.diagnosis.samples import take_sample
+from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.diagnosis.significance import persistence_ratio
+from mpiprof.metrics.callsite_sums import most_frequent
 from mpiprof.metrics.instance_series import RUN_LENGTH
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -60,40 +61,15 @@ def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     last = np.where(
         spread[known] > trace.clock_error_ns, series["last_rank"].to_numpy(np.int64)[known], -1
     )
-    found = find_period(signal, number[known])
-    edges = known[find_change_points(remove_period(signal, number[known], found), last)]
+    found, edges = find_edges(signal, number[known], last)
+    edges = known[edges]
     bounds = [0, *edges.tolist(), len(series)]
-    skipped = (number[-1] - number[0] + 1) / len(series) if len(series) else 1.0
+    skipped = (number[-1] - number[0] + 1) / len(series)
     rows = [
         _make_row(series.iloc[a:b], i, found, trace.clock_error_ns, skipped)
         for i, (a, b) in enumerate(itertools.pairwise(bounds))
-        if b > a
     ]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(PHASE_COLUMNS)).astype(
-        {"latest_rank": "Int64"}
-    )
-    return frame
-
-
-PHASE_COLUMNS = (
-    "phase",
-    "first_instance",
-    "last_instance",
-    "begin_ns",
-    "end_ns",
-    "instances",
-    "average_imbalance_ns",
-    "worst_imbalance_ns",
-    "worst_factor",
-    "wait_ns",
-    "total_wait_ns",
-    "latest_rank",
-    "latest_share",
-    "algorithm",
-    "period",
-    "period_offset",
-    "period_worst_imbalance_ns",
-)
+    return pd.DataFrame(rows).astype({"latest_rank": "Int64"})
 
 
 def _make_row(
@@ -101,8 +77,8 @@ def _make_row(
 ) -> dict[str, object]:
     number = part["number"].to_numpy(np.int64)
     late = part["last_rank"][(part["worst_imbalance_ns"] > least) & (part["last_rank"] >= 0)]
-    counts = late.value_counts()
-    latest = int(counts[counts == counts.max()].index.min()) if len(counts) else None
+    counts: dict[Any, int] = late.value_counts().to_dict()
+    latest, times_latest = most_frequent(counts)
     complete = int(part["worst_imbalance_ns"].notna().sum())
     means = part[["average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "wait_ns"]].mean()
     special = number % period.length == period.offset if period else np.zeros(len(part), np.bool_)
@@ -116,7 +92,7 @@ def _make_row(
         **{str(name): float(value) for name, value in means.items()},
         "total_wait_ns": float(part["wait_ns"].sum()) * skipped,
         "latest_rank": latest,
-        "latest_share": float(counts.max()) / complete if len(counts) and complete else np.nan,
+        "latest_share": times_latest / complete if times_latest and complete else np.nan,
         "algorithm": "+".join(
             sorted({n for a in part["algorithm"].unique() for n in a.split("+")})
         ),
@@ -138,8 +114,8 @@ def find_period(signal: Float, number: Int) -> Period | None:
     trend = _running_mean(signal, 2 * longest + 1)
     # A long signal is thinned to whole runs, which suffice to find a period of any length.
     every = -(-len(signal) // MAX_PERIODIC_INSTANCES)
-    classes_means = np.arange(len(signal)) // RUN_LENGTH % every == 0
-    rest, number = (signal - trend)[classes_means], number[classes_means]
+    chosen = np.arange(len(signal)) // RUN_LENGTH % every == 0
+    rest, number = (signal - trend)[chosen], number[chosen]
     explained = np.zeros(longest + 1)
     for length in range(2, longest + 1):
         explained[length] = _explained_share(rest, number % length, length, longest)
@@ -156,9 +132,8 @@ def _running_mean(signal: Float, width: int) -> Float:
     from scipy import ndimage
 
     # Values near 0 lose fewer digits.
-    return np.asarray(
-        ndimage.uniform_filter1d(signal - signal[0], width, mode="nearest") + signal[0]
-    )
+    mean = ndimage.uniform_filter1d(signal - signal[0], width, mode="nearest")
+    return np.asarray(mean + signal[0])
 
 
 def _class_means(values: Float, class_of: Int, class_count: int) -> Float:
@@ -188,14 +163,15 @@ def _explained_share(rest: Float, class_of: Int, class_count: int, tests: int) -
     return adjusted
 
 
-def remove_period(signal: Float, number: Int, period: Period | None) -> Float:
-    """Return a signal without its periodic component."""
-    if period is None:
-        return signal
-    class_of = number % period.length
-    trend = _running_mean(signal, 2 * period.length + 1)
-    means = _class_means(signal - trend, class_of, period.length)
-    return np.asarray(signal - (means - np.median(means))[class_of])
+def find_edges(signal: Float, number: Int, last: Int) -> tuple[Period | None, Int]:
+    """Return the period of a signal, and the change points without its periodic component."""
+    period = find_period(signal, number)
+    if period is not None:
+        class_of = number % period.length
+        trend = _running_mean(signal, 2 * period.length + 1)
+        means = _class_means(signal - trend, class_of, period.length)
+        signal = np.asarray(signal - (means - np.median(means))[class_of])
+    return period, find_change_points(signal, last)
 
 
 def find_change_points(signal: Float, last: Int) -> Int:
@@ -248,6 +224,38 @@ def _estimate_noise(columns: Float) -> Float:
     steps = np.abs(np.diff(columns[:, 0]))
     signal = float(np.median(steps)) / (0.6745 * np.sqrt(2))  # the median ignores outliers
     return np.array([max(signal, MIN_SIGNAL_NOISE), *[MIN_SHARE_NOISE] * (columns.shape[1] - 1)])
+
+
+def segment_columns(columns: Float, penalty: float, shortest: int) -> Int:
+    """Return the rows at which new stretches begin in the best segmentation of rows x columns.
+
+    Minimises the squares about each stretch's mean plus a penalty per cut, over all segmentations
+    with stretches of at least `shortest` rows. Algorithm: optimal partitioning (Jackson et al.
+    2005), in quadratic time.
+    """
+    count, width = columns.shape
+    sums = np.zeros((count + 1, width))
+    np.cumsum(columns - columns.mean(0), axis=0, out=sums[1:])
+    # |S(t) - S(s)|^2 for all s is one matrix-vector product.
+    power = (sums**2).sum(1, keepdims=True)
+    left = np.hstack([-2 * sums, power, np.ones((count + 1, 1))])
+    right = np.hstack([sums, np.ones((count + 1, 1)), power])
+    inverse = 1 / np.arange(count + 1, 0, -1)  # inverse lengths, ending with length 1
+    best = np.full(count + 1, np.inf)  # cost of earlier rows, minus their sum of squares
+    best[0] = -penalty
+    origin = np.zeros(count + 1, np.int64)
+    for end in range(shortest, count + 1):
+        begins = end - shortest + 1
+        lengths = inverse[count + 1 - end : count + 1 - end + begins]
+        cost = best[:begins] - (left[:begins] @ right[end]) * lengths
+        origin[end] = at = int(cost.argmin())
+        best[end] = cost[at] + penalty
+    cuts = []
+    end = int(origin[count])
+    while end > 0:
+        cuts.append(end)
+        end = int(origin[end])
+    return np.array(cuts[::-1], np.int64)
 
 
 def _refine_edge(columns: Float, edge: int, width: int) -> int:

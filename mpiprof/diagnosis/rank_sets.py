@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,11 @@ class RankSet:
     p: float
     node: str | None = None
 
+    @property
+    def key(self) -> tuple[str, frozenset[int]]:
+        """Kind and rows: equal for sets of different phases that are one pattern."""
+        return self.kind, frozenset(self.rows.tolist())
+
 
 def find_rank_sets(grid: ArrivalMatrix, arrival: Float, sure: float) -> Iterator[RankSet]:
     """Yield the sets of ranks that differ significantly, the simplest first.
@@ -53,10 +58,14 @@ def find_rank_sets(grid: ArrivalMatrix, arrival: Float, sure: float) -> Iterator
         of_node[:] = 0.0
     if of_node.any():
         yield _find_slow_nodes(grid, of_node, p)
-    yield from _find_root_sets(grid, centred, mean, sure)
-    yield from _find_splits(grid, centred - of_node[:, None], mean - of_node, sure)
-    yield from _find_gradient(grid, centred, mean, sure)
-    yield from _every_rank_set(grid, centred, mean, sure)
+    for one in (
+        *_find_root_sets(grid, centred, mean),
+        *_find_splits(grid, centred - of_node[:, None], mean - of_node),
+        _find_gradient(grid, centred, mean),
+        _every_rank_set(grid, centred, mean),
+    ):
+        if one is not None and one.p <= sure:
+            yield one
 
 
 def _trimmed_means(centred: Float) -> Float:
@@ -71,10 +80,8 @@ def _trimmed_means(centred: Float) -> Float:
     return np.asarray((sums[row, high] - sums[row, low]) / np.maximum(high - low, 1))
 
 
-def _find_splits(
-    grid: ArrivalMatrix, centred: Float, mean: Float, sure: float
-) -> Iterator[RankSet]:
-    """Yield divisions of the ranks in two, at the gaps that explain most."""
+def _find_splits(grid: ArrivalMatrix, centred: Float, mean: Float) -> list[RankSet | None]:
+    """Return divisions of the ranks in two, at the gaps that explain most."""
     order = np.argsort(-mean, kind="stable")
     values = mean[order]
     ranks = len(values)
@@ -88,14 +95,11 @@ def _find_splits(
         *np.argsort(-gaps, kind="stable")[:1],
     ]
     at = [c for c in dict.fromkeys(map(int, chosen)) if gaps[c] > 0]
-    divided = [(order[: c + 1], order[c + 1 :]) for c in at]
-    yield from _select_significant(grid, centred, mean, sure, divided)
+    return [_divide(grid, centred, mean, order[: c + 1], order[c + 1 :]) for c in at]
 
 
-def _find_root_sets(
-    grid: ArrivalMatrix, centred: Float, mean: Float, sure: float
-) -> Iterator[RankSet]:
-    """Yield the rank that causes most wait, and the root that waits for all, in rooted operations.
+def _find_root_sets(grid: ArrivalMatrix, centred: Float, mean: Float) -> list[RankSet | None]:
+    """Return the rank that causes most wait, and the root that waits for all, in rooted operations.
 
     There, other ranks may arrive even later without any rank waiting for them.
     """
@@ -112,24 +116,10 @@ def _find_root_sets(
     roots = np.unique([block.rows[block.group.root] for block in rooted])
     if len(roots) == 1:
         divided.append((np.setdiff1d(every, roots), roots))
-    yield from _select_significant(grid, centred, mean, sure, divided)
+    return [_divide(grid, centred, mean, upper, lower) for upper, lower in divided]
 
 
-def _select_significant(
-    grid: ArrivalMatrix,
-    centred: Float,
-    mean: Float,
-    sure: float,
-    divided: Iterable[tuple[Int, Int]],
-) -> Iterator[RankSet]:
-    """Yield the significant ones of the given divisions into late and early ranks."""
-    for upper, lower in divided:
-        one = _make_division(grid, centred, mean, upper, lower)
-        if one is not None and one.p <= sure:
-            yield one
-
-
-def _make_division(
+def _divide(
     grid: ArrivalMatrix, centred: Float, mean: Float, upper: Int, lower: Int
 ) -> RankSet | None:
     """Return the smaller of two sets of ranks as late or early, or None if it is not separate."""
@@ -180,46 +170,40 @@ def _find_slow_nodes(grid: ArrivalMatrix, of_node: Float, p: float) -> RankSet:
     return RankSet("node", rows, float(of_node.max()), of_node, p, node)
 
 
-def _find_gradient(
-    grid: ArrivalMatrix, centred: Float, mean: Float, sure: float
-) -> Iterator[RankSet]:
-    """Yield a gradient if a line along the ranks explains nearly all lateness."""
+def _find_gradient(grid: ArrivalMatrix, centred: Float, mean: Float) -> RankSet | None:
+    """Return a gradient if a line along the ranks explains nearly all lateness."""
     ranks = len(mean)
     if ranks < MIN_LINEAR_RANKS:
-        return
+        return None
     along = np.arange(ranks) - (ranks - 1) / 2
     slope = float(along @ mean / (along @ along))
     total = float(((mean - mean.mean()) ** 2).sum())
     if total <= 0 or slope**2 * float(along @ along) < MIN_LINEAR_SHARE * total:
-        return
+        return None
     line = slope * along
     top = ranks - 1 if slope > 0 else 0
     shift = line - line.min()
     if shift[top] <= grid.least_ns:
-        return
+        return None
     slopes = np.sign(slope) * (along @ np.nan_to_num(centred))
     p = float(p_above(slopes[None, :])[0])
-    if p <= sure:
-        yield RankSet("gradient", np.array([top]), float(shift[top]), shift, p)
+    return RankSet("gradient", np.array([top]), float(shift[top]), shift, p)
 
 
-def _every_rank_set(
-    grid: ArrivalMatrix, centred: Float, mean: Float, sure: float
-) -> Iterator[RankSet]:
-    """Yield the set "each": every rank has a different, constant lateness."""
+def _every_rank_set(grid: ArrivalMatrix, centred: Float, mean: Float) -> RankSet | None:
+    """Return the set "each": every rank has a different, constant lateness."""
     if len(mean) < MIN_LINEAR_RANKS or _count_on_level(mean) >= len(mean) / 2:
-        return
+        return None
     shift = mean - mean.min()
     order = np.argsort(-mean, kind="stable")
     rows = order[shift[order] >= shift.max() / 2]
     if len(rows) > len(mean) / 2:
         rows = rows[: len(mean) // 2]
     if not len(rows) or shift[rows[-1]] <= grid.least_ns:
-        return
+        return None
     p = min(float(p_above(centred[rows]).max()) * len(mean), 1.0)
-    if p <= sure:
-        late = float(mean[rows[0]] - np.median(np.delete(mean, rows)))
-        yield RankSet("each", rows, late, shift, p)
+    late = float(mean[rows[0]] - np.median(np.delete(mean, rows)))
+    return RankSet("each", rows, late, shift, p)
 
 
 def _count_on_level(mean: Float) -> int:

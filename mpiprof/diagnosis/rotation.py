@@ -57,14 +57,14 @@ def _find_repeating(
     """
     longest = min(MAX_PERIOD, len(last) // (2 * MIN_REPEATS))
     half = np.arange(len(last)) < len(last) // 2
-    best, length = 0.0, 0
     scores = np.zeros(longest + 1)
     for every in range(2, longest + 1):
         class_of = number % every
-        scores[every] = (
-            _unpredicted_wait(last, class_of, waits, rows, every, half)
-            + _unpredicted_wait(last, class_of, waits, rows, every, ~half)
-        ) / waits.sum()
+        for known in (half, ~half):
+            due = _rows_due(last, class_of, waits, rows, every, known)
+            right = ~known & (last >= 0) & (due[class_of] == last)
+            scores[every] += waits[right].sum()
+    scores /= waits.sum()
     best = float(scores.max(initial=0.0))
     if best < min(usual + MIN_EXCESS, 1 - (1 - usual) / 2):
         return None
@@ -85,20 +85,10 @@ def _rows_due(
     weight = np.bincount(class_of[good] * rows + last[good], waits[good], class_count * rows)
     weight = weight.reshape(class_count, rows)
     top = weight.argmax(1)
-    held = weight[np.arange(class_count), top]
     whole = weight.sum(1)
     # A class with hardly any wait needs no row.
-    enough = (held >= MIN_HIT_SHARE * whole) & (whole > 0.1 * weight.sum() / class_count)
+    enough = (weight.max(1) >= MIN_HIT_SHARE * whole) & (whole > 0.1 * weight.sum() / class_count)
     return np.where(enough, top, -1)
-
-
-def _unpredicted_wait(
-    last: Int, class_of: Int, waits: Float, rows: int, kinds: int, known: np.ndarray
-) -> float:
-    """Return the wait in other instances for which the known ones predict the last row."""
-    due = _rows_due(last, class_of, waits, rows, kinds, known)
-    right = ~known & (last >= 0) & (due[class_of] == last)
-    return float(waits[right].sum())
 
 
 def _find_stepping(

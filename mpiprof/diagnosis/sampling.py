@@ -1,35 +1,85 @@
-"""Sampling of call sites, in one pass over the trace.
+"""Samples of call sites, from which causes and phases are computed: one pass over the trace.
 
-Memory is bounded for any length of trace. It contains per call site the series, arrivals of all
-ranks in some instances, and at most MAX_WALKS walks. Arrivals are at most MAX_CELLS values of MOST
-instances, evenly spread over the series. Work beyond counting is bounded, too. Only instances of
-the series are measured. From a data set only the blocks with such instances are read, and the
-blocks that a walk reaches.
+A sample comprises the series of a call site (metrics/instance_series.py), the arrivals of all ranks
+in some of its instances, and walks along the chain of lateness. Memory is bounded for any length of
+trace: arrivals are at most MAX_CELLS values of MAX_INSTANCES instances, evenly spread over the
+series, and walks are at most MAX_WALKS. Work beyond counting is bounded, too. Only instances of the
+series are measured. From a data set only the blocks with such instances are read, and the blocks
+that a walk reaches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.diagnosis.barrier_what_if import BarrierWhatIf
 from mpiprof.diagnosis.delay_chain import BatchData, BatchHistory, UnreadBatch, Walk, max_hops, walk
-from mpiprof.diagnosis.samples import Sample, SamplePart, join_parts, make_part, select_instances
+from mpiprof.errors import TraceError
 from mpiprof.metrics.coverage import first_recorded
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows, Signature
-from mpiprof.metrics.instance_series import MAX_INSTANCES, SeriesMaker, measure_again, take_columns
-from mpiprof.trace.batch import Batch
+from mpiprof.metrics.instance_series import MAX_INSTANCES, SeriesMaker, take_columns
+from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.dataset import Block, Reader
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Int
+from mpiprof.trace.types import Bool, Int
 
 MAX_CELLS = 1 << 20
 MAX_WALKS = 128
-GENERATION_CALLS = (
-    1 << 21
-)  # records after which pending walks are followed; twice as many are in memory
+GENERATION_CALLS = 1 << 21  # calls after which pending walks are followed; memory has twice as many
+HOT_SITES = 5
+HOT_SHARE = 0.01  # share of all wait time
+
+
+@dataclass(frozen=True)
+class SamplePart:
+    """Complete instances of a call site that share a signature: P ranks x I instances."""
+
+    signature: Signature
+    communicator: int
+    ranks: Int
+    arrival_ns: Int
+    before: Before
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sample of a call site.
+
+    walked: number of instances from which walks were tried. without: cost of a barrier, else None.
+    """
+
+    series: pd.DataFrame
+    parts: list[SamplePart]
+    walks: list[Walk]
+    walked: int
+    without: BarrierWhatIf | None
+
+
+def find_hot_callsites(trace: Trace) -> list[int]:
+    """Return the call sites with the most wait time, the costliest first."""
+    if trace.record == "summary" or not len(trace.callsites):
+        return []
+    waiting = trace.callsites["total_wait_ns"].sort_values(ascending=False, kind="stable")
+    costly = waiting[waiting > HOT_SHARE * float(waiting.sum())].head(HOT_SITES)
+    return [int(callsite) for callsite in costly.index]
+
+
+def take_sample(trace: Trace, callsite: int) -> Sample:
+    """Return the sample of a call site. One pass takes the samples of all hot call sites."""
+    if trace.record == "summary":
+        raise TraceError(f"{trace.path}: recorded as summary, without arrivals; record events")
+    if not 0 <= callsite < len(trace.callsites):
+        known = len(trace.callsites)
+        raise TraceError(f"{trace.path}: no call site {callsite}; there are {known}")
+    wanted = tuple(trace.hot) if callsite in trace.hot else (callsite,)
+    samples: dict[int, Sample] = trace.samples(wanted)
+    return samples[callsite]
 
 
 def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
@@ -58,9 +108,6 @@ def _counts_by_block(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] |
     return known if len(known) == len(found) else None
 
 
-_Found = tuple[Signature, Int]  # a signature, and the instances of a batch that share it
-
-
 class _Collector:
     """Collects the samples of some call sites from batches in matching order."""
 
@@ -69,7 +116,6 @@ class _Collector:
         table = trace.callsites
         self.makers = {
             callsite: _SampleMaker(
-                callsite,
                 int(table["instances"][callsite]),
                 int(table["complete_instances"][callsite]),
                 int(table["size"][callsite]),
@@ -82,7 +128,8 @@ class _Collector:
             for callsite in callsites
             if table["operation"][callsite] == "barrier"
         }
-        self.measure = measure_again(trace)
+        self.measure = InstanceMetrics(trace)
+        self.measure.callsites.update(trace.aggregate[1])  # the numbers of the first pass
         self.signatures: list[Signature] = []
         self.context = BatchHistory(
             trace.tables.shapes, self.signatures, bool(trace.wrapped_chunks)
@@ -96,27 +143,21 @@ class _Collector:
     def add(self, batch: Batch) -> None:
         """Add a batch that was read with the record before each call."""
         kept = BatchData.of_batch(batch)
-        found: list[_Found] = []
         counts = dict.fromkeys(self.makers, 0)
+        taken: list[tuple[_SampleMaker, Signature, Int, Int]] = []
         for signature, instances in self._number_instances(batch, kept):
-            if signature.callsite in counts:
-                found.append((signature, instances))
+            maker = self.makers.get(signature.callsite)
+            if maker is not None:
                 counts[signature.callsite] += len(instances)
+                number, wanted = maker.series.next_numbers(len(instances))
+                taken.append((maker, signature, instances[wanted], number[wanted]))
         self._add_barriers(batch, kept, counts)
-        taken = [
-            (signature, instances[wanted], number[wanted])
-            for signature, instances in found
-            for number, wanted in [
-                self.makers[signature.callsite].series.next_numbers(len(instances))
-            ]
-        ]
-        if sum(len(instances) for _, instances, _ in taken):
-            rows, place = self._compute_rows(batch, [instances for _, instances, _ in taken])
-            for signature, instances, number in taken:
-                maker = self.makers[signature.callsite]
-                maker.series.add_numbered(number, take_columns(rows, place[instances]))
-                complete = rows.complete[place[instances]]
-                maker.add(batch, signature, instances[complete], kept)
+        if sum(len(instances) for _, _, instances, _ in taken):
+            rows, row_of = self._compute_rows(batch, [instances for _, _, instances, _ in taken])
+            for maker, signature, instances, number in taken:
+                row = row_of[instances]
+                maker.series.add_numbered(number, take_columns(rows, row))
+                maker.add(batch, signature, instances[rows.complete[row]], kept)
         self._store_batch(kept)
 
     def add_block(self, block: Block, counts: Mapping[int, int], reader: Reader) -> None:
@@ -127,13 +168,11 @@ class _Collector:
             self.add(reader.read_batch(block))
             return
         for callsite, count in counts.items():
-            self.makers[callsite].series.skip(count)
+            self.makers[callsite].series.seen += count
             if callsite in self.barriers and size > 1:
-                self.barriers[callsite].skip(count)
-        sequences, read = (
-            partial(reader.read_sequence_range, block),
-            partial(self._read, block, reader),
-        )
+                self.barriers[callsite].barriers_seen += count
+        sequences = partial(reader.read_sequence_range, block)
+        read = partial(self._read, block, reader)
         self._store_batch(UnreadBatch(communicator, size * block.instances, sequences, read))
 
     def make_samples(self) -> dict[int, Sample]:
@@ -141,7 +180,6 @@ class _Collector:
         self._follow()
         return {
             callsite: Sample(
-                callsite,
                 maker.series.make_table(self.measure.algorithms),
                 join_parts(maker.parts),
                 maker.walks,
@@ -157,11 +195,11 @@ class _Collector:
         replayed = barrier is not None and size > 1 and barrier.replays_any(count)
         return replayed or self.makers[callsite].series.includes_any(count)
 
-    def _number_instances(self, batch: Batch, kept: BatchData) -> list[_Found]:
+    def _number_instances(self, batch: Batch, kept: BatchData) -> list[tuple[Signature, Int]]:
         """Return the signatures of a batch with their instances, and number the instances."""
         found = []
         for signature, index in self.measure.group_by_signature(batch):
-            instances = np.arange(len(batch)) if index is None else index
+            instances = np.arange(len(batch))[index]
             kept.signature[instances] = len(self.signatures)
             self.signatures.append(signature)
             found.append((signature, instances))
@@ -199,7 +237,7 @@ class _Collector:
             if self._needs_any(callsite, counts[callsite], size):
                 barrier.add(batch, kept, self.signatures, sites)
             else:
-                barrier.skip(counts[callsite])
+                barrier.barriers_seen += counts[callsite]
 
     def _store_batch(self, kept: BatchData | UnreadBatch) -> None:
         self.context.add(kept)
@@ -215,8 +253,7 @@ class _Collector:
 class _SampleMaker:
     """Collects the sample of one call site."""
 
-    def __init__(self, callsite: int, instances: int, complete: int, size: int, first: int) -> None:
-        self.callsite = callsite
+    def __init__(self, instances: int, complete: int, size: int, first: int) -> None:
         self.series = SeriesMaker(instances, first)
         complete = min(complete, self.series.max_instances)
         self.every = max(-(-complete * max(size, 1) // MAX_CELLS), -(-complete // MAX_INSTANCES), 1)
@@ -238,7 +275,12 @@ class _SampleMaker:
         self.starts += [(kept, column) for column in begins.tolist()]
         index = instances[select_instances(number, self.every)]
         if len(index):
-            self.parts.append(make_part(batch, signature, index))
+            assert batch.before is not None
+            arrival = np.take(batch.arrival_ns, index, axis=1)  # faster than indexing: Batch.take
+            communicator = batch.communicator
+            before = batch.before.take(index)
+            part = SamplePart(signature, communicator.index, communicator.ranks, arrival, before)
+            self.parts.append(part)
 
     def follow(self, context: BatchHistory, least: int) -> None:
         """Walk back from the instances selected since the last call."""
@@ -248,3 +290,34 @@ class _SampleMaker:
             if found is not None:
                 self.walks.append(found)
         self.starts = []
+
+
+def join_parts(parts: Sequence[SamplePart]) -> list[SamplePart]:
+    """Join the parts that share a signature and communicator.
+
+    A batch contains only some thousand records. Later steps would otherwise take time per batch.
+    """
+    groups: dict[tuple[int, int], list[SamplePart]] = {}
+    for part in parts:
+        groups.setdefault((id(part.signature), part.communicator), []).append(part)
+    joined = []
+    for group in groups.values():
+        columns = {
+            field.name: np.concatenate([getattr(part.before, field.name) for part in group], axis=1)
+            for field in fields(Before)
+        }
+        arrival = np.concatenate([part.arrival_ns for part in group], axis=1)
+        joined.append(replace(group[0], arrival_ns=arrival, before=Before(**columns)))
+    return joined
+
+
+def select_instances(number: Int, every: int) -> Bool:
+    """Select one of every `every` consecutive instances, at a pseudo-random position in each block.
+
+    A fixed position would alias with periods of the program.
+    """
+    if every == 1:
+        return np.ones(len(number), np.bool_)
+    block = (number // every).astype(np.uint64)
+    mixed = (block * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    return np.asarray(number % every == (mixed % np.uint64(every)).astype(np.int64))

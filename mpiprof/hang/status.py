@@ -11,7 +11,7 @@ from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import started_and_outside
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
-from mpiprof.metrics.insitu_statistics import sum_by_callsite
+from mpiprof.metrics.summary_tables import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data

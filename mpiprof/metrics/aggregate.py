@@ -2,89 +2,116 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.batch_map import BatchPass
-from mpiprof.metrics.bincount import count_distinct
-from mpiprof.metrics.block_index import BlockIndex
 from mpiprof.metrics.columns import of_instances
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
-from mpiprof.metrics.quantiles import Quantiles
+from mpiprof.metrics.quantiles import Quantiles, count_distinct
 from mpiprof.metrics.sampling_estimates import SampledInstances
 from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import Array, Bool, Float, Int
 
 SMALL_BYTES = 1000  # limit between small and larger messages in the paper (Figure 2)
 FACTOR_RANGES = (1.0, 8.0, 32.0, 128.0, 1024.0)  # upper limits of the ranges of worst-case factors
 RANGE_NAMES = ("<1", "1-8", "8-32", "32-128", "128-1024", ">=1024")
 
 
-class _GrowingVectors:
-    """Named vectors with one slot per call site, which grow together."""
+# Vectors of an Aggregate that are joined by maximum or minimum; all others are added.
+MAX_COLUMNS, MIN_COLUMNS = ("size", "bytes_max", "worst_max"), ("bytes_min",)
+INITIAL_VALUES = dict.fromkeys(MAX_COLUMNS, -1.0) | dict.fromkeys(MIN_COLUMNS, np.inf)
+
+MAX_ENTRIES = 1 << 22  # maximum number of entries of a BlockIndex; each takes 12 bytes
+
+
+class BlockIndex:
+    """Counts of instances by block of a data set and call site, added in order of blocks."""
 
     def __init__(self) -> None:
-        self.size = 0
-        self.vectors: dict[str, Float] = {}
-        self.fill: dict[str, float] = {}
+        self.blocks = self.entries = 0
+        self.columns = array("i"), array("i"), array("i")  # blocks, call sites, counts
 
-    def __getitem__(self, name: str) -> Float:
-        return self.vectors[name]
+    def add(self, callsites: Int, counts: Array) -> None:
+        """Add the next block: its call sites, and the number of instances of each."""
+        self.entries += len(callsites)
+        if self.entries <= MAX_ENTRIES:
+            block = np.full(len(callsites), self.blocks)
+            for column, values in zip(self.columns, (block, callsites, counts), strict=True):
+                column.frombytes(values.astype(np.intc).tobytes())
+        else:
+            self.columns = array("i"), array("i"), array("i")
+        self.blocks += 1
 
-    def declare(self, name: str, fill: float) -> None:
-        self.vectors[name] = np.full(self.size, fill)
-        self.fill[name] = fill
-
-    def grow(self, size: int) -> None:
-        if size > self.size:
-            capacity = max(size, 2 * self.size)
-            for name, old in self.vectors.items():
-                new = np.full(capacity, self.fill[name])
-                new[: len(old)] = old
-                self.vectors[name] = new
-            self.size = capacity
-
-
-# Vectors of an Aggregate that are joined by maximum or minimum; all others are added.
-MAX_COLUMNS, MIN_COLUMNS = ("size", "bytes_max", "worst_max", "last"), ("bytes_min", "first")
+    def counts_of(self, callsite: int) -> Int | None:
+        """Return the number of instances per block, or None if there are too many entries."""
+        if self.entries > MAX_ENTRIES:
+            return None
+        found = np.zeros(self.blocks, np.int64)
+        blocks, callsites, counts = (np.array(column) for column in self.columns)
+        mine = callsites == callsite
+        found[blocks[mine]] = counts[mine]
+        return found
 
 
 class Aggregate:
-    """Sums per call site over the rows of all batches."""
+    """Sums per call site over the rows of all batches.
 
-    def __init__(self, ranks: int, clock_error_ns: int) -> None:
+    sums: vectors with one value per call site. Means of columns are over complete instances with a
+    known value, whose number is in `..._count`.
+    """
+
+    def __init__(self, ranks: int, clock_error_ns: int, sampling_interval: int) -> None:
         self.ranks = ranks
         self.clock_error_ns = clock_error_ns
-        self.sums = _GrowingVectors()
-        for name in of_instances(means=True):  # sums over complete instances with a known value
-            self.sums.declare(name, 0.0)
-            self.sums.declare(name + "_count", 0.0)
-        for name in ("instances", "complete", "left", "elapsed", "balanced", "judged", "late"):
-            self.sums.declare(name, 0.0)
-        for state in WAIT_STATES:
-            self.sums.declare("wait_" + state, 0.0)
-        for name in MAX_COLUMNS:
-            self.sums.declare(name, -1.0)
-        for name in MIN_COLUMNS:
-            self.sums.declare(name, np.inf)
-        for size in ("small", "large"):
-            for name in RANGE_NAMES:
-                self.sums.declare(size + name, 0.0)
-        self.late: dict[int, dict[int, int]] = {}
+        self.size = 0
+        means = of_instances(means=True)
+        names = [
+            *(*means, *(f"{name}_count" for name in means)),
+            *("instances", "complete", "left", "elapsed", "balanced", "judged"),
+            *(f"wait_{state}" for state in WAIT_STATES),
+            *(size + name for size in ("small", "large") for name in RANGE_NAMES),
+            *INITIAL_VALUES,
+        ]
+        self.sums: dict[str, Float] = {name: np.zeros(0) for name in names}
+        self.late: Counter[tuple[int, int]] = Counter()  # by call site and last rank
         self.algorithms: Counter[tuple[int, int]] = Counter()  # by call site and algorithm
         self.algorithm_names: dict[str, int] = {}
         self.quantiles = Quantiles()
-        self.sampled: SampledInstances | None = (
-            None  # if only a sample of the instances is recorded
-        )
+        # None if all instances are recorded
+        self.sampled = SampledInstances(sampling_interval) if sampling_interval > 1 else None
         self.placed: BlockIndex | None = None  # if the trace is a data set
         self.wrong: list[disagreement.Disagreement] = []
+
+    def grow(self, size: int) -> None:
+        """Extend the sums to at least `size` call sites."""
+        if size > self.size:
+            more = max(size, 2 * self.size) - self.size
+            for name, values in self.sums.items():
+                self.sums[name] = np.append(values, np.full(more, INITIAL_VALUES.get(name, 0.0)))
+            self.size += more
+
+    def take_sums(self, size: int) -> dict[str, Float]:
+        """Return the sums of the first `size` call sites."""
+        self.grow(size)
+        return {name: values[:size] for name, values in self.sums.items()}
+
+    def add_batch(self, measure: InstanceMetrics, batch: Batch) -> tuple[Int, Int]:
+        """Add a batch. Returns its call sites, and the number of instances of each."""
+        rows = measure.compute_rows(batch)
+        if measure.wrong:
+            self.wrong = disagreement.select_earliest([*self.wrong, *measure.wrong])
+            measure.wrong = []
+        if self.sampled is not None and len(batch):
+            self.sampled.add(batch, rows, list(measure.callsites))
+        return self.add(rows, batch.communicator.size)
 
     def add(self, rows: Rows, size: int) -> tuple[Int, Int]:
         """Add the instances of one batch, of a communicator of `size` ranks.
@@ -94,7 +121,7 @@ class Aggregate:
         ids, counts = count_distinct(rows.callsite, int(rows.callsite.max(initial=-1)) + 1)
         if not len(ids):
             return ids, counts
-        self.sums.grow(int(ids[-1]) + 1)
+        self.grow(int(ids[-1]) + 1)
         n = len(ids)
         index = np.zeros(int(ids[-1]) + 1, np.int64)
         index[ids] = np.arange(n)
@@ -125,8 +152,11 @@ class Aggregate:
             total("wait_" + state, values, None if all_done else done)
         self._add_extremes(rows, size, ids, where)
         self._add_balance(rows, total)
-        self._count_latest(rows, done, ids, where)
-        self._count_algorithms(rows, ids, where)
+        # If the clock error exceeds the difference, the late rank is unknown.
+        late = done & (rows.worst_imbalance > self.clock_error_ns)
+        _count_pairs(self.late, ids, where[late], rows.last_rank[late], self.ranks)
+        kinds = int(rows.algorithm.max()) + 1
+        _count_pairs(self.algorithms, ids, where, rows.algorithm, kinds)
         self.quantiles.add(rows, ids, where)
         return ids, counts
 
@@ -136,12 +166,12 @@ class Aggregate:
         callsites, algorithms: map the numbers in `other` to the numbers in this object.
         """
         self.wrong = disagreement.select_earliest([*self.wrong, *other.wrong])
-        n = min(len(callsites), other.sums.size)
+        n = min(len(callsites), other.size)
         if not n:
             return
         at = callsites[:n]
-        self.sums.grow(int(at.max()) + 1)
-        for name, values in other.sums.vectors.items():
+        self.grow(int(at.max()) + 1)
+        for name, values in other.sums.items():
             mine, more = self.sums[name], values[:n]
             if name in MAX_COLUMNS:
                 mine[at] = np.fmax(mine[at], more)
@@ -151,10 +181,8 @@ class Aggregate:
                 mine[at] += more
         for (callsite, algorithm), count in other.algorithms.items():
             self.algorithms[int(callsites[callsite]), int(algorithms[algorithm])] += count
-        for callsite, late in other.late.items():
-            ranks = self.late.setdefault(int(callsites[callsite]), {})
-            for rank, count in late.items():
-                ranks[rank] = ranks.get(rank, 0) + count
+        for (callsite, rank), count in other.late.items():
+            self.late[int(callsites[callsite]), rank] += count
         self.quantiles.add_counts(other.quantiles, callsites)
         if self.sampled is not None and other.sampled is not None:
             self.sampled.add_sampled(other.sampled, callsites)
@@ -167,15 +195,13 @@ class Aggregate:
             ("bytes_max", rows.bytes_max, np.fmax),
             ("bytes_min", rows.bytes_min, np.fmin),
             ("worst_max", rows.worst_factor, np.fmax),
-            ("first", rows.first_arrival.astype(np.float64), np.fmin),
-            ("last", rows.last_exit.astype(np.float64), np.fmax),
         ):
             if len(ids) == 1:
                 sums[name][at] = best(sums[name][at], best.reduce(values))
             else:
                 best.at(sums[name], at, values)
 
-    def _add_balance(self, rows: Rows, total: Any) -> None:
+    def _add_balance(self, rows: Rows, total: Callable[..., None]) -> None:
         judged = rows.complete & ~np.isnan(rows.worst_factor)
         if not judged.any():
             return
@@ -190,39 +216,31 @@ class Aggregate:
                     if inside.any():
                         total(size + name, None, inside)
 
-    def _count_algorithms(self, rows: Rows, ids: Int, where: Int) -> None:
-        kinds = int(rows.algorithm.max()) + 1
-        keys, counts = count_distinct(where * kinds + rows.algorithm, len(ids) * kinds)
-        for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
-            place, algorithm = divmod(key, kinds)
-            self.algorithms[int(ids[place]), algorithm] += count
 
-    def _count_latest(self, rows: Rows, done: Bool, ids: Int, where: Int) -> None:
-        # If the clock error exceeds the difference, the late rank is unknown.
-        late = done & (rows.worst_imbalance > self.clock_error_ns)
-        if not late.any():
-            return
-        key = where[late] * self.ranks + rows.last_rank[late]
-        keys, counts = count_distinct(key, len(ids) * self.ranks)
-        for k, count in zip(keys.tolist(), counts.tolist(), strict=True):
-            place, rank = divmod(k, self.ranks)
-            ranks = self.late.setdefault(int(ids[place]), {})
-            ranks[rank] = ranks.get(rank, 0) + count
+def _count_pairs(
+    into: Counter[tuple[int, int]], ids: Int, where: Int, second: Int, cells: int
+) -> None:
+    """Count the instances by call site ids[where] and a second number below `cells`."""
+    keys, counts = count_distinct(where * cells + second, len(ids) * cells)
+    for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+        site, number = divmod(key, cells)
+        into[int(ids[site]), number] += count
 
 
 def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
     """Return the sums and their call sites, from one pass over the trace."""
-    sums = _empty_sums(trace.ranks, trace.clock_error_ns, trace.sampling_interval)
+    arguments = trace.ranks, trace.clock_error_ns, trace.sampling_interval
+    sums = Aggregate(*arguments)
     block_index = sums.placed = BlockIndex() if trace.dataset is not None else None
     if trace.workers is None:
         measure = InstanceMetrics(trace)
         for batch in trace.batches():
-            callsites, counts = _add(sums, measure, batch)
+            callsites, counts = sums.add_batch(measure, batch)
             if block_index is not None:
                 block_index.add(callsites, counts)
         sums.algorithm_names = measure.algorithms
         return sums, measure.callsites
-    over = BatchPass(trace, sum_batch, trace.ranks, trace.clock_error_ns, trace.sampling_interval)
+    over = BatchPass(trace, sum_batch, *arguments)
     for part in over:
         sums.add_aggregate(part.value, part.callsites, part.algorithms)
         if block_index is not None:
@@ -233,32 +251,13 @@ def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
     return sums, over.callsites
 
 
+def sum_batch(measure: InstanceMetrics, batch: Batch, *arguments: int) -> Aggregate:
+    """Return the sums of one batch, to be joined with the sums of other batches."""
+    sums = Aggregate(*arguments)
+    sums.add_batch(measure, batch)
+    return sums
+
+
 def find_disagreements(trace: Trace) -> list[disagreement.Disagreement]:
     """Return the first instances of a trace in which members make different calls."""
     return list(trace.aggregate[0].wrong)
-
-
-def _empty_sums(ranks: int, clock_error_ns: int, sample: int) -> Aggregate:
-    sums = Aggregate(ranks, clock_error_ns)
-    if sample > 1:
-        sums.sampled = SampledInstances(sample)
-    return sums
-
-
-def _add(sums: Aggregate, measure: InstanceMetrics, batch: Batch) -> tuple[Int, Int]:
-    rows = measure.compute_rows(batch)
-    if measure.wrong:
-        sums.wrong = disagreement.select_earliest([*sums.wrong, *measure.wrong])
-        measure.wrong = []
-    if sums.sampled is not None and len(batch):
-        sums.sampled.add(batch, rows, list(measure.callsites))
-    return sums.add(rows, batch.communicator.size)
-
-
-def sum_batch(
-    measure: InstanceMetrics, batch: Batch, ranks: int, clock_error_ns: int, sample: int
-) -> Aggregate:
-    """Return the sums of one batch, to be joined with the sums of other batches."""
-    sums = _empty_sums(ranks, clock_error_ns, sample)
-    _add(sums, measure, batch)
-    return sums

@@ -1,7 +1,8 @@
 """One pass over a trace, batch by batch: in this process or on the workers of a data set.
 
-A function is called with a Measure and each batch. Its results are delivered in matching order,
-wherever they were computed. So sums are equal to the last bit, whichever workers computed them.
+A function is called with InstanceMetrics and each batch. Its results are delivered in matching
+order, wherever they were computed. So sums are equal to the last bit, whichever workers computed
+them.
 """
 
 from __future__ import annotations
@@ -27,17 +28,16 @@ from mpiprof.trace.types import Int, Problems
 
 CALLS_PER_PIECE = 1 << 18, 1 << 21  # least and most calls per piece; Dask takes 2 ms per piece
 PIECES_PER_THREAD = 16  # per thread if pieces are large enough, so that threads end together
-MAX_BLOCKS_PER_PIECE = (
-    1 << 12
-)  # range of block numbers in a piece; bounds the blocks that wait for earlier ones
+# range of block numbers in a piece; bounds the blocks that wait for earlier ones
+MAX_BLOCKS_PER_PIECE = 1 << 12
 
-Function = Callable[..., Any]  # called with a Measure, a batch and further arguments
+Function = Callable[..., Any]  # called with InstanceMetrics, a batch and further arguments
 Known = Mapping[CallsiteKey, int]
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Result of a function for a batch; the numbers in it are local to its Measure.
+    """Result of a function for a batch; its numbers are local to its InstanceMetrics.
 
     callsites, algorithms: map the local numbers to joint numbers.
     """
@@ -49,7 +49,7 @@ class BatchResult:
 
 @dataclass(frozen=True)
 class _BlockResult:
-    """Result of a block, with the call sites, algorithms and problems that its Measure found.
+    """Result of a block, with the call sites, algorithms and problems that were found in it.
 
     callsites: call sites without a joint number. Their local numbers follow the known ones.
     """
@@ -62,7 +62,7 @@ class _BlockResult:
 
 
 class BatchPass:
-    """A pass over a trace that yields a Part for each batch. Iterate it only once.
+    """A pass over a trace that yields a BatchResult for each batch. Iterate it only once.
 
     known: call sites that already have numbers. `callsites` and `algorithms` grow during the pass.
     """
@@ -79,22 +79,20 @@ class BatchPass:
             measure = InstanceMetrics(self.trace)
             measure.callsites, measure.algorithms = self.callsites, self.algorithms
             for batch in self.trace.batches():
-                found = self.function(measure, batch, *self.arguments)
-                yield BatchResult(
-                    found, np.arange(len(self.callsites)), np.arange(len(self.algorithms))
-                )
+                value = self.function(measure, batch, *self.arguments)
+                sizes = len(self.callsites), len(self.algorithms)
+                yield BatchResult(value, *map(np.arange, sizes))
             return
-        had = np.arange(len(self.callsites))
+        known = np.arange(len(self.callsites))
         dataset = self.trace.dataset
         left = len(dataset.blocks)
         for sent in _order_results(self._results_of_workers(dataset.partitions())):
             left -= 1
             for line in sent.problems:
                 self.trace.problems.add(line)
-            callsites = np.append(had, _joint_numbers(sent.callsites, self.callsites))
-            yield BatchResult(
-                sent.value, callsites, _joint_numbers(sent.algorithms, self.algorithms)
-            )
+            callsites = np.append(known, _joint_numbers(sent.callsites, self.callsites))
+            algorithms = _joint_numbers(sent.algorithms, self.algorithms)
+            yield BatchResult(sent.value, callsites, algorithms)
         if left:
             raise TraceError(
                 f"{self.trace.path}: its list of blocks has gaps: export the data set again"
@@ -133,7 +131,7 @@ def _split_pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[lis
     """Yield runs of a partition's blocks, with about `calls` calls each.
 
     A block's result is stored until all earlier blocks are done. Blocks of a rarely used
-    communicator may be far apart, so SPAN bounds the range of a run.
+    communicator may be far apart, so MAX_BLOCKS_PER_PIECE bounds the range of a run.
     """
     members = len(trace.tables.communicators[blocks[0].communicator].ranks)
     each = max(calls // max(members * max(b.instances for b in blocks), 1), 1)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,25 +14,29 @@ from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.metrics.sampling_estimates import callsite_scales, interval_columns
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Array, Float, Int
 
 
-@dataclass(frozen=True)
 class CallsiteSums:
     """Sums of all call sites of a trace; arrays have one value per call site.
 
     - sums: vectors of metrics.aggregate.Aggregate.
-    - late: for each call site the number of instances in which each rank was last.
     - quantiles: columns of metrics.quantiles.
-    - algorithms: for each call site the number of instances per algorithm.
+    - algorithms: for each call site the number of instances per algorithm; one may use several.
     """
 
-    trace: Trace
-    keys: Sequence[CallsiteKey]
-    sums: Mapping[str, Float]
-    late: Mapping[int, Mapping[int, int]]
-    quantiles: Mapping[str, Float]
-    algorithms: Sequence[Counter[str]]
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        aggregate, keys = trace.aggregate
+        self.keys: list[CallsiteKey] = list(keys)
+        self.sums: dict[str, Float] = aggregate.take_sums(len(keys))
+        self.late: Mapping[tuple[int, int], int] = aggregate.late  # by call site and last rank
+        self.quantiles: dict[str, Float] = aggregate.quantiles.make_table(len(keys))
+        names = list(aggregate.algorithm_names)
+        self.algorithms: list[Counter[str]] = [Counter() for _ in keys]
+        for (callsite, algorithm), count in aggregate.algorithms.items():
+            for name in names[algorithm].split("+"):
+                self.algorithms[callsite][name] += count
 
     @property
     def sites(self) -> list[list[dict[str, Any]]]:
@@ -73,28 +76,31 @@ class CallsiteSums:
     @cached_property
     def limits(self) -> dict[str, Int]:
         """Confidence limits of the total time and wait, by column."""
-        totals = {"elapsed": "elapsed", "wait": "wait_ns"}
+        totals = {"elapsed": self.sums["elapsed"], "wait": self.sums["wait_ns"]}
         return interval_columns(
-            self.trace, {name: self.scale * self.sums[of] for name, of in totals.items()}
+            self.trace, {name: self.scale * values for name, values in totals.items()}
         )
 
     @cached_property
     def latest(self) -> list[tuple[int | None, int]]:
         """Rank that was last most often, or None, and its number of instances."""
-        return [most_frequent(self.late.get(i, {})) for i in range(len(self.keys))]
-
-    @property
-    def latest_rank(self) -> Any:
-        """Rank that was last most often, or NA."""
-        return pd.array([rank for rank, _ in self.latest], dtype="Int64")
-
-    @property
-    def latest_share(self) -> Float:
-        """Share of the complete instances in which that rank was last."""
-        return divide(np.array([float(n) for _, n in self.latest]), self.sums["complete"])
+        counts: list[dict[int, int]] = [{} for _ in self.keys]
+        for (callsite, rank), count in self.late.items():
+            counts[callsite][rank] = count
+        return list(map(most_frequent, counts))
 
 
-def divide(total: Float, count: Float) -> Float:
+def latest_ranks(sums: Any) -> Any:
+    """Return the rank of each call site that was last most often, or NA."""
+    return pd.array([rank for rank, _ in sums.latest], dtype="Int64")
+
+
+def latest_shares(sums: Any, instances: Array) -> Float:
+    """Return the share of the instances in which that rank was last."""
+    return divide(np.array([float(count) for _, count in sums.latest]), instances)
+
+
+def divide(total: Float, count: Array) -> Float:
     """Return the quotient, or NaN where `count` is 0."""
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 

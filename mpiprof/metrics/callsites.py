@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mpiprof.metrics import columns
-from mpiprof.metrics.aggregate import RANGE_NAMES, Aggregate
+from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.callsite_sums import CallsiteSums, divide
-from mpiprof.metrics.summary_callsites import NAN, summary_callsites, weighted_mean
+from mpiprof.metrics.summary_callsites import sum_summary, weighted_mean
 from mpiprof.trace.trace import Trace
 
 
@@ -25,47 +24,23 @@ def make_callsites(trace: Trace) -> pd.DataFrame:
     """
     if trace.record == "summary" and len(trace.summary):
         return of_summary(trace)
-    aggregate, keys = trace.aggregate
-    n = len(keys)
-    aggregate.sums.grow(n)
-    sums = CallsiteSums(
-        trace,
-        list(keys),
-        {name: vector[:n] for name, vector in aggregate.sums.vectors.items()},
-        aggregate.late,
-        aggregate.quantiles.make_table(n),
-        _count_algorithms(aggregate, n),
-    )
-    table: dict[str, Any] = {"callsite": np.arange(n)}
-    table["started"] = np.array([k.started for k in keys], np.bool_)
+    sums = CallsiteSums(trace)
+    table: dict[str, Any] = {"callsite": np.arange(len(sums.keys))}
+    table["started"] = np.array([key.started for key in sums.keys], np.bool_)
     for column in columns.COLUMNS:
         if column.recorded is not None:
             table[column.name] = column.recorded(sums)
-    frame: pd.DataFrame = pd.DataFrame(table)
-    return frame
+    return pd.DataFrame(table)
 
 
 def of_summary(trace: Trace) -> pd.DataFrame:
     """Return the table of call sites from the totals of all calls and the in-situ statistics."""
-    sites = summary_callsites(trace)
-    table: dict[str, Any] = {"callsite": np.arange(len(sites)), "started": False}
+    sums = sum_summary(trace)
+    table: dict[str, Any] = {"callsite": np.arange(len(sums.operations)), "started": False}
     for column in columns.COLUMNS:
         if column.recorded is not None:
-            value = column.summary or (lambda _: NAN)
-            table[column.name] = [value(site) for site in sites]
-    frame: pd.DataFrame = pd.DataFrame(table)
-    frame["latest_rank"] = frame["latest_rank"].astype("Int64")
-    return frame
-
-
-def _count_algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
-    """Count the instances of each call site per algorithm; one instance may use several."""
-    names = list(sums.algorithm_names)
-    found: list[Counter[str]] = [Counter() for _ in range(n)]
-    for (callsite, algorithm), count in sums.algorithms.items():
-        for name in names[algorithm].split("+"):
-            found[callsite][name] += count
-    return found
+            table[column.name] = np.nan if column.summary is None else column.summary(sums)
+    return pd.DataFrame(table)
 
 
 def join_by_routine(table: pd.DataFrame) -> pd.DataFrame:
@@ -110,12 +85,10 @@ def factor_distribution(trace: Trace) -> pd.DataFrame:
     1024.
     """
     sums, keys = trace.aggregate
-    sums.sums.grow(len(keys))
-    vectors = sums.sums.vectors
+    vectors = sums.take_sums(len(keys))
     table: dict[str, Any] = {"range": list(RANGE_NAMES)}
     for size in ("small", "large"):
-        counts = np.array([vectors[size + name][: len(keys)].sum() for name in RANGE_NAMES])
+        counts = np.array([vectors[size + name].sum() for name in RANGE_NAMES])
         table[size] = divide(counts, np.full(len(counts), counts.sum()))
         table[size + "_count"] = counts.astype(np.int64)
-    frame: pd.DataFrame = pd.DataFrame(table)
-    return frame
+    return pd.DataFrame(table)

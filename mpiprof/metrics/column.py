@@ -16,7 +16,7 @@ from mpiprof.interface.format_units import (
 )
 from mpiprof.metrics.callsite_sums import CallsiteSums
 from mpiprof.metrics.instance_rows import Rows
-from mpiprof.metrics.summary_callsites import SummaryCallsite
+from mpiprof.metrics.summary_callsites import SummarySums
 from mpiprof.trace.sites import places
 from mpiprof.trace.types import Float
 
@@ -69,7 +69,7 @@ class Column:
     - instance: value of each instance, exported with the instances; NaN if undefined.
     - is_mean: the value at a call site is the mean of the known values of complete instances.
     - recorded: value at each call site, from sums over the recorded instances.
-    - summary: value at one call site of a trace recorded as summary. NaN by default.
+    - summary: value at each call site of a trace recorded as summary. NaN by default.
 
     The dashboard computes columns without `recorded` from the data that pass its filters.
     """
@@ -81,14 +81,14 @@ class Column:
     heading: str = ""
     views: tuple[str, ...] = ()
     priority: int = 0
-    width: int = 0
+    width: int = 85
     legend: bool = False
     needed: Callable[[Sequence[Row]], bool] | None = None
     cell: Callable[[Row], str] | None = None
     instance: Callable[[Rows], Float] | None = None
     is_mean: bool = False
     recorded: Callable[[CallsiteSums], Any] | None = None
-    summary: Callable[[SummaryCallsite], Any] | None = None
+    summary: Callable[[SummarySums], Any] | None = None
 
     @property
     def is_text(self) -> bool:
@@ -126,17 +126,3 @@ def mean(
         recorded=lambda sums: sums.mean(name),
         **more,
     )
-
-
-def heading(
-    text: str,
-    views: tuple[str, ...] = (),
-    *,
-    priority: int = 0,
-    width: int = 85,
-    legend: bool = False,
-) -> dict[str, Any]:
-    """Return the fields of a column for tables for people; see Column."""
-    return {
-        "heading": text, "views": views, "priority": priority, "width": width, "legend": legend
-    }  # fmt: skip

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from mpiprof.trace.trace import Trace
 
 LOST_REASON = "later records could not be written"
@@ -44,25 +42,24 @@ def find_coverage(trace: Trace) -> Coverage | None:
     if not (trace.wrapped_chunks or limited):
         return None
     sums, keys = trace.aggregate
-    sums.sums.grow(len(keys))
-    here = sums.sums["instances"][: len(keys)].astype(np.int64)
+    vectors = sums.take_sums(len(keys))
+    recorded = int(vectors["instances"].sum())
     if not trace.wrapped_chunks:
         why = "--limit" if trace.tables.limits else LOST_REASON
-        return Coverage(why, 0, trace.duration_ns, int(here.sum()), None, (0,) * len(keys))
-    left = sums.sums["left"][: len(keys)].astype(np.int64)
+        return Coverage(why, 0, trace.duration_ns, recorded, None, (0,) * len(keys))
     totals = _total_instances(trace)
     first: list[int | None] = []
-    for number, key in enumerate(keys):
+    for key, left in zip(keys, vectors["left"].tolist(), strict=True):
         total = None if key.started else totals.get((key.operation, key.sites))
         # A process may be killed between the end of a call and the update of its totals.
-        first.append(None if total is None else max(total - int(left[number]), 0))
+        first.append(None if total is None else max(total - int(left), 0))
     started = any(key.started for key in keys)
     return Coverage(
         "--record ring",
         trace.calls_start_ns - trace.run_start_ns,
         trace.duration_ns,
-        int(here.sum()),
-        None if started else max(sum(totals.values()), int(here.sum())),
+        recorded,
+        None if started else max(sum(totals.values()), recorded),
         tuple(first),
     )
 

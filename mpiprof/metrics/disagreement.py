@@ -37,14 +37,16 @@ class Disagreement:
 
 
 def find_first(
-    found: Mapping[Key, Mapping[int, Call]], communicators: Sequence[Communicator]
+    instances: Mapping[Key, Mapping[int, Call]], communicators: Sequence[Communicator]
 ) -> Disagreement | None:
     """Return the earliest disagreement or None; later ones may be its consequences."""
     wrong = None
-    for key, calls in found.items():
+    for key, calls in instances.items():
         shapes = {id(call.shape): call for call in calls.values()}
         sizes = {(call.sent, call.received) for call in calls.values()}
-        if len(calls) < 2 or (len(shapes) == 1 and len(sizes) == 1 and _has_equal_bytes(calls)):
+        # Without a root, equal shapes imply equal bytes.
+        rootless = all(call.shape.root < 0 for call in shapes.values())
+        if len(calls) < 2 or (len(shapes) == 1 and len(sizes) == 1 and rootless):
             continue
         since = min(call.enter_ns for call in calls.values())
         if wrong is None or since < wrong.since_ns:
@@ -58,11 +60,6 @@ def select_earliest(found: Iterable[Disagreement]) -> list[Disagreement]:
     for one in sorted(found, key=lambda one: (one.since_ns, one.key)):
         known.setdefault((one.kind, one.key[0], one.operation, one.sides), one)
     return list(known.values())[:MAX_DISAGREEMENTS]
-
-
-def _has_equal_bytes(calls: Mapping[int, Call]) -> bool:
-    """Return whether equal shapes imply equal bytes: no rank is a root with other bytes."""
-    return next(iter(calls.values())).shape.root < 0
 
 
 def find_in_instance(
@@ -79,14 +76,14 @@ def find_in_instance(
     if communicator.is_local or len(calls) < 2:
         return None
     sides = _group_by_value({r: c.operation for r, c in calls.items()}, calls)
-    operation = sides[0].value if sides else ""
+    operation = str(sides[0].value)
     since = min(call.enter_ns for call in calls.values())
     kind = "operation"
     if len(sides) < 2:
         kind, sides = _compare_arguments(calls, communicator)
     if len(sides) < 2:
         return None
-    return Disagreement(kind, key, str(operation), tuple(sides), since)
+    return Disagreement(kind, key, operation, tuple(sides), since)
 
 
 def _compare_arguments(

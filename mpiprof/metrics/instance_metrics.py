@@ -12,10 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from mpiprof.metrics import disagreement, schedule_waits
-from mpiprof.metrics.imbalance import compute_arrival_metrics, imbalance_factors
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows, Signature, make_empty_rows
 from mpiprof.metrics.library_algorithms import join_algorithms
-from mpiprof.metrics.message_volume import Volume, message_time, peers_of, volume
+from mpiprof.metrics.message_volume import Volume, column_means, count_peers, message_time, volume
 from mpiprof.metrics.wait_states import Group, completion_skew, compute_waits
 from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
 from mpiprof.trace.batch import Batch
@@ -36,7 +35,6 @@ class InstanceMetrics:
 
     def __init__(self, trace: Trace) -> None:
         self.shapes: list[Shape] = trace.tables.shapes
-        self.tables = trace.tables
         self.trace = trace
         self.problems: Problems = trace.problems
         self.machine = trace.machine
@@ -44,9 +42,8 @@ class InstanceMetrics:
         self.algorithms: dict[str, int] = {}
         self.known: dict[tuple[int, int], Signature] = {}
         self.wrong: list[disagreement.Disagreement] = []
-        seeds = np.random.default_rng(20080601).integers(
-            1, 1 << 63, len(self.shapes) + 1, dtype=np.uint64
-        )
+        random = np.random.default_rng(20080601)
+        seeds = random.integers(1, 1 << 63, len(self.shapes) + 1, dtype=np.uint64)
         self.mix = seeds | np.uint64(1)
         self.blocked: Int | None = None
 
@@ -77,26 +74,25 @@ class InstanceMetrics:
         first_exit = batch.exit_ns.min(0)
         rows.left = (rows.last_exit > 0) | (batch.begin_ns is not batch.arrival_ns)
         for signature, index in self.group_by_signature(batch):
-            part: slice | Int = slice(None) if index is None else index
-            self._set_signature(rows, batch, signature, part, all_here)
-            self._set_exits(rows, first_exit, batch, part)
+            self._set_signature(rows, batch, signature, index, all_here)
+            self._set_exits(rows, first_exit, batch, index)
         return rows
 
     def _set_arrivals(self, rows: Rows, arrival: Int, ranks: Int, index: slice | Int) -> None:
-        found = compute_arrival_metrics(arrival)
-        rows.first_arrival[index] = found.first
-        rows.last_arrival[index] = found.last
-        rows.first_rank[index] = ranks[found.first_row]
-        rows.last_rank[index] = ranks[found.last_row]
-        rows.average_imbalance[index] = found.average_imbalance
-        rows.worst_imbalance[index] = found.worst_imbalance
+        first, last, first_row, last_row, average = compute_arrival_metrics(arrival)
+        rows.first_arrival[index] = first
+        rows.last_arrival[index] = last
+        rows.first_rank[index] = ranks[first_row]
+        rows.last_rank[index] = ranks[last_row]
+        rows.average_imbalance[index] = average
+        rows.worst_imbalance[index] = last - first
 
     def _set_signature(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, all_here: bool
     ) -> None:
         rows.callsite[index] = signature.callsite
         rows.algorithm[index] = signature.algorithm
-        everyone = bool(signature.present.all()) and signature.comparable
+        everyone = signature.is_whole
         if not everyone:
             present = np.flatnonzero(signature.present)
             ranks = batch.communicator.ranks[present]
@@ -136,36 +132,26 @@ class InstanceMetrics:
     def _set_waits(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, complete: Bool
     ) -> None:
-        undefined = None if complete.all() else ~complete
-
-        def defined(values: Float) -> Float:
-            if undefined is not None:
-                values[undefined] = np.nan
-            return values
-
-        rows.wait[index] = rows.skew[index] = defined(np.zeros(len(complete)))
+        rows.wait[index] = rows.skew[index] = np.where(complete, 0.0, np.nan)
         if signature.state is None or len(signature.present) == 1:
             return
-        arrival, finish = (
-            _take_columns(batch.arrival_ns, index),
-            _take_columns(batch.exit_ns, index),
-        )
-        begin = (
-            arrival if batch.begin_ns is batch.arrival_ns else _take_columns(batch.begin_ns, index)
-        )
+        arrival, finish = (_take_columns(m, index) for m in (batch.arrival_ns, batch.exit_ns))
+        is_blocking = batch.begin_ns is batch.arrival_ns
+        begin = arrival if is_blocking else _take_columns(batch.begin_ns, index)
         waited = compute_waits(arrival, begin, finish, signature.group)
         if self.blocked is not None:
             self.blocked[:, index] = waited
-        total = defined(waited.sum(0).astype(np.float64))
+        total = np.where(complete, waited.sum(0), np.nan)
         rows.waits.setdefault(signature.state, np.zeros(len(batch)))[index] = total
         rows.wait[index] = total
         if signature.group.rule is WaitRule.ALL_FOR_ALL:
-            rows.skew[index] = defined(completion_skew(begin, finish))
+            rows.skew[index] = np.where(complete, completion_skew(begin, finish), np.nan)
 
     def _set_volumes(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int
     ) -> None:
-        found, time = signature.volume, np.float64(signature.message_time)
+        found = signature.volume
+        rows.message_time[index] = signature.message_time
         if batch.sent is not None or batch.received is not None:
             sent, received = (
                 known[:, None]
@@ -176,27 +162,16 @@ class InstanceMetrics:
                     (batch.received, signature.received),
                 )
             )
-            wide = (len(sent), max(sent.shape[1], received.shape[1]))
-            found = self._signature_volume(
-                signature.base,
-                signature.group,
-                np.broadcast_to(sent, wide),
-                np.broadcast_to(received, wide),
-                signature.peers,
-            )
+            sent, received = np.broadcast_arrays(sent, received)
+            found = _find_volume(signature.base, signature.group, sent, received, signature.peers)
             rows.message_time[index] = self._message_time(batch.communicator, found.message)
-        else:
-            rows.message_time[index] = time
         rows.message_bytes[index] = found.message
-        known = ~np.isnan(found.bytes)
-        count = known.sum(0)
-        total = np.where(known, found.bytes, 0.0).sum(0)
-        rows.bytes[index] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        rows.bytes[index] = column_means(found.bytes)
         rows.bytes_min[index] = np.fmin.reduce(found.bytes, axis=0)
         rows.bytes_max[index] = np.fmax.reduce(found.bytes, axis=0)
 
-    def group_by_signature(self, batch: Batch) -> Iterator[tuple[Signature, Int | None]]:
-        """Yield each signature of a batch with the indices of its instances (None for all)."""
+    def group_by_signature(self, batch: Batch) -> Iterator[tuple[Signature, slice | Int]]:
+        """Yield each signature of a batch with the indices of its instances (a slice for all)."""
         mixed = self.mix[batch.shape[0]]
         step = np.uint64(0x9E3779B97F4A7C15)
         for row in batch.shape[1:]:
@@ -206,7 +181,7 @@ class InstanceMetrics:
         if started.any():
             mixed ^= started.astype(np.uint64) << np.uint64(40)
         if (mixed == mixed[0]).all():
-            yield self._find_signature(batch, int(mixed[0]), 0), None
+            yield self._find_signature(batch, int(mixed[0]), 0), slice(None)
             return
         groups = self._group_mixed(batch.shape[0], mixed)
         for index in sorted(groups, key=lambda of: int(of[0])):  # call site order
@@ -282,22 +257,14 @@ class InstanceMetrics:
         algorithm = _common_algorithm(there)
         sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
         received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
-        destinations = [
-            self.tables.destinations.get((communicator.index, r))
-            for r in communicator.ranks.tolist()
-        ]
-        lengths = [len(group) for group in communicator.groups]
-        side = np.repeat(np.arange(len(lengths)), lengths)
-        sizes = np.array([communicator.size] if communicator.is_local else lengths, np.int64)
         if state is not None and group.rule.rooted and comparable and present.all():
-            link = schedule_waits.find_link(self.machine)
             nodes = [self.trace.node_ids.get(rank, "?") for rank in communicator.ranks.tolist()]
             group = schedule_waits.add_dependence(
-                group, base, algorithm, (sent, received), nodes, link
+                group, base, algorithm, (sent, received), nodes, self.machine
             )
-        peers = peers_of(base, sizes, side, destinations)
+        peers = count_peers(base, communicator, self.trace.tables.destinations)
         peers = np.where(present, peers, 0.0)
-        found = self._signature_volume(base, group, sent, received, peers)
+        found = _find_volume(base, group, sent, received, peers)
         time = self._message_time(communicator, np.asarray(found.message, np.float64))
         # For other operations, `start` distinguishes communicators that share a row of the tables.
         persistent = operation.endswith("_init")
@@ -317,22 +284,6 @@ class InstanceMetrics:
             float(time),
         )
 
-    def _signature_volume(
-        self, base: str, group: Group, sent: Array, received: Array, peers: Float
-    ) -> Volume:
-        root = group.root
-        if group.inter and group.rule.rooted:
-            # The root and ranks with MPI_PROC_NULL contribute no share.
-            aside = [*group.idle, *([root] if root >= 0 else [])]
-            if group.rule is WaitRule.ROOT_FOR_ALL:
-                sent = sent.copy()
-                sent[aside] = -1
-            elif base != "bcast":
-                received = received.copy()
-                received[aside] = -1
-                root = -1
-        return volume(base, sent, received, root, peers)
-
     def _make_group(
         self, communicator: Communicator, shapes: list[Shape | None], rule: WaitRule
     ) -> Group:
@@ -343,7 +294,7 @@ class InstanceMetrics:
             idle = [i for i, s in enumerate(shapes) if s is not None and s.root == -2]
         sources: tuple[list[int], ...] = ()
         if rule is WaitRule.RANK_FOR_SOURCES:
-            of_rank = self.tables.sources
+            of_rank = self.trace.tables.sources
             sources = tuple(
                 [communicator.find_column(s) for s in of_rank.get((communicator.index, rank), ())]
                 for rank in communicator.ranks.tolist()
@@ -351,13 +302,71 @@ class InstanceMetrics:
         return Group(rule, communicator.sizes, root, sources, tuple(idle))
 
     def _message_time(self, communicator: Communicator, message: Float) -> Float:
-        nodes = {self.trace.node_ids.get(rank) for rank in communicator.ranks.tolist()}
-        return message_time(self.machine, len(nodes) > 1, message)
+        return message_time(self.machine, self.trace.node_ids, communicator, message)
+
+
+def compute_arrival_metrics(arrival_ns: Int) -> tuple[Int, Int, Array, Array, Float]:
+    """Return metrics of a ranks x instances matrix of arrivals without gaps (Faraj et al., 3).
+
+    First and last arrival (ns), the rows of the first and last rank (the lowest row of equal ones)
+    and the average-case imbalance (ns), one value per instance. The worst-case imbalance is last
+    minus first arrival.
+
+    The loop over rows is several times as fast as NumPy's argmin along the ranks in this memory
+    layout.
+    """
+    first, last = arrival_ns[0].copy(), arrival_ns[0].copy()
+    first_row = np.zeros(len(first), np.int32)
+    last_row = np.zeros(len(first), np.int32)
+    for row in range(1, len(arrival_ns)):
+        values = arrival_ns[row]
+        np.copyto(first_row, row, where=values < first)
+        np.minimum(first, values, out=first)
+        np.copyto(last_row, row, where=values > last)
+        np.maximum(last, values, out=last)
+    after = (arrival_ns - first).astype(np.float64)
+    after -= after.mean(0)
+    np.abs(after, out=after)
+    return first, last, first_row, last_row, after.mean(0)
+
+
+def imbalance_factors(average: Float, worst: Float, time: Float, ranks: int) -> tuple[Float, Float]:
+    """Return both imbalances over message time T; 0 for one rank, NaN if T is unknown."""
+    if ranks == 1:
+        zero = np.zeros(len(average))
+        return zero, zero
+    with np.errstate(divide="ignore", invalid="ignore"):
+        usable = np.where(time > 0, time, np.nan)
+        return average / usable, worst / usable
+
+
+def take_complete(batch: Batch, signature: Signature, index: slice | Int) -> list[Int]:
+    """Return arrival, begin and exit (ranks x instances) of the complete ones of some instances."""
+    if not signature.is_whole:
+        index = np.zeros(0, np.int64)
+    times = [_take_columns(m, index) for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)]
+    closed: Bool = (times[2] != 0).all(0)
+    return times if closed.all() else [np.compress(closed, m, axis=1) for m in times]
 
 
 def _take_columns(values: Array, index: slice | Int) -> Array:
     """Return some instances. `np.take` keeps each rank's values contiguous, unlike indexing."""
     return values if isinstance(index, slice) else np.take(values, index, axis=1)
+
+
+def _find_volume(base: str, group: Group, sent: Array, received: Array, peers: Float) -> Volume:
+    root = group.root
+    if group.inter and group.rule.rooted:
+        # The root and ranks with MPI_PROC_NULL contribute no share.
+        aside = [*group.idle, *([root] if root >= 0 else [])]
+        if group.rule is WaitRule.ROOT_FOR_ALL:
+            sent = sent.copy()
+            sent[aside] = -1
+        elif base != "bcast":
+            received = received.copy()
+            received[aside] = -1
+            root = -1
+    return volume(base, sent, received, root, peers)
 
 
 def _common_algorithm(shapes: list[Shape]) -> str:

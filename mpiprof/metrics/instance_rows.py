@@ -30,6 +30,11 @@ class Signature:
     volume: Volume
     message_time: float
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all members took part, and called the same operation."""
+        return self.comparable and bool(self.present.all())
+
 
 @dataclass(frozen=True)
 class CallsiteKey:

@@ -20,9 +20,8 @@ MAX_INSTANCES = 1 << 17  # maximum number of instances in a series
 RUN_LENGTH = 256  # consecutive instances, thinned as a whole so that periods remain visible
 
 # Columns of metrics/columns.py, after those that only instances have.
-METRICS = (
-    *("average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "wait_ns", "mean_elapsed_ns"),
-)
+IMBALANCES = ("average_imbalance_ns", "worst_imbalance_ns", "worst_factor")
+METRICS = (*IMBALANCES, "wait_ns", "mean_elapsed_ns")
 COLUMNS = ("first_arrival_ns", *METRICS, "last_rank", "algorithm")
 
 
@@ -52,10 +51,6 @@ class SeriesMaker:
         self.seen += count
         return number, number // RUN_LENGTH % self.every == 0
 
-    def skip(self, count: int) -> None:
-        """Skip `count` instances, none of which the series includes."""
-        self.seen += count
-
     def add_numbered(self, number: Int, part: dict[str, Array]) -> None:
         """Add instances by number; `part` has their COLUMNS."""
         self.parts.append({"number": number, **part})
@@ -69,20 +64,14 @@ class SeriesMaker:
         self.add_numbered(number, part)
 
     def make_table(self, algorithms: Iterable[str]) -> pd.DataFrame:
-        """Return the series. Unknown values are NaN, an unknown last rank is -1."""
-        table = {
-            name: np.concatenate([part[name] for part in self.parts]) if self.parts else np.zeros(0)
-            for name in ("number", *COLUMNS)
-        }
+        """Return the series, of one instance at least. NaN is unknown; so is a last rank of -1."""
+        names = ("number", *COLUMNS)
+        table = {name: np.concatenate([part[name] for part in self.parts]) for name in names}
         order = np.argsort(table["first_arrival_ns"], kind="stable")
-        number = np.sort(table["number"])
-        table = {name: values[order] for name, values in table.items()}
-        names = np.array([*algorithms, ""], object)
-        table["number"] = number.astype(np.int64) + self.first
-        frame: pd.DataFrame = pd.DataFrame(
-            {**table, "algorithm": pd.Categorical(names[table["algorithm"].astype(np.int64)])}
-        )
-        return frame
+        number = np.sort(table["number"]) + self.first
+        frame = pd.DataFrame({name: values[order] for name, values in table.items()})
+        algorithm = np.array(list(algorithms), object)[frame["algorithm"].to_numpy(np.int64)]
+        return frame.assign(number=number, algorithm=pd.Categorical(algorithm))
 
 
 def meets_run(first: int, count: int, length: int, every: int) -> bool:
@@ -99,19 +88,12 @@ def take_columns(rows: Rows, index: Int) -> dict[str, Array]:
     return {"first_arrival_ns": rows.first_arrival[index], **found}
 
 
-def measure_again(trace: Trace) -> InstanceMetrics:
-    """Return a Measure for another pass, with the call site numbers of the first pass."""
-    measure = InstanceMetrics(trace)
-    measure.callsites.update(trace.aggregate[1])
-    return measure
-
-
 def make_series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
     """Return the series of some call sites, from one pass over the trace.
 
     number (of the instance), first_arrival_ns, average_imbalance_ns, worst_imbalance_ns,
     worst_factor, wait_ns (summed over ranks), mean_elapsed_ns, last_rank, algorithm. A call site
-    with more than MOST instances is thinned to evenly spread runs of consecutive instances.
+    with more than MAX_INSTANCES is thinned to evenly spread runs of consecutive instances.
     """
     counts = trace.callsites["instances"]
     makers = {

@@ -17,10 +17,7 @@ NATIVE = "native"
 OTHER_FORMS = {"inter", "nonblocking", "persistent", "error"}
 SIZED_BY_RECEIVED = ("allgather", "alltoall")  # bytes of all blocks, in place or not
 WITHOUT_SIZE = ("alltoallv", "gatherv", "scatterv")
-UNLIKE_OTHER_REDUCTIONS = (
-    "MPI_REPLACE",
-    "MPI_NO_OP",
-)  # predefined operations that are no reductions
+NO_REDUCTIONS = ("MPI_REPLACE", "MPI_NO_OP")  # predefined operations
 
 
 def is_native(algorithm: str) -> bool:
@@ -34,15 +31,15 @@ def name_native_shapes(trace: Trace) -> list[Shape]:
     library = identify_library(trace.mpi, trace.ranks, trace.meta.get("library"))
     if library is None:
         return tables.shapes
-    names: dict[LibraryCall, str] = {}
-    found = []
+    names: dict[LibraryCall | None, str] = {None: ""}
+    shapes = []
     for shape in tables.shapes:
         call = _library_call(shape, tables.communicators[shape.communicator])
         if call is not None and call not in names:
             names[call] = predict_choice(library, call)
-        name = names[call] if call is not None else ""
-        found.append(replace(shape, algorithm=f"{NATIVE}:{name}") if name else shape)
-    return found
+        name = names[call]
+        shapes.append(replace(shape, algorithm=f"{NATIVE}:{name}") if name else shape)
+    return shapes
 
 
 def join_algorithms(algorithms: set[str]) -> str:
@@ -70,7 +67,7 @@ def _library_call(shape: Shape, communicator: Communicator) -> LibraryCall | Non
         communicator.size,
         library_bytes(shape, communicator.size),
         0 if known is None or known.default else known.size,
-        bool(shape.reduction) and shape.reduction not in UNLIKE_OTHER_REDUCTIONS,
+        bool(shape.reduction) and shape.reduction not in NO_REDUCTIONS,
         "in_place" in shape.flags,
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.operations import MANAGEMENT_COLLECTIVES
+from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array, Float, Int
 
 
@@ -36,14 +37,14 @@ def volume(base: str, sent: Array, received: Array, root: int, peers: Float) -> 
     if base == "barrier" or base in MANAGEMENT_COLLECTIVES:
         return Volume(np.zeros_like(s), np.zeros(s.shape[1:]))
     if base == "bcast":
-        vector = _most(np.fmax(s, r))
+        vector = np.fmax.reduce(np.fmax(s, r), axis=0)
         return Volume(np.broadcast_to(vector, s.shape), vector)
     if base in ("scatter", "scatterv"):
         return _scatter(s, r, root)
     if base in ("alltoall", "alltoallv", "alltoallw") or base.startswith("neighbor_alltoall"):
         messages = float(peers.sum())
-        return Volume(s, s.sum(0) / messages if messages else _mean(s))
-    return Volume(s, _mean(s))
+        return Volume(s, s.sum(0) / messages if messages else column_means(s))
+    return Volume(s, column_means(s))
 
 
 def _scatter(s: Float, r: Float, root: int) -> Volume:
@@ -54,34 +55,32 @@ def _scatter(s: Float, r: Float, root: int) -> Volume:
         others = np.nansum(np.delete(r, root, 0), 0)
         known = ~np.isnan(whole) & ~np.isnan(np.delete(r, root, 0)).any(0)
         share[root] = np.where(known, np.maximum(whole - others, 0), r[root])
-        message = np.where(np.isnan(whole), _mean(share), whole / len(s))
+        message = np.where(np.isnan(whole), column_means(share), whole / len(s))
     else:
-        message = _mean(share)
+        message = column_means(share)
     return Volume(share, message)
 
 
-def _mean(values: Float) -> Float:
-    """Return the mean over ranks with a known value; NaN if no rank has one."""
+def column_means(values: Float) -> Float:
+    """Return the mean of the known values of each column; NaN for a column without values."""
     known = ~np.isnan(values)
     count = known.sum(0)
     total = np.where(known, values, 0.0).sum(0)
-    mean: Float = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return mean
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _most(values: Float) -> Float:
-    most: Float = np.fmax.reduce(values, axis=0)
-    return most
-
-
-def message_time(machine: Mapping[str, object] | None, between: bool, size: Float) -> Float:
+def message_time(
+    machine: object, nodes: Mapping[int, str], communicator: Communicator, size: Float
+) -> Float:
     """Return T(m) in ns for message sizes in bytes, from the machine table; NaN without a table.
 
-    Linear between measured sizes. Beyond the last size, the link's time per byte is added.
+    nodes: node of each world rank. T is linear between measured sizes. Beyond the last size, the
+    link's time per byte is added.
     """
     unknown: Float = np.full(np.shape(size), np.nan)
     if not isinstance(machine, Mapping):
         return unknown
+    between = len({nodes.get(rank) for rank in communicator.ranks.tolist()}) > 1
     link = (machine.get("between") if between else None) or machine.get("within")
     if not isinstance(link, Mapping):
         return unknown
@@ -95,13 +94,19 @@ def message_time(machine: Mapping[str, object] | None, between: bool, size: Floa
     if not good or not (np.diff(sizes) > 0).all() or not (times > 0).all():
         return unknown
     beyond = np.maximum(size - sizes[-1], 0.0) * per_byte
-    time: Float = np.interp(size, sizes, times) + beyond
-    return np.where(np.isnan(size), np.nan, time)
+    return np.where(np.isnan(size), np.nan, np.interp(size, sizes, times) + beyond)
 
 
-def peers_of(base: str, sizes: Int, rank_group: Int, destinations: list[Int | None]) -> Float:
-    """Return the number of ranks each row sends to: the (remote) group, or its neighbours."""
+def count_peers(
+    base: str, communicator: Communicator, destinations: Mapping[tuple[int, int], Int]
+) -> Float:
+    """Return the number of ranks each row sends to: the (remote) group, or its neighbours.
+
+    destinations: by communicator and rank, in process topologies.
+    """
     if base.startswith("neighbor"):
-        return np.array([0 if d is None else len(d) for d in destinations], np.float64)
-    other = sizes[::-1] if len(sizes) == 2 else sizes
-    return other[rank_group].astype(np.float64)
+        keys = [(communicator.index, rank) for rank in communicator.ranks.tolist()]
+        return np.array([len(destinations.get(key, ())) for key in keys], np.float64)
+    lengths = [len(group) for group in communicator.groups]
+    sizes = [communicator.size] if communicator.is_local else lengths[::-1]
+    return np.repeat(np.array(sizes, np.float64), lengths)

@@ -10,10 +10,7 @@ from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.types import Int
 
-SIZED_BY_RECEIVED = (
-    "reduce_scatter_block",
-    "scatter",
-)  # operations sized by the bytes that a rank receives
+SIZED_BY_RECEIVED = ("reduce_scatter_block", "scatter")  # by the bytes that a rank receives
 EXACT_BELOW = 64  # bytes; up to this limit each size is a class
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.metrics.bincount import count_distinct
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.trace.types import Array, Float, Int
 
@@ -26,11 +25,23 @@ BELOW = (1023 << BITS) - 1  # offset, so that bucket 1 begins at 1 ns
 WIDE = 17  # bits of a bucket's number
 FULL = 1 << 16  # entries that may be pending before parts are joined
 
+# Counting in cells beats sorting up to SPARSE_FACTOR cells per number, plus DENSE_CELLS.
+SPARSE_FACTOR = 8
+DENSE_CELLS = 1 << 14
+
+
+def count_distinct(numbers: Int, cells: int) -> tuple[Int, Int]:
+    """Return the distinct numbers, ascending, and their counts. All numbers are below `cells`."""
+    if cells > SPARSE_FACTOR * numbers.size + DENSE_CELLS:
+        return np.unique(numbers, return_counts=True)
+    counts = np.bincount(numbers.ravel(), minlength=1)
+    used = np.flatnonzero(counts)
+    return used, counts[used]
+
 
 def bucket_numbers(values: Float) -> Int:
     """Return the buckets of non-negative numbers."""
-    found: Int = np.maximum((np.ascontiguousarray(values).view(np.int64) >> SHIFT) - BELOW, 0)
-    return found
+    return np.asarray(np.maximum((np.ascontiguousarray(values).view(np.int64) >> SHIFT) - BELOW, 0))
 
 
 def bucket_middles(found: Int) -> Float:
@@ -40,7 +51,7 @@ def bucket_middles(found: Int) -> Float:
 
 
 def make_key(callsite: Int, of: Int, bucket: Int) -> Int:
-    """Return a number for a call site, an index into OF and a bucket, with the same order."""
+    """Return a number for a call site, an index into QUANTITIES and a bucket, in this order."""
     return (callsite * len(QUANTITIES) + of << WIDE) + bucket
 
 

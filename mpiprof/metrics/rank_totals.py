@@ -10,39 +10,22 @@ import pandas as pd
 
 from mpiprof.errors import TraceError
 from mpiprof.metrics.batch_map import BatchPass
-from mpiprof.metrics.instance_metrics import InstanceMetrics
+from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.layout import OUTSIDE_CLASSES
-from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.rank_arrays import get_column
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, OUTSIDE, Array, Bool, Float, Int
+from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, OUTSIDE, Array, Float, Int
 
 CHUNKS = 64  # chunks per read
 NEAR = 1 << 12  # records per read when searching for one record
 WIDE = np.iinfo(np.uint32).max  # the value is in the preceding extension record
-COLUMNS = (
-    "instances",
-    "calls",
-    "elapsed_ns",
-    "total_wait_ns",
-    "caused_ns",
-    "lateness_ns",
-    "most_late_ns",
-    "last",
-)
+TIME_SUMS = ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns")
+COLUMNS = ("instances", "calls", *TIME_SUMS, "most_late_ns", "last")
 MAX_COLUMN = "most_late_ns"  # maximum over instances; other columns are sums
-
-
-@dataclass
-class _MemberSums:
-    """One value of each column for each member of a communicator."""
-
-    communicator: Communicator
-    values: dict[str, Array]
 
 
 def make_rank_totals(trace: Trace) -> pd.DataFrame:
@@ -54,36 +37,37 @@ def make_rank_totals(trace: Trace) -> pd.DataFrame:
     lateness), last (instances in which it was last by more than the clock error). Times are sums
     over instances.
     """
-    found: dict[tuple[int, int], _MemberSums] = {}
+    found: dict[tuple[int, int], dict[str, Array]] = {}
     over = BatchPass(trace, _sum_batch, trace.clock_error_ns)
     for part in over:
         communicator, sums = part.value
         for number, values in sums.items():
             key = (int(part.callsites[number]), communicator)
             if key not in found:
-                found[key] = _MemberSums(trace.tables.communicators[communicator], values)
+                found[key] = values
                 continue
-            for name, mine in found[key].values.items():
+            for name, mine in found[key].items():
                 join = np.maximum if name == MAX_COLUMN else np.add
                 join(mine, values[name], out=mine)
     operations = [key.operation for key in over.callsites]
+    communicators = trace.tables.communicators
     parts = [
         pd.DataFrame(
             {
                 "callsite": callsite,
                 "operation": operations[callsite],
-                "communicator": of.communicator.identity,
-                "rank": of.communicator.ranks,
-                **{name: of.values[name].astype(np.int64) for name in COLUMNS},
+                "communicator": communicators[communicator].identity,
+                "rank": communicators[communicator].ranks,
+                **{name: values[name].astype(np.int64) for name in COLUMNS},
             }
         )
-        for (callsite, _), of in found.items()
+        for (callsite, communicator), values in found.items()
     ]
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
-    table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
+    table = pd.concat(parts) if parts else pd.DataFrame(columns=names)
     if trace.sampling_interval > 1:  # scaled like the sums of call sites
         scale = callsite_scales(trace)[table["callsite"].to_numpy(np.int64)]
-        for name in ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns"):
+        for name in TIME_SUMS:
             table[name] = (table[name].to_numpy(np.float64) * scale).astype(np.int64)
     return table.reset_index(drop=True)
 
@@ -94,11 +78,9 @@ def _sum_batch(
     """Return a batch's communicator and the sums of its members, by call site."""
     found: dict[int, dict[str, Array]] = {}
     for signature, index in measure.group_by_signature(batch):
-        if signature.callsite not in found:
-            zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
-            found[signature.callsite] = zeros
-        part = slice(None) if index is None else index
-        _add(found[signature.callsite], batch, signature, part, error_ns)
+        zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
+        sums = found.setdefault(signature.callsite, zeros)
+        _add(sums, batch, signature, index, error_ns)
     return batch.communicator.index, found
 
 
@@ -107,12 +89,7 @@ def _add(
 ) -> None:
     sums["elapsed_ns"] += batch.elapsed_ns[:, part].sum(1)
     sums["calls"] += (batch.exit_ns[:, part] != 0).sum(1)
-    if not (signature.comparable and signature.present.all()):
-        return
-    arrival, finish, begin = (m[:, part] for m in (batch.arrival_ns, batch.exit_ns, batch.begin_ns))
-    closed: Bool = (finish != 0).all(0)
-    if not closed.all():
-        arrival, finish, begin = arrival[:, closed], finish[:, closed], begin[:, closed]
+    arrival, begin, finish = take_complete(batch, signature, part)
     if not arrival.shape[1]:
         return
     sums["instances"] += arrival.shape[1]
@@ -192,9 +169,8 @@ def lateness_picture(
         for signature, index in measure.group_by_signature(batch):
             here = found.get(signature.callsite)
             if here is not None and here.size and batch.communicator.identity in wanted:
-                part = slice(None) if index is None else index
                 known, members = first[signature.callsite], ranks[signature.callsite]
-                _add_lateness(here, batch, signature, part, known, members)
+                _add_lateness(here, batch, signature, index, known, members)
     return found
 
 
@@ -241,26 +217,14 @@ def read_instance(
         if batch.communicator.identity != communicator:
             continue
         at = np.flatnonzero((batch.sequence == sequence) & (batch.start == start))
-        if not len(at):
-            continue
-        column = at[:1]
-        for signature, index in measure.group_by_signature(batch):
-            if index is None or column[0] in index:
-                return _make_instance(batch, signature, column)
+        if len(at):
+            one = batch.take(at[:1])
+            measure.blocked = np.zeros(one.arrival_ns.shape, np.int64)
+            complete = measure.compute_rows(one).complete
+            there = one.shape[:, 0] >= 0
+            times = one.arrival_ns, one.exit_ns, measure.blocked * complete
+            return Instance(one.communicator.ranks[there], *(m[there, 0] for m in times))
     raise TraceError(f"{trace.path}: no instance {sequence} on the communicator {communicator:.40}")
-
-
-def _make_instance(batch: Batch, signature: Signature, column: Int) -> Instance:
-    arrival, begin, finish = (
-        m[:, column] for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)
-    )
-    wait = np.zeros_like(arrival)
-    everyone = signature.comparable and bool(signature.present.all() and (finish != 0).all())
-    if everyone and signature.state is not None and len(arrival) > 1:
-        wait = compute_waits(arrival, begin, finish, signature.group)
-    there = signature.present
-    ranks = batch.communicator.ranks[there]
-    return Instance(ranks, arrival[there, 0], finish[there, 0], wait[there, 0])
 
 
 def find_call(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:

@@ -59,13 +59,10 @@ def compute_time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Ti
             outside += int(get_column(block, "outside").sum())
             step(len(block))
             chosen = _records_inside(block)
-            operation = of_shape[block.shape[chosen]]
-            enter = (block.enter_ns[chosen] - trace.calls_start_ns).astype(np.float64)
             left = block.exit_ns[chosen]
-            exit_ = np.where(left == 0, end, left - trace.calls_start_ns).astype(np.float64)
-            for i in np.unique(operation).tolist():
-                mine = operation == i
-                cells[row[rank], :, i] += np.diff(_time_before(edges, enter[mine], exit_[mine]))
+            enter = block.enter_ns[chosen] - trace.calls_start_ns
+            exit_ = np.where(left == 0, end, left - trace.calls_start_ns)
+            _add_times(cells[row[rank]], edges, of_shape[block.shape[chosen]], enter, exit_)
     waiting = np.minimum(_waiting_ns(trace, edges, row, of_shape, cells.shape), cells)
     order = np.argsort(-cells.sum((0, 1)), kind="stable")
     of_time = (edges[1] * np.bincount(row))[:, None, None]
@@ -83,12 +80,9 @@ def _waiting_ns(
         measure.compute_rows(batch)
         for member, rank in enumerate(batch.communicator.ranks.tolist()):
             here = np.flatnonzero(blocked[member] > 0)
+            begin = batch.begin_ns[member, here] - trace.calls_start_ns
             operation = of_shape[batch.shape[member, here]]
-            begin = (batch.begin_ns[member, here] - trace.calls_start_ns).astype(np.float64)
-            for i in np.unique(operation).tolist():
-                mine = operation == i
-                end = begin[mine] + blocked[member, here[mine]]
-                found[row[rank], :, i] += np.diff(_time_before(edges, begin[mine], end))
+            _add_times(found[row[rank]], edges, operation, begin, begin + blocked[member, here])
     return found
 
 
@@ -102,21 +96,22 @@ def _records_inside(block: Block) -> Bool:
     again = np.zeros(len(block), np.bool_)
     again[1:] = waits[1:] & waits[:-1]
     again[1:] &= (np.diff(block.enter_ns) == 0) & (np.diff(block.exit_ns) == 0)
-    chosen: Bool = (kind == CALL) | (waits & ~again)
-    return chosen
+    return np.asarray((kind == CALL) | (waits & ~again))
 
 
-def _time_before(edges: Float, enter: Float, exit_: Float) -> Float:
-    """Return the total time of the intervals before each edge."""
+def _add_times(cells: Float, edges: Float, operation: Int, begin: Int, end: Int) -> None:
+    """Add intervals of time in operations to cells: columns of time x operations."""
 
-    def passed(times: Float) -> Float:
-        times = np.sort(times)
+    def passed(times: Int) -> Float:
+        """Return the total time from each of some times to each later edge."""
+        times = np.sort(times).astype(np.float64)
         sums = np.concatenate([[0.0], np.cumsum(times)])
         count = np.searchsorted(times, edges)
-        passed: Float = count * edges - sums[count]
-        return passed
+        return np.asarray(count * edges - sums[count])
 
-    return passed(enter) - passed(exit_)
+    for i in np.unique(operation).tolist():
+        mine = operation == i
+        cells[:, i] += np.diff(passed(begin[mine]) - passed(end[mine]))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ Techniques, 2.9). Times are skewed, so intervals are computed on a logarithmic s
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -31,28 +32,22 @@ Population = tuple[int, int]
 
 
 @dataclass
-class SampleCount:
-    """Sampled instances of a population: their count, and the number of the last one."""
-
-    count: int = 0
-    last: int = 0
-
-
-@dataclass
 class SampledInstances:
     """Sampled instances of each population, and sums of each call site by population.
 
+    - counts, last: sampled instances of each population, and the number of the last one.
     - parts: instances, then sums and sums of squares of each of ESTIMATED_SUMS.
-    - always: sums of SUMMED by call site, of calls that are recorded in any case (MPI_*_init of
-      persistent operations and MPI_Finalize).
+    - always: sums of ESTIMATED_SUMS by call site, of calls that are recorded in any case
+      (MPI_*_init of persistent operations and MPI_Finalize).
     - made: number of MPI_*_init calls by communicator.
     """
 
     every: int
-    sample_counts: dict[Population, SampleCount] = field(default_factory=dict)
+    counts: Counter[Population] = field(default_factory=Counter)
+    last: dict[Population, int] = field(default_factory=dict)
     parts: dict[int, dict[Population, Float]] = field(default_factory=dict)
     always: dict[int, Float] = field(default_factory=dict)
-    made: dict[int, int] = field(default_factory=dict)
+    made: Counter[int] = field(default_factory=Counter)
 
     def add(self, batch: Batch, rows: Rows, callsites: Sequence[CallsiteKey]) -> None:
         """Add the instances of a batch."""
@@ -68,13 +63,12 @@ class SampledInstances:
         index = batch.communicator.index
         for i in np.unique(site[alone]).tolist():
             mine = site == i
-            known = self.always.get(int(ids[i]), np.zeros(len(ESTIMATED_SUMS)))
-            self.always[int(ids[i])] = known + values[:, mine].sum(1)
+            self.always[int(ids[i])] = self.always.get(int(ids[i]), 0.0) + values[:, mine].sum(1)
         if makes.any():
-            self.made[index] = self.made.get(index, 0) + int(makes.sum())
+            self.made[index] += int(makes.sum())
         if not alone.all():
-            rest = ~alone
-            self._add(index, within[rest], number[rest], ids[site[rest]], values[:, rest])
+            usual = ~alone
+            self._add(index, within[usual], number[usual], ids[site[usual]], values[:, usual])
 
     def _add(self, index: int, within: Int, number: Int, callsite: Int, values: Float) -> None:
         order = np.lexsort((callsite, within))
@@ -85,36 +79,32 @@ class SampledInstances:
         each = np.concatenate([np.ones((1, len(order))), values, values**2])
         sums = np.add.reduceat(each, begins, axis=1)
         last = np.maximum.reduceat(number[order], begins)
-        places = zip(within[begins].tolist(), callsite[begins].tolist(), strict=True)
-        for i, (which, of) in enumerate(places):
+        groups = zip(within[begins].tolist(), callsite[begins].tolist(), last.tolist(), strict=True)
+        for i, (which, of, number_of_last) in enumerate(groups):
             population = (index, which)
-            kept = self.sample_counts.setdefault(population, SampleCount())
-            kept.count += int(sums[0, i])
-            kept.last = max(kept.last, int(last[i]))
+            self.counts[population] += int(sums[0, i])
+            self.last[population] = max(self.last.get(population, 0), number_of_last)
             parts = self.parts.setdefault(of, {})
             parts[population] = parts.get(population, 0.0) + sums[:, i]
 
     def add_sampled(self, other: SampledInstances, callsites: Int) -> None:
         """Add the samples of another object, whose call site i is callsites[i] in this object."""
-        for population, kept in other.sample_counts.items():
-            known = self.sample_counts.setdefault(population, SampleCount())
-            known.count += kept.count
-            known.last = max(known.last, kept.last)
+        self.counts.update(other.counts)
+        self.made.update(other.made)
+        for population, last in other.last.items():
+            self.last[population] = max(self.last.get(population, 0), last)
         for site, parts in other.parts.items():
             mine = self.parts.setdefault(int(callsites[site]), {})
             for population, sums in parts.items():
                 mine[population] = mine.get(population, 0.0) + sums
         for site, sums in other.always.items():
             number = int(callsites[site])
-            self.always[number] = self.always.get(number, np.zeros(len(ESTIMATED_SUMS))) + sums
-        for index, count in other.made.items():
-            self.made[index] = self.made.get(index, 0) + count
+            self.always[number] = self.always.get(number, 0.0) + sums
 
     def estimate_instances(self, population: Population) -> float:
         """Return the estimated number of instances, excluding calls that are always recorded."""
-        kept = self.sample_counts[population]
-        always = self.made.get(population[0], 0) if population[1] == 0 else 0
-        return float(max(kept.last + self.every - 1 - always, kept.count))
+        always = self.made[population[0]] if population[1] == 0 else 0
+        return float(max(self.last[population] + self.every - 1 - always, self.counts[population]))
 
     def estimate_scales(self, callsites: int, most_ns: float) -> Float:
         """Return the number of instances that each recorded instance of a call site represents.
@@ -124,7 +114,7 @@ class SampledInstances:
         scale, elapsed = np.ones(callsites), np.zeros(callsites)
         for callsite, parts in self.parts.items():
             count = [float(sums[0]) for sums in parts.values()]
-            weight = [self.estimate_instances(of) / self.sample_counts[of].count for of in parts]
+            weight = [self.estimate_instances(of) / self.counts[of] for of in parts]
             scale[callsite] = np.average(weight, weights=count)
             elapsed[callsite] = sum(float(sums[1]) for sums in parts.values())
         estimated = float((scale * elapsed).sum())
@@ -173,10 +163,10 @@ class SampledInstances:
         The variance has two terms. One is the spread of the sampled values, with 0 for instances of
         other call sites. The other is the unknown number of instances after the last sampled one.
         """
-        kept, instances = self.sample_counts[population].count, self.estimate_instances(population)
-        mean = total / kept
-        spread = max(squares - kept * mean**2, 0.0) / max(kept - 1, 1)
-        of_sample = instances**2 * max(1 - kept / instances, 0.0) * spread / kept
+        count, instances = self.counts[population], self.estimate_instances(population)
+        mean = total / count
+        spread = max(squares - count * mean**2, 0.0) / max(count - 1, 1)
+        of_sample = instances**2 * max(1 - count / instances, 0.0) * spread / count
         return instances * mean, of_sample + mean**2 * self.every * (self.every - 1)
 
 
@@ -185,8 +175,8 @@ def callsite_scales(trace: Trace) -> Float:
     sums, keys = trace.aggregate
     if sums.sampled is None:
         return np.ones(len(keys))
-    found: Float = sums.sampled.estimate_scales(len(keys), float(trace.process_time_ns))
-    return found
+    scales: Float = sums.sampled.estimate_scales(len(keys), float(trace.process_time_ns))
+    return scales
 
 
 def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:

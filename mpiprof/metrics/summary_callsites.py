@@ -6,7 +6,7 @@ in-situ statistics, which cover most instances but not all. Unknown values are N
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,257 +15,219 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics.callsite_sums import most_frequent
-from mpiprof.metrics.insitu_statistics import is_waiting_observed
-from mpiprof.metrics.message_volume import Volume, message_time, peers_of, volume
-from mpiprof.operations import OPERATIONS, base_operation, wait_state
+from mpiprof.metrics.message_volume import Volume, count_peers, message_time, volume
+from mpiprof.operations import OPERATIONS, WAIT_STATES, WaitRule, base_operation, wait_state
+from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Array, Bool, Float, Int
 
 NAN = float("nan")
 
 
 @dataclass(frozen=True)
-class CommunicatorSums:
-    """A call site on one communicator: its instances, the observed instances, and their sums.
+class SummarySums:
+    """Sums of all call sites of a summary; arrays have one value per call site.
 
-    `sums` as in metrics/insitu_statistics.py, or None if no instance was observed.
-    """
-
-    operation: str
-    communicator: int
-    size: int
-    instances: int
-    volume: Volume
-    message_time: float
-    sums: dict[str, Any] | None
-
-    @property
-    def observed(self) -> int:
-        """Number of instances covered by the statistics."""
-        return 0 if self.sums is None else int(self.sums["instances"])
-
-
-@dataclass(frozen=True)
-class SummaryCallsite:
-    """A call site of a summary.
-
-    calls: its rows of `Trace.summary`, one for each rank, site and algorithm. parts: the call site
-    on each communicator.
+    - calls: `Trace.summary`, one row for each rank, site and algorithm.
+    - parts: one row for each call site and communicator: callsite, operation, size, instances,
+      observed (instances that the statistics cover), bytes, bytes_min, bytes_max (known bytes that
+      a rank sends), message_bytes, message_time_ns, factor_unit_ns (T, or 1 for a single rank,
+      where instances are always balanced), and sums of `Trace.statistics`, NaN if none is observed.
     """
 
     trace: Trace
-    calls: Any
-    parts: Sequence[CommunicatorSums]
+    calls: pd.DataFrame
+    parts: pd.DataFrame
 
-    @property
-    def operation(self) -> str:
+    @cached_property
+    def operations(self) -> list[str]:
         """Collective without MPI_."""
-        return self.parts[0].operation
+        return self.parts.groupby("callsite")["operation"].first().tolist()
 
     @property
-    def sites(self) -> list[dict[str, Any]]:
+    def sites(self) -> list[list[dict[str, Any]]]:
         """File, line and function of each site."""
-        sites = [sorted(set(self.calls["site_id"]))]
-        return describe_sites(self.trace.tables.sites, sites)[0]
-
-    @property
-    def size(self) -> int:
-        """Number of ranks of the largest communicator."""
-        return int(self.calls["size"].max())
-
-    @property
-    def instances(self) -> int:
-        """Number of instances."""
-        return sum(part.instances for part in self.parts)
-
-    @property
-    def observed(self) -> int:
-        """Number of instances with observed arrivals."""
-        return sum(part.observed for part in self.parts)
+        ids = [sorted(set(calls["site_id"])) for _, calls in self.calls.groupby("callsite")]
+        return describe_sites(self.trace.tables.sites, ids)
 
     @cached_property
-    def elapsed_ns(self) -> int:
+    def elapsed_ns(self) -> Int:
         """Time of all ranks in the calls."""
-        return int(self.calls["total_ns"].sum())
+        return self.calls.groupby("callsite")["total_ns"].sum().to_numpy()
 
     @property
-    def mean_elapsed_ns(self) -> float:
+    def mean_elapsed_ns(self) -> Float:
         """Mean time of a call."""
-        return self.elapsed_ns / max(int(self.calls["calls"].sum()), 1)
+        count = self.calls.groupby("callsite")["calls"].sum().to_numpy()
+        return np.asarray(self.elapsed_ns / np.maximum(count, 1))
 
-    @property
-    def algorithms(self) -> dict[str, int]:
+    @cached_property
+    def algorithms(self) -> list[dict[str, int]]:
         """Number of instances of each algorithm."""
-        by_algorithm = self.calls[self.calls["calls"] > 0].groupby("algorithm")["calls"].sum()
-        whole = max(int(self.calls["calls"].sum()), 1)
-        return {str(n): round(part / whole * self.instances) for n, part in by_algorithm.items()}
+        algorithms = []
+        instances = self.total("instances").tolist()
+        for count, (_, calls) in zip(instances, self.calls.groupby("callsite"), strict=True):
+            calls_by_name = calls[calls["calls"] > 0].groupby("algorithm")["calls"].sum()
+            whole = max(int(calls["calls"].sum()), 1)
+            shares = {str(name): n / whole for name, n in calls_by_name.items()}
+            algorithms.append({name: round(share * count) for name, share in shares.items()})
+        return algorithms
 
-    @cached_property
-    def bytes(self) -> Float:
-        """Known bytes that a rank sends: the mean of each rank."""
-        return np.concatenate([part.volume.bytes[~np.isnan(part.volume.bytes)]
-                               for part in self.parts])  # fmt: skip
+    def total(self, name: str) -> Int:
+        """Return the sum of a column of `parts`, without unknown values."""
+        return self._sum(self.parts[name].fillna(0).to_numpy(np.int64))
 
-    def over_instances(self, value: Callable[[CommunicatorSums], float]) -> float:
-        """Return the mean of a value of each part, weighted by its instances."""
-        return weighted_mean([value(p) for p in self.parts], [p.instances for p in self.parts])
+    def extreme(self, name: str, which: str) -> Array:
+        """Return the "min" or "max" of a column of `parts`; NaN if no value is known."""
+        return self.parts.groupby("callsite")[name].agg(which).to_numpy()
 
-    @cached_property
-    def _seen(self) -> list[tuple[CommunicatorSums, dict[str, Any], float]]:
-        """Parts with observed instances, their sums, and the divisor of their factors."""
-        return [(p, p.sums, _message_time(self.trace, p)) for p in self.parts if p.sums is not None]
+    def average(self, name: str) -> Float:
+        """Return the mean of a column of `parts` over instances."""
+        return self._average(self.parts[name], "instances")
 
-    def mean(self, name: str, *, factor: bool = False) -> float:
+    def _average(self, values: Any, weights: str) -> Float:
+        table = pd.DataFrame({"value": values, "weight": self.parts[weights]})
+        groups = table.groupby(self.parts["callsite"])
+        return np.array([weighted_mean(part["value"], part["weight"]) for _, part in groups])
+
+    def mean(self, name: str, *, factor: bool = False) -> Float:
         """Return the mean of a sum over the observed instances; in units of T if `factor`."""
-        values = [
-            sums[name] / part.observed / (time if factor else 1.0)
-            for part, sums, time in self._seen
-        ]
-        return weighted_mean(values, [part.observed for part, *_ in self._seen])
+        unit = self.parts["factor_unit_ns"] if factor else 1.0
+        return self._average(self.parts[name] / self.parts["observed"] / unit, "observed")
 
     @property
-    def worst_factor_max(self) -> float:
+    def worst_factor_max(self) -> Float:
         """Largest worst-case factor of an observed instance."""
-        worst = [sums["worst_most_ns"] / time for _, sums, time in self._seen]
-        return float(max((value for value in worst if not np.isnan(value)), default=NAN))
+        worst = self.parts["worst_most_ns"] / self.parts["factor_unit_ns"]
+        return worst.groupby(self.parts["callsite"]).max().to_numpy(np.float64)
 
     @property
-    def is_waiting_known(self) -> bool:
-        """Return whether the statistics cover the waits of the operation."""
-        return is_waiting_observed(self.operation)
+    def is_waiting_known(self) -> Bool:
+        """Whether the statistics cover the waits of the operation."""
+        return np.array([is_waiting_observed(operation) for operation in self.operations])
 
     @property
-    def balanced_share(self) -> float:
+    def balanced_share(self) -> Float:
         """Share of the observed instances that are balanced.
 
         The recorder judges balance by the bytes that a call site's leader knows.
         """
-        known = self.is_waiting_known and self.operation != "alltoallw"
-        return self.mean("balanced") if known and not np.isnan(self.worst_factor_max) else NAN
+        known = self.is_waiting_known & (np.array(self.operations) != "alltoallw")
+        known &= ~np.isnan(self.worst_factor_max)
+        return np.where(known, self.mean("balanced"), np.nan)
 
     @cached_property
-    def latest(self) -> tuple[int | None, int]:
+    def latest(self) -> list[tuple[int | None, int]]:
         """Rank that was last most often, or None, and its number of instances."""
-        if not self.mean("worst_imbalance_ns") > self.trace.clock_error_ns:
-            return None, 0
-        counts: dict[int, int] = {}
-        for _, sums, _ in self._seen:
-            if sums["latest_rank"] >= 0:
-                rank = int(sums["latest_rank"])
-                counts[rank] = counts.get(rank, 0) + int(sums["latest_count"])
-        return most_frequent(counts)
+        counts: list[Counter[int]] = [Counter() for _ in self.operations]
+        seen = self.parts[self.parts["latest_rank"] >= 0]
+        columns = (seen[name].astype(int) for name in ("callsite", "latest_rank", "latest_count"))
+        for callsite, rank, count in zip(*columns, strict=True):
+            counts[callsite][rank] += count
+        late = self.mean("worst_imbalance_ns") > self.trace.clock_error_ns
+        return [most_frequent(of if late[i] else {}) for i, of in enumerate(counts)]
 
     @cached_property
-    def wait_ns(self) -> int:
+    def wait_ns(self) -> Int:
         """Wait of all instances, estimated from the observed ones, at most the time in them."""
-        total: float = sum(
-            sums["wait_ns"] * part.instances / part.observed
-            for part, sums, _ in self._seen
-            if self.is_waiting_known
-        )
-        return round(min(max(total, 0.0), self.elapsed_ns))
+        estimate = self.parts["wait_ns"] * self.parts["instances"] / self.parts["observed"]
+        total = np.where(self.is_waiting_known, self._sum(estimate.fillna(0).to_numpy()), 0)
+        return np.asarray(np.rint(np.clip(total, 0, self.elapsed_ns)), np.int64)
 
-    def wait_in(self, state: str) -> int:
+    def wait_in(self, state: str) -> Int:
         """Return the wait in one wait state; an operation leads to one state at most."""
-        return self.wait_ns if wait_state(base_operation(self.operation)) == state else 0
+        mine = [wait_state(base_operation(operation)) == state for operation in self.operations]
+        return np.where(mine, self.wait_ns, 0)
 
     @cached_property
-    def wait_limits(self) -> tuple[int, int]:
+    def wait_limits(self) -> tuple[Int, Int]:
         """Certain limits of the wait: the observed wait, and that plus all unobserved time."""
-        if not self.is_waiting_known:
-            return self.wait_ns, self.wait_ns
-        waited = sum(int(sums["wait_ns"]) for _, sums, _ in self._seen)
-        inside = sum(part.size * int(sums["elapsed_ns"]) for part, sums, _ in self._seen)
-        high = min(waited + max(self.elapsed_ns - inside, 0), self.elapsed_ns)
-        return min(waited, self.wait_ns), max(high, self.wait_ns)
+        waited = self.total("wait_ns")
+        inside_ns = self.parts["size"] * self.parts["elapsed_ns"].fillna(0)
+        inside = self._sum(inside_ns.to_numpy(np.int64))
+        high = np.minimum(waited + np.maximum(self.elapsed_ns - inside, 0), self.elapsed_ns)
+        known = self.is_waiting_known
+        return (
+            np.where(known, np.minimum(waited, self.wait_ns), self.wait_ns),
+            np.where(known, np.maximum(high, self.wait_ns), self.wait_ns),
+        )
+
+    def _sum(self, values: Array) -> Array:
+        """Return the sums over the parts of each call site, without loss of digits."""
+        sums = np.zeros(len(self.operations), values.dtype)
+        np.add.at(sums, self.parts["callsite"].to_numpy(), values)
+        return sums
 
 
-def summary_callsites(trace: Trace) -> list[SummaryCallsite]:
-    """Return the call sites of a trace recorded as summary, by number."""
-    table: pd.DataFrame = trace.summary
-    sums = _sums_by_callsite(trace, table)
-    found = []
-    for number in range(int(table["callsite"].max()) + 1):
-        mine = table[table["callsite"] == number]
-        operation = str(mine["operation"].iloc[0])
-        parts = [
-            _make_part(trace, operation, index, calls, sums.get((number, index)))
-            for index in mine["communicator"].unique().tolist()
-            for calls in (mine[mine["communicator"] == index],)
-        ]
-        found.append(SummaryCallsite(trace, mine, parts))
-    return found
+def is_waiting_observed(operation: str) -> bool:
+    """Return whether the recorder's statistics contain the waits of an operation."""
+    rule = WAIT_STATES.get(wait_state(base_operation(operation)) or "")
+    return rule not in (WaitRule.RANK_FOR_SOURCES, WaitRule.UNSPECIFIED)
 
 
-def _sums_by_callsite(trace: Trace, table: pd.DataFrame) -> dict[tuple[int, int], dict[str, Any]]:
-    """Return the statistics of each call site (by number) on each communicator."""
-    communicators = ["operation", "communicator", "site_id"]
-    numbers = table[[*communicators, "callsite"]].drop_duplicates()
-    sums: dict[tuple[int, int], dict[str, Any]] = {}
-    for row in trace.statistics.merge(numbers, on=communicators).to_dict("records"):
-        _add(sums.setdefault((int(row["callsite"]), int(row["communicator"])), {}), row)
-    return sums
+def sum_summary(trace: Trace) -> SummarySums:
+    """Return the sums of the call sites of a trace recorded as summary."""
+    keys = ["callsite", "communicator"]
+    groups = trace.summary.groupby(keys, sort=False)
+    parts = pd.DataFrame([_make_part(trace, calls) for _, calls in groups])
+    parts = parts.merge(_sum_statistics(trace), how="left", on=keys)
+    alone = parts["size"] == 1  # a single rank waits for no rank
+    parts.loc[alone, [*TIME_SUMS, "worst_most_ns", "latest_count"]] = 0
+    parts.loc[alone, "latest_rank"] = -1
+    parts.loc[alone, "observed"] = parts.loc[alone, "balanced"] = parts.loc[alone, "instances"]
+    return SummarySums(trace, trace.summary, parts.fillna({"observed": 0}))
 
 
-ADDED_COLUMNS = (
-    *("instances", "elapsed_ns", "average_imbalance_ns"),
-    *("worst_imbalance_ns", "wait_ns", "balanced"),
-)
+TIME_SUMS = ["elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns"]
 
 
-def _add(into: dict[str, Any], row: dict[Any, Any]) -> None:
-    """Add sums of one communicator; the most frequent last rank is taken."""
-    if row["latest_count"] > into.get("latest_count", -1):
-        into.update(latest_rank=row["latest_rank"], latest_count=row["latest_count"])
-    into["worst_most_ns"] = max(into.get("worst_most_ns", 0), row["worst_most_ns"])
-    for name in ADDED_COLUMNS:
-        into[name] = into.get(name, 0) + row[name]
+def _sum_statistics(trace: Trace) -> pd.DataFrame:
+    """Return the statistics of each call site (by number) on each communicator.
+
+    Statistics of several sites are added; the most frequent last rank is taken.
+    """
+    columns = ["operation", "communicator", "site_id"]
+    numbers = trace.summary[[*columns, "callsite"]].drop_duplicates()
+    rows = trace.statistics.merge(numbers, on=columns).rename(columns={"instances": "observed"})
+    rows = rows.sort_values("latest_count", ascending=False, kind="stable")
+    sums = dict.fromkeys([*TIME_SUMS, "observed", "balanced"], "sum")
+    others = {"worst_most_ns": "max", "latest_rank": "first", "latest_count": "first"}
+    table = rows.groupby(["callsite", "communicator"], as_index=False).agg(sums | others)
+    return table.astype(dict.fromkeys([*sums, *others], np.float64))
 
 
-SINGLE_RANK_SUMS = dict.fromkeys(
-    ("elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns"), 0
-) | {"worst_most_ns": 0, "latest_rank": -1, "latest_count": 0}
-
-
-def _make_part(
-    trace: Trace, operation: str, index: int, calls: Any, sums: dict[str, Any] | None
-) -> CommunicatorSums:
-    communicator = trace.tables.communicators[index]
+def _make_part(trace: Trace, calls: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns of `SummarySums.parts` that follow from calls on one communicator."""
+    first: Any = calls.iloc[0]
+    communicator = trace.tables.communicators[first["communicator"]]
     per_rank = calls.groupby("rank")[["calls", "sent", "received"]].sum()
-    instances = int(per_rank["calls"].max())
-    if communicator.size == 1:  # a single rank waits for no rank
-        sums = SINGLE_RANK_SUMS | {"instances": instances, "balanced": instances}
-    found = _mean_volume(trace, base_operation(operation), index, per_rank)
-    nodes = {trace.node_ids.get(rank) for rank in communicator.ranks.tolist()}
-    time = message_time(trace.machine, len(nodes) > 1, np.asarray(found.message))
-    return CommunicatorSums(
-        operation, index, communicator.size, instances, found, float(time), sums
-    )
+    found = _mean_volume(trace, base_operation(first["operation"]), communicator, per_rank)
+    time = message_time(trace.machine, trace.node_ids, communicator, np.asarray(found.message))
+    sent = pd.Series(found.bytes)
+    return {
+        **{name: first[name] for name in ("callsite", "communicator", "operation", "size")},
+        "instances": int(per_rank["calls"].max()),
+        "bytes": sent.mean(),
+        "bytes_min": sent.min(),
+        "bytes_max": sent.max(),
+        "message_bytes": float(found.message),
+        "message_time_ns": float(time),
+        "factor_unit_ns": 1.0 if communicator.size == 1 else float(time) if time > 0 else NAN,
+    }
 
 
-def _mean_volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
+def _mean_volume(trace: Trace, base: str, communicator: Communicator, per_rank: Any) -> Volume:
     """Return the bytes of an instance, from the mean of each rank over its calls."""
-    communicator = trace.tables.communicators[index]
-    members = communicator.ranks.tolist()
-    each = per_rank.reindex(members)
+    each = per_rank.reindex(communicator.ranks)
     sent, received = ((each[n] / each["calls"]).to_numpy() for n in ("sent", "received"))
     if base == "bcast":  # each rank sends or receives; the root may change
         sent = received = sent + received
     elif communicator.is_inter and base in OPERATIONS and OPERATIONS[base].rooted:
         sent, received = (np.where(v > 0, v, np.nan) for v in (sent, received))
-    sizes: Int = np.array([len(group) for group in communicator.groups], np.int64)
-    side = np.repeat(np.arange(len(sizes)), sizes)
-    destinations = [trace.tables.destinations.get((index, rank)) for rank in members]
-    peers = peers_of(base, sizes, side, destinations)
+    peers = count_peers(base, communicator, trace.tables.destinations)
     known: tuple[Float, Float] = (np.nan_to_num(sent, nan=-1.0), np.nan_to_num(received, nan=-1.0))
     return volume(base, *known, -1, peers)
-
-
-def mean_bytes(part: CommunicatorSums) -> float:
-    """Return the mean of the known bytes that a rank sends; NaN if none is known."""
-    known = part.volume.bytes[~np.isnan(part.volume.bytes)]
-    return float(known.mean()) if len(known) else NAN
 
 
 def weighted_mean(values: Any, weights: Any) -> float:
@@ -273,10 +235,3 @@ def weighted_mean(values: Any, weights: Any) -> float:
     v, w = np.asarray(values, np.float64), np.asarray(weights, np.float64)
     good = ~np.isnan(v) & (w > 0)
     return float(np.average(v[good], weights=w[good])) if good.any() else NAN
-
-
-def _message_time(trace: Trace, part: CommunicatorSums) -> float:
-    """Return T for the factors; 1 for a single rank, where instances are always balanced."""
-    if trace.tables.communicators[part.communicator].size == 1:
-        return 1.0
-    return part.message_time if part.message_time > 0 else NAN

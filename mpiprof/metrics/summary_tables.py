@@ -1,4 +1,4 @@
-"""Sums of the recorder: counts, times and sizes of each rank, per call site.
+"""Tables that the recorder computes itself: sums of calls, statistics, and the selector's log.
 
 Traces recorded as summary or ring contain the sums of all calls. Other traces contain the sums of
 calls after a log reached its limit.
@@ -6,29 +6,22 @@ calls after a log reached its limit.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from mpiprof.trace.rank_arrays import get_column
-from mpiprof.trace.sites import describe_sites, label_site
+from mpiprof.metrics.summary_callsites import is_waiting_observed
+from mpiprof.metrics.tables import label_sites
+from mpiprof.trace import selector_log
+from mpiprof.trace.insitu_statistics import Statistics, read_statistics
+from mpiprof.trace.match import EMPTY
+from mpiprof.trace.rank_arrays import concatenate, get_column
+from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 
-COLUMNS = (
-    "callsite",
-    "rank",
-    "operation",
-    "site",
-    "site_id",
-    "communicator",
-    "size",
-    "calls",
-    "total_ns",
-    "longest_ns",
-    "sent",
-    "received",
-    "algorithm",
-)
+MEAN_COLUMNS = ("mean_elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns")
 
 
 def make_summary(trace: Trace) -> pd.DataFrame:
@@ -38,36 +31,32 @@ def make_summary(trace: Trace) -> pd.DataFrame:
     (indices into the tables), size, calls, total_ns, longest_ns, sent and received (bytes over all
     calls), algorithm.
     """
-    described = describe_sites(trace.tables.sites, [[i] for i in range(len(trace.tables.sites))])
-    labels = [label_site(d[0]) for d in described] + ["?"]
-    rows: list[dict[str, Any]] = []
-    for rank in range(trace.ranks):
-        for chosen in trace.read_totals(rank) if _is_totalled(trace, rank) else ():
-            sent, received = get_column(chosen, "sent"), get_column(chosen, "received")
-            longest = get_column(chosen, "longest")
-            for i, index in enumerate(chosen.shape.tolist()):
-                shape = trace.tables.shapes[index]
-                rows.append(
-                    {
-                        "rank": rank,
-                        "operation": shape.operation,
-                        "site": labels[shape.site],
-                        "site_id": shape.site,
-                        "communicator": shape.communicator,
-                        "size": trace.tables.communicators[shape.communicator].size,
-                        "calls": int(chosen.exit_ns[i]),
-                        "total_ns": int(chosen.enter_ns[i]),
-                        "longest_ns": int(longest[i]),
-                        "sent": max(int(sent[i]), 0),
-                        "received": max(int(received[i]), 0),
-                        "algorithm": shape.algorithm,
-                    }
-                )
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    labels, communicators = label_sites(trace), trace.tables.communicators
+    ranks = [r for r in range(trace.ranks) if trace.has_totals or r in trace.tables.limits]
+    parts = [(0, EMPTY), *((rank, block) for rank in ranks for block in trace.read_totals(rank))]
+    totals = concatenate([block for _, block in parts])
+    shapes = [trace.tables.shapes[index] for index in totals.shape.tolist()]
+    frame = pd.DataFrame(
+        {
+            "rank": np.repeat([rank for rank, _ in parts], [len(block) for _, block in parts]),
+            "operation": [shape.operation for shape in shapes],
+            "site": [labels[shape.site] for shape in shapes],
+            "site_id": [shape.site for shape in shapes],
+            "communicator": [shape.communicator for shape in shapes],
+            "size": [communicators[shape.communicator].size for shape in shapes],
+            "calls": totals.exit_ns,
+            "total_ns": totals.enter_ns,
+            "longest_ns": get_column(totals, "longest"),
+            "sent": np.maximum(get_column(totals, "sent"), 0),
+            "received": np.maximum(get_column(totals, "received"), 0),
+            "algorithm": [shape.algorithm for shape in shapes],
+        }
+    )
     keys = callsite_keys(frame)
     positions = zip(frame["operation"], frame["communicator"], frame["site_id"], strict=True)
     numbers: dict[tuple[str, frozenset[int]], int] = {}
-    frame["callsite"] = [numbers.setdefault(keys[position], len(numbers)) for position in positions]
+    callsites = [numbers.setdefault(keys[position], len(numbers)) for position in positions]
+    frame.insert(0, "callsite", callsites)
     return frame
 
 
@@ -80,21 +69,15 @@ def summarise_totals(trace: Trace) -> pd.DataFrame:
     names = ["operation", "sites", "calls", "bytes", "total_ns", "longest_ns"]
     if trace.record == "summary" or not (trace.tables.limits or trace.wrapped_chunks):
         return pd.DataFrame(columns=names)
-    rows = []
-    for _, part in trace.summary.groupby("callsite"):
-        sites = describe_sites(trace.tables.sites, [sorted(set(part["site_id"].tolist()))])
-        rows.append(
-            {
-                "operation": part["operation"].iloc[0],
-                "sites": sites[0],
-                "calls": int(part["calls"].sum()),
-                "bytes": int(part["sent"].sum() + part["received"].sum()),
-                "total_ns": int(part["total_ns"].sum()),
-                "longest_ns": int(part["longest_ns"].max()),
-            }
-        )
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=names)
-    return frame.sort_values("total_ns", ascending=False, ignore_index=True)
+    groups = trace.summary.groupby("callsite")
+    frame = groups[["calls", "sent", "received", "total_ns"]].sum()
+    frame["longest_ns"] = groups["longest_ns"].max()
+    frame["operation"] = groups["operation"].first()
+    frame["bytes"] = frame["sent"] + frame["received"]
+    ids = [sorted(set(part["site_id"].tolist())) for _, part in groups]
+    sites: Any = describe_sites(trace.tables.sites, ids)
+    frame["sites"] = sites
+    return frame[names].sort_values("total_ns", ascending=False, ignore_index=True)
 
 
 def callsite_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, frozenset[int]]]:
@@ -117,5 +100,64 @@ def callsite_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, 
     return keys
 
 
-def _is_totalled(trace: Trace, rank: int) -> bool:
-    return trace.has_totals or rank in trace.tables.limits
+def make_statistics(trace: Trace) -> pd.DataFrame:
+    """Return one row per call site and communicator, as seen by its leader: sums over instances.
+
+    operation, site_id (index into the table of sites), communicator (index into the table of
+    communicators), size, instances (observed instances, without the first of each key and those
+    between windows), and the sums of trace.insitu_statistics.Statistics. Empty for event traces
+    without `--switch auto`.
+    """
+    statistics = list(read_statistics(trace))
+    shapes = [trace.tables.shapes[one.shape] for one in statistics]
+    table: dict[str, list[Any]] = {
+        "operation": [shape.operation for shape in shapes],
+        "site_id": [shape.site for shape in shapes],
+        "communicator": [shape.communicator for shape in shapes],
+        "size": [trace.tables.communicators[shape.communicator].size for shape in shapes],
+    }
+    for name in (field.name for field in fields(Statistics) if field.name != "shape"):
+        table[name] = [getattr(one, name) for one in statistics]
+    return pd.DataFrame(table)
+
+
+def sum_by_callsite(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `statistics` joined over communicators, the call site with the most wait time first.
+
+    operation, site_id, instances, mean_elapsed_ns, average_imbalance_ns and worst_imbalance_ns
+    (means), total_wait_ns (sum over ranks and instances, NaN if unknown), latest_rank and
+    latest_share (of the instances; NA and NaN if unknown).
+    """
+    rows = []
+    for (operation, site), part in table.groupby(["operation", "site_id"], sort=False):
+        instances = int(part["instances"].sum())
+        sums = part[["elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns"]].sum()
+        wait = float(part["wait_ns"].sum())
+        late = part[part["latest_rank"] >= 0].groupby("latest_rank")["latest_count"].sum()
+        rows.append(
+            {"operation": operation, "site_id": site, "instances": instances}
+            | dict(zip(MEAN_COLUMNS, (sums / instances).tolist(), strict=True))
+            | {"total_wait_ns": wait if is_waiting_observed(str(operation)) else np.nan}
+            | {"latest_rank": late.idxmax() if len(late) else pd.NA}
+            | {"latest_share": late.max() / instances if len(late) else np.nan}
+        )
+    columns = ["operation", "site_id", "instances", *MEAN_COLUMNS, "total_wait_ns"]
+    frame = pd.DataFrame(rows, columns=[*columns, "latest_rank", "latest_share"])
+    return frame.sort_values("total_wait_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def make_selector_tables(trace: Trace) -> dict[str, pd.DataFrame]:
+    """Return a table for each type of log entry, in order of writing; all empty without `auto`.
+
+    The columns are REQUIRED_FIELDS and OPTIONAL_NUMBERS of trace/selector_log.py. Table `key` also
+    has `sites` (list of texts as in `events`).
+    """
+    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in selector_log.REQUIRED_FIELDS}
+    for line in selector_log.read(trace.path):
+        rows[line.pop("kind")].append(line)
+    tables = {}
+    for kind, required in selector_log.REQUIRED_FIELDS.items():
+        columns = [*required, *selector_log.OPTIONAL_NUMBERS[kind]]
+        more = ["sites"] if kind == "key" else []
+        tables[kind] = pd.DataFrame(rows[kind], columns=columns + more)
+    return tables

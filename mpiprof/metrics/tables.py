@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pandas.api.types import union_categoricals
 from mpiprof.errors import TraceError
 from mpiprof.metrics.columns import of_instances
 from mpiprof.metrics.instance_metrics import InstanceMetrics
-from mpiprof.metrics.instance_rows import Rows
+from mpiprof.metrics.instance_rows import Rows, make_empty_rows
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import EMPTY, is_nonblocking
 from mpiprof.trace.metadata import Communicator
@@ -49,19 +49,16 @@ def make_processes(trace: Trace) -> pd.DataFrame:
             }
         )
     types = {"pid": "Int64", "started_ns": "Int64", "ended_ns": "Int64"}
-    frame: pd.DataFrame = pd.DataFrame(rows).astype(types)
-    return frame
+    return pd.DataFrame(rows).astype(types)
 
 
 def communicator_names(trace: Trace) -> list[str]:
     """Return a name for each communicator: the program's name for it, else how it was created."""
-    found = []
+    names = []
     for c in trace.tables.communicators:
-        name = trace.tables.names.get(c.index)
-        if name is None:
-            name = c.origin if c.origin in ("world", "self") else f"{c.origin} {c.identity[:8]}"
-        found.append(name)
-    return found
+        origin = c.origin if c.origin in ("world", "self") else f"{c.origin} {c.identity[:8]}"
+        names.append(trace.tables.names.get(c.index, origin))
+    return names
 
 
 def label_sites(trace: Trace) -> list[str]:
@@ -82,8 +79,7 @@ def make_events(trace: Trace) -> pd.DataFrame:
     choice (state of the selector that chose the algorithm: observe, probe, hold; empty without
     one).
     """
-    frame: pd.DataFrame = pd.concat(list(make_event_pieces(trace)), ignore_index=True)
-    return frame
+    return pd.concat(list(make_event_pieces(trace)), ignore_index=True)
 
 
 def make_event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
@@ -93,17 +89,16 @@ def make_event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
     completions may be far apart.
     """
     columns = _EventColumns(trace)
-    buffered: list[_RankCalls] = []
-    made = 0
+    buffered = [_RankCalls(0, EMPTY, EMPTY.enter_ns, EMPTY.exit_ns)]  # a piece must not be empty
+    made = False
     for rank in range(trace.ranks):
         for part in _read_rank_parts(trace, rank):
             buffered.append(part)
             if sum(len(p.block) for p in buffered) >= PIECE_ROWS:
-                made += 1
                 yield columns.make_frame(buffered)
-                buffered = []
+                buffered, made = [], True
     if buffered or not made:
-        yield columns.make_frame(buffered or [_RankCalls(0, EMPTY, EMPTY.enter_ns, EMPTY.exit_ns)])
+        yield columns.make_frame(buffered)
 
 
 @dataclass(frozen=True)
@@ -122,14 +117,14 @@ class _EventColumns:
     def __init__(self, trace: Trace) -> None:
         shapes, labels = trace.tables.shapes, label_sites(trace)
         of = trace.tables.communicators
-        self.texts = {
+        texts = {
             "operation": [s.operation for s in shapes],
             "site": [labels[s.site] for s in shapes],
             "communicator": [of[s.communicator].identity for s in shapes],
             "algorithm": [s.algorithm for s in shapes],
             "flags": [" ".join(s.flags) for s in shapes],
         }
-        self.categories = {name: pd.Categorical(values) for name, values in self.texts.items()}
+        self.categories = {name: pd.Categorical(values) for name, values in texts.items()}
         self.sent = [s.sent for s in shapes]
         self.received = [s.received for s in shapes]
         self.root = [s.root for s in shapes]
@@ -138,6 +133,8 @@ class _EventColumns:
         """Return some parts as rows."""
         block = concatenate([p.block for p in parts])
         shape = block.shape
+        enter = np.concatenate([p.completion_enter for p in parts])
+        exit_ = np.concatenate([p.completion_exit for p in parts])
 
         def text(name: str) -> Any:
             return self.categories[name].take(shape)
@@ -152,8 +149,8 @@ class _EventColumns:
             "start": get_column(block, "start"),
             "enter_ns": block.enter_ns,
             "exit_ns": nullable_column(block.exit_ns, block.exit_ns == 0),
-            "completion_enter_ns": _completion_times([p.completion_enter for p in parts]),
-            "completion_exit_ns": _completion_times([p.completion_exit for p in parts]),
+            "completion_enter_ns": nullable_column(enter, enter == 0),
+            "completion_exit_ns": nullable_column(exit_, exit_ == 0),
             "bytes": _byte_column(shape, self.sent, get_column(block, "sent")),
             "received": _byte_column(shape, self.received, get_column(block, "received")),
             "root": _byte_column(shape, self.root, np.full(len(block), -1, np.int64)),
@@ -162,18 +159,12 @@ class _EventColumns:
             "outside_ns": get_column(block, "outside"),
             "choice": _categorical(list(CHOICES), get_column(block, "choice")),
         }
-        frame: pd.DataFrame = pd.DataFrame(table)
-        return frame
+        return pd.DataFrame(table)
 
 
 def nullable_column(values: Array, missing: Bool) -> Any:
     """Return an Int64 column with NA where `missing`."""
     return pd.arrays.IntegerArray(np.where(missing, 0, values).astype(np.int64), missing.copy())
-
-
-def _completion_times(parts: list[Int]) -> Any:
-    joined = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-    return nullable_column(joined, joined == 0)
 
 
 def _byte_column(shape: Array, of_shape: list[int], given: Int) -> Any:
@@ -201,27 +192,19 @@ def _read_rank_parts(trace: Trace, rank: int) -> Iterator[_RankCalls]:
 
 def _match_completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
     """Return enter and exit of the completion of each call or start, 0 without one."""
-    enter, exit_ = np.zeros(len(opener), np.int64), np.zeros(len(opener), np.int64)
+    enter, exit_ = np.zeros((2, len(opener)), np.int64)
     if len(closer):
+        both = concatenate([opener, closer])
         communicator = np.array([s.communicator for s in trace.tables.shapes], np.int64)
-        keys = np.concatenate(
-            [_completion_key(communicator, opener), _completion_key(communicator, closer)]
-        )
-        _, ids = np.unique(keys, axis=0, return_inverse=True)
-        ids = ids.reshape(-1)
-        where = np.full(int(ids.max()) + 1, -1, np.int64)
+        keys = communicator[both.shape], both.sequence.astype(np.int64), get_column(both, "start")
+        _, ids = np.unique(np.stack(keys), axis=1, return_inverse=True)
+        first = np.full(int(ids.max()) + 1, -1, np.int64)
         closing = ids[len(opener) :]
-        where[closing[::-1]] = np.arange(len(closer))[::-1]
-        at = where[ids[: len(opener)]]
+        first[closing[::-1]] = np.arange(len(closer))[::-1]
+        at = first[ids[: len(opener)]]
         found = at >= 0
         enter[found], exit_[found] = closer.enter_ns[at[found]], closer.exit_ns[at[found]]
     return enter, exit_
-
-
-def _completion_key(communicator: Int, block: Block) -> Int:
-    return np.stack(
-        [communicator[block.shape], block.sequence.astype(np.int64), get_column(block, "start")], 1
-    )
 
 
 def make_instances(trace: Trace) -> pd.DataFrame:
@@ -240,8 +223,7 @@ def make_instances(trace: Trace) -> pd.DataFrame:
     for name, where in INSTANCE_TEXTS.items():
         text: Any = union_categoricals([piece[name] for piece in pieces])
         frame.insert(where, name, text)
-    ordered: pd.DataFrame = frame.sort_values("first_arrival_ns", kind="stable", ignore_index=True)
-    return ordered
+    return frame.sort_values("first_arrival_ns", kind="stable", ignore_index=True)
 
 
 def make_instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
@@ -274,8 +256,7 @@ def _empty_instance() -> _Matched:
     )
     matrices = (nothing, nothing, nothing, nothing, nothing)
     batch = Batch(nobody, none, none, *matrices, sent=None, received=None, complete=True)
-    empty: dict[str, Any] = {"Int": none, "Float": np.zeros(0), "Bool": np.zeros(0, np.bool_)}
-    return batch, Rows(**{f.name: empty.get(str(f.type), {}) for f in fields(Rows)})
+    return batch, make_empty_rows(0)
 
 
 def _instance_frame(
@@ -315,8 +296,7 @@ def _instance_frame(
         },
         "choice": _categorical(list(CHOICES), np.concatenate([_choice_column(b) for b in batches])),
     }
-    frame: pd.DataFrame = pd.DataFrame(table)
-    return frame
+    return pd.DataFrame(table)
 
 
 def _choice_column(batch: Batch) -> Array:
@@ -335,17 +315,16 @@ def make_matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
     """
     found = list(_iterate_callsite(trace, callsite))
     ranks = np.unique(np.concatenate([members for members, *_ in found]))
-    arrivals, exits, first = [], [], []
+    first = np.concatenate([first_arrival for *_, first_arrival in found])
+    arrivals = np.full((len(first), len(ranks)), -1, np.int64)
+    exits = np.zeros((len(first), len(ranks)), np.int64)
+    row = 0
     for members, arrival, finish, first_arrival in found:
-        columns = np.searchsorted(ranks, members)
-        a = np.full((len(first_arrival), len(ranks)), -1, np.int64)
-        f = np.zeros((len(first_arrival), len(ranks)), np.int64)
-        a[:, columns], f[:, columns] = arrival.T, finish.T
-        arrivals.append(a)
-        exits.append(f)
-        first.append(first_arrival)
-    order = np.argsort(np.concatenate(first), kind="stable")
-    return np.concatenate(arrivals)[order], np.concatenate(exits)[order]
+        rows, columns = slice(row, row + len(first_arrival)), np.searchsorted(ranks, members)
+        arrivals[rows, columns], exits[rows, columns] = arrival.T, finish.T
+        row += len(first_arrival)
+    order = np.argsort(first, kind="stable")
+    return arrivals[order], exits[order]
 
 
 def matrix_ranks(trace: Trace, callsite: int) -> Int:

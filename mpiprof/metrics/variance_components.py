@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import Float, Int
 
 GROUPS = 20
 CONFIDENCE = 0.95
@@ -61,82 +61,6 @@ def jackknife_estimate(
     return [Estimate(*found) for found in np.stack([value, low, high], 1).tolist()]
 
 
-@dataclass(frozen=True)
-class EffectAnalysis:
-    """Analysis of variance of sums of lateness by rank and by stretch of constant conditions.
-
-    node: the node of each rank. groups: number of rank sets (communicators), each of which centres
-    its lateness.
-    """
-
-    node: Int
-    ranks: int
-    groups: int
-
-    def variance_shares(self, sums: Float, nodes: bool) -> Float:
-        """Return the shares of the variance by rank, by node and at random.
-
-        sums: number of instances, sum of squares, then counts and sums of lateness per rank (phases
-        flattened). Lateness is after the mean arrival of the instance. This is a nested analysis of
-        variance with ranks within nodes. A node's effect is the median of its ranks' means, so that
-        one late rank does not make a slow node. The share that chance gives to an effect (its
-        degrees of freedom times the random mean square) moves to the random share.
-        """
-        instances, total = sums[0], sums[1]
-        count, mean = self.mean_lateness(sums[2:])
-        between = float((count * mean**2).sum())
-        seen = (count > 0).sum()
-        phases = (count > 0).any(1).sum()
-        by_rank = max(float(seen - self.groups * phases), 0.0)
-        left = float(count.sum() - instances - by_rank)
-        if total <= 0 or left <= 0:
-            return np.full(3, np.nan)
-        chance = max(total - between, 0.0) / left
-        of_node = np.zeros_like(mean)
-        if nodes:
-            of_node = self.node_effects(count, mean)
-        node = min(max(float((count * of_node * mean).sum()), 0.0), between)
-        rank = between - node
-        surplus = by_rank * chance
-        rank, surplus = max(rank - surplus, 0.0), max(surplus - rank, 0.0)
-        node = max(node - surplus, 0.0)
-        parts = np.array([rank, node, max(total - rank - node, 0.0)])
-        share: Float = parts / parts.sum()
-        return share
-
-    def mean_lateness(self, sums: Float) -> tuple[Float, Float]:
-        """Return counts and mean lateness, phases x ranks."""
-        count, lateness = sums.reshape(2, -1, self.ranks)
-        return count, lateness / np.maximum(count, 1)
-
-    def node_effects(self, count: Float, mean: Float) -> Float:
-        """Return the effect of the node of each rank, phases x ranks."""
-        found = np.zeros_like(mean)
-        for phase, weight in enumerate(count):
-            there = np.flatnonzero(weight > 0)
-            for node in np.unique(self.node[there]):
-                of = there[self.node[there] == node]
-                found[phase, of] = np.median(mean[phase, of])
-            if len(there):
-                found[phase, there] -= np.average(found[phase, there], weights=weight[there])
-        return found
-
-    def node_lateness(self, sums: Float, nodes: int) -> Float:
-        """Return how much later each node (median of its ranks) is than the other nodes."""
-        count, mean = self.mean_lateness(sums)
-        whole = np.maximum(count.sum(0), 1)
-        values = (count * mean).sum(0) / whole
-        median = np.array([np.median(values[self.node == node]) for node in range(nodes)])
-        return np.asarray(median - (median.sum() - median) / (nodes - 1))
-
-    def nodes_differ(self, sums: Float, least: float) -> bool:
-        """Return whether nodes differ significantly and by more than `least` ns."""
-        count, mean = self.mean_lateness(sums[2:])
-        whole = count.sum(0)
-        there = np.flatnonzero(whole > 0)
-        return nodes_differ((count * mean).sum(0)[there] / whole[there], self.node[there], least)
-
-
 def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
     """Return whether the lateness of ranks differs between nodes, significantly and by `least` ns.
 
@@ -170,8 +94,7 @@ def _clip_outliers(values: Float) -> Float:
 
 def centre_columns(values: Float) -> Float:
     """Return ranks x instances minus the mean of each instance."""
-    difference: Float = values - values.mean(0)
-    return difference
+    return np.asarray(values - values.mean(0))
 
 
 def sum_groups(values: Float, group: Int, groups: int) -> Float:
@@ -189,7 +112,7 @@ def subtract_median_of_others(values: Float) -> Float:
     order = np.sort(values, axis=0)
     middle = count // 2
     if count % 2 == 0:
-        lower: Bool = values <= order[middle - 1]
+        lower = values <= order[middle - 1]
         return np.asarray(values - np.where(lower, order[middle], order[middle - 1]))
     at, below, above = order[middle], order[middle - 1], order[middle + 1]
     median = np.where(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.metrics.batch_map import BatchPass
-from mpiprof.metrics.instance_metrics import InstanceMetrics
+from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.raster_data import assign_rows
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
@@ -55,14 +55,9 @@ def _batch_wait_matrix(
     for signature, index in measure.group_by_signature(batch):
         if callsites and signature.callsite not in callsites:
             continue
-        whole = signature.comparable and bool(signature.present.all())
-        if not whole or signature.state is None or len(cell) < 2:
+        if not signature.is_whole or signature.state is None or len(cell) < 2:
             continue
-        part = np.arange(len(batch)) if index is None else index
-        part = part[(batch.exit_ns[:, part] != 0).all(0)]
-        arrival, begin, finish = (
-            np.take(m, part, axis=1) for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)
-        )
+        arrival, begin, finish = take_complete(batch, signature, index)
         wait = compute_waits(arrival, begin, finish, signature.group)
         whom: Int = cell[awaited_rows(arrival, signature.group)]
         at = cell[:, None] * count + whom

@@ -1,10 +1,15 @@
 """Wait states: time that a rank spent in a call only because another rank had not arrived yet.
 
 A rank waits until its earliest possible exit: the last arrival of the ranks that it waits for
-(mpiprof.operations.awaited_ranks), whatever the algorithm. The score of an algorithm begins at the
-same time (metrics/algorithm_score.py). If mpiprof's own algorithm ran a broadcast, reduction or
-similar, its schedule gives more. In a tree, a rank also waits for the inner ranks that its data
-passes through.
+(mpiprof.operations.awaited_ranks), whatever the algorithm. If mpiprof's own algorithm ran a
+broadcast, reduction or similar, its schedule gives more. In a tree, a rank also waits for the inner
+ranks that its data passes through.
+
+The score of an algorithm begins at the same time. It is the time in an instance that a better
+algorithm could save: the mean over ranks of exit minus earliest exit. So the score excludes waiting
+for other ranks, which no algorithm can shorten. A rank that left earlier counts 0, not less,
+because nobody need wait for an empty message. `tune`, the studies and the recorder
+(core/selection/online/arrival.c, in whole ns) share this definition.
 """
 
 from __future__ import annotations
@@ -19,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.model.dependence import Dependence
-from mpiprof.operations import WaitRule, awaited_ranks
+from mpiprof.model.schedule import Problem
+from mpiprof.operations import OPERATIONS, WaitRule, awaited_ranks
 from mpiprof.trace.types import Float, Int
 
 Times = NDArray[Any]  # integers or floating-point numbers
@@ -117,5 +123,21 @@ def completion_skew(begin_ns: Int, exit_ns: Int) -> Float:
     first = exit_ns.min(0)
     skew = exit_ns - np.maximum(first, begin_ns)
     np.maximum(skew, 0, out=skew)
-    total: Float = skew.sum(0).astype(np.float64)
-    return total
+    return np.asarray(skew.sum(0), np.float64)
+
+
+def score_instances(operation: str, arrival_ns: Any, exit_ns: Any, problem: Problem) -> Float:
+    """Return the score of each instance in ns.
+
+    arrival_ns, exit_ns: ranks or ranks x instances, on one clock. Returns one value for one
+    instance.
+    """
+    score: Float = score_parts(operation, arrival_ns, exit_ns, problem).mean(0)
+    return score
+
+
+def score_parts(operation: str, arrival_ns: Any, exit_ns: Any, problem: Problem) -> Float:
+    """Return the contribution of each rank to the score in ns, in the shape of `exit_ns`."""
+    sizes = problem.size, problem.remote_size
+    group = Group(OPERATIONS[operation].wait_rule, sizes, problem.root)
+    return np.asarray(np.maximum(exit_ns - earliest_exit(arrival_ns, group), 0))

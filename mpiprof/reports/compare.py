@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS
-from mpiprof.diagnosis.compare_verdict import Difference, judge_difference
+from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS, Difference, judge_difference
 from mpiprof.interface.format_units import format_change, format_count, format_time
 from mpiprof.metrics.columns import find
 from mpiprof.reports import phrases

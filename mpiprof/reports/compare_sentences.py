@@ -15,7 +15,7 @@ from mpiprof.reports.site_labels import routine_at, site_pattern
 from mpiprof.reports.text import coverage_time
 
 if TYPE_CHECKING:
-    from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference
+    from mpiprof.diagnosis.compare import ChangedCallsite, Difference
     from mpiprof.metrics.coverage import Coverage
     from mpiprof.trace import Trace
 

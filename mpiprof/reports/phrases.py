@@ -18,7 +18,7 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.metrics.column_cells import wait_limits
+from mpiprof.metrics.columns import wait_limits
 from mpiprof.reports.site_labels import routine_at
 
 if TYPE_CHECKING:

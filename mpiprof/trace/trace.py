@@ -259,7 +259,7 @@ class Trace(Records):
         return found
 
     def samples(self, callsites: Sites) -> dict[int, Any]:
-        """Return instances of some call sites from one pass: diagnosis.samples.Sample by number."""
+        """Return samples of some call sites from one pass: diagnosis.sampling.Sample by number."""
         found: dict[int, Any] = self.derive("samples", as_tuple(callsites))
         return found
 

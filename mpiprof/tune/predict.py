@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.metrics.algorithm_score import score_parts
+from mpiprof.metrics.wait_states import score_parts
 from mpiprof.model.machine import Machine, add_node_port
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import Timing, simulate

@@ -132,9 +132,9 @@ def _collect_rows(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
             key = keys[signature.callsite]
             if key.operation not in operations or key.started or batch.communicator.is_local:
                 continue
-            if not signature.comparable or not signature.present.all():
+            if not signature.is_whole:
                 continue
-            columns = np.arange(len(batch)) if index is None else index
+            columns = np.arange(len(batch))[index]
             columns = columns[(batch.exit_ns[:, columns] != 0).all(0)]
             if len(columns):
                 _add(found, trace, batch, signature, algorithms[signature.algorithm], columns)

@@ -14,8 +14,7 @@ from support.recorder_score import recorded, score_program
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.loop import score_ns
-from mpiprof.metrics.algorithm_score import score_instances
-from mpiprof.metrics.wait_states import Group, compute_waits
+from mpiprof.metrics.wait_states import Group, compute_waits, score_instances
 from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS, WaitRule
 from mpiprof.tune.replay.imposed_arrivals import Measurement, Task

@@ -17,9 +17,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.core.generator.symbol_tables import natives_header
-from mpiprof.metrics import column_table
-from mpiprof.metrics.algorithm_score import score_instances
-from mpiprof.metrics.wait_states import Group, earliest_exit
+from mpiprof.metrics import columns
+from mpiprof.metrics.wait_states import Group, earliest_exit, score_instances
 from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS, WaitRule, awaited_ranks
 from mpiprof.reports import sentences
@@ -75,9 +74,9 @@ def changed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         for name in ("scan", "reduce"):
             entry = replace(OPERATIONS[name], wait_rule=WaitRule.ALL_FOR_ALL)
             patch.setitem(OPERATIONS, name, entry)
-        importlib.reload(column_table)
+        importlib.reload(columns)
         yield
-    importlib.reload(column_table)
+    importlib.reload(columns)
 
 
 @pytest.fixture(params=[False, True], ids=["original", "changed"])
@@ -147,9 +146,9 @@ def test_reports_and_columns_follow(is_changed: bool, tmp_path: Path) -> None:
     said = sentences.finding_text(trace, trace.findings()[0])
     lower, last = "Ranks wait for those below them.", "All others wait for the last."
     assert (lower in said, last in said) == (not is_changed, is_changed)
-    columns = {column.name: column.meaning for column in column_table.COLUMNS}
-    assert (" scan" in columns["wait_early_scan_ns"]) is not is_changed
-    assert (" scan" in columns["wait_nxn_ns"]) is is_changed
+    meanings = {column.name: column.meaning for column in columns.COLUMNS}
+    assert (" scan" in meanings["wait_early_scan_ns"]) is not is_changed
+    assert (" scan" in meanings["wait_nxn_ns"]) is is_changed
 
 
 def test_bounds_of_clocks_follow(is_changed: bool, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from support.jobs import run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
-from mpiprof.diagnosis.presite_samples import find_location
+from mpiprof.diagnosis.delay_origin import find_location
 
 LATE = """
 import sys, time

@@ -21,8 +21,7 @@ from mpiprof.__main__ import main
 from mpiprof.formats import export_columns
 from mpiprof.interface.format_units import UNKNOWN
 from mpiprof.metrics import callsites, column, columns
-from mpiprof.metrics.message_volume import Volume
-from mpiprof.metrics.summary_callsites import CommunicatorSums, SummaryCallsite
+from mpiprof.metrics.summary_callsites import TIME_SUMS, SummarySums
 from mpiprof.trace import Trace
 
 MS = 1_000_000
@@ -58,7 +57,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> column.Column:
         priority=2,
         width=123,
         legend=True,
-        summary=lambda site: site.size / 2,
+        summary=lambda sums: sums.extreme("size", "max") / 2,
     )
     monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, extra))
     return extra
@@ -152,11 +151,14 @@ def test_the_reference_lists_an_added_column(added: column.Column) -> None:
 @pytest.mark.usefixtures("added")
 def test_a_summary_has_an_added_column(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = mpiprof.open(folder)
-    volume = Volume(np.full(4, 8.0), np.asarray(8.0))
-    part = CommunicatorSums("allreduce", 0, 4, 10, volume, 10_008.0, None)
     calls = {"site_id": 0, "size": 4, "calls": 10, "total_ns": 70, "algorithm": "native"}
-    site = SummaryCallsite(trace, pd.DataFrame([calls]), [part])
-    monkeypatch.setattr(callsites, "summary_callsites", lambda _: [site])
+    volume = {"bytes": 8.0, "bytes_min": 8.0, "bytes_max": 8.0, "message_bytes": 8.0}
+    times = {"message_time_ns": 10_008.0, "factor_unit_ns": 10_008.0}
+    part = {"operation": "allreduce", "size": 4, "instances": 10, "observed": 0, **volume, **times}
+    part |= dict.fromkeys(("latest_rank", "latest_count", "balanced", "worst_most_ns"), np.nan)
+    part |= dict.fromkeys(TIME_SUMS, np.nan)
+    frames = (pd.DataFrame([{"callsite": 0, **row}]) for row in (calls, part))
+    monkeypatch.setattr(callsites, "sum_summary", lambda _: SummarySums(trace, *frames))
     (row,) = callsites.of_summary(trace).to_dict("records")
     assert row["half_spread_ns"] == 2.0
     assert (row["total_elapsed_ns"], row["mean_elapsed_ns"]) == (70, 7.0)

@@ -11,7 +11,7 @@ from support.dataset_traces import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics import bincount, quantiles
+from mpiprof.metrics import quantiles
 from mpiprof.metrics.instance_rows import Rows, make_empty_rows
 from mpiprof.metrics.quantiles import LEVELS, NAMES, Quantiles, bucket_middles, bucket_numbers
 from mpiprof.trace.types import Float, Int
@@ -93,10 +93,10 @@ def test_counting_and_sorting_find_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     rows, where = random_rows(3, 4_000)
     tables = []
     for some in (1 << 30, -(1 << 30)):
-        monkeypatch.setattr(bincount, "DENSE_CELLS", some)
-        quantiles = Quantiles()
-        quantiles.add(rows, np.array([0, 3, 4]), where)
-        tables.append(quantiles.make_table(5))
+        monkeypatch.setattr(quantiles, "DENSE_CELLS", some)
+        found = Quantiles()
+        found.add(rows, np.array([0, 3, 4]), where)
+        tables.append(found.make_table(5))
     for name in NAMES:
         assert tables[0][name].tobytes() == tables[1][name].tobytes(), name
 

@@ -13,10 +13,10 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis import sampling
-from mpiprof.diagnosis.samples import Sample
+from mpiprof.diagnosis.sampling import Sample
 from mpiprof.formats import dataset
-from mpiprof.metrics import block_index, instance_series
-from mpiprof.metrics.block_index import BlockIndex
+from mpiprof.metrics import aggregate, instance_series
+from mpiprof.metrics.aggregate import BlockIndex
 from mpiprof.metrics.instance_series import SeriesMaker
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import Block, Reader
@@ -172,7 +172,7 @@ def test_many_call_sites_in_each_block(
     """Then the blocks' locations are not stored; all blocks are read, and the results are equal."""
     known = mpiprof.open(folder).samples(2)[2]
     blocks_read.clear()
-    monkeypatch.setattr(block_index, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(aggregate, "MAX_ENTRIES", 10)
     trace = mpiprof.open(folder)
     found = trace.samples(2)[2]
     assert trace.dataset is not None

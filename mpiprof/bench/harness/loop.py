@@ -21,7 +21,7 @@ from mpiprof.bench.harness.case import AUTO, AUTO_AGAIN, Case
 from mpiprof.bench.harness.clock import clock_identity
 from mpiprof.bench.harness.study import estimate_case_ns
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
-from mpiprof.metrics.algorithm_score import score_instances
+from mpiprof.metrics.wait_states import score_instances
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import lower_bound
 
@@ -109,7 +109,7 @@ def total_ns(arrivals: Int, exits: Int) -> NDArray[np.float64]:
 
 
 def score_ns(case: Case, arrivals: Int, exits: Int) -> NDArray[np.float64]:
-    """Return the score (metrics/algorithm_score.py), by lap."""
+    """Return the score (metrics/wait_states.py), by lap."""
     by_rank = np.moveaxis(arrivals, -1, 0), np.moveaxis(exits, -1, 0)
     return score_instances(case.operation, *by_rank, case.problem)
 

@@ -21,7 +21,7 @@ from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Report, Row, Setup, Values, mean_interval
 from mpiprof.bench.harness.timing import Int
 from mpiprof.interface.format_units import format_round_size, format_time
-from mpiprof.metrics.imbalance import compute_arrival_metrics
+from mpiprof.metrics.instance_metrics import compute_arrival_metrics
 from mpiprof.model.schedule import Problem
 
 TITLE = "Arrivals after balanced computation"
@@ -126,14 +126,11 @@ def _instances(found: LoopTimes, setup: Setup) -> Lines:
     """Plot both factors of each instance (Figure 5)."""
     number = found.loop.labels["bytes"]
     message_ns = setup.message_ns(number)
-    metrics = compute_arrival_metrics(found.arrivals[0].T)
+    first, last, _, _, average = compute_arrival_metrics(found.arrivals[0].T)
     across = list(range(found.arrivals.shape[1]))
     series = [
         Series(name, across, (values / message_ns).tolist())
-        for name, values in (
-            ("worst case ω/T", metrics.worst_imbalance),
-            ("average case δ/T", metrics.average_imbalance),
-        )
+        for name, values in (("worst case ω/T", last - first), ("average case δ/T", average))
     ]
     title = f"All-to-all of {format_round_size(number)} after {FIGURE_MS} ms (Figure 5)"
     return Lines(title, series, "instance", "factor", x_scale="linear")

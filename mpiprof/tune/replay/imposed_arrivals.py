@@ -24,7 +24,7 @@ from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.timing import Ranks, agree_start
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import Progress
-from mpiprof.metrics.algorithm_score import score_instances
+from mpiprof.metrics.wait_states import score_instances
 from mpiprof.model.schedule import Problem
 
 Int = NDArray[np.int64]
