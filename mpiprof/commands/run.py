@@ -145,9 +145,8 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
         )
     if find_rank(environment) is not None:
         raise UsageError(
-            "--force requires `run -n`, which removes the old trace before it starts the "
-            f"ranks: under another launcher remove {args.folder} first, or name another "
-            "folder with -o"
+            "--force requires `run -n`, which removes the old trace before it starts the ranks: "
+            f"under another launcher remove {args.folder} first, or name another folder with -o"
         )
     from mpiprof.hang.trace_removal import check_removable
 
@@ -351,9 +350,8 @@ def warn_of_mixed_mpis(program: Program, mpi: Mpi, environment: dict[str, str]) 
         return
     print(
         (
-            f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but the launcher "
-            f"belongs to {library.FAMILIES[str(launcher)]}: each process may run as a job of "
-            "its own"
+            f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but the launcher belongs "
+            f"to {library.FAMILIES[str(launcher)]}: each process may run as a job of its own"
         ),
         file=sys.stderr,
     )

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROW_GROUP = 1 << 20
 

@@ -17,17 +17,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.metrics.tables import communicator_names, make_event_pieces
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpiprof.trace import Trace
-    from mpiprof.trace.batch import Batch
+from mpiprof.trace import Trace
+from mpiprof.trace.batch import Batch
 
 NS_PER_US = 1000  # ns per microsecond, the format's unit
 Call = tuple[int, str, int]  # rank, communicator, sequence

@@ -16,19 +16,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.errors import MpiprofError
 from mpiprof.formats.perfetto_json import Tracks
 from mpiprof.interface.installation import install_command
 from mpiprof.metrics.tables import make_event_pieces
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 SEQUENCE_ID = 1  # packet sequence id: there is one writer
 PACKETS_PER_WRITE = 1 << 12  # packets per write

@@ -7,30 +7,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
 
 from mpiprof import __version__
 from mpiprof.hang.processes import trace_now_ns
 from mpiprof.metrics.callsites import of_summary
 from mpiprof.reports.site_labels import format_site
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 MAX_BYTES = 1024  # maximum length of the line, newline included
 MAX_SITES = 16  # maximum in the metrics: 4 series each, plus about 10 of the job
-MAX_TEXT = 80  # maximum characters of a name
-MIN_TEXT = 8
+MAX_TEXT_LENGTHS = (80, 40, 20, 10, 8)  # of names, which lose their beginning
 RUNNING = ("running", "hung")
 
 
 def table_from_totals(trace: Trace) -> pd.DataFrame | None:
     """Return the table of call sites from the totals of all calls, or None without totals.
 
-    Callers pass this table to `brief` and `metrics`, because it takes most of their time.
+    Callers pass this table on, because it takes most of the time of a summary.
     """
     return of_summary(trace) if len(trace.summary) else None
 
@@ -45,7 +42,10 @@ def summarise_job(
     the job runs. `waiting_s` covers all calls, and is estimated from the calls with observed
     arrivals.
     """
-    run_ns = _run_duration_ns(trace, state, until_ns)
+    # A running job counts up to now, even without MPI calls.
+    now = trace_now_ns(trace) if state in RUNNING else None
+    until = max(now or 0, until_ns)
+    run_ns = float(max(trace.run_ns, until - int(trace.run_start_ns) if until else 0))
     whole = run_ns * trace.thread_count
     found: dict[str, Any] = {
         "program": trace.program,
@@ -66,47 +66,38 @@ def summarise_job(
     }
     if table is None or not len(table):
         return found
-    inside, waiting = (float(table[f"total_{n}_ns"].sum()) for n in ("elapsed", "wait"))
     known = bool(table["wait_ns"].notna().any())
-    found["collectives_s"] = _as_seconds(inside)
-    if whole > 0:
-        found["collectives_share"] = round(inside / whole, 4)
-    if known:
-        found["waiting_s"] = _as_seconds(waiting)
-        found["waiting_share"] = round(waiting / whole, 4) if whole > 0 else None
+    for name, of in (("collectives", "elapsed"), ("waiting", "wait"))[: 1 + known]:
+        total = float(table[f"total_{of}_ns"].sum())
+        found[f"{name}_s"] = _as_seconds(total)
+        found[f"{name}_share"] = round(total / whole, 4) if whole > 0 else None
     by = "total_wait_ns" if known else "total_elapsed_ns"
     row: Any = table.sort_values(by, kind="stable").iloc[-1].to_dict()
     found["worst"] = {
         "operation": row["operation"],
-        "site": format_site(row["sites"][0]) if len(row["sites"]) else "",
+        "site": _first_site(row),
         "instances": int(row["instances"]),
         "total_s": _as_seconds(float(row["total_elapsed_ns"])),
     }
     return found
 
 
-def _run_duration_ns(trace: Trace, state: str, until_ns: int) -> float:
-    """Return the time since MPI_Init; a running job counts up to now, even without MPI calls."""
-    now = trace_now_ns(trace) if state in RUNNING else None
-    until = max(now or 0, until_ns)
-    return float(max(trace.run_ns, until - int(trace.run_start_ns) if until else 0))
-
-
 def _as_seconds(ns: float) -> float:
     return round(ns / 1e9, 6)
 
 
-def format_line(found: Mapping[str, Any]) -> str:
-    """Return the summary as one line of JSON of at most MOST_BYTES.
+def _first_site(row: Mapping[str, Any]) -> str:
+    return format_site(row["sites"][0]) if len(row["sites"]) else ""
 
-    Long names are shortened from the left.
-    """
-    most = MAX_TEXT
-    while True:
+
+def format_line(found: Mapping[str, Any]) -> str:
+    """Return the summary as one line of JSON, of at most MAX_BYTES if shorter names permit that."""
+    text = ""
+    for most in MAX_TEXT_LENGTHS:
         text = json.dumps(_shorten(found, most), separators=(",", ":")) + "\n"
-        if len(text) <= MAX_BYTES or most <= MIN_TEXT:
-            return text
-        most = max(most // 2, MIN_TEXT)
+        if len(text) <= MAX_BYTES:
+            break
+    return text
 
 
 def _shorten(value: Any, most: int) -> Any:
@@ -143,45 +134,42 @@ def format_metrics(found: Mapping[str, Any], table: pd.DataFrame | None, job: st
     lines: list[str] = []
     for name, (metric, described) in GAUGES.items():
         if found[name] is not None:
-            lines += _format_head(metric, described)
-            lines.append(_format_sample(metric, labels, float(found[name])))
-    lines += _format_head("state", "1 for the state that the job is in.")
-    lines += [
-        _format_sample("state", labels | {"state": name}, float(found["state"] == name))
-        for name in STATES
-    ]
+            lines += _format_metric(metric, described, [(labels, float(found[name]))])
+    states = [(labels | {"state": name}, float(found["state"] == name)) for name in STATES]
+    lines += _format_metric("state", "1 for the state that the job is in.", states)
     rows = []
     if table is not None:
         ordered = table.sort_values("total_elapsed_ns", ascending=False, kind="stable")
         rows = ordered.head(MAX_SITES).to_dict("records")
     for name, (metric, described) in SITE_METRICS.items():
-        samples = list(_format_sites(rows, name, metric, labels))
-        lines += [*_format_head(metric, described), *samples] if samples else []
+        lines += _format_metric(metric, described, list(_site_samples(rows, name, labels)))
     return "\n".join(lines) + "\n"
 
 
-def _format_sites(
-    rows: list[dict[Any, Any]], name: str, metric: str, labels: Mapping[str, str]
-) -> Iterator[str]:
+def _site_samples(
+    rows: list[dict[Any, Any]], name: str, labels: Mapping[str, str]
+) -> Iterator[tuple[dict[str, str], float]]:
     for row in rows:
         value = float(row[name]) / (1e9 if name.endswith("_ns") else 1.0)
         if name == "total_wait_ns" and math.isnan(float(row["wait_ns"])):
             continue
         if not math.isnan(value):
-            site = format_site(row["sites"][0]) if len(row["sites"]) else ""
-            of = {"operation": row["operation"], "site": site, "number": str(row["callsite"])}
-            yield _format_sample(metric, {**labels, **of}, value)
+            number = str(row["callsite"])
+            of = {"operation": row["operation"], "site": _first_site(row), "number": number}
+            yield {**labels, **of}, value
 
 
-def _format_head(metric: str, description: str) -> list[str]:
-    kind = "counter" if metric.endswith("_total") else "gauge"
-    return [f"# HELP mpiprof_{metric} {description}", f"# TYPE mpiprof_{metric} {kind}"]
-
-
-def _format_sample(metric: str, labels: Mapping[str, str], value: float) -> str:
-    text = ",".join(f'{name}="{_escape_label(label_text)}"' for name, label_text in labels.items())
-    shown = f"{value:.0f}" if value.is_integer() else f"{value!r}"
-    return f"mpiprof_{metric}{{{text}}} {shown}"
+def _format_metric(
+    metric: str, description: str, samples: Sequence[tuple[Mapping[str, str], float]]
+) -> Iterator[str]:
+    """Yield the head and the samples of a metric; nothing without samples."""
+    if samples:
+        yield f"# HELP mpiprof_{metric} {description}"
+        yield f"# TYPE mpiprof_{metric} {'counter' if metric.endswith('_total') else 'gauge'}"
+    for labels, value in samples:
+        text = ",".join(f'{name}="{_escape_label(label)}"' for name, label in labels.items())
+        shown = f"{value:.0f}" if value.is_integer() else f"{value!r}"
+        yield f"mpiprof_{metric}{{{text}}} {shown}"
 
 
 def _escape_label(text: str) -> str:

@@ -33,12 +33,8 @@ class SummaryWriter:
             now = time.monotonic()
             self.next_s = now + max(MAX_INTERVAL_S, COST_FACTOR * (now - began))
 
-    def write_last(self) -> None:
-        """Write the summary for the last time, after the job's processes here have ended."""
-        self.write("")
-
-    def write(self, state: str) -> None:
-        """Write the summary now; state "" means that the end of the job must be determined."""
+    def write(self, state: str = "") -> None:
+        """Write the summary now; without a state, the job has ended and its end is determined."""
         with contextlib.suppress(MpiprofError, OSError):
             trace = mpiprof.open(self.folder)
             reasons = [end["reason"] for end in trace.tables.ends.values()]

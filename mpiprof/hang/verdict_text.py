@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.hang import job_verdict, rank_state
-from mpiprof.hang.hang_limit import read_threshold
-from mpiprof.hang.hang_threshold import HangThreshold, find_suspects
+from mpiprof.hang.hang_threshold import HangThreshold, find_suspects, read_threshold
 from mpiprof.hang.job_verdict import NO_FAULT, Verdict
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.verdict_phrases import describe_site, last_seen, name_ranks, open_calls
-from mpiprof.hang.wait_graph import is_started_only, is_waiting_in
-from mpiprof.interface.format_units import format_ranks, format_time
+from mpiprof.hang.wait_graph import has_left, is_started_only, is_waiting_in, open_calls
+from mpiprof.interface.format_units import capitalise, format_ranks, format_time, lower_first
 from mpiprof.reports import disagreement_sentences
-from mpiprof.reports.site_labels import communicator_name, site_as_data
+from mpiprof.reports.json import locations_of
+from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
+from mpiprof.trace import Trace
 
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
-
-__all__ = [
-    "NO_FAULT",
-    "STATES",
-    "TITLES",
-    "Verdict",
-    "as_json",
-    "find_verdict",
-    "format_verdict",
-    "status_verdict",
-    "trace_verdict",
-    "verdict_title",
-]
 MAX_RANKS = 1 << 16
 MAX_FURTHER = 3
-SITE_KEYS = ("file", "line", "function")
+MAX_LOCATIONS = 4
 # Heading of each verdict, and the state of a job that still runs with it.
 TITLES = {
     "operation": "DIFFERENT OPERATIONS",
@@ -79,29 +64,24 @@ def status_verdict(trace: Trace, found: Sequence[Position], pending: Sequence[Pe
     The latter checks the calls of the whole run, not only the newest call of each rank.
     """
     if trace.is_finalised and all(one.finished for one in found) and trace.wrong:
-        return _wait_rule(trace)
+        return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, through=True)
     return find_verdict(trace, found, pending)
 
 
-def _wait_rule(trace: Trace) -> Verdict:
-    return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, through=True)
-
-
 def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
-    """Return the verdict on a trace's job and its text; above MOST_RANKS ranks, no fault.
+    """Return the verdict on a trace's job and its text; above MAX_RANKS ranks, no fault.
 
     For a job that ended normally the whole run is checked, because a wrong call may have completed.
     """
-    if trace.is_finalised and not trace.wrong:
+    faultless = not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS
+    if faultless:
         return NO_FAULT, ""
-    if trace.is_finalised:
-        one = _wait_rule(trace)
-        return one, format_verdict(trace, [], one)
-    if trace.ranks > MAX_RANKS:
-        return NO_FAULT, ""
-    found, pending = rank_state.find(trace)
-    one = find_verdict(trace, found, pending)
-    return one, format_verdict(trace, found, one)
+    positions: list[Position] = []
+    pending: list[Pending] = []
+    if not trace.is_finalised:
+        positions, pending = rank_state.find(trace)
+    one = status_verdict(trace, positions, pending)
+    return one, format_verdict(trace, positions, one)
 
 
 def fault_line(trace: Trace) -> str:
@@ -124,11 +104,9 @@ def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
     return {
         "class": one.kind,
         "odd_ranks": list(one.odd_ranks),
-        "sites": [{name: site[name] for name in SITE_KEYS} for site in sites if site["file"]],
+        "sites": locations_of([site for site in sites if site["file"]]),
         "text": text,
-        "also": [
-            {"class": other.kind, "odd_ranks": list(other.odd_ranks)} for other in one.further
-        ],
+        "also": [{"class": o.kind, "odd_ranks": list(o.odd_ranks)} for o in one.further],
     }
 
 
@@ -142,7 +120,7 @@ def format_verdict(
     if one.wait_rule:
         return f"{sentences} The job went on to its end all the same: check its results."
     others = "".join(
-        f" Besides, {_lower_first(_fault_sentences(trace, found, other, now))}"
+        f" Besides, {lower_first(_fault_sentences(trace, found, other, now))}"
         f"{_advice_sentence(trace, other)}"
         for other in one.further[:MAX_FURTHER]
     )
@@ -151,10 +129,6 @@ def format_verdict(
     if one.ended:
         return f"{sentences}{others}{_doubt_sentence(one)} No process of the job is left."
     return f"{sentences}{_advice_sentence(trace, one)}{others}"
-
-
-def _lower_first(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
 
 
 def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
@@ -167,7 +141,7 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
     if one.kind == "point_to_point" and one.pending is None:
         return (
             f"{_stuck_clause(one)}: a message is missing. Compare who sends with who receives"
-            f"{last_seen(trace, found, one.odd_ranks)}."
+            f"{_last_seen(trace, found, one.odd_ranks)}."
         )
     if one.reason == "unwritten":
         return (
@@ -183,8 +157,8 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
     if one.reason == "unlogged":
         return f"{waits} {_unlogged_sentences(one)}"
     if one.kind == "undecided" and one.ended:
-        who, many = name_ranks(one.pending.missing), len(one.pending.missing) > 1
-        last = last_seen(trace, found, one.pending.missing, one.pending)
+        who, many = _name_ranks(one.pending.missing), len(one.pending.missing) > 1
+        last = _last_seen(trace, found, one.pending.missing, one.pending)
         return (
             f"{waits} {who} had not arrived, last seen{last or ' before any collective'}: nothing "
             f"tells whether {'they' if many else 'it'} died, or all were ended."
@@ -199,14 +173,42 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
     return f"{waits} {_missing_sentences(trace, found, one)}"
 
 
+def _name_ranks(chosen: Sequence[int]) -> str:
+    return capitalise(format_ranks(chosen))
+
+
+def _last_seen(
+    trace: Trace, found: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
+) -> str:
+    """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never.
+
+    An open call gives " in barrier at ...". If locations differ, each location has its ranks in
+    brackets. If a rank has several threads, the thread that called on the communicator of `lacks`
+    counts.
+    """
+    seen: dict[str, list[int]] = {}
+    for rank in chosen:
+        on = lacks.communicator if lacks is not None and rank in lacks.missing else None
+        call = None if found[rank].state == "unknown" else found[rank].last_seen(on)
+        at = ""
+        if call is not None:
+            how = "after" if call.exit_ns else "in"
+            at = f"{how} {call.operation} at {describe_site(trace, call.site)}"
+        seen.setdefault(at, []).append(rank)
+    if len(seen) < 2:
+        return "".join(f" {at}" for at in seen if at)
+    texts = [f"{at or 'before any collective'} ({format_ranks(who)})" for at, who in seen.items()]
+    more = len(texts) - MAX_LOCATIONS
+    return f" {', '.join(texts[:MAX_LOCATIONS])}{f' and at {more} more places' if more > 0 else ''}"
+
+
 def _unlogged_sentences(one: Verdict) -> str:
     """Return sentences saying that missing ranks may be waiting in unlogged calls."""
     assert one.pending is not None
     verb = "had" if one.ended else "have" if len(one.pending.missing) > 1 else "has"
     be = "were" if one.ended else "are"
     return (
-        f"{name_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for "
-        f"{be} in "
+        f"{_name_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for {be} in "
         "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there for "
         "others: nothing tells for whom. Record all calls to see it."
     )
@@ -217,18 +219,17 @@ def _open_cycle_sentences(trace: Trace, found: Sequence[Position], one: Verdict,
     assert one.pending is not None
     missing, many = one.pending.missing, len(one.may_still_arrive) > 1
     verb = "had" if one.ended else "have" if len(missing) > 1 else "has"
-    last = last_seen(trace, found, missing, one.pending) or " before any collective"
+    last = _last_seen(trace, found, missing, one.pending) or " before any collective"
     have, be = ("had", "was") if one.ended else ("have" if many else "has", "is")
     rest = " None of these threads computes." if one.reason == "resting" else ""
     keeps = "kept" if one.ended else "keeps"
     blame = f"which of them {keeps}" if many else f"whether it {keeps}"
     look = "" if one.ended else ": look at all threads there"
     return (
-        f"{waits} {name_ranks(missing)} {verb} not arrived, last seen{last}. All that are "
-        "waited for "
-        f"wait{'ed' * one.ended} in a collective themselves, but "
-        f"{format_ranks(list(one.may_still_arrive))} {have} "
-        f"another thread, which {be} in none.{rest} Nothing tells {blame} the others{look}."
+        f"{waits} {_name_ranks(missing)} {verb} not arrived, last seen{last}. All that are waited "
+        f"for wait{'ed' * one.ended} in a collective themselves, but "
+        f"{format_ranks(one.may_still_arrive)} {have} another thread, which {be} in "
+        f"none.{rest} Nothing tells {blame} the others{look}."
     )
 
 
@@ -237,8 +238,8 @@ def _missing_sentences(trace: Trace, found: Sequence[Position], one: Verdict) ->
     many = len(one.odd_ranks) > 1
     it, s = ("they", "") if many else ("it", "s")
     verb = "had" if one.ended else "have" if many else "has"
-    who = f"{name_ranks(one.odd_ranks)} {verb} not arrived"
-    last = last_seen(trace, found, one.odd_ranks, one.pending)
+    who = f"{_name_ranks(one.odd_ranks)} {verb} not arrived"
+    last = _last_seen(trace, found, one.odd_ranks, one.pending)
     if one.kind == "point_to_point":
         wait = "waited" if one.ended else f"wait{s}"
         return (
@@ -254,7 +255,7 @@ def _missing_sentences(trace: Trace, found: Sequence[Position], one: Verdict) ->
     if one.pending is not None and not one.pending.missing:
         out = "was" if one.ended and not many else "were" if one.ended else "are" if many else "is"
         seen = (
-            f"{name_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
+            f"{_name_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
             f"seen{last}: MPI may go on with it only while {it} call{s} MPI."
         )
     if one.reason == "still":
@@ -274,21 +275,17 @@ def _doubt_sentence(one: Verdict) -> str:
     """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
     if not one.without_end_note:
         return ""
-    it, who = (
-        "they" if len(one.without_end_note) > 1 else "it",
-        format_ranks(list(one.without_end_note)),
-    )
+    it, who = "they" if len(one.without_end_note) > 1 else "it", format_ranks(one.without_end_note)
     return f" No signal is noted of {who}: {it} left by an exit or SIGKILL, perhaps the launcher's."
 
 
 def _stuck_clause(one: Verdict) -> str:
     """Return a clause saying that ranks wait for messages; no other ranks are left."""
-    who, many = name_ranks(one.odd_ranks), len(one.odd_ranks) > 1
-    if one.ended:
-        return f"{who}{' all' * many} waited in {CALL_CLASSES[one.reason]}"
-    if many:
-        return f"{who} all wait in {CALL_CLASSES[one.reason]}, and none of them moves"
-    return f"{who} waits in {CALL_CLASSES[one.reason]}, and does not move"
+    many, call = len(one.odd_ranks) > 1, CALL_CLASSES[one.reason]
+    waits = "waited" if one.ended else "wait" if many else "waits"
+    moves = "none of them moves" if many else "does not move"
+    end = "" if one.ended else f", and {moves}"
+    return f"{_name_ranks(one.odd_ranks)}{' all' * many} {waits} in {call}{end}"
 
 
 def _advice_sentence(trace: Trace, one: Verdict) -> str:
@@ -320,11 +317,11 @@ def _waiting_sentence(
     wait = "waited" if verdict.ended else "wait" if many else "waits"
     if waiting and is_started_only(one, found):  # the start of the wait is unknown
         wait = f"{wait} in {CALL_CLASSES['completion']} for {operation}"
-        return f"{name_ranks(inside)} {wait} at {describe_site(trace, site)} on {on}."
+        return f"{_name_ranks(inside)} {wait} at {describe_site(trace, site)} on {on}."
     if now is not None and not verdict.ended:
         lasting = format_time(float(now - one.since_ns))
         wait = f"{'have' if many else 'has'} waited for {lasting}"
-    return f"{name_ranks(inside)} {wait} in {operation} at {describe_site(trace, site)} on {on}."
+    return f"{_name_ranks(inside)} {wait} in {operation} at {describe_site(trace, site)} on {on}."
 
 
 def _order_sentences(trace: Trace, one: Verdict) -> str:
@@ -344,16 +341,12 @@ def _order_sentences(trace: Trace, one: Verdict) -> str:
 
 def _left_early_sentence(found: Sequence[Position], one: Verdict, waits: str) -> str:
     assert one.pending is not None
-    through = [r for r in (*one.pending.missing, *one.pending.arrived) if _has_finished(found[r])]
+    through = [r for r in (*one.pending.missing, *one.pending.arrived) if has_left(found[r])]
     verb = "have" if len(through) > 1 else "has"
     return (
-        f"{waits} {name_ranks(through)} will never come: it {verb} called MPI_Finalize. "
+        f"{waits} {_name_ranks(through)} will never come: it {verb} called MPI_Finalize. "
         "A collective is missing there, or is one too many here."
     ).replace("it have", "they have")
-
-
-def _has_finished(position: Position) -> bool:
-    return position.finished or any(call.operation == "finalize" for call in position.open)
 
 
 def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
@@ -364,7 +357,7 @@ def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: 
         )
     if not one.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
-    who, last = name_ranks(one.odd_ranks), last_seen(trace, found, one.odd_ranks, one.pending)
+    who, last = _name_ranks(one.odd_ranks), _last_seen(trace, found, one.odd_ranks, one.pending)
     if one.reason == "abort":
         sentences = f"{who} called MPI_Abort{last}."
     else:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import has_left
 from mpiprof.metrics.disagreement import Side
 from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
+from mpiprof.trace import Trace
 from mpiprof.trace.call import Call, Key
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
 
 MAX_STARTS = 64  # maximum number of ranks from which a cycle is searched
 

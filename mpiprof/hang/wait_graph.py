@@ -6,9 +6,14 @@ from collections import deque
 from collections.abc import Sequence
 
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.trace.call import Key
+from mpiprof.trace.call import Call, Key
 
 WAITS_FOR_MESSAGES = ("point_to_point", "completion")
+
+
+def open_calls(position: Position, one: Pending) -> list[Call]:
+    """Return the calls in which a rank waits in an instance, MPI_Finalize excluded."""
+    return [c for c in position.open if c.key == one.key and c.operation != "finalize"]
 
 
 def is_waiting_in(position: Position, one: Pending) -> bool:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
+from mpiprof.diagnosis.findings import Finding
 from mpiprof.interface.format_units import capitalise, format_ranks, format_share
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.reports.site_labels import format_callsite, site_pattern
+from mpiprof.trace import Trace
 from mpiprof.trace.sites import label_site
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.trace import Trace
 
 MAIN_SHARE = 0.5  # minimum share of the instances
 MESSAGE_SHARE = "point_to_point"  # origin of lateness in messages

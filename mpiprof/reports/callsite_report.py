@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mpiprof.diagnosis.causes import Causes
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics.quantiles import LEVELS
+from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.reports.table import Column, render, render_bar
 
 SUMS = ("instances", "calls", "elapsed_ns", "lateness_ns", "last")
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.causes import Causes
-    from mpiprof.metrics.variance_components import Estimate
 
 
 def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS
 from mpiprof.diagnosis.compare_verdict import Difference, judge_difference
@@ -23,11 +25,7 @@ from mpiprof.reports.json import (
 )
 from mpiprof.reports.table import Column, render
 from mpiprof.reports.text import coverage_time, format_percent
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 TEXT_COLUMNS = ("operation", "matched", "algorithm", "other_algorithm")
 NUMBER_COLUMNS = tuple(name for name in COLUMNS if name not in (*TEXT_COLUMNS, "sites"))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
+from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference
 from mpiprof.interface.format_units import capitalise, format_change, format_time, lower_first
 from mpiprof.interface.shell_hints import quote_word, switch_value
+from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports.advice import advise
 from mpiprof.reports.conclusion import share_in_words
 from mpiprof.reports.sentences import problem_clause
 from mpiprof.reports.site_labels import routine_at, site_pattern
 from mpiprof.reports.text import coverage_time
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference
-    from mpiprof.metrics.coverage import Coverage
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 NOTABLE = 0.1  # share of the time in collectives; a larger difference may be significant
 MORE_RUNS = "Record each several times, and `compare A1 A2 ... --to B1 B2 ...`."

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.findings import MAIN_SHARE
-from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE
+from mpiprof.diagnosis.findings import MAIN_SHARE, Finding
+from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.advice import LOAD_CAUSES, advise, is_by_messages
 from mpiprof.reports.phrases import share_bounds
 from mpiprof.reports.sentences import finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
+from mpiprof.trace import Trace
 
 NO_FINDING = "Nothing stands out"
 NOTABLE_SHARE = (
     0.1  # share of all ranks' time; calls that take more, waiting excluded, are reported
 )
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.diagnosis.verdict import Verdict
-    from mpiprof.trace import Trace
 
 
 def verdict_lines(trace: Trace, found: Verdict) -> list[str]:
@@ -89,8 +85,7 @@ def _call_time_sentence(trace: Trace, found: Verdict) -> str:
         do = ""
     return (
         f"The collectives themselves take more than the waiting, {format_share(rest)} of all "
-        "ranks' time, "
-        f"{part} of it {format_callsite(trace, most)}{do}."
+        f"ranks' time, {part} of it {format_callsite(trace, most)}{do}."
     )
 
 

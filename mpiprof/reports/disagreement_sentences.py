@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mpiprof.interface.format_units import format_runs, format_size
 from mpiprof.metrics.disagreement import Disagreement, Side
 from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 DISAGREEMENT_WORDS = {  # the fault, and the rule that it breaks
     "operation": (

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mpiprof.diagnosis.findings import Finding
 from mpiprof.interface.format_units import capitalise, format_count, format_share, format_time
 from mpiprof.operations import WAIT_STATES
 from mpiprof.reports.site_labels import format_callsite
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 # Text for a rooted operation that ran on one of mpiprof's algorithms.
 SCHEDULE_RULE = "in the algorithm that ran, a rank waits for all through whom its data comes"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
+from mpiprof.metrics.raster_data import Site, TimeShares
 from mpiprof.reports import callsite_table, charts, colours, conclusion, phrases, sentences, text
 from mpiprof.reports.site_labels import format_site, routine_at
-
-if TYPE_CHECKING:
-    from mpiprof.metrics.raster_data import Site, TimeShares
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 MAX_LISTED, MAX_DRAWN = 50, 12  # maximum call sites in the table, and with pictures
 ROWS, SITE_ROWS = 256, 96  # maximum rank rows in the timeline and in a call site's picture

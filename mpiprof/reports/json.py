@@ -5,23 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import pandas as pd
+
+from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.diagnosis.verdict import make_verdict as conclude
 from mpiprof.metrics import columns
+from mpiprof.metrics.coverage import Coverage
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports import advice, conclusion, phrases, sentences, spawned_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import pandas as pd
-
-    from mpiprof.diagnosis.causes import Causes
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.diagnosis.verdict import Verdict
-    from mpiprof.metrics.coverage import Coverage
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 NAN = float("nan")
 VERSION = 2

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from mpiprof.diagnosis.causes import Causes
 from mpiprof.interface.format_units import (
     between,
     format_count,
@@ -19,13 +20,9 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.metrics.column_cells import wait_limits
+from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports.site_labels import routine_at
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.causes import Causes
-    from mpiprof.metrics.variance_components import Estimate
-    from mpiprof.trace import Trace
-
+from mpiprof.trace import Trace
 
 NOTABLE = 0.005  # minimum share of a spread; a smaller share is reported as 0 %
 
@@ -102,12 +99,9 @@ def cause_sentences(found: Causes) -> list[str]:
     if not math.isnan(found.inherited.value):
         parts.append(
             f"Of the spread of the arrivals (its variance) {_format_estimate(found.inherited)} "
-            "came in "
-            f"with the exits from the collective before; {_format_estimate(found.outside)} arose "
-            "since "
-            f"then outside MPI collectives and {_format_estimate(found.point_to_point)} in "
-            "point-to-point "
-            "messages."
+            f"came in with the exits from the collective before; {_format_estimate(found.outside)} "
+            "arose since then outside MPI collectives and "
+            f"{_format_estimate(found.point_to_point)} in point-to-point messages."
         )
     if found.compensated.value >= NOTABLE:
         parts.append(
@@ -117,8 +111,7 @@ def cause_sentences(found: Causes) -> list[str]:
         nodes = f", {_format_estimate(found.by_node)} by node" if len(found.nodes) > 1 else ""
         parts.append(
             f"{_format_estimate(found.by_rank)} is systematic by rank{nodes}, "
-            f"{_format_estimate(found.random)} "
-            "changes from instance to instance."
+            f"{_format_estimate(found.random)} changes from instance to instance."
         )
     if found.instances < found.complete_instances:
         seen, there = format_count(found.instances), format_count(found.complete_instances)

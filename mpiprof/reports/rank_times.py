@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.table import Column, render
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 # Columns of the table, and their headings.
 COLUMN_HEADS = {

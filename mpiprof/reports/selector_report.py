@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from mpiprof.interface.format_units import format_count, format_size, format_time
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.table import Column, render, wrap_paragraph
-from mpiprof.trace import selector_log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    import pandas as pd
-
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace, selector_log
 
 Rows = list[dict[str, Any]]
 NATIVE = "native"

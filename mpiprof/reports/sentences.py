@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
+from mpiprof.diagnosis.findings import Finding
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,
@@ -17,11 +18,7 @@ from mpiprof.interface.format_units import (
 from mpiprof.reports.advice import advise, find_other_callsite, is_by_messages, split_ranks
 from mpiprof.reports.evidence import MAX_SPANS, evidence_text, instance_range
 from mpiprof.reports.site_labels import format_callsite
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.trace import Trace
-
+from mpiprof.trace import Trace
 
 # Heading for each cause, which names the required action.
 TITLES = {
@@ -179,15 +176,13 @@ def _early_clause(trace: Trace, found: Finding) -> str:
         s = "" if len(found.ranks) > 1 else "s"
         return (
             f"{who} come{s} {late} before the others to {here}{instances_clause(found)}, and "
-            f"{wait}, as the "
-            "call before kept the others longer"
+            f"{wait}, as the call before kept the others longer"
         )
     if is_by_messages(found):
         s = "" if len(found.ranks) > 1 else "s"
         return (
             f"{who} come{s} {late} before the others to {here}{instances_clause(found)}, and "
-            f"{wait}: most of "
-            "that the others spend in point-to-point messages"
+            f"{wait}: most of that the others spend in point-to-point messages"
         )
     return (
         f"{who} {have} {late} less to do than the others before {here}{instances_clause(found)}, "

@@ -9,16 +9,13 @@ other trace.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace import Trace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SPAWNING = ("comm_spawn", "comm_spawn_multiple")
 MAX_FOLDERS = 1000  # a larger folder is not searched

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from mpiprof.interface.format_units import (
     UNKNOWN,
@@ -17,19 +19,12 @@ from mpiprof.interface.format_units import (
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.libraries import mpi_name
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
-from mpiprof.metrics.coverage import LOST_REASON
+from mpiprof.metrics.coverage import LOST_REASON, Coverage
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import site_pattern
 from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from mpiprof.metrics.coverage import Coverage
-    from mpiprof.trace import Trace
-
+from mpiprof.trace import Trace
 
 SUMMED_TITLE = "Summed up after the logs had reached their limit"
 NARROW = 80  # terminal width below which facts are wrapped
@@ -116,8 +111,7 @@ def coverage_text(coverage: Coverage) -> str:
     but = {"--limit": ", but for what was summed up later", LOST_REASON: ""}
     return (
         f"{coverage_time(coverage)}, {of} instances ({coverage.reason}); all figures here are of "
-        "this part"
-        f"{but.get(coverage.reason, ', but for the totals of all')}"
+        f"this part{but.get(coverage.reason, ', but for the totals of all')}"
     )
 
 
@@ -136,9 +130,8 @@ def summary_text(observed: int, instances: int) -> str:
     if observed == instances:
         return "as summary: no single instances"
     return (
-        f"as summary: arrivals of {format_count(observed)} of {format_count(instances)} "
-        "instances are known; "
-        "waiting is of all, from these"
+        f"as summary: arrivals of {format_count(observed)} of {format_count(instances)} instances "
+        "are known; waiting is of all, from these"
     )
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.interface.format_units import format_count, format_share, format_size, format_time
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.phrases import lacks_complete_instances
 from mpiprof.reports.table import Column, render, wrap_paragraph
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 Rows = Sequence[Mapping[str, Any]]
 MARKS = {"yes": "use it", "doubtful": "measure it"}

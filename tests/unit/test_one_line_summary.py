@@ -47,7 +47,7 @@ def test_names_of_any_length_fit_into_a_kilobyte(letter: str) -> None:
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\udcffb"])
 def test_labels_are_escaped(name: str) -> None:
-    (written,) = [one_line._format_sample("ranks", {"program": name}, 2.0)]
+    *_, written = one_line._format_metric("ranks", "", [({"program": name}, 2.0)])
     found = SAMPLE.fullmatch(written)
     assert found and found[1] == "mpiprof_ranks" and found[3] == "2"
 
@@ -125,6 +125,6 @@ def test_the_time_of_a_job_never_runs_backwards(
     made.ended_ns = 61_500_001_000
     made.write(tmp_path / "t")
     monkeypatch.setattr(summary_writer, "trace_now_ns", lambda _: 99 * 10**9)
-    to.write_last()
+    to.write()
     last = json.loads((tmp_path / "s.json").read_text())
     assert (last["state"], last["run_s"]) == ("ended", 61.5)
