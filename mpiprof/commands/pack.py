@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof.errors import TraceError
+from mpiprof.interface.format_units import format_size
+from mpiprof.interface.progress import show_progress
+from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
     from mpiprof.trace.files import PlainFile
@@ -31,9 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Pack the trace and print the sizes."""
     from mpiprof.formats import pack_writer
-    from mpiprof.interface.format_units import format_size
-    from mpiprof.interface.progress import show_progress
-    from mpiprof.interface.shell_hints import format_command
     from mpiprof.trace import pack
     from mpiprof.trace.default_trace import choose_trace
     from mpiprof.trace.records import Records

@@ -53,7 +53,6 @@ from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.option_checks import check_hang_options, check_ring
 from mpiprof.launch.options import (
-    Recording,
     add_options,
     rank_arguments,
     recorder_environment,
@@ -123,8 +122,13 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
         plan = selection_option.fit_to_mpi(args, plan, mpi, environment)
-        recording = add_plan(args, recording, plan)
-        recording = replace(recording, learned=selection_option.read_start_values(args, mpi))
+        recording = replace(
+            recording,
+            switch=plan.format_for_recorder() or None,
+            switch_model=read_model(args.machine),
+            auto=plan.auto,
+            learned=selection_option.read_start_values(args, mpi),
+        )
     prepared = recorder_environment(program, mpi, recording, environment)
     warn_of_mixed_mpis(program, mpi, environment)
     if not unrecorded:
@@ -140,9 +144,8 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
     another rank has just begun.
     """
     if args.folder is None or args.record == "off":
-        raise UsageError(
-            "--force replaces the trace that -o names: pass -o, and a --record other than off"
-        )
+        remedy = "pass -o, and a --record other than off"
+        raise UsageError(f"--force replaces the trace that -o names: {remedy}")
     if find_rank(environment) is not None:
         raise UsageError(
             "--force requires `run -n`, which removes the old trace before it starts the ranks: "
@@ -170,9 +173,9 @@ def start_agent(args: argparse.Namespace, prepared: dict[str, str]) -> None:
     """Start the agent process that watches the job and writes its summary, if requested."""
     if not needs_agent(args):
         return
-    from mpiprof.hang import spawn as beside
+    from mpiprof.hang import spawn
 
-    job_here = beside.find_job_start(prepared)
+    job_here = spawn.find_job_start(prepared)
     if job_here is None or (args.watch is None and not job_here.reports):
         return
     summary_to = args.summary_to.absolute() if args.summary_to and job_here.reports else None
@@ -185,15 +188,10 @@ def start_agent(args: argparse.Namespace, prepared: dict[str, str]) -> None:
         run_agent(job_here, limit, summary_to)
 
     try:
-        beside.run_detached(task)
+        spawn.run_detached(task)
     except OSError as error:
-        print_once(
-            (
-                f"the agent process could not be started ({error.strerror}), so --watch and "
-                "--summary-to have no effect"
-            ),
-            prepared,
-        )
+        failure = f"the agent process could not be started ({error.strerror})"
+        print_once(f"{failure}, so --watch and --summary-to have no effect", prepared)
 
 
 def read_plan_or_none(
@@ -234,22 +232,11 @@ def print_once(text: str, environment: dict[str, str]) -> None:
 def check_machine(path: Path) -> None:
     """Raise UsageError unless a file looks like the output of `calibrate`."""
     if not path.is_file():
-        raise UsageError(
-            f"{path}: no such file; `{format_command('calibrate', '-o', path, ranks=4)}` makes it"
-        )
+        line = format_command("calibrate", "-o", path, ranks=4)
+        raise UsageError(f"{path}: no such file; `{line}` makes it")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
     read_model(path)
-
-
-def add_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Recording:
-    """Return a recording with the checked text of the plan; raises UsageError."""
-    return replace(
-        recording,
-        switch=plan.format_for_recorder() or None,
-        switch_model=read_model(args.machine),
-        auto=plan.auto,
-    )
 
 
 def read_model(machine: Path | None) -> str | None:
@@ -295,9 +282,7 @@ def start_ranks(
     if plan is not None:
         selection_option.fit_to_mpi(args, plan, mpi, environment).format_for_recorder()
         selection_option.read_start_values(args, mpi)
-    folder = args.folder
-    if folder is None:
-        folder = Path(make_dated_name(program))
+    folder = args.folder or Path(make_dated_name(program))
     unrecorded = args.record != "off" and must_run_bare(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded and not args.force:
         check_no_earlier_trace(folder, {})
@@ -308,20 +293,15 @@ def start_ranks(
             recording_from_arguments(args), folder=folder, unrecorded=unrecorded, together=together
         )
         prepared = recorder_environment(program, mpi, recording, environment)
-        kept = {name: value for name, value in environment.items() if name in prepared}
-        changed = [f"{n}={value}" for n, value in prepared.items() if kept.get(n) != value]
+        inherited = {name: value for name, value in environment.items() if name in prepared}
+        changed = [f"{n}={value}" for n, value in prepared.items() if inherited.get(n) != value]
         replace_trace(args)
-        replace_process([*words, "env", *changed, *program.argv], kept)
-    words += verb_command("run", "--named")
-    words += [
-        "-o",
-        str(folder.absolute()),
-        *rank_arguments(args),
-        *selection_option.switch_words(args),
-    ]
+        replace_process([*words, "env", *changed, *program.argv], inherited)
+    words += [*verb_command("run", "--named"), "-o", str(folder.absolute())]
+    words += [*rank_arguments(args), *selection_option.switch_words(args)]
     if unrecorded:
         words.append("--unrecorded")
-    if not unrecorded:
+    else:
         replace_trace(args)
     replace_process([*words, "--", *program_words(args)], environment)
 
@@ -349,9 +329,7 @@ def warn_of_mixed_mpis(program: Program, mpi: Mpi, environment: dict[str, str]) 
     if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or find_rank(environment):
         return
     print(
-        (
-            f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but the launcher belongs "
-            f"to {library.FAMILIES[str(launcher)]}: each process may run as a job of its own"
-        ),
+        f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but the launcher belongs to "
+        f"{library.FAMILIES[str(launcher)]}: each process may run as a job of its own",
         file=sys.stderr,
     )
