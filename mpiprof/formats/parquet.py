@@ -34,9 +34,8 @@ def write(
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MpiprofError(
-            f"Parquet requires pyarrow: {install_command('export')}, or use --to csv"
-        ) from None
+        remedy = f"{install_command('export')}, or use --to csv"
+        raise MpiprofError(f"Parquet requires pyarrow: {remedy}") from None
     text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     rows, writer = 0, None
     try:

@@ -11,6 +11,7 @@ Format: Perfetto, "TracePacket" and "TrackEvent"; messages by its package, in pe
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -95,12 +96,10 @@ def _description_packets(messages: Any, tracks: Tracks, facts: Mapping[str, Any]
     for rank, thread, name in tracks.name_threads():
         packet = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE_ID)
         pid, tid = tracks.pids[rank], tracks.thread_id(rank, thread)
-        packet.track_descriptor.uuid, packet.track_descriptor.parent_uuid = (
-            tid,
-            NODE_UUID_BASE + pid,
-        )
-        line = packet.track_descriptor.thread
-        line.pid, line.tid, line.thread_name, line.legacy_sort_index = pid, tid, name, rank
+        track = packet.track_descriptor
+        track.uuid, track.parent_uuid = tid, NODE_UUID_BASE + pid
+        track.thread.pid, track.thread.tid = pid, tid
+        track.thread.thread_name, track.thread.legacy_sort_index = name, rank
         yield packet
 
 
@@ -134,9 +133,7 @@ def _make_slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
         if sizes[identity] > 1 and not start:
             flow = (number[identity] + 1) << 32 | annotations["sequence"]
         annotations["communicator"] = tracks.names[identity]
-        annotations = {
-            k: v for k, v in annotations.items() if k not in ABSENT_VALUES or v != ABSENT_VALUES[k]
-        }
+        annotations = {k: v for k, v in annotations.items() if v != ABSENT_VALUES.get(k)}
         enter -= started
         last = left - started if left >= 0 else INSTANT_END if start else -1
         yield track, enter, last, name, annotations, flow
@@ -159,17 +156,14 @@ class _PacketMaker:
     def make_packets(self, of: Slice) -> Iterator[Any]:
         """Yield the packets of a slice, ordered by time."""
         track, begin, end, name, annotations, flow = of
-        varying = {
-            name: annotations.pop(name) for name in VARYING_ANNOTATIONS if name in annotations
-        }
+        varying = {n: annotations.pop(n) for n in VARYING_ANNOTATIONS if n in annotations}
         key = (track, name, end == INSTANT_END, *annotations.items())
         if key in self.alike:
             packet = self._copy_packet(key, begin)
         else:
             packet = self._begin_packet(track, name, annotations, end == INSTANT_END)
             packet.timestamp = begin
-            self.alike[key] = self.messages.TracePacket()
-            self.alike[key].CopyFrom(packet)
+            self.alike[key] = copy.deepcopy(packet)
             self.alike[key].ClearField("interned_data")
         event = packet.track_event
         for varied, value in varying.items():
@@ -180,13 +174,12 @@ class _PacketMaker:
         yield packet
         if end >= begin:
             if (track,) not in self.alike:
-                self.alike[track,] = self._make_packet(
-                    track, self.messages.TrackEvent.TYPE_SLICE_END
-                )
+                slice_end = self.messages.TrackEvent.TYPE_SLICE_END
+                self.alike[track,] = self._make_packet(track, slice_end)
             yield self._copy_packet((track,), end)
 
     def _copy_packet(self, key: tuple[Any, ...], time_ns: int) -> Any:
-        packet = self.messages.TracePacket()
+        packet = self.messages.TracePacket()  # faster than copy.copy
         packet.CopyFrom(self.alike[key])
         packet.timestamp = time_ns
         return packet

@@ -14,7 +14,7 @@ from typing import Any
 
 from mpiprof.formats.otf2.library import UNDEFINED, import_otf2
 
-COMM_LOCATIONS, COMM_GROUP, COMM_SELF, GLOBAL_MEMBERS = 4, 5, 6, 1
+COMM_LOCATIONS, COMM_SELF, GLOBAL_MEMBERS = 4, 6, 1
 MPI, PROCESS_THREAD = 4, 1
 
 
@@ -84,7 +84,9 @@ class Definitions:
 
     def threads(self) -> list[list[int]]:
         """Return the locations of each world rank, the MPI location first; [] without MPI."""
-        world = self._world()
+        groups = self.groups.values()
+        members = [g[4] for g in groups if g[1] == COMM_LOCATIONS and g[2] == MPI]
+        world = members[0] if members else []
         of_process: dict[int, list[int]] = {}
         for number, (_, kind, _, process) in sorted(self.locations.items()):
             if kind == PROCESS_THREAD and number not in world:
@@ -95,10 +97,6 @@ class Definitions:
             if first in self.locations
         ]
 
-    def _world(self) -> list[int]:
-        found = [g[4] for g in self.groups.values() if g[1] == COMM_LOCATIONS and g[2] == MPI]
-        return found[0] if found else []
-
     def count_events(self, location: int) -> int:
         """Return the declared number of events of a location."""
         return int(self.locations[location][2])
@@ -106,36 +104,28 @@ class Definitions:
     def find_node(self, location: int) -> str:
         """Return the name of a location's node, else of its process's system tree entry."""
         process = self.processes.get(self.locations[location][3])
-        tree_node = UNDEFINED if process is None else process[2]
-        told = tree_node
+        first = tree_node = UNDEFINED if process is None else process[2]
         while tree_node in self.nodes:
             name, kind, parent = self.nodes[tree_node]
             if self.find_string(kind).lower() == "node":
                 return self.find_string(name)
             tree_node = parent
-        return self.find_string(self.nodes[told][0]) if told in self.nodes else "?"
+        return self.find_string(self.nodes[first][0]) if first in self.nodes else "?"
 
     def read_communicators(self) -> dict[int, Communicator]:
         """Return the communicators of MPI by their numbers."""
         found = {}
         for number, (name, *groups, parent, _) in [*self.comms.items(), *self.inters.items()]:
-            told = [self.groups.get(group) for group in groups]
-            if any(g is None or g[2] != MPI for g in told):
+            known = [self.groups[group] for group in groups if group in self.groups]
+            if len(known) < len(groups) or any(g[2] != MPI for g in known):
                 continue
-            alone = any(g[1] == COMM_SELF for g in told if g)
-            found[number] = Communicator(
-                self.find_string(name),
-                () if alone else tuple(tuple(g[4]) for g in told if g),
-                parent,
-                self.find_string(told[0][0] if told[0] else UNDEFINED),
-                any(g[3] & GLOBAL_MEMBERS for g in told if g),
-            )
+            alone = any(g[1] == COMM_SELF for g in known)
+            members = () if alone else tuple(tuple(g[4]) for g in known)
+            facts = self.find_string(known[0][0])
+            world_roots = any(g[3] & GLOBAL_MEMBERS for g in known)
+            name = self.find_string(name)
+            found[number] = Communicator(name, members, parent, facts, world_roots)
         return found
-
-
-def enum_number(value: Any) -> Any:
-    """Return the number of a value of the wheel's enumerations."""
-    return getattr(value, "value", value)
 
 
 def read_definitions(reader: Any) -> Definitions:
@@ -146,10 +136,11 @@ def read_definitions(reader: Any) -> Definitions:
         found.resolution, found.offset, found.realtime = resolution, offset, realtime
 
     def into(table: dict[int, Any]) -> Callable[..., None]:
-        def keep(_: Any, number: int, *values: Any) -> None:
-            table[number] = tuple(enum_number(value) for value in values)
+        def store(_: Any, number: int, *values: Any) -> None:
+            # A value may be a member of the wheel's enumerations.
+            table[number] = tuple(getattr(value, "value", value) for value in values)
 
-        return keep
+        return store
 
     def string(_: Any, number: int, text: bytes | str) -> None:
         found.strings[number] = text if isinstance(text, str) else text.decode(errors="replace")

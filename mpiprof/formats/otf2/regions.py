@@ -69,11 +69,6 @@ class Regions:
     by_mpiprof: bool
     score_p: bool
 
-    @property
-    def has_mpi(self) -> bool:
-        """Return whether the archive defines any MPI collective."""
-        return bool(self.operations)
-
     def site_frames(self, site: int) -> list[dict[str, Any]] | None:
         """Return the frames of a call site: of a calling context if defined, else of a region."""
         if len(self.wanted.context_regions):
@@ -94,13 +89,10 @@ class Regions:
             number, where, outer = contexts[calling_context]
             region = self.regions.get(number)
             if region is not None and region.paradigm != MPI:
-                file, line = places.get(where, (UNDEFINED, 0))
-                described = self.definitions.find_string(file)
-                frames.append(
-                    _make_frame(
-                        region, described or region.file, line if described else region.line
-                    )
-                )
+                reference, line = places.get(where, (UNDEFINED, 0))
+                file = self.definitions.find_string(reference)
+                place = (file, line) if file else (region.file, region.line)
+                frames.append(_make_frame(region, *place))
             calling_context = outer
         return frames or None
 

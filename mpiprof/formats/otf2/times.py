@@ -9,9 +9,8 @@ from mpiprof.formats.otf2.library import NEVER
 from mpiprof.trace.types import Array, Int
 
 NS_PER_SECOND = 10**9
-EXACT_BELOW = (
-    1 << 64
-) // NS_PER_SECOND  # ticks per second up to which a second's ticks times 10^9 fit
+# Ticks per second up to which a second's ticks times 10^9 fit into 64 bits.
+EXACT_BELOW = (1 << 64) // NS_PER_SECOND
 LATEST_NS = 1 << 60  # ns; later times count from the archive's begin
 
 
@@ -30,11 +29,10 @@ class ArchiveClock:
         if self.resolution > EXACT_BELOW:
             scaled = np.rint(ticks.astype(np.longdouble) * NS_PER_SECOND / self.resolution)
             return np.asarray(scaled, np.int64)
-        whole, rest = np.divmod(ticks, np.uint64(self.resolution))
-        rest = (rest * np.uint64(NS_PER_SECOND) + np.uint64(self.resolution // 2)) // np.uint64(
-            self.resolution
-        )
-        found: Int = (whole * np.uint64(NS_PER_SECOND) + rest).astype(np.int64)
+        second, resolution = np.uint64(NS_PER_SECOND), np.uint64(self.resolution)
+        whole, part = np.divmod(ticks, resolution)
+        part = (part * second + resolution // np.uint64(2)) // resolution
+        found: Int = (whole * second + part).astype(np.int64)
         return found
 
     def times_to_ns(self, ticks: Array) -> Int:
