@@ -103,7 +103,8 @@ class _PartitionWriter:
     def add(self, batch: Batch) -> None:
         """Write a batch as the next block."""
         index = batch.communicator.index
-        one = self.open[index] = self.open.pop(index, None) or self._open_partition(index)
+        one = self.open.pop(index) if index in self.open else self._open_partition(index)
+        self.open[index] = one
         columns = _batch_columns(batch)
         given = [
             self.arrow.array(columns[f.name].ravel(), f.type)

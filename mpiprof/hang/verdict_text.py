@@ -86,15 +86,12 @@ def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
 
 def fault_line(trace: Trace) -> str:
     """Return the heading and text of the fault of a trace's job, or "" if there is none."""
-    one, told = trace_verdict(trace)
-    return f"{verdict_title(one)}: {told}" if one.is_bad else ""
+    one, text = trace_verdict(trace)
+    return f"{verdict_title(one)}: {text}" if one.is_bad else ""
 
 
 def verdict_title(one: Verdict) -> str:
-    """Return the heading of a verdict.
-
-    A job may have ended although no rank is known to have died.
-    """
+    """Return the heading of a verdict; a job may have ended without a rank known to have died."""
     return "JOB ENDED" if one.kind == "dead" and not one.odd_ranks else TITLES[one.kind]
 
 
@@ -139,37 +136,40 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
     if one.kind == "dead":
         return _dead_sentences(trace, found, one, now)
     if one.kind == "point_to_point" and one.pending is None:
-        return (
-            f"{_stuck_clause(one)}: a message is missing. Compare who sends with who receives"
-            f"{_last_seen(trace, found, one.odd_ranks)}."
-        )
+        where = f"who sends with who receives{_last_seen(trace, found, one.odd_ranks)}"
+        return f"{_stuck_clause(one)}: a message is missing. Compare {where}."
     if one.reason == "unwritten":
-        return (
-            "It is not known how the job ended: records of "
-            f"{format_ranks(sorted(trace.unwritten_ranks))} could "
-            "not be written, as on a full disk, and so perhaps their ends."
-        )
+        lost = f"records of {format_ranks(sorted(trace.unwritten_ranks))} could not be written"
+        how = "It is not known how the job ended"
+        return f"{how}: {lost}, as on a full disk, and so perhaps their ends."
     if one.pending is None:
         return "Nothing that is known tells what is wrong."
-    waits = _waiting_sentence(trace, found, one, now)
-    if one.may_still_arrive:
-        return _open_cycle_sentences(trace, found, one, waits)
+    waits, missing = _waiting_sentence(trace, found, one, now), one.pending.missing
+    absent = f"{_ranks_have(one, missing)} not arrived"
     if one.reason == "unlogged":
-        return f"{waits} {_unlogged_sentences(one)}"
-    if one.kind == "undecided" and one.ended:
-        who, many = _name_ranks(one.pending.missing), len(one.pending.missing) > 1
-        last = _last_seen(trace, found, one.pending.missing, one.pending)
         return (
-            f"{waits} {who} had not arrived, last seen{last or ' before any collective'}: nothing "
-            f"tells whether {'they' if many else 'it'} died, or all were ended."
+            f"{waits} {absent}. Those that are waited for {'were' if one.ended else 'are'} in "
+            "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there "
+            "for others: nothing tells for whom. Record all calls to see it."
         )
+    last = _last_seen(trace, found, missing, one.pending) or " before any collective"
+    if one.may_still_arrive:
+        return f"{waits} {absent}, last seen{last}. {_open_cycle_sentences(one)}"
+    if one.kind == "undecided" and one.ended:
+        died = f"{'they' if len(missing) > 1 else 'it'} died, or all were ended"
+        return f"{waits} {absent}, last seen{last}: nothing tells whether {died}."
     if one.kind == "undecided":
         return (
             f"{waits[:-1]}, all its ranks have arrived, and nothing that is known of their "
             "arguments differs. Compare counts, datatypes and reduction by hand."
         )
     if one.reason == "finished":
-        return _left_early_sentence(found, one, waits)
+        through = [r for r in (*missing, *one.pending.arrived) if has_left(found[r])]
+        have = "they have" if len(through) > 1 else "it has"
+        return (
+            f"{waits} {_name_ranks(through)} will never come: {have} called MPI_Finalize. "
+            "A collective is missing there, or is one too many here."
+        )
     return f"{waits} {_missing_sentences(trace, found, one)}"
 
 
@@ -202,34 +202,23 @@ def _last_seen(
     return f" {', '.join(texts[:MAX_LOCATIONS])}{f' and at {more} more places' if more > 0 else ''}"
 
 
-def _unlogged_sentences(one: Verdict) -> str:
-    """Return sentences saying that missing ranks may be waiting in unlogged calls."""
-    assert one.pending is not None
-    verb = "had" if one.ended else "have" if len(one.pending.missing) > 1 else "has"
-    be = "were" if one.ended else "are"
-    return (
-        f"{_name_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for {be} in "
-        "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there for "
-        "others: nothing tells for whom. Record all calls to see it."
-    )
+def _ranks_have(one: Verdict, ranks: Sequence[int]) -> str:
+    """Return ranks as a subject with the verb: "Rank 3 has", "Ranks 3, 5 have"."""
+    return f"{_name_ranks(ranks)} {'had' if one.ended else 'have' if len(ranks) > 1 else 'has'}"
 
 
-def _open_cycle_sentences(trace: Trace, found: Sequence[Position], one: Verdict, waits: str) -> str:
+def _open_cycle_sentences(one: Verdict) -> str:
     """Return sentences about a wait cycle and the ranks with a thread that may still arrive."""
-    assert one.pending is not None
-    missing, many = one.pending.missing, len(one.may_still_arrive) > 1
-    verb = "had" if one.ended else "have" if len(missing) > 1 else "has"
-    last = _last_seen(trace, found, missing, one.pending) or " before any collective"
+    many = len(one.may_still_arrive) > 1
     have, be = ("had", "was") if one.ended else ("have" if many else "has", "is")
-    rest = " None of these threads computes." if one.reason == "resting" else ""
+    still = " None of these threads computes." if one.reason == "resting" else ""
     keeps = "kept" if one.ended else "keeps"
     blame = f"which of them {keeps}" if many else f"whether it {keeps}"
     look = "" if one.ended else ": look at all threads there"
     return (
-        f"{waits} {_name_ranks(missing)} {verb} not arrived, last seen{last}. All that are waited "
-        f"for wait{'ed' * one.ended} in a collective themselves, but "
-        f"{format_ranks(one.may_still_arrive)} {have} another thread, which {be} in "
-        f"none.{rest} Nothing tells {blame} the others{look}."
+        f"All that are waited for wait{'ed' * one.ended} in a collective themselves, but "
+        f"{format_ranks(one.may_still_arrive)} {have} another thread, which {be} in none.{still} "
+        f"Nothing tells {blame} the others{look}."
     )
 
 
@@ -237,37 +226,27 @@ def _missing_sentences(trace: Trace, found: Sequence[Position], one: Verdict) ->
     """Return sentences about the ranks that have not arrived and their current activity."""
     many = len(one.odd_ranks) > 1
     it, s = ("they", "") if many else ("it", "s")
-    verb = "had" if one.ended else "have" if many else "has"
-    who = f"{_name_ranks(one.odd_ranks)} {verb} not arrived"
+    have = _ranks_have(one, one.odd_ranks)
+    who = f"{have} not arrived"
     last = _last_seen(trace, found, one.odd_ranks, one.pending)
     if one.kind == "point_to_point":
         wait = "waited" if one.ended else f"wait{s}"
-        return (
-            f"{who}, but {wait} in {CALL_CLASSES[one.reason]}{last}. "
-            f"Look for the message that {it} {wait} for."
-        )
+        call = f"{CALL_CLASSES[one.reason]}{last}"
+        return f"{who}, but {wait} in {call}. Look for the message that {it} {wait} for."
+    be, they = "are" if many else "is", it.capitalize()
     if one.kind == "stalled":
-        return (
-            f"{who}: {it} compute{s}{last}, and use{s} {'a' if many else 'its'} processor. "
-            f"{it.capitalize()} {'are' if many else 'is'} slow, or in a loop without end."
-        )
+        compute = f"{it} compute{s}{last}, and use{s} {'a' if many else 'its'} processor"
+        return f"{who}: {compute}. {they} {be} slow, or in a loop without end."
     seen = f"{who}, last seen{last or ' before any collective'}."
     if one.pending is not None and not one.pending.missing:
-        out = "was" if one.ended and not many else "were" if one.ended else "are" if many else "is"
-        seen = (
-            f"{_name_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
-            f"seen{last}: MPI may go on with it only while {it} call{s} MPI."
-        )
+        out = ("were" if many else "was") if one.ended else be
+        progress = f"MPI may go on with it only while {it} call{s} MPI"
+        seen = f"{have} started it, too, and {out} outside MPI, last seen{last}: {progress}."
     if one.reason == "still":
-        return (
-            f"{seen} {it.capitalize()} use{s} no processor: {it} sleep{s}, or wait{s} outside MPI."
-        )
+        return f"{seen} {they} use{s} no processor: {it} sleep{s}, or wait{s} outside MPI."
     if one.reason == "stopped":
-        be = "are" if many else "is"
-        return (
-            f"{seen} {it.capitalize()} {be} stopped, by a debugger or a signal: `kill -CONT` lets "
-            "a process go on."
-        )
+        stopped = f"{they} {be} stopped, by a debugger or a signal"
+        return f"{seen} {stopped}: `kill -CONT` lets a process go on."
     return seen
 
 
@@ -325,36 +304,22 @@ def _waiting_sentence(
 
 
 def _order_sentences(trace: Trace, one: Verdict) -> str:
-    links = "; ".join(
+    links = [
         f"rank {link.rank} waits in {link.call.operation} on "
         f"{communicator_name(trace, link.call.key[0])} at {describe_site(trace, link.call.site)} "
         f"for rank {link.waits_for}"
         for link in one.cycle[:8]
-    )
-    more = len(one.cycle) - 8
-    return (
-        f"Ranks wait for each other in a circle: {links}"
-        f"{f'; and {more} more' if more > 0 else ''}. All ranks must call the collectives of "
-        "different communicators in one order."
-    )
-
-
-def _left_early_sentence(found: Sequence[Position], one: Verdict, waits: str) -> str:
-    assert one.pending is not None
-    through = [r for r in (*one.pending.missing, *one.pending.arrived) if has_left(found[r])]
-    verb = "have" if len(through) > 1 else "has"
-    return (
-        f"{waits} {_name_ranks(through)} will never come: it {verb} called MPI_Finalize. "
-        "A collective is missing there, or is one too many here."
-    ).replace("it have", "they have")
+    ]
+    if len(one.cycle) > 8:
+        links.append(f"and {len(one.cycle) - 8} more")
+    rule = "All ranks must call the collectives of different communicators in one order."
+    return f"Ranks wait for each other in a circle: {'; '.join(links)}. {rule}"
 
 
 def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if not one.odd_ranks and trace.record == "summary":
-        return (
-            "The job ended before MPI_Finalize; calls are not logged, so that where its ranks were "
-            "is not known."
-        )
+        unknown = "calls are not logged, so that where its ranks were is not known"
+        return f"The job ended before MPI_Finalize; {unknown}."
     if not one.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
     who, last = _name_ranks(one.odd_ranks), _last_seen(trace, found, one.odd_ranks, one.pending)
@@ -364,10 +329,8 @@ def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: 
         signal = f" of {one.reason}" if one.reason else ""
         sentences = f"{who} died{signal} before MPI_Finalize{last}."
         if one.ended and not one.reason:
-            it = "they" if len(one.odd_ranks) > 1 else "it"
-            sentences += (
-                f" No signal is noted: {it} left by an exit or SIGKILL, perhaps the launcher's."
-            )
+            left = f"{'they' if len(one.odd_ranks) > 1 else 'it'} left by an exit or SIGKILL"
+            sentences += f" No signal is noted: {left}, perhaps the launcher's."
     if one.pending is None:
         return sentences
     return f"{sentences} {_waiting_sentence(trace, found, one, now)}"

@@ -44,9 +44,9 @@ Colour = tuple[int, int, int, int]  # red, green, blue, opacity
 # ---- kinds of pictures
 
 
-def stacked_bar(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 760) -> str:
+def stacked_bar(parts: Sequence[tuple[str, float, str]], text: Text) -> str:
     """Return one stacked bar of (name, value, colour) with a legend below it."""
-    whole = sum(value for _, value, _ in parts) or 1.0
+    whole, width = sum(value for _, value, _ in parts) or 1.0, 760.0
     made, x = [], 0.0
     for name, value, colour in parts:
         wide = width * value / whole
@@ -59,12 +59,10 @@ def stacked_bar(parts: Sequence[tuple[str, float, str]], text: Text, width: floa
     return make_drawing(width, 50 + 20 * len(parts), "where the time went", made)
 
 
-def bar_chart(
-    rows: Sequence[tuple[str, float, str]], colour: str, title: str, width: float = 480
-) -> str:
+def bar_chart(rows: Sequence[tuple[str, float, str]], colour: str, title: str) -> str:
     """Return horizontal bars of (name, value, label)."""
     most = max((value for _, value, _ in rows), default=0.0) or 1.0
-    made, left, right = [], 84, 190
+    made, left, right, width = [], 84, 190, 480
     for i, (name, value, says) in enumerate(rows):
         y = 20 * i
         made.append(make_label(left - 6, y + 14, name, "end"))
@@ -74,30 +72,28 @@ def bar_chart(
     return make_drawing(width, 20 * len(rows) + 4, title, made)
 
 
-def line_chart(
-    values: Any, across: Text, up: Text, title: str, size: tuple[float, float] = (560, 150)
-) -> str:
+def line_chart(values: Any, across: Text, up: Text, title: str) -> str:
     """Return a line chart of values over a baseline of 0; NaN leaves a gap."""
-    (width, height), left, bottom = size, 64, 20
-    known = values[~np.isnan(values)]
-    high = float(known.max()) if len(known) else 1.0
-    high = high or 1.0
-    made = []
+    width, height, left, ground = 560, 150, 64, 130
+    high, made = _highest(values), []
     for tick in choose_ticks(0, high, 4):
-        y = (height - bottom) - (height - bottom - 8) * tick / high
+        y = ground - (ground - 8) * tick / high
         made.append(make_path(f"M{left} {y:.1f}H{width}", GRID))
         made.append(make_label(left - 6, y + 4, up(tick) if tick else "0", "end"))
     for x, text in _axis_ends(len(values), across, left, width):
         made.append(make_label(x, height - 4, text, "start" if x == left else "end"))
-    made.append(_line_path(values, high, left, width, height - bottom))
+    made.append(_line_path(values, high, left, width, ground))
     return make_drawing(width, height, title, made)
 
 
 def sparkline(values: Any, title: str) -> str:
     """Return values as a sparkline."""
+    return make_drawing(110, 24, title, [_line_path(values, _highest(values), 1, 109, 23)])
+
+
+def _highest(values: Any) -> float:
     known = values[~np.isnan(values)]
-    high = (float(known.max()) if len(known) else 1.0) or 1.0
-    return make_drawing(110, 24, title, [_line_path(values, high, 1, 109, 23)])
+    return (float(known.max()) if len(known) else 1.0) or 1.0
 
 
 def _line_path(values: Any, high: float, left: float, right: float, ground: float) -> str:
@@ -162,11 +158,12 @@ def heat_map(cells: Any, ranks: int, across: Text, text: Text, title: str) -> st
     most = float(np.nanmax(cells)) if np.isfinite(cells).any() else 0.0
     level = np.sqrt(np.nan_to_num(cells) / (most or 1.0)) * (LEVELS - 1)
     pixels = np.where(np.isnan(cells), LEVELS, level.round()).astype(np.uint8)
-    address = png_address(png(pixels, [*_cividis_palette(), (0, 0, 0, 0)]))
+    palette = _cividis_palette()
+    address = png_address(png(pixels, [*palette, (0, 0, 0, 0)]))
     made = [*rank_axis(ranks, 4, height, left), make_image(left, 4, width, height, address)]
-    for x, colour_scale in _axis_ends(cells.shape[1], across, left, left + width):
-        made.append(make_label(x, height + 20, colour_scale, "start" if x == left else "end"))
-    scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], _cividis_palette()))
+    for x, instance in _axis_ends(cells.shape[1], across, left, left + width):
+        made.append(make_label(x, height + 20, instance, "start" if x == left else "end"))
+    scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], palette))
     made.append(make_image(left, height + 30, 160, 10, scale))
     for part in (0.0, 0.25, 1.0):
         x = left + 160 * part**0.5
@@ -187,9 +184,8 @@ def timeline_chart(
 ) -> str:
     """Return ranks x time, each cell filled from below by its operations, in proportion.
 
-    shares: rows x columns x operations, as shares of the cell's time. The unfilled rest is outside
-    collectives. waiting: the waiting part of `shares`, drawn pale above the rest of its operation.
-    span: the total time in ns. Tooltips show the shares at TOOLTIP_CELLS positions.
+    shares: rows x columns x operations, as shares of the cell's time; the unfilled part is outside
+    collectives. waiting: the waiting part of `shares`, drawn pale. span: the total time in ns.
     """
     left, width, height = 56, 1000, max(40.0, min(420.0, 18.0 * len(shares)))
     colours = [operation_colour(name) for name in operations]
@@ -199,7 +195,7 @@ def timeline_chart(
         palette += [(red, green, blue, 255), (red, green, blue, round(255 * PALE_SHARE))]
     parts = np.stack([shares - waiting, waiting], axis=3).reshape(*shares.shape[:2], -1)
     pixels = fill_cells(parts)
-    made = [*rank_axis(ranks, 4, height, left)]
+    made = rank_axis(ranks, 4, height, left)
     made.append(make_box(left, 4, width, height, more='class="ground"'))
     made.append(make_image(left, 4, width, height, png_address(png(pixels, palette))))
     made += _tooltips(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
@@ -220,10 +216,7 @@ def timeline_chart(
 
 
 def fill_cells(shares: Any) -> Any:
-    """Return STEPS stacked pixels per cell: 0 is empty, otherwise 1 + the operation.
-
-    Operations are stacked in their order.
-    """
+    """Return STEPS stacked pixels per cell, in the order of operations: 0, or 1 + the operation."""
     rows, columns, operations = shares.shape
     if not operations:
         return np.zeros((rows * STEPS, columns), np.uint8)
@@ -260,11 +253,10 @@ def _tooltips(
                 for i in np.argsort(-mean)
                 if mean[i] > 0.005
             ]
-            if not parts:
-                continue
-            begin, end = (span * edge / shares.shape[1] for edge in (c, d))
-            note = f"{who}, {text(begin)} to {text(end)}: {', '.join(parts)}"
-            x, wide = left + width * c / shares.shape[1], width * (d - c) / shares.shape[1]
-            y, high = top + height * a / len(shares), height * (b - a) / len(shares)
-            made.append(make_box(x, y, wide, high, note=note, more='fill-opacity="0"'))
+            if parts:
+                begin, end = (text(span * edge / shares.shape[1]) for edge in (c, d))
+                note = f"{who}, {begin} to {end}: {', '.join(parts)}"
+                x, wide = left + width * c / shares.shape[1], width * (d - c) / shares.shape[1]
+                y, high = top + height * a / len(shares), height * (b - a) / len(shares)
+                made.append(make_box(x, y, wide, high, note=note, more='fill-opacity="0"'))
     return made

@@ -25,22 +25,20 @@ def verdict_paragraphs(
     other: Sequence[Trace],
     runs: int = 1,
     name: str = "B",
-    first: str = "A",
     before: Sequence[Trace] = (),
 ) -> list[str]:
     """Return the verdict in paragraphs: the change, its location, its certainty and the advice.
 
-    other: the runs compared with `runs` earlier runs. before: the earlier traces, if available.
+    other: the runs compared with `runs` earlier runs, A. before: the earlier traces, if available.
     """
-    sums = _name_summaries(((first, before), (name, other)), runs)
-    lines = [_change_sentence(found, first, name), *_location_sentence(found, name)]
+    sums = _name_summaries((("A", before), (name, other)), runs)
+    lines = [_change_sentence(found, name), *_location_sentence(found, name)]
     lines.append(sums or _certainty_sentence(found, runs, len(other)))
     coverages = [trace.derive("held") for trace in (*before, *other)]
     lines.append(_partial_traces([*before, *other], coverages))
     reasons_differ = len({None if one is None else one.reason for one in coverages}) > 1
-    if not (
-        reasons_differ and found.outcome == "faster"
-    ):  # the other parts of the run may be slower
+    # If the traces lack different parts of their runs, these parts may be slower.
+    if not (reasons_differ and found.outcome == "faster"):
         lines.append(_advice_sentence(found, other, runs, name, bool(sums)))
     return [line for line in lines if line]
 
@@ -56,21 +54,17 @@ def _name_summaries(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> 
 
 def _partial_traces(traces: Sequence[Trace], coverages: Sequence[Coverage | None]) -> str:
     """Return which traces are compared only in part, or "" if all are complete."""
-    sentences = [
+    parts = [
         f"{trace.path.name} holds {coverage_time(one)} of {format_time(trace.run_ns)} "
         f"({one.reason})"
         for trace, one in zip(traces, coverages, strict=True)
         if one is not None
     ]
-    if not sentences:
-        return ""
-    return (
-        f"{'; '.join(sentences)}. The rest is not compared, and may differ: record whole runs to "
-        "tell."
-    )
+    advice = "The rest is not compared, and may differ: record whole runs to tell."
+    return f"{'; '.join(parts)}. {advice}" if parts else ""
 
 
-def _change_sentence(found: Difference, first: str, name: str) -> str:
+def _change_sentence(found: Difference, name: str) -> str:
     before, after = found.before_ns, found.after_ns
     if found.outcome in ("slower", "faster", "mixed"):
         more = "more" if found.effect_ns > 0 else "less"
@@ -80,21 +74,19 @@ def _change_sentence(found: Difference, first: str, name: str) -> str:
             "over as many instances."
         )
         if found.outcome == "mixed":
-            return (
-                f"{name} is slower than {first} here and faster there; together it takes {amount}"
-            )
-        return f"{name} is {found.outcome} than {first}: it takes {amount}"
+            return f"{name} is slower than A here and faster there; together it takes {amount}"
+        return f"{name} is {found.outcome} than A: it takes {amount}"
     if found.outcome == "unknown":
         if not found.compared:
-            return f"{first} and {name} have no call site in common."
-        return f"There is too little to tell {name} from {first}.{_untested_sentence(found)}"
+            return f"A and {name} have no call site in common."
+        return f"There is too little to tell {name} from A.{_untested_sentence(found)}"
     together = f"{format_time(after)} instead of {format_time(before)}"
     text = (
-        f"The times of {name} and {first} differ by no more than chance: all collectives together "
+        f"The times of {name} and A differ by no more than chance: all collectives together "
         f"take {together} of all ranks' time."
     )
     for one in found.changed[:1]:
-        text += f" But the arrivals do at {_format_site(one)}. {_difference_clause(one)}"
+        text += f" But the arrivals do at {routine_at(one.row)}. {_difference_clause(one)}"
     return text
 
 
@@ -109,10 +101,8 @@ def _untested_sentence(found: Difference) -> str:
         "of all ranks' time, and was called too seldom for a test."
     )
     for one in found.changed[:1]:
-        text += (
-            f" More than by chance differ the arrivals at {_format_site(one)}. "
-            f"{_difference_clause(one)}"
-        )
+        site = routine_at(one.row)
+        text += f" More than by chance differ the arrivals at {site}. {_difference_clause(one)}"
     return text
 
 
@@ -124,10 +114,11 @@ def _location_sentence(found: Difference, name: str) -> list[str]:
         mine = [c.effect_ns for c in found.changed if c.effect_ns * one.effect_ns > 0]
         part = share_in_words(one.effect_ns / sum(mine)) if len(mine) > 1 else "All"
         of = _side_callsite(one) if found.outcome == "mixed" else "it"
-        lines.append(
-            f"{part} of {of}: {_format_site(one)}. "
-            f"{_difference_clause(one)}{_algorithm_clause(one, name)}"
-        )
+        line = f"{part} of {of}: {routine_at(one.row)}. {_difference_clause(one)}"
+        before, after = one.row["algorithm"], one.row["other_algorithm"]
+        if before != after:
+            line += f" {name} ran it on {after} instead of {before}."
+        lines.append(line)
     return lines
 
 
@@ -135,16 +126,11 @@ def _side_callsite(one: ChangedCallsite) -> str:
     return "what was added" if one.effect_ns > 0 else "what was saved"
 
 
-def _format_site(one: ChangedCallsite) -> str:
-    return routine_at(one.row)
-
-
 def _difference_clause(one: ChangedCallsite) -> str:
     """Return the difference at a call site and its components."""
     before, after = (format_time(float(one.row[p + one.measure])) for p in ("", "other_"))
-    values = (
-        f"{after} instead of {before} ({format_change(float(one.row[f'{one.measure}_change']))})"
-    )
+    change = format_change(float(one.row[f"{one.measure}_change"]))
+    values = f"{after} instead of {before} ({change})"
     if one.measure == "wait_ns":
         return f"All ranks together wait {values} in an instance."
     if one.measure == "worst_imbalance_ns":
@@ -153,21 +139,19 @@ def _difference_clause(one: ChangedCallsite) -> str:
     return f"A call takes {values} on average. {most} {_side_callsite(one)} is waiting."
 
 
-def _algorithm_clause(one: ChangedCallsite, name: str) -> str:
-    before, after = one.row["algorithm"], one.row["other_algorithm"]
-    return f" {name} ran it on {after} instead of {before}." if before != after else ""
-
-
 def _certainty_sentence(found: Difference, runs: int, others: int) -> str:
     many = max(runs, others) > 1
+    sites = f"{found.compared} call site{'s' * (found.compared != 1)}"
     if found.outcome == "unknown":
         if not found.compared:
             return ""
         least = f"{MIN_RUNS} runs of each" if many else f"{MIN_STRETCHES} instances in both"
-        return f"A test needs at least {least}.{_unmatched_sentence(found)}"
-    sites = f"call site{'s' * (found.compared != 1)}"
+        text = f"A test needs at least {least}."
+        if found.only > found.compared:
+            text += f" Only {sites} can be compared: {found.only} are in one of the two."
+        return text
     number, s = len(found.changed) or "none", "s" * (len(found.changed) < 2)
-    text = f"Of {found.compared} {sites} {number} differ{s} by more than chance "
+    text = f"Of {sites} {number} differ{s} by more than chance "
     text += "(95 %, over all of them together)"
     if found.tested < found.compared:
         text += f"; {found.compared - found.tested} could not be tested"
@@ -182,14 +166,6 @@ def _certainty_sentence(found: Difference, runs: int, others: int) -> str:
         f"{text}. Only chance within each run is counted: how much runs differ among themselves is "
         f"not known. {MORE_RUNS}"
     )
-
-
-def _unmatched_sentence(found: Difference) -> str:
-    """Return a sentence that most call sites occur in one trace only, or "" if most are in both."""
-    if found.only <= found.compared:
-        return ""
-    sites = f"call site{'s' * (found.compared != 1)}"
-    return f" Only {found.compared} {sites} can be compared: {found.only} are in one of the two."
 
 
 def _advice_sentence(

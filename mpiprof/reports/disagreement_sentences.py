@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from mpiprof.interface.format_units import format_runs, format_size
+from mpiprof.interface.format_units import format_ranks, format_size
 from mpiprof.metrics.disagreement import Disagreement, Side
-from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data
+from mpiprof.reports.site_labels import communicator_name, describe_site
 from mpiprof.trace import Trace
 
+DIFFERENT_ORDER = "call different operations in the same place of their order"
 DISAGREEMENT_WORDS = {  # the fault, and the rule that it breaks
-    "operation": (
-        "call different operations in the same place of their order",
-        "call the same operation",
-    ),
+    "operation": (DIFFERENT_ORDER, "call the same operation"),
     "root": ("name different roots in the same {operation}", "name the same root"),
     "count": ("give different sizes in the same {operation}", "give the same size"),
     "type": ("give different datatypes in the same {operation}", "give the same datatype"),
@@ -32,15 +30,11 @@ def disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
 
 
 def _side_clause(trace: Trace, kind: str, side: Side) -> str:
-    where = format_site(site_as_data(trace, side.sites[0])) if side.sites else "unknown place"
-    value_text = {
-        "operation": f"{side.value}",
-        "root": f"root {side.value}",
-        "count": format_size(float(side.value)) if kind == "count" else "",
-    }.get(kind, f"{side.value}")
-    verb = "says" if len(side.ranks) == 1 else "say"
-    verb = {"operation": "calls" if len(side.ranks) == 1 else "call"}.get(kind, verb)
-    return (
-        f"rank{'s' * (len(side.ranks) > 1)} {format_runs(list(side.ranks))} {verb} {value_text} "
-        f"at {where}"
-    )
+    where = describe_site(trace, side.sites[0]) if side.sites else "unknown place"
+    value = f"{side.value}"
+    if kind == "root":
+        value = f"root {side.value}"
+    elif kind == "count":
+        value = format_size(float(side.value))
+    verb = ("call" if kind == "operation" else "say") + "s" * (len(side.ranks) == 1)
+    return f"{format_ranks(side.ranks)} {verb} {value} at {where}"

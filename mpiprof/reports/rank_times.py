@@ -28,9 +28,8 @@ LEGEND = (
 def make_rows(trace: Trace) -> list[dict[str, Any]]:
     """Return a row per rank with `rank` and the columns of COLUMN_HEADS; unknown values are NaN."""
     table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
-    if (
-        trace.record == "summary" or trace.wrapped_chunks
-    ):  # the other columns also cover the whole run
+    if trace.record == "summary" or trace.wrapped_chunks:
+        # The other columns also cover the whole run.
         table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
         table["total_wait_ns"] = float("nan")
     else:
@@ -53,13 +52,8 @@ def rank_time_table(trace: Trace, most: int) -> str:
     found.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
     left = f", the first {most} of {format_count(len(found))}" if len(found) > most else ""
     found = found[:most]
-    table = render(
-        [
-            Column("rank", [str(row["rank"]) for row in found]),
-            *(
-                Column(head, [format_time(row[name]) for row in found])
-                for name, head in COLUMN_HEADS.items()
-            ),
-        ]
-    )
+    columns = [Column("rank", [str(row["rank"]) for row in found])]
+    for name, head in COLUMN_HEADS.items():
+        columns.append(Column(head, [format_time(row[name]) for row in found]))
+    table = render(columns)
     return f"Ranks by time in MPI{left}\n{table}\n{LEGEND}"

@@ -58,10 +58,7 @@ def _make_phases(phases: Rows, trials: Rows, choices: Rows) -> Rows:
     return [
         {"phase": number}
         | (known.get(number) or empty)
-        | {
-            name: _rows_of_phase(rows, number)
-            for name, rows in (("trials", trials), ("choices", choices))
-        }
+        | {"trials": _rows_of_phase(trials, number), "choices": _rows_of_phase(choices, number)}
         for number in numbers
     ]
 
@@ -78,18 +75,13 @@ def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
     found = list_keys(trace)
     if not found:
         return wrap_paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
-    parts = [report_text(found, top), wrap_paragraph(LEGEND)]
-    if any(row["algorithm"] != NATIVE for row in found):
-        line = format_command("tune", *named, "--found", "-o", "plan.json")
-        parts.append(f"  as a plan: {line}")
-    return "\n".join(parts)
-
-
-def report_text(found: Sequence[dict[str, Any]], top: int) -> str:
-    """Return the candidates and choices of the first `top` keys."""
     parts = [_key_text(number, row) for number, row in enumerate(found[:top], 1)]
     if len(found) > top:
         parts.append(f"  and {len(found) - top} more (see --json)")
+    parts.append(wrap_paragraph(LEGEND))
+    if any(row["algorithm"] != NATIVE for row in found):
+        line = format_command("tune", *named, "--found", "-o", "plan.json")
+        parts.append(f"  as a plan: {line}")
     return "\n".join(parts)
 
 
@@ -100,10 +92,8 @@ def _key_text(number: int, row: dict[str, Any]) -> str:
     on = f" on {row['size']} ranks" if row["size"] else ""
     head = f"{number}. {row['operation']}{of} at {where}{on}: {row['algorithm']}."
     if row["instances"] is not None:
-        head += (
-            f" {format_count(row['instances'])} instances, {format_count(row['probes'] or 0)} of "
-            "them probes"
-        )
+        instances, probes = format_count(row["instances"]), format_count(row["probes"] or 0)
+        head += f" {instances} instances, {probes} of them probes"
         head += f"; {_saving_clause(row)}." if row["saved_ns"] else "."
     lines = [wrap_paragraph(head, 2, 5)]
     lines += [wrap_paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]
@@ -122,9 +112,8 @@ def _phase_text(phase: dict[str, Any]) -> Iterable[str]:
         head += f" from instance {phase['instance']}"
         head += "" if phase["why"] == "start" else f", as the {phase['why']} changed"
         if phase["imbalance_ns"]:
-            head += (
-                f" (the last process comes {format_time(phase['imbalance_ns'])} after the first)"
-            )
+            spread = format_time(phase["imbalance_ns"])
+            head += f" (the last process comes {spread} after the first)"
     for choice in phase["choices"]:
         yield f"{head}; {choice['algorithm']} from instance {choice['instance']}: {choice['why']}"
     if not phase["choices"]:

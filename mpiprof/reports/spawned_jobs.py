@@ -51,10 +51,10 @@ def _spawn_calls(trace: Trace) -> Calls:
         if not np.isin(leader_row, wanted).any():
             continue
         for block in trace.open_stream(rank, local_times=True).iterate_blocks(1 << 16):
-            for i in np.flatnonzero(np.isin(block.shape, wanted) & (block.exit_ns != 0)).tolist():
-                found.append(
-                    (trace.node_ids.get(rank, "?"), int(block.enter_ns[i]), int(block.exit_ns[i]))
-                )
+            calls = np.isin(block.shape, wanted) & (block.exit_ns != 0)
+            times = block.enter_ns[calls].tolist(), block.exit_ns[calls].tolist()
+            node = trace.node_ids.get(rank, "?")
+            found += [(node, *entry_exit) for entry_exit in zip(*times, strict=True)]
     return found
 
 

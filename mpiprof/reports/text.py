@@ -46,32 +46,24 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
     title += f" · {mpi_name(trace.mpi)}" + (f" · {started}" if started else "")
     collective, waiting, total = phrases.run_times(trace)
-    whose = (
-        "all ranks"
-        if trace.thread_count == trace.ranks
-        else f"all {format_count(trace.thread_count)} threads"
-    )
+    whose = "all ranks"
+    if trace.thread_count != trace.ranks:
+        whose = f"all {format_count(trace.thread_count)} threads"
+    waited = "not known"
+    if not math.isnan(waiting):
+        share = f"{time_and_share(waiting, total)} of {whose}' time, for those not there yet"
+        waited = f"{share}{_share_bounds(trace, 'wait')}"
+    inside = f"{time_and_share(collective, total)} of {whose}' time"
     partial = bool((trace.meta.get("options") or {}).get("partial"))
+    error_ns = float(trace.clock_error_ns)
+    clocks = phrases.clock_sentence(error_ns, trace.node_count, partial=partial)
     until = "MPI_Finalize" if trace.is_finalised else "the last that is known of any rank"
     rows = [
         ("trace", str(trace.path)),
         ("run time", f"{format_time(trace.run_ns)} from MPI_Init to {until}"),
-        (
-            "in collectives",
-            f"{time_and_share(collective, total)} of {whose}' "
-            f"time{_share_bounds(trace, 'elapsed')}",
-        ),
-        (
-            "of it waiting",
-            "not known"
-            if math.isnan(waiting)
-            else f"{time_and_share(waiting, total)} of {whose}' time, for those not there yet"
-            f"{_share_bounds(trace, 'wait')}",
-        ),
-        (
-            "clocks",
-            phrases.clock_sentence(float(trace.clock_error_ns), trace.node_count, partial=partial),
-        ),
+        ("in collectives", f"{inside}{_share_bounds(trace, 'elapsed')}"),
+        ("of it waiting", waited),
+        ("clocks", clocks),
         ("message times", message_time_source(trace)),
     ]
     coverage = trace.derive("held")
@@ -105,22 +97,18 @@ def _share_bounds(trace: Trace, name: str) -> str:
 
 def coverage_text(coverage: Coverage) -> str:
     """Return which part of a run the trace contains."""
-    of = f"{format_count(coverage.instances)}" + (
-        f" of {format_count(coverage.total)}" if coverage.total else ""
-    )
+    of = format_count(coverage.instances)
+    of += f" of {format_count(coverage.total)}" if coverage.total else ""
+    part = f"{coverage_time(coverage)}, {of} instances ({coverage.reason})"
     but = {"--limit": ", but for what was summed up later", LOST_REASON: ""}
-    return (
-        f"{coverage_time(coverage)}, {of} instances ({coverage.reason}); all figures here are of "
-        f"this part{but.get(coverage.reason, ', but for the totals of all')}"
-    )
+    more = but.get(coverage.reason, ", but for the totals of all")
+    return f"{part}; all figures here are of this part{more}"
 
 
 def coverage_time(coverage: Coverage) -> str:
     """Return how much of a run's time the trace contains, and from which end."""
-    return (
-        f"the {'last' if coverage.reason == '--record ring' else 'first'} "
-        f"{format_time(coverage.recorded_ns)}"
-    )
+    end = "last" if coverage.reason == "--record ring" else "first"
+    return f"the {end} {format_time(coverage.recorded_ns)}"
 
 
 def summary_text(observed: int, instances: int) -> str:
@@ -129,10 +117,8 @@ def summary_text(observed: int, instances: int) -> str:
         return "as summary: counts, times and sizes; no arrivals, so no waiting"
     if observed == instances:
         return "as summary: no single instances"
-    return (
-        f"as summary: arrivals of {format_count(observed)} of {format_count(instances)} instances "
-        "are known; waiting is of all, from these"
-    )
+    known = f"arrivals of {format_count(observed)} of {format_count(instances)} instances"
+    return f"as summary: {known} are known; waiting is of all, from these"
 
 
 def time_and_share(time_ns: float, whole: float) -> str:
@@ -159,13 +145,9 @@ def message_time_source(trace: Trace) -> str:
     link = machine.get("between") or machine.get("within") or {}
     alpha = link.get("alpha_ns")
     if trace.machine_fault:
-        return (
-            f"not usable ({source}), so no factors: {trace.machine_fault}; with a core for each "
-            f"rank {CALIBRATE_HINT}"
-        )
-    if alpha is None:
-        return source
-    return f"{source}; {format_time(alpha)} for an empty message"
+        remedy = f"with a core for each rank {CALIBRATE_HINT}"
+        return f"not usable ({source}), so no factors: {trace.machine_fault}; {remedy}"
+    return source if alpha is None else f"{source}; {format_time(alpha)} for an empty message"
 
 
 def recorder_notes(trace: Trace) -> list[str]:
@@ -193,17 +175,15 @@ def factor_heading(callsites: Any) -> str:
 
 
 def factor_table(callsites: Any) -> str:
-    """Return the averages of both factors over all routines and over the major routines.
+    """Return the averages of both factors (Faraj et al., Tables 4 and 5).
 
-    Tables 4 and 5 of Faraj et al.
+    The first row has all routines, and the other rows have the major routines.
     """
     joined = join_by_routine(callsites)
-    major = joined[joined["major"]].to_dict("records")
-    overall: dict[str, Any] = {**average_factors(callsites)}
+    overall: dict[Any, Any] = {**average_factors(callsites)}
     overall |= {"operation": "all routines", "elapsed_share": 1.0}
     overall |= {name: int(joined[name].sum()) for name in ("count", "recorded")}
-    rows: list[dict[str, Any]] = [overall]
-    rows += [{str(key): value for key, value in row.items()} for row in major]
+    rows = [overall, *joined[joined["major"]].to_dict("records")]
     return render(
         [
             *metric_columns(rows, "operation"),
@@ -225,7 +205,7 @@ def distribution_table(trace: Trace) -> str:
         return ""
     columns = [Column("ω/T", [str(name) for name in found["range"]], left=True)]
     for name, head in (("small", "≤ 1000 B"), ("large", "> 1000 B")):
-        shares = [float(value) for value in found[name]]
+        shares = found[name].tolist()
         columns.append(Column(head, [format_share(value) for value in shares]))
         if int(found[name + "_count"].sum()):
             columns.append(Column("", [render_bar(value).ljust(20) for value in shares], left=True))

@@ -32,9 +32,7 @@ def closing_text(
     lines = []
     if output is not None:
         many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
-        lines.append(
-            f"{output}: {many}" + ("" if plan else ", because no change is certain to gain")
-        )
+        lines.append(f"{output}: {many}{'' if plan else ', because no change is certain to gain'}")
     if any("reduce" in one["operation"] for one in plan):
         lines.append("Floating-point reductions may round differently.")
     verb, name, *options = command
@@ -72,18 +70,14 @@ def works_table(rows: Rows, top: int) -> str:
     left = f", the first {top} of {len(rows)}" if len(rows) > top else ""
     how = {r["how"] for r in rows}
     head = "measured" if how == {"replay"} else "predicted"
-    parts = [f"Call sites by time{left}: what another algorithm is {head} to save\n{table}"]
-    parts.append(
-        wrap_paragraph(
-            "now, then: mean time of a rank in the operation beyond what waiting for late ranks "
-            "takes. saves: an instance, 95 % interval."
-        )
+    text = f"Call sites by time{left}: what another algorithm is {head} to save\n{table}\n"
+    text += wrap_paragraph(
+        "now, then: mean time of a rank in the operation beyond what waiting for late ranks "
+        "takes. saves: an instance, 95 % interval."
     )
     reasons = [r for r in shown if r["worth"] != "yes" and r["reason"]]
-    if reasons:
-        lines = [f"  {r['operation']} at {r['place']}: {r['reason']}" for r in reasons]
-        parts.append("Why not\n" + "\n".join(dict.fromkeys(lines)))
-    return "\n".join(parts[:2]) + "".join(f"\n\n{part}" for part in parts[2:])
+    lines = [f"  {r['operation']} at {r['place']}: {r['reason']}" for r in reasons]
+    return text + ("\n\nWhy not\n" + "\n".join(dict.fromkeys(lines)) if lines else "")
 
 
 def summary_table(rows: Rows) -> str:
@@ -91,25 +85,21 @@ def summary_table(rows: Rows) -> str:
     total = sum(r["elapsed_ns"] for r in rows) or 1.0
     saved, perhaps = (sum(r[name] for r in rows) for name in ("saved_ns", "perhaps_ns"))
     most = max((r["elapsed_ns"] for r in rows), default=0.0) or 1.0
+    waiting = [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]
     table = render(
         [
             Column("operation", [r["operation"] for r in rows], left=True),
             Column("count", [format_count(r["calls"]) for r in rows]),
             Column("time", [format_time(r["elapsed_ns"]) for r in rows]),
             Column("of all", [format_share(r["elapsed_ns"] / total) for r in rows]),
-            Column(
-                "waiting",
-                [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows],
-            ),
+            Column("waiting", waiting),
             Column("less", [_share_cell(r, "saved_ns") for r in rows]),
             Column("perhaps", [_share_cell(r, "perhaps_ns") for r in rows]),
             Column("", [_time_bar(r, most) for r in rows], left=True),
         ]
     )
-    text = (
-        f"With the best algorithm at each call site {format_share(saved / total)} less time in "
-        f"collectives ({format_time(saved)} over all ranks)"
-    )
+    gain = f"{format_share(saved / total)} less time in collectives"
+    text = f"With the best algorithm at each call site {gain} ({format_time(saved)} over all ranks)"
     if perhaps:
         text += f", and perhaps {format_share(perhaps / total)} more, which only measuring can tell"
     return (

@@ -173,8 +173,8 @@ class Archive:
         )
         lines = [*self._system_tree(counts), *self._communicator_definitions()]
         for number, name in enumerate(library.ATTRIBUTES):
-            text = self.find_string(ATTRIBUTE_PREFIX + name)
-            lines.append(("Attribute", number, text, 0, otf2.TYPE_UINT64))
+            label = self.find_string(ATTRIBUTE_PREFIX + name)
+            lines.append(("Attribute", number, label, 0, otf2.TYPE_UINT64))
         lines += [("Region", *values) for values in self.regions.values()]
         for text, number in self.strings.items():
             otf2.GlobalDefWriter_WriteString(writer, number, text)
