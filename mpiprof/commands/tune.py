@@ -312,11 +312,11 @@ def closing_text(
     export: Mapping[str, Any] | None,
 ) -> str:
     """Return the files written, and the next useful command."""
-    from mpiprof.reports import export_rules, tuning_report
+    from mpiprof.reports import tuning_report
     from mpiprof.tune.result import DOUBTFUL
 
     if export is not None:
-        return export_rules.export_text(export)
+        return tuning_report.export_text(export)
     doubtful = not args.replay and any(v.worth == DOUBTFUL for v in verdicts)
     command = ["tune", name, *(["--replay"] if args.replay else [])]
     return tuning_report.closing_text(trace, command, args.output, plan, measure=doubtful)
@@ -344,7 +344,7 @@ def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int
 
 def export_plan_file(args: argparse.Namespace) -> int:
     """Export a plan from its file; its call sites can be exported only with a TRACE."""
-    from mpiprof.reports import export_rules, json
+    from mpiprof.reports import json, tuning_report
     from mpiprof.tune.export_rules import targets
 
     trace = read_trace(args)[0] if args.trace is not None else None
@@ -352,7 +352,7 @@ def export_plan_file(args: argparse.Namespace) -> int:
     if args.json:
         print(json.as_json_text({"version": 1, "handover": export}))
     else:
-        print(export_rules.export_text(export))
+        print(tuning_report.export_text(export))
     return exit_code(export)
 
 

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from mpiprof.hang import wait_cycle, wait_graph
+from mpiprof.hang import wait_graph
 from mpiprof.hang.first_failure import find_first_dead, signal_names
 from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold, select_lasting
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Pending, Position, group_by_instance
-from mpiprof.hang.wait_cycle import Link
-from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_left, is_started_only, took_part
+from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, Link, has_left, is_started_only, took_part
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
@@ -229,7 +228,7 @@ def _find_finalized(job: _Job) -> Verdict | None:
 def _find_wrong_order(job: _Job, long: Sequence[Pending]) -> Verdict | None:
     """Detect operations on several communicators, each waiting for a rank in another one."""
     keys = {one.key for one in long}
-    cycle, odd = wait_cycle.find(job.trace, job.positions, job.pending, keys)
+    cycle, odd = wait_graph.find_cycle(job.trace, job.positions, job.pending, keys)
     if not cycle:
         return None
     calls = sorted(cycle, key=lambda link: link.rank not in odd)

@@ -11,8 +11,14 @@ from mpiprof.hang.job_verdict import NO_FAULT, Verdict
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import has_left, is_started_only, is_waiting_in, open_calls
-from mpiprof.interface.format_units import capitalise, format_ranks, format_time, lower_first
-from mpiprof.reports import disagreement_sentences
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_ranks,
+    format_size,
+    format_time,
+    lower_first,
+)
+from mpiprof.metrics.disagreement import Disagreement, Side
 from mpiprof.reports.json import locations_of
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.trace import Trace
@@ -130,7 +136,7 @@ def format_verdict(
 
 def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if one.disagreement is not None:
-        return disagreement_sentences.disagreement_sentences(trace, one.disagreement)
+        return _disagreement_sentences(trace, one.disagreement)
     if one.kind == "order":
         return _order_sentences(trace, one)
     if one.kind == "dead":
@@ -334,3 +340,36 @@ def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: 
     if one.pending is None:
         return sentences
     return f"{sentences} {_waiting_sentence(trace, found, one, now)}"
+
+
+DIFFERENT_ORDER = "call different operations in the same place of their order"
+DISAGREEMENT_WORDS = {  # the fault, and the rule that it breaks
+    "operation": (DIFFERENT_ORDER, "call the same operation"),
+    "root": ("name different roots in the same {operation}", "name the same root"),
+    "count": ("give different sizes in the same {operation}", "give the same size"),
+    "type": ("give different datatypes in the same {operation}", "give the same datatype"),
+    "reduction": ("give different reductions in the same {operation}", "give the same reduction"),
+}
+
+
+def _disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
+    """Return sentences about which ranks call what where, and the rule that they break."""
+    what, must = DISAGREEMENT_WORDS[wrong.kind]
+    sides = "; ".join(_side_clause(trace, wrong.kind, side) for side in wrong.sides[:4])
+    more = len(wrong.sides) - 4
+    separator = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
+    return (
+        f"Ranks {what.format(operation=wrong.operation)} ({separator}): "
+        f"{sides}{f'; and {more} more' if more > 0 else ''}. All must {must}."
+    )
+
+
+def _side_clause(trace: Trace, kind: str, side: Side) -> str:
+    where = describe_site(trace, side.sites[0]) if side.sites else "unknown place"
+    value = f"{side.value}"
+    if kind == "root":
+        value = f"root {side.value}"
+    elif kind == "count":
+        value = format_size(float(side.value))
+    verb = ("call" if kind == "operation" else "say") + "s" * (len(side.ranks) == 1)
+    return f"{format_ranks(side.ranks)} {verb} {value} at {where}"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mpiprof.interface.format_units import format_count, format_share, format_size, format_time
+from mpiprof.interface.format_units import (
+    format_count,
+    format_runs,
+    format_share,
+    format_size,
+    format_time,
+)
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.phrases import lacks_complete_instances
 from mpiprof.reports.table import Column, render, wrap_paragraph
@@ -144,3 +151,43 @@ def nothing_to_tune(trace: Trace) -> str:
     if lacks_complete_instances(trace):
         return "No call was recorded of all its ranks, so that none can be replayed."
     return "No blocking collective with another algorithm was recorded."
+
+
+def export_text(handed: Mapping[str, Any]) -> str:
+    """Return the export as paragraphs; `handed` comes from tune/export_rules/targets.py."""
+    path, parts = handed["path"], []
+    if handed["handed_over"]:
+        lines = [wrap_paragraph(_rule_line(row), 2, 4) for row in handed["handed_over"]]
+        parts.append("\n".join([f"{path}: the library runs these by itself", *lines]))
+    else:
+        parts.append(f"Nothing can be handed over, and {path} is not written.")
+    if handed["refused"]:
+        lines = [wrap_paragraph(_refusal_line(row), 2, 4) for row in handed["refused"]]
+        parts.append("\n".join(["Could not be handed over, so that it stays as it is", *lines]))
+    if handed["handed_over"]:
+        lines = [f"  export {n}={shlex.quote(v)}" for n, v in handed["environment"].items()]
+        parts.append("\n".join(["Set for the job, without mpiprof", *lines]))
+        parts += [wrap_paragraph(note, 0) for note in handed["notes"]]
+        parts.append(wrap_paragraph(f"To check: {handed['check']}", 0))
+    return "\n\n".join(parts)
+
+
+def _rule_line(row: Mapping[str, Any]) -> str:
+    found = f"{row['operation']} on {format_runs(row['sizes'])} processes"
+    if row["bytes"] is not None:
+        first, last = row["bytes"]
+        if last is not None:
+            found += f", {format_size(first)} to {format_size(last)}"
+        elif first:
+            found += f", {format_size(first)} and more"
+    found += f": {row['algorithm']}"
+    if row["number"] is not None:
+        found += f" ({row['number']})"
+    if row["segment"]:
+        found += f" in blocks of {format_size(row['segment'])}"
+    return found + (f"; {row['differs']}" if row["differs"] else "")
+
+
+def _refusal_line(row: Mapping[str, Any]) -> str:
+    on = f" on {format_runs(row['sizes'])} processes" if row["sizes"] else ""
+    return f"{row['where']}: {row['what']}{on}: {row['why']}"

@@ -19,12 +19,11 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.formats.otf2 import calls as calls_of
 from mpiprof.formats.otf2.communicators import Communicators
-from mpiprof.formats.otf2.definitions import Definitions, read_definitions
+from mpiprof.formats.otf2.definitions import ArchiveClock, Definitions, read_definitions
 from mpiprof.formats.otf2.events import Location, open_archive, open_locations, read_location
 from mpiprof.formats.otf2.library import CREATOR, NEVER, UNDEFINED, import_otf2
 from mpiprof.formats.otf2.regions import Regions, classify_regions
 from mpiprof.formats.otf2.shapes import RankTables
-from mpiprof.formats.otf2.times import ArchiveClock
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.types import COMPLETION, Array, Int

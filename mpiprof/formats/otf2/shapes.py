@@ -10,9 +10,9 @@ import pandas as pd
 from mpiprof.formats.otf2 import sizes
 from mpiprof.formats.otf2.calls import RankCalls
 from mpiprof.formats.otf2.communicators import Communicators
+from mpiprof.formats.otf2.definitions import ArchiveClock
 from mpiprof.formats.otf2.library import NEVER, ROOT_NOBODY, ROOT_SELF, UNDEFINED
 from mpiprof.formats.otf2.regions import OPERATION_NUMBERS, Regions
-from mpiprof.formats.otf2.times import ArchiveClock
 from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.trace.types import EXTENSION, NTH_START, OUTSIDE, RECEIVED, SENT, Array, Bool, Int
 from mpiprof.trace.writer import RECORD_TYPE
