@@ -42,22 +42,11 @@ from typing import TYPE_CHECKING, NoReturn
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.parse_units import parse_budget
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.launch import job, library
-from mpiprof.launch.folder import (
-    check_creatable,
-    check_no_earlier_trace,
-    make_dated_name,
-    trace_name_prefix,
-)
+from mpiprof.launch import folder as trace_folder
+from mpiprof.launch import job, library, options
 from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.option_checks import check_hang_options, check_ring
-from mpiprof.launch.options import (
-    add_options,
-    rank_arguments,
-    recorder_environment,
-    recording_from_arguments,
-)
 from mpiprof.launch.program import Program, find_mpi, find_program, replace_process, verb_command
 from mpiprof.tune import selection_option
 
@@ -67,7 +56,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
-    add_options(parser)
+    options.add_options(parser)
     selection_option.add_replaced(parser)
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
 
@@ -107,7 +96,7 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     check_hang_options(args)
     if args.force:
         check_force(args, environment)
-    recording = recording_from_arguments(args)
+    recording = options.recording_from_arguments(args)
     plan = read_plan_or_none(args, program, environment)
     if args.ranks is not None:
         start_ranks(args, program, plan, environment)
@@ -118,7 +107,7 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     if not args.named:
         unrecorded = must_run_bare(args, program, environment)
         if args.folder is not None and not unrecorded and not args.force:
-            check_no_earlier_trace(args.folder, environment, partial=args.partial)
+            trace_folder.check_no_earlier_trace(args.folder, environment, partial=args.partial)
     recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
         plan = selection_option.fit_to_mpi(args, plan, mpi, environment)
@@ -129,7 +118,7 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
             auto=plan.auto,
             learned=selection_option.read_start_values(args, mpi),
         )
-    prepared = recorder_environment(program, mpi, recording, environment)
+    prepared = options.recorder_environment(program, mpi, recording, environment)
     warn_of_mixed_mpis(program, mpi, environment)
     if not unrecorded:
         replace_trace(args)
@@ -210,10 +199,10 @@ def read_plan_or_none(
 
 def must_run_bare(args: argparse.Namespace, program: Program, environment: dict[str, str]) -> bool:
     """Return whether no trace can be made and --or-bare permits that; raises MpiprofError."""
-    folder = args.folder or Path(trace_name_prefix(program))
+    folder = args.folder or Path(trace_folder.trace_name_prefix(program))
     ranks = args.ranks or job.find_local_rank_count(environment) or 1
     try:
-        check_creatable(folder, ranks)
+        trace_folder.check_creatable(folder, ranks)
     except MpiprofError as error:
         if not args.or_bare:
             remedy = "name another folder with -o, or run the program unrecorded with --or-bare"
@@ -282,23 +271,22 @@ def start_ranks(
     if plan is not None:
         selection_option.fit_to_mpi(args, plan, mpi, environment).format_for_recorder()
         selection_option.read_start_values(args, mpi)
-    folder = args.folder or Path(make_dated_name(program))
+    folder = args.folder or Path(trace_folder.make_dated_name(program))
     unrecorded = args.record != "off" and must_run_bare(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded and not args.force:
-        check_no_earlier_trace(folder, {})
+        trace_folder.check_no_earlier_trace(folder, {})
     words = launcher.make_command(args.ranks, environment)
     if args.record != "off" and plan is None and is_equal_on_all_ranks(args, program, environment):
         together = args.together or (mpi.loaded_by_program and not args.partial)
-        recording = replace(
-            recording_from_arguments(args), folder=folder, unrecorded=unrecorded, together=together
-        )
-        prepared = recorder_environment(program, mpi, recording, environment)
+        recording = replace(options.recording_from_arguments(args), folder=folder)
+        recording = replace(recording, unrecorded=unrecorded, together=together)
+        prepared = options.recorder_environment(program, mpi, recording, environment)
         inherited = {name: value for name, value in environment.items() if name in prepared}
         changed = [f"{n}={value}" for n, value in prepared.items() if inherited.get(n) != value]
         replace_trace(args)
         replace_process([*words, "env", *changed, *program.argv], inherited)
     words += [*verb_command("run", "--named"), "-o", str(folder.absolute())]
-    words += [*rank_arguments(args), *selection_option.switch_words(args)]
+    words += [*options.rank_arguments(args), *selection_option.switch_words(args)]
     if unrecorded:
         words.append("--unrecorded")
     else:

@@ -27,7 +27,7 @@ class Communicators:
             (n for n, c in self.known.items() if c.groups == (tuple(range(ranks)),)), UNDEFINED - 9
         )
         if self.world not in self.known:
-            self.known[self.world] = Communicator(WORLD, (tuple(range(ranks)),), UNDEFINED, "")
+            self.known[self.world] = Communicator(WORLD, (tuple(range(ranks)),), "")
         self._facts: dict[int, dict[str, Any]] = {}
         self._lines: set[tuple[int, int]] = set()
 

@@ -93,7 +93,7 @@ def count_events(anchor: Path) -> int:
     """Return the number of events that an archive declares."""
     with open_archive(anchor) as reader:
         definitions = read_definitions(reader)
-        return sum(map(definitions.count_events, definitions.locations))
+        return sum(map(definitions.count_events, definitions.records["Location"]))
 
 
 def _read_metadata(reader: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,10 @@ from mpiprof.trace.types import Array, Int
 
 COMM_LOCATIONS, COMM_SELF, GLOBAL_MEMBERS = 4, 6, 1
 MPI, PROCESS_THREAD = 4, 1
+RECORD_KINDS = (
+    *("SystemTreeNode", "LocationGroup", "Location", "Region", "Group", "Comm", "InterComm"),
+    *("SourceCodeLocation", "CallingContext", "Attribute"),
+)
 
 
 @dataclass(frozen=True)
@@ -40,29 +44,17 @@ class Communicator:
 
     name: str
     groups: tuple[tuple[int, ...], ...]
-    parent: int
     facts: str  # name of its (first) group, in which mpiprof writes facts
     world_roots: bool = False  # True if roots are world ranks
 
 
-@dataclass
 class Definitions:
-    """Definitions of an archive, by their numbers."""
+    """Definitions of an archive: its strings, and the records of each kind, by their numbers."""
 
-    resolution: int = 0
-    offset: int = 0
-    realtime: int = 0
-    strings: dict[int, str] = field(default_factory=dict)
-    nodes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    processes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    locations: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    region_definitions: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    groups: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    comms: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    inters: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    tree_nodes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    contexts: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    attributes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.resolution = self.offset = 0
+        self.strings: dict[int, str] = {}
+        self.records: dict[str, dict[int, tuple[Any, ...]]] = {kind: {} for kind in RECORD_KINDS}
 
     def find_string(self, reference: int) -> str:
         """Return a string, or "" if it is undefined."""
@@ -81,53 +73,50 @@ class Definitions:
                 0 if line == UNDEFINED else line,
             )
             for number, (name, canonical, description, role, paradigm, _, file, line, _) in (
-                self.region_definitions.items()
+                self.records["Region"].items()
             )
         }
 
     def threads(self) -> list[list[int]]:
         """Return the locations of each world rank, the MPI location first; [] without MPI."""
-        groups = self.groups.values()
+        locations, groups = self.records["Location"], self.records["Group"].values()
         members = [g[4] for g in groups if g[1] == COMM_LOCATIONS and g[2] == MPI]
-        world = members[0] if members else []
+        world = [first for first in (members[0] if members else []) if first in locations]
         of_process: dict[int, list[int]] = {}
-        for number, (_, kind, _, process) in sorted(self.locations.items()):
+        for number, (_, kind, _, process) in sorted(locations.items()):
             if kind == PROCESS_THREAD and number not in world:
                 of_process.setdefault(process, []).append(number)
-        return [
-            [first, *of_process.get(self.locations[first][3], [])]
-            for first in world
-            if first in self.locations
-        ]
+        return [[first, *of_process.get(locations[first][3], [])] for first in world]
 
     def count_events(self, location: int) -> int:
         """Return the declared number of events of a location."""
-        return int(self.locations[location][2])
+        return int(self.records["Location"][location][2])
 
     def find_node(self, location: int) -> str:
         """Return the name of a location's node, else of its process's system tree entry."""
-        process = self.processes.get(self.locations[location][3])
+        nodes = self.records["SystemTreeNode"]
+        process = self.records["LocationGroup"].get(self.records["Location"][location][3])
         first = tree_node = UNDEFINED if process is None else process[2]
-        while tree_node in self.nodes:
-            name, kind, parent = self.nodes[tree_node]
+        while tree_node in nodes:
+            name, kind, parent = nodes[tree_node]
             if self.find_string(kind).lower() == "node":
                 return self.find_string(name)
             tree_node = parent
-        return self.find_string(self.nodes[first][0]) if first in self.nodes else "?"
+        return self.find_string(nodes[first][0]) if first in nodes else "?"
 
     def read_communicators(self) -> dict[int, Communicator]:
         """Return the communicators of MPI by their numbers."""
-        found = {}
-        for number, (name, *groups, parent, _) in [*self.comms.items(), *self.inters.items()]:
-            known = [self.groups[group] for group in groups if group in self.groups]
+        found, defined = {}, self.records["Group"]
+        records = self.records["Comm"] | self.records["InterComm"]
+        for number, (name, *groups, _, _) in records.items():
+            known = [defined[group] for group in groups if group in defined]
             if len(known) < len(groups) or any(g[2] != MPI for g in known):
                 continue
             alone = any(g[1] == COMM_SELF for g in known)
             members = () if alone else tuple(tuple(g[4]) for g in known)
-            facts = self.find_string(known[0][0])
+            texts = [self.find_string(reference) for reference in (name, known[0][0])]
             world_roots = any(g[3] & GLOBAL_MEMBERS for g in known)
-            name = self.find_string(name)
-            found[number] = Communicator(name, members, parent, facts, world_roots)
+            found[number] = Communicator(texts[0], members, texts[1], world_roots)
         return found
 
 
@@ -135,8 +124,8 @@ def read_definitions(reader: Any) -> Definitions:
     """Read the global definitions of an open archive; raises the wheel's exceptions."""
     otf2, found = import_otf2(), Definitions()
 
-    def clock(_: Any, resolution: int, offset: int, length: int, realtime: int) -> None:  # noqa: ARG001
-        found.resolution, found.offset, found.realtime = resolution, offset, realtime
+    def clock(_: Any, resolution: int, offset: int, *_rest: int) -> None:
+        found.resolution, found.offset = resolution, offset
 
     def into(table: dict[int, Any]) -> Callable[..., None]:
         def store(_: Any, number: int, *values: Any) -> None:
@@ -148,20 +137,8 @@ def read_definitions(reader: Any) -> Definitions:
     def string(_: Any, number: int, text: bytes | str) -> None:
         found.strings[number] = text if isinstance(text, str) else text.decode(errors="replace")
 
-    handlers: dict[str, Callable[..., None]] = {
-        "ClockProperties": clock,
-        "String": string,
-        "SystemTreeNode": into(found.nodes),
-        "LocationGroup": into(found.processes),
-        "Location": into(found.locations),
-        "Region": into(found.region_definitions),
-        "Group": into(found.groups),
-        "Comm": into(found.comms),
-        "InterComm": into(found.inters),
-        "SourceCodeLocation": into(found.tree_nodes),
-        "CallingContext": into(found.contexts),
-        "Attribute": into(found.attributes),
-    }
+    handlers: dict[str, Callable[..., None]] = {"ClockProperties": clock, "String": string}
+    handlers |= {kind: into(table) for kind, table in found.records.items()}
     definitions = otf2.Reader_GetGlobalDefReader(reader)
     callbacks = otf2.GlobalDefReaderCallbacks_New()
     for name, handler in handlers.items():
