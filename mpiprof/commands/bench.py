@@ -131,20 +131,17 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster:
         return run_on_cluster(args, mpi, options)
     if args.ranks is None:
-        raise UsageError(
-            f"no ranks to measure: use `{format_command('bench', args.study, ranks=8)}`, -n 8, "
-            "--cluster 16x100mbit or --simulate 64"
-        )
+        line = format_command("bench", args.study, ranks=8)
+        ways = f"`{line}`, -n 8, --cluster 16x100mbit or --simulate 64"
+        raise UsageError(f"no ranks to measure: use {ways}")
     return run_on_this_machine(args, mpi, options)
 
 
 def check_options(args: argparse.Namespace) -> Options:
     """Return the study's options; raises UsageError before any process starts."""
     if args.output is not None and args.output.is_dir():
-        raise UsageError(
-            f"-o {args.output} is a folder: pass the beginning of file names, such as "
-            f"{args.output}/result"
-        )
+        example = f"the beginning of file names, such as {args.output}/result"
+        raise UsageError(f"-o {args.output} is a folder: pass {example}")
     if args.figures and args.output is None:
         raise UsageError("--figures requires -o NAME, which names the files")
     if args.output is not None and args.study not in TABLES:
@@ -157,10 +154,8 @@ def check_options(args: argparse.Namespace) -> Options:
     if args.per_node < 1:
         raise UsageError(f"--per-node {args.per_node}: at least 1 process per node")
     if args.simulate is None and (args.per_node > 1 or args.node_port):
-        raise UsageError(
-            "--per-node and --node-port require --simulate: for an emulated cluster use "
-            "--cluster 4x100mbitx8"
-        )
+        remedy = "for an emulated cluster use --cluster 4x100mbitx8"
+        raise UsageError(f"--per-node and --node-port require --simulate: {remedy}")
     if args.laps < 0 or args.minutes <= 0:
         raise UsageError("--repetitions and --minutes must be above 0")
     if args.full and args.study != STUDY_WITH_FULL:

@@ -45,7 +45,10 @@ def run(args: argparse.Namespace) -> int:
     if rank == 0:
         from mpiprof.trace.machine import find_fault
 
-        table = read_written_table(args.output)
+        try:
+            table = json.loads(args.output.read_text())
+        except (OSError, ValueError) as error:
+            raise MpiprofError(f"{args.output} was not written: {error}") from None
         why = find_fault(table)
         print(describe(args.output, table, why))
         line = format_command("run", "--machine", args.output, "app.py", ranks=8)
@@ -86,21 +89,10 @@ def run_measurement(mpi: Mpi, output: Path) -> None:
     recorder.mpiprof_calibrate.argtypes = [ctypes.c_char_p]
     code = recorder.mpiprof_calibrate(os.fsencode(output.absolute()))
     if code == 2:
-        raise UsageError(
-            "calibrate requires at least two ranks of one job: start it with the mpiexec "
-            "of its MPI and -n 2 or more"
-        )
+        remedy = "start it with the mpiexec of its MPI and -n 2 or more"
+        raise UsageError(f"calibrate requires at least two ranks of one job: {remedy}")
     if code:
         raise MpiprofError(f"calibration failed with code {code}; {output} was not written")
-
-
-def read_written_table(output: Path) -> dict[str, Any]:
-    """Return the written machine table; raises MpiprofError if it cannot be read."""
-    try:
-        table: dict[str, Any] = json.loads(output.read_text())
-    except (OSError, ValueError) as error:
-        raise MpiprofError(f"{output} was not written: {error}") from None
-    return table
 
 
 def describe(output: Path, machine: dict[str, Any], why: str) -> str:

@@ -119,8 +119,6 @@ def find_repeated(paths: Sequence[Path]) -> list[str]:
         first = known.setdefault(path.resolve(), number)
         if first != number:
             both = " and ".join(chr(ord("A") + n) for n in (first, number))
-            sentences.append(
-                f"{both} are the same trace ({path}), so no difference is possible. Name "
-                "another trace to compare with."
-            )
+            fact = f"{both} are the same trace ({path}), so no difference is possible"
+            sentences.append(f"{fact}. Name another trace to compare with.")
     return sentences

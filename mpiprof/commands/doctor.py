@@ -252,10 +252,8 @@ def read_machine_fault(meta: Path) -> str:
 def record_tiny_program(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
     """Record a tiny program on two ranks in a folder; returns the failure, or "" on success."""
     if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
-        return (
-            "Open MPI refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or use another user"
-        )
+        both = "OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+        return f"Open MPI refuses to run as root: set {both}, or use another user"
     argv = (sys.executable, "-c", CLOCK_PROBE, str(mpi.library), mpi.abi)
     program = Program("doctor", argv, ("doctor",), None, None)
     options = Recording(folder=trace, quiet=True)

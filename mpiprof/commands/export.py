@@ -68,9 +68,8 @@ def run(args: argparse.Namespace) -> int:
     to = args.to
     trace = open_named_trace(args.trace, args.machine)
     if to != "html" and trace.record == "summary":
-        raise TraceError(
-            f"{trace.path}: recorded as summary, so it has no events: --to html shows the totals"
-        )
+        why = "recorded as summary, so it has no events"
+        raise TraceError(f"{trace.path}: {why}: --to html shows the totals")
     path = (output_folder if to in FOLDER_FORMATS else output_stem)(args.output, trace, to)
     if to in WRITERS and to not in FOLDER_FORMATS:
         path = path.with_name(path.name + FILE_ENDINGS[to])
@@ -84,10 +83,8 @@ def run(args: argparse.Namespace) -> int:
     first = next(iter(written))
     hint = NEXT_STEPS[to].format(first, report=format_command("report", first))
     if to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
-        hint = (
-            f"too large for Perfetto's page (2 GB): use `{format_command('view')}` or Perfetto's "
-            "trace_processor"
-        )
+        use = f"use `{format_command('view')}` or Perfetto's trace_processor"
+        hint = f"too large for Perfetto's page (2 GB): {use}"
     print(f"next: {hint}")
     return 0
 

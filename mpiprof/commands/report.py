@@ -150,9 +150,8 @@ def output_ending(args: argparse.Namespace) -> str:
     if args.json and ending != ".json":
         raise UsageError(f"--json and -o {args.output} contradict each other: leave out --json")
     if ending != ".json" and (args.site or args.by != "callsite"):
-        raise UsageError(
-            f"-o {args.output} always contains the whole report: leave out --site and --by"
-        )
+        what = f"-o {args.output} always contains the whole report"
+        raise UsageError(f"{what}: leave out --site and --by")
     check_output("-o", args.output, f"report{ending}", replaced=True)
     return ending
 

@@ -80,9 +80,8 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     try:
         Path.cwd()
     except OSError as error:
-        raise MpiprofError(
-            "the current folder no longer exists: change to an existing folder with `cd`"
-        ) from error
+        remedy = "change to an existing folder with `cd`"
+        raise MpiprofError(f"the current folder no longer exists: {remedy}") from error
     words = program_words(args)
     if not words:
         raise UsageError(f"no program to run: `{format_command('run', 'app.py')}`")

@@ -37,7 +37,6 @@ from mpiprof.store import dask_workers
 if TYPE_CHECKING:
     from mpiprof.model.machine import Machine
     from mpiprof.trace import Trace
-    from mpiprof.tune.export_rules.targets import Target
     from mpiprof.tune.result import Result, Verdict
 
 TOP_WORKS = 15
@@ -132,10 +131,8 @@ def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
     table = trace.machine
     if table is None:
         why = f"not usable ({trace.machine_fault})" if trace.machine_fault else "not known"
-        raise UsageError(
-            f"{trace.path}: message times are {why}: measure the machine with `calibrate "
-            "-o FILE` and pass --machine FILE"
-        )
+        remedy = "measure the machine with `calibrate -o FILE` and pass --machine FILE"
+        raise UsageError(f"{trace.path}: message times are {why}: {remedy}")
     return machine.machine_of_table(table, str(args.machine or trace.path / "meta.json"))
 
 
@@ -184,8 +181,8 @@ def replay(args: argparse.Namespace) -> int:
     }
     environment = f" on {done.environment}" if done.environment else ""
     head = (
-        f"Replayed{environment} with {outcome.ranks} ranks of {mpi}: "
-        f"{len(errors)} instances in {outcome.laps} laps\n"
+        f"Replayed{environment} with {outcome.ranks} ranks of {mpi}: {len(errors)} instances in "
+        f"{outcome.laps} laps\n"
         f"  arrivals imposed within {format_time(facts['arrival_error_median_ns'])} (median), "
         f"{format_time(facts['arrival_error_90_ns'])} (9 in 10); {facts['near_share']:.0%} of the "
         f"instances within {format_time(MAX_ERROR_NS)}"
@@ -259,7 +256,8 @@ def write_plan(
     from mpiprof.tune.export_rules import targets
 
     if args.to is not None:
-        return targets.export_entries(plan, export_target(args), trace)
+        target = targets.Target(args.to, args.output, args.commutative)
+        return targets.export_entries(plan, target, trace)
     if args.output is not None:
         date = origin["date"] or time.strftime("%Y-%m-%d")
         dated = [one | {"measured": one["measured"] | {"date": date}} for one in plan]
@@ -348,19 +346,13 @@ def export_plan_file(args: argparse.Namespace) -> int:
     from mpiprof.tune.export_rules import targets
 
     trace = read_trace(args)[0] if args.trace is not None else None
-    export = targets.export_plan(args.plan, export_target(args), trace, args.ranks)
+    target = targets.Target(args.to, args.output, args.commutative)
+    export = targets.export_plan(args.plan, target, trace, args.ranks)
     if args.json:
         print(json.as_json_text({"version": 1, "handover": export}))
     else:
         print(tuning_report.export_text(export))
     return exit_code(export)
-
-
-def export_target(args: argparse.Namespace) -> Target:
-    """Return the target of the export."""
-    from mpiprof.tune.export_rules.targets import Target
-
-    return Target(args.to, args.output, args.commutative)
 
 
 def exit_code(export: Mapping[str, Any] | None) -> int:

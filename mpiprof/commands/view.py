@@ -61,7 +61,10 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.model.machine import read_optional
     from mpiprof.trace.machine import find_fault
 
-    paths, allowed = trace_folders(args.traces), source_folders(args.source)
+    paths, allowed = trace_folders(args.traces), args.source or [Path.cwd()]
+    for path in args.source or []:
+        if not path.is_dir():
+            raise UsageError(f"--source {path}: no such folder")
     machine = read_optional(args.machine, find_fault)
     if args.workers is not None:
         from mpiprof.store.cached_trace import require_dataset
@@ -107,14 +110,6 @@ def trace_folders(named: list[Path]) -> list[Path]:
     for path in found:
         find_files(path)
     return found
-
-
-def source_folders(named: list[Path] | None) -> list[Path]:
-    """Return the folders from which source files may be shown; raises UsageError."""
-    for path in named or []:
-        if not path.is_dir():
-            raise UsageError(f"--source {path}: no such folder")
-    return named or [Path.cwd()]
 
 
 def open_listener(host: str, port: int | None) -> socket.socket:

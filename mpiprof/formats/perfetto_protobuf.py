@@ -63,10 +63,8 @@ def _import_messages() -> Any:
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError:
-        raise MpiprofError(
-            f"--to pftrace requires the package perfetto: {install_command('perfetto')} "
-            "(--to perfetto writes JSON without it)"
-        ) from None
+        remedy = f"{install_command('perfetto')} (--to perfetto writes JSON without it)"
+        raise MpiprofError(f"--to pftrace requires the package perfetto: {remedy}") from None
     return perfetto_trace_pb2
 
 

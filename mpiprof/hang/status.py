@@ -9,7 +9,7 @@ from mpiprof.hang import verdict_text
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.wait_graph import started_and_outside
+from mpiprof.hang.wait_graph import started_and_outside, took_part
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
 from mpiprof.metrics.insitu_statistics import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
@@ -31,7 +31,8 @@ def as_json(
     exit of the last call, or None before the first call. `callsites` are the recorder's current
     sums, available in summaries and under `--switch auto`.
     """
-    waiting = verdict_text.format_verdict(trace, positions, verdict, _time_now(trace, positions))
+    now = trace_now_ns(trace) if is_running(trace, positions) else None
+    waiting = verdict_text.format_verdict(trace, positions, verdict, now)
     return {
         "verdict": verdict_text.as_json(trace, verdict, waiting),
         "ranks": [
@@ -85,16 +86,12 @@ def is_running(trace: Trace, positions: list[Position]) -> bool:
     return any(living.get(p.rank) for p in positions if not p.finished)
 
 
-def _time_now(trace: Trace, positions: list[Position]) -> int | None:
-    return trace_now_ns(trace) if is_running(trace, positions) else None
-
-
 def status_text(
     trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict
 ) -> str:
     """Return the verdict, the state of the job, a table of its ranks, and the pending instances."""
     living = find_alive(trace)
-    now = _time_now(trace, positions)
+    now = trace_now_ns(trace) if is_running(trace, positions) else None
     state = _describe_state(trace, positions, living, verdict)
     lines = [f"{trace.program} · {trace.ranks} ranks · {state}"]
     if verdict.is_bad:
@@ -125,10 +122,8 @@ def status_text(
 def _describe_snapshot(trace: Trace) -> str:
     """Return as of when the trace describes a job that is not on this machine."""
     if not any(process["pid"] for process in trace.tables.processes.values()):
-        return (
-            "The trace was converted from an OTF2 archive: it shows the ranks at the end "
-            "of the archive, but not their processes."
-        )
+        what = "it shows the ranks at the end of the archive, but not their processes"
+        return f"The trace was converted from an OTF2 archive: {what}."
     if (trace.path / PACK).exists():
         return "The trace was packed: it shows the ranks at that time."
     until = "data of the last half minute may not be visible here yet"
@@ -246,28 +241,16 @@ def arrived_state(verdict: Verdict) -> str:
     return "all ranks have arrived, and the operation is running"
 
 
-def _find_leaving(one: Pending, positions: list[Position]) -> list[int]:
-    """Return the ranks in MPI_Finalize while others are in a collective with its number."""
-    if one.operations == ["finalize"]:
-        return []
-    return [
-        rank for rank in one.arrived
-        if any(c.key == one.key and c.operation == "finalize" for c in positions[rank].open)
-    ]  # fmt: skip
-
-
 def _pending_sentence(
     trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
 ) -> str:
     locations = ", ".join(describe_site(trace, site) for site in one.sites) or "unknown place"
-    head = (
-        f"pending: {one.operations[0]}, sequence {one.sequence} on "
-        f"{communicator_name(trace, one.communicator)} at {locations}, "
-        f"first entered {_format_since(trace, [one.since_ns - int(trace.run_start_ns)], now)}\n"
-        f"  arrived: {format_runs(one.arrived)}"
-    )
-    leaving = _find_leaving(one, positions)
-    if leaving:
+    place = f"{communicator_name(trace, one.communicator)} at {locations}"
+    entered = _format_since(trace, [one.since_ns - int(trace.run_start_ns)], now)
+    head = f"pending: {one.operations[0]}, sequence {one.sequence} on {place}, first entered "
+    head += f"{entered}\n  arrived: {format_runs(one.arrived)}"
+    leaving = [rank for rank in one.arrived if not took_part(positions[rank], one)]
+    if leaving and one.operations != ["finalize"]:
         verb = "has" if len(leaving) == 1 else "have"
         return f"{head}\n  of these {format_ranks(leaving)} {verb} called MPI_Finalize instead"
     if len(one.operations) > 1:
@@ -290,9 +273,8 @@ def _pending_sentence(
             doing = "last left" if call.exit_ns else inside
             if position.state == "inside" and not position.open:
                 doing = f"{inside} a collective that is not logged, and was last seen leaving"
-            entered = "" if call.exit_ns else "entered "
             since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
-            when = f"{entered}{_format_since(trace, [since], now)}"
+            when = f"{'' if call.exit_ns else 'entered '}{_format_since(trace, [since], now)}"
             where = describe_site(trace, call.site)
             lines.append(f"    rank {rank} {doing} {call.operation} at {where}, {when}")
     return "\n".join(lines)

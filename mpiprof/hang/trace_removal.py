@@ -69,9 +69,8 @@ def remove(folder: Path) -> None:
         path.rename(aside)
         shutil.rmtree(aside)
     except OSError as error:
-        raise MpiprofError(
-            f"--force cannot remove {folder}: {error.strerror}: name another folder with -o"
-        ) from None
+        why = f"{error.strerror}: name another folder with -o"
+        raise MpiprofError(f"--force cannot remove {folder}: {why}") from None
 
 
 def _is_trace_entry(path: Path) -> bool:
@@ -94,11 +93,9 @@ def _refuse_running(folder: Path, trace: Records) -> None:
         if living.get(rank) and (rank not in ended or time.time() - written < RECENT_S):
             raise _refusal(folder, f"its job is running (rank {rank} is process {process['pid']})")
         if rank not in living and rank not in ended:
-            raise _refusal(
-                folder,
-                f"its job may be running: rank {rank} on {process['host']} has not ended: remove "
-                "the folder yourself, or name another folder with -o",
-            )
+            why = f"its job may be running: rank {rank} on {process['host']} has not ended"
+            remedy = "remove the folder yourself, or name another folder with -o"
+            raise _refusal(folder, f"{why}: {remedy}")
 
 
 def _refusal(folder: Path, why: str) -> UsageError:

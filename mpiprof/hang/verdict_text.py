@@ -165,17 +165,13 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
         died = f"{'they' if len(missing) > 1 else 'it'} died, or all were ended"
         return f"{waits} {absent}, last seen{last}: nothing tells whether {died}."
     if one.kind == "undecided":
-        return (
-            f"{waits[:-1]}, all its ranks have arrived, and nothing that is known of their "
-            "arguments differs. Compare counts, datatypes and reduction by hand."
-        )
+        same = "all its ranks have arrived, and nothing that is known of their arguments differs"
+        return f"{waits[:-1]}, {same}. Compare counts, datatypes and reduction by hand."
     if one.reason == "finished":
         through = [r for r in (*missing, *one.pending.arrived) if has_left(found[r])]
-        have = "they have" if len(through) > 1 else "it has"
-        return (
-            f"{waits} {_name_ranks(through)} will never come: {have} called MPI_Finalize. "
-            "A collective is missing there, or is one too many here."
-        )
+        left = f"{'they have' if len(through) > 1 else 'it has'} called MPI_Finalize"
+        why = "A collective is missing there, or is one too many here."
+        return f"{waits} {_name_ranks(through)} will never come: {left}. {why}"
     return f"{waits} {_missing_sentences(trace, found, one)}"
 
 
@@ -357,11 +353,10 @@ def _disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
     what, must = DISAGREEMENT_WORDS[wrong.kind]
     sides = "; ".join(_side_clause(trace, wrong.kind, side) for side in wrong.sides[:4])
     more = len(wrong.sides) - 4
-    separator = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
-    return (
-        f"Ranks {what.format(operation=wrong.operation)} ({separator}): "
-        f"{sides}{f'; and {more} more' if more > 0 else ''}. All must {must}."
-    )
+    if more > 0:
+        sides += f"; and {more} more"
+    where = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
+    return f"Ranks {what.format(operation=wrong.operation)} ({where}): {sides}. All must {must}."
 
 
 def _side_clause(trace: Trace, kind: str, side: Side) -> str:

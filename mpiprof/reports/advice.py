@@ -133,10 +133,8 @@ def find_other_callsite(found: Finding) -> int | None:
 
 def _do_gradient(trace: Trace, found: Finding) -> str:
     if is_by_messages(found):
-        here = format_callsite(trace, found.callsites[0])
-        return (
-            f"Look at the messages before {here}: a rank may wait for a message of the one before."
-        )
+        messages = f"the messages before {format_callsite(trace, found.callsites[0])}"
+        return f"Look at {messages}: a rank may wait for a message of the one before."
     return "Look at what grows with the rank: its share of the work, or the order of being served."
 
 

@@ -69,10 +69,8 @@ def _change_sentence(found: Difference, name: str) -> str:
     if found.outcome in ("slower", "faster", "mixed"):
         more = "more" if found.effect_ns > 0 else "less"
         part = f" ({format_change(found.effect_ns / before)})" if before > 0 else ""
-        amount = (
-            f"{format_time(abs(found.effect_ns))} {more} of all ranks' time in collectives{part}, "
-            "over as many instances."
-        )
+        time = f"{format_time(abs(found.effect_ns))} {more} of all ranks' time in collectives"
+        amount = f"{time}{part}, over as many instances."
         if found.outcome == "mixed":
             return f"{name} is slower than A here and faster there; together it takes {amount}"
         return f"{name} is {found.outcome} than A: it takes {amount}"
@@ -81,10 +79,8 @@ def _change_sentence(found: Difference, name: str) -> str:
             return f"A and {name} have no call site in common."
         return f"There is too little to tell {name} from A.{_untested_sentence(found)}"
     together = f"{format_time(after)} instead of {format_time(before)}"
-    text = (
-        f"The times of {name} and A differ by no more than chance: all collectives together "
-        f"take {together} of all ranks' time."
-    )
+    text = f"The times of {name} and A differ by no more than chance: "
+    text += f"all collectives together take {together} of all ranks' time."
     for one in found.changed[:1]:
         text += f" But the arrivals do at {routine_at(one.row)}. {_difference_clause(one)}"
     return text
@@ -96,10 +92,8 @@ def _untested_sentence(found: Difference) -> str:
     if row is None:
         return ""
     before, after = (format_time(float(row[f"{one}total_elapsed_ns"])) for one in ("", "other_"))
-    text = (
-        f" {capitalise(routine_at(row))} takes {after} instead of {before} "
-        "of all ranks' time, and was called too seldom for a test."
-    )
+    text = f" {capitalise(routine_at(row))} takes {after} instead of {before} of all ranks' time"
+    text += ", and was called too seldom for a test."
     for one in found.changed[:1]:
         site = routine_at(one.row)
         text += f" More than by chance differ the arrivals at {site}. {_difference_clause(one)}"
@@ -158,14 +152,10 @@ def _certainty_sentence(found: Difference, runs: int, others: int) -> str:
     if found.only:
         text += f"; {found.only} more {'are' if found.only > 1 else 'is'} only in one of the two"
     if many:
-        return (
-            f"{text}. Times are means over {runs} and {others} runs, and chance is what these runs "
-            "differ by among themselves."
-        )
-    return (
-        f"{text}. Only chance within each run is counted: how much runs differ among themselves is "
-        f"not known. {MORE_RUNS}"
-    )
+        chance = "chance is what these runs differ by among themselves"
+        return f"{text}. Times are means over {runs} and {others} runs, and {chance}."
+    unknown = "how much runs differ among themselves is not known"
+    return f"{text}. Only chance within each run is counted: {unknown}. {MORE_RUNS}"
 
 
 def _advice_sentence(

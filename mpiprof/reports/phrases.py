@@ -90,11 +90,12 @@ def cause_sentences(found: Causes) -> list[str]:
     """Return sentences about why the arrivals at a call site differ."""
     parts = []
     if not math.isnan(found.inherited.value):
+        shares = (found.inherited, found.outside, found.point_to_point)
+        before, outside, messages = map(_format_estimate, shares)
         parts.append(
-            f"Of the spread of the arrivals (its variance) {_format_estimate(found.inherited)} "
-            f"came in with the exits from the collective before; {_format_estimate(found.outside)} "
-            "arose since then outside MPI collectives and "
-            f"{_format_estimate(found.point_to_point)} in point-to-point messages."
+            f"Of the spread of the arrivals (its variance) {before} came in with the exits from "
+            f"the collective before; {outside} arose since then outside MPI collectives and "
+            f"{messages} in point-to-point messages."
         )
     if found.compensated.value >= NOTABLE:
         share = _format_estimate(found.compensated)

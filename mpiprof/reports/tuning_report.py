@@ -109,11 +109,9 @@ def summary_table(rows: Rows) -> str:
     text = f"With the best algorithm at each call site {gain} ({format_time(saved)} over all ranks)"
     if perhaps:
         text += f", and perhaps {format_share(perhaps / total)} more, which only measuring can tell"
-    return (
-        f"What the program could gain, by operation\n{table}\n"
-        "  #: stays, of it -: waiting for late ranks; +: perhaps saved; .: saved\n\n"
-        + wrap_paragraph(text + ".", 0)
-    )
+    legend = "  #: stays, of it -: waiting for late ranks; +: perhaps saved; .: saved"
+    head = f"What the program could gain, by operation\n{table}\n{legend}"
+    return f"{head}\n\n{wrap_paragraph(f'{text}.', 0)}"
 
 
 def _share_cell(r: Mapping[str, Any], name: str) -> str:
