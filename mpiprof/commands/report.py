@@ -124,12 +124,12 @@ def make_document(
 
         with show_work("drawing the page"):
             return html.make_page(trace, verdict_text.fault_line(trace), lambda _: None)
-    from mpiprof.reports import json, rank_times, selector_report
+    from mpiprof.reports import json, selector_report, text
 
     verdict, sentences = verdict_text.trace_verdict(trace)
     data = json.make_report(trace, callsites, found) | {
         "selection": selector_report.list_keys(trace),
-        "times": rank_times.rows_as_data(trace),
+        "times": text.rank_times_as_data(trace),
         "hang": verdict_text.as_json(trace, verdict, sentences) if verdict.is_bad else None,
     }
     if args.site and trace.record != "summary":
@@ -232,11 +232,11 @@ def verdict_and_facts(trace: Trace, found: list[Finding]) -> str:
 
 def report_sums(trace: Trace, args: argparse.Namespace, named: TracePaths) -> str:
     """Return the time of each rank in MPI, or counts, message sizes and times of each routine."""
-    from mpiprof.reports import rank_times, text
+    from mpiprof.reports import text
 
     parts = [text.fact_lines(trace)]
     if args.by == "rank":
-        parts.append(rank_times.rank_time_table(trace, args.top))
+        parts.append(text.rank_time_table(trace, args.top))
     elif len(trace.callsites):
         parts.append(
             f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"

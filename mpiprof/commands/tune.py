@@ -316,7 +316,7 @@ def closing_text(
     if export is not None:
         return tuning_report.export_text(export)
     doubtful = not args.replay and any(v.worth == DOUBTFUL for v in verdicts)
-    command = ["tune", name, *(["--replay"] if args.replay else [])]
+    command = ["tune", name, *["--replay"] * args.replay]
     return tuning_report.closing_text(trace, command, args.output, plan, measure=doubtful)
 
 

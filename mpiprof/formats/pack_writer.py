@@ -55,7 +55,9 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
         left.unlink()
     unfinished = packed.with_name(f".{pack.FILE_NAME}.{os.getpid()}")
     try:
-        with os.fdopen(create_file(unfinished, _pack_mode(files)), "wb") as file:
+        # Users who can read all packed files can read the pack.
+        modes = [file.path.stat().st_mode for file in files if isinstance(file, PlainFile)]
+        with os.fdopen(create_file(unfinished, reduce(and_, modes, 0o666)), "wb") as file:
             writer = PackWriter(file, threads)
             for each in files:
                 writer.add(each, step)
@@ -69,12 +71,6 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
         with contextlib.suppress(OSError):
             unfinished.unlink()
     return packed
-
-
-def _pack_mode(files: Sequence[File]) -> int:
-    """Return the mode of a pack, readable by users who can read all packed files."""
-    modes = [file.path.stat().st_mode for file in files if isinstance(file, PlainFile)]
-    return reduce(and_, modes, 0o666)
 
 
 class PackWriter:

@@ -16,7 +16,6 @@ import numpy as np
 from mpiprof.trace import Trace
 from mpiprof.trace.call import Call, Key
 from mpiprof.trace.layout import CALL_CLASSES
-from mpiprof.trace.log import Chunk
 from mpiprof.trace.metadata import Shape
 from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.stream import CALL, COMPLETION, START, ThreadStream
@@ -121,10 +120,13 @@ class LogTail:
             stop = self.unread[index]
             start = max(0, stop - chunks)
             self.unread[index] = start
-            block = _read(thread, thread.chunks[start:stop])
-            if block is not None:
-                blocks.append((thread.chunks[-1].thread, block))
-                self._note_block(block)
+            unread = thread.chunks[start:stop]
+            if unread:
+                records = sum(chunk.log.layout.capacity for chunk in unread)
+                block = ThreadStream(thread.source, unread, Problems()).read(records)
+                if block is not None:
+                    blocks.append((unread[-1].thread, block))
+                    self._note_block(block)
         return blocks
 
     def _note_block(self, block: Block) -> None:
@@ -165,13 +167,6 @@ class LogTail:
         if start:
             return (communicator, sequence) not in self.starts
         return self.trace.last_sequences.get((self.rank, communicator), -1) >= sequence
-
-
-def _read(thread: ThreadStream, chunks: list[Chunk]) -> Block | None:
-    if not chunks:
-        return None
-    stream = ThreadStream(thread.source, chunks, Problems())
-    return stream.read(sum(chunk.log.layout.capacity for chunk in chunks))
 
 
 def find(trace: Trace) -> tuple[list[Position], list[Pending]]:

@@ -68,10 +68,7 @@ def _rows_of_phase(rows: Rows, phase: int) -> Rows:
 
 
 def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
-    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`.
-
-    named: the trace as the user gave it.
-    """
+    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`."""
     found = list_keys(trace)
     if not found:
         return wrap_paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
@@ -94,16 +91,15 @@ def _key_text(number: int, row: dict[str, Any]) -> str:
     if row["instances"] is not None:
         instances, probes = format_count(row["instances"]), format_count(row["probes"] or 0)
         head += f" {instances} instances, {probes} of them probes"
-        head += f"; {_saving_clause(row)}." if row["saved_ns"] else "."
+        if row["saved_ns"]:
+            saved = "saved" if row["saved_ns"] > 0 else "lost"
+            head += f"; {saved} {format_time(abs(row['saved_ns']))} a rank against native"
+            head += ", by its own estimate"
+        head += "."
     lines = [wrap_paragraph(head, 2, 5)]
     lines += [wrap_paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]
     table = _trial_table(row["phases"])
     return "\n".join([*lines, table] if table else lines)
-
-
-def _saving_clause(row: dict[str, Any]) -> str:
-    verb = "saved" if row["saved_ns"] > 0 else "lost"
-    return f"{verb} {format_time(abs(row['saved_ns']))} a rank against native, by its own estimate"
 
 
 def _phase_text(phase: dict[str, Any]) -> Iterable[str]:

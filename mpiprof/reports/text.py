@@ -22,6 +22,7 @@ from mpiprof.metrics.callsites import average_factors, factor_distribution, join
 from mpiprof.metrics.coverage import LOST_REASON, Coverage
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
+from mpiprof.reports.json import plain_number
 from mpiprof.reports.site_labels import site_pattern
 from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
 from mpiprof.trace import Trace
@@ -272,3 +273,52 @@ def next_command(trace_name: Sequence[Path], callsites: Any) -> str:
             return f"next: {line}   (that call site over its instances)"
     line = format_command("report", *trace_name, "--by", "routine")
     return f"next: {line}   (counts, sizes and times)"
+
+
+# Columns of the table of ranks, and their headings.
+COLUMN_HEADS = {
+    "collective_ns": "collectives",
+    "total_wait_ns": "of it waiting",
+    "point_to_point_ns": "point-to-point",
+    "completion_ns": "completion",
+    "one_sided_ns": "one-sided",
+    "files_ns": "files",
+}
+RANK_LEGEND = (
+    "  collectives: with what makes communicators, collective calls on windows and files, and\n"
+    "  MPI_Finalize; point-to-point: blocking calls; completion: Wait, Test and their like;\n"
+    "  files: calls of one process alone"
+)
+
+
+def _rank_rows(trace: Trace) -> list[dict[Any, Any]]:
+    """Return a row per rank with `rank` and the columns of COLUMN_HEADS; unknown values are NaN."""
+    table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
+    if trace.record == "summary" or trace.wrapped_chunks:
+        # The other columns also cover the whole run.
+        table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
+        table["total_wait_ns"] = float("nan")
+    else:
+        sums = trace.rank_totals.groupby("rank")[["elapsed_ns", "total_wait_ns"]].sum()
+        table["collective_ns"], table["total_wait_ns"] = sums["elapsed_ns"], sums["total_wait_ns"]
+        table["total_wait_ns"] = table["total_wait_ns"].fillna(0)
+    table["collective_ns"] = table["collective_ns"].fillna(0)
+    return table[list(COLUMN_HEADS)].rename_axis("rank").reset_index().to_dict("records")
+
+
+def rank_times_as_data(trace: Trace) -> list[dict[Any, Any]]:
+    """Return for each rank its time in MPI, by the columns of COLUMN_HEADS, as data."""
+    return [{name: plain_number(value) for name, value in row.items()} for row in _rank_rows(trace)]
+
+
+def rank_time_table(trace: Trace, most: int) -> str:
+    """Return a table of the ranks with most time in MPI calls, the largest first."""
+    found = _rank_rows(trace)
+    found.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
+    left = f", the first {most} of {format_count(len(found))}" if len(found) > most else ""
+    found = found[:most]
+    columns = [Column("rank", [str(row["rank"]) for row in found])]
+    for name, head in COLUMN_HEADS.items():
+        columns.append(Column(head, [format_time(row[name]) for row in found]))
+    table = render(columns)
+    return f"Ranks by time in MPI{left}\n{table}\n{RANK_LEGEND}"

@@ -60,13 +60,14 @@ def closing_text(
 def works_table(rows: Rows, top: int) -> str:
     """Return the table of the first `top` tuning tasks, with the meaning of its words."""
     shown = rows[:top]
+    sizes = [format_size(r["bytes"][1]) if r["bytes"] else "–" for r in shown]
     table = render(
         [
             Column("operation", [r["operation"] for r in shown], left=True),
             Column("call site", [r["place"] for r in shown], left=True, shrink=True),
             Column("count", [format_count(r["instances"]) for r in shown], drop=2),
             Column("ranks", [str(r["size"]) for r in shown], drop=3),
-            Column("bytes", [_format_bytes(r["bytes"]) for r in shown], drop=1),
+            Column("bytes", sizes, drop=1),
             Column("now", [format_time(r["base_ns"]) for r in shown], drop=-1),
             Column("best", [r["best"] or "–" for r in shown], left=True, drop=-3),
             Column("then", [format_time(r["best_ns"]) for r in shown]),
@@ -129,10 +130,6 @@ def _time_bar(r: Mapping[str, Any], most: float) -> str:
     waiting, saved, perhaps = parts
     busy = whole - sum(parts)
     return "#" * busy + "-" * waiting + "+" * perhaps + "." * saved
-
-
-def _format_bytes(span: Sequence[int] | None) -> str:
-    return "–" if span is None else format_size(span[1])
 
 
 def _format_range(r: Mapping[str, Any]) -> str:

@@ -122,11 +122,13 @@ class Communicators:
         if facts.get("local"):
             return {"local": True, "inter": False, "size": facts.get("size", 1), "members": None}
         side = self.find_side(number, rank)
+        runs, first = make_runs(list(groups[side])), groups[side][0]
         found: dict[str, Any] = {
             "local": False,
             "inter": len(groups) > 1,
             "size": len(groups[side]),
-            "members": _runs(groups[side], rank),
+            # Members as runs. If there are many, the first member describes the group.
+            "members": runs if len(runs) < MAX_INLINE_RUNS or rank == first else first,
         }
         if len(groups) > 1:
             found["remote"] = make_runs(list(groups[1 - side]))
@@ -135,9 +137,3 @@ class Communicators:
             if neighbours is not None:
                 found[name] = neighbours
         return found
-
-
-def _runs(group: tuple[int, ...], rank: int) -> list[list[int]] | int:
-    """Return a group as runs; if there are many, the first rank, which describes the group."""
-    found = make_runs(list(group))
-    return found if len(found) < MAX_INLINE_RUNS or rank == group[0] else group[0]
