@@ -1,1 +1,24 @@
 """The verbs of the command line, one file per verb; the module's docstring is the verb's help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # every rank of a job imports this module
+    from mpiprof.trace import Trace
+    from mpiprof.trace.trace import Workers
+
+FAIL_ON_HELP = "exit with 3 if a call site or the run meets the condition"
+
+
+def open_named_trace(
+    named: Path | None, machine: Path | None, workers: Workers | None = None
+) -> Trace:
+    """Open the named trace, or the newest one, with the table of --machine; raises MpiprofError."""
+    from mpiprof.model.machine import read_optional
+    from mpiprof.store.cached_trace import open_trace
+    from mpiprof.trace.default_trace import choose_trace
+    from mpiprof.trace.machine import find_fault
+
+    return open_trace(choose_trace(named), workers, read_optional(machine, find_fault))

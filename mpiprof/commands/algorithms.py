@@ -33,6 +33,7 @@ from mpiprof.interface.parse_units import (
     parse_positive,
     parse_size,
 )
+from mpiprof.interface.progress import show_progress, show_work
 from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
@@ -59,26 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-q", dest="remote", type=parse_positive, default=0, metavar="Q", help="the remote group's")
     add("--bytes", type=parse_size, default=65536, metavar="SIZE", help="bytes of data (64K)")
     add("--root", type=int, default=0, metavar="R", help="rank of the root (0)")
-    add(
-        "--distribution",
-        default="regular",
-        metavar="D",
-        help="sizes in a v-form: regular, broadcast, spike, half_full, decreasing or geometric",
-    )
+    kinds = "sizes in a v-form: regular, broadcast, spike, half_full, decreasing or geometric"
+    add("--distribution", default="regular", metavar="D", help=kinds)
     add("--arrivals", default="0", metavar="LIST", help="when processes arrive")
-    add(
-        "--parameters",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="parameters of the algorithm, such as block_size=64K,order=spread",
-    )
-    add(
-        "--machine",
-        type=Path,
-        metavar="FILE",
-        help="machine table (alpha, beta, gamma) that `calibrate` wrote",
-    )
+    such = "parameters of the algorithm, such as block_size=64K,order=spread"
+    add("--parameters", action="append", default=[], metavar="NAME=VALUE", help=such)
+    table = "machine table (alpha, beta, gamma) that `calibrate` wrote"
+    add("--machine", type=Path, metavar="FILE", help=table)
     add("--per-node", type=parse_positive, default=1, metavar="N", help="N processes per node (1)")
     add("--node-port", action="store_true", help="all processes of a node share one network port")
     add("-o", dest="output", type=Path, metavar="FILE.html", help="write the drawing to a file")
@@ -115,10 +103,8 @@ def run(args: argparse.Namespace) -> int:
 
 def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     """Print what is proved for some algorithms; returns 1 if a proof fails, otherwise 0."""
-    from mpiprof.interface.progress import show_progress
     from mpiprof.model.catalogue import applies_to_size
-    from mpiprof.model.proofs import PROVED_SIZES, Proofs
-    from mpiprof.model.proofs import prove as proved
+    from mpiprof.model.proofs import PROVED_SIZES, prove
     from mpiprof.reports import algorithm_tables
 
     if args.draw or args.simulate or args.output:
@@ -127,12 +113,12 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     fitting = [a for a in chosen if any(applies_to_size(a, n) for n in sizes)]
     if not fitting:
         raise UsageError(f"-p {args.processes}: the algorithm requires {chosen[0].restrictions}")
-    found: list[Proofs] = []
+    found = []
     with show_progress("proving", len(fitting)) as step:
         for a in fitting:
-            found.append(proved(a, sizes))
+            found.append(prove(a, sizes))
             step(1)
-    rows = [one.as_row() for one in found]
+    rows = [proofs.as_row() for proofs in found]
     if args.json:
         print(json.dumps(rows, indent=1))
     else:
@@ -140,7 +126,7 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
         first = found[0].algorithm
         line = format_command("algorithms", first.operation, first.name, "-p", 8, "--draw")
         print(f"\nnext: {line}")
-    return int(any(one.failure for one in found))
+    return int(any(proofs.failure for proofs in found))
 
 
 def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[float], list[int]]:
@@ -155,21 +141,14 @@ def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[fl
         raise UsageError("-p is missing: pass the number of processes")
     found = machine.from_options(args.machine, args.per_node, find_fault, node_port=args.node_port)
     nodes = assign_nodes(args.processes, args.remote, args.per_node)
-    made = ProblemSpec(
-        args.processes,
-        args.remote,
-        args.bytes,
-        args.root,
-        args.distribution,
-        tuple(nodes) if args.per_node > 1 else (),
-        found,
-    )
+    sizes = (args.processes, args.remote, args.bytes)
+    nodes_given = tuple(nodes) if args.per_node > 1 else ()
+    made = ProblemSpec(*sizes, args.root, args.distribution, nodes_given, found)
     return made, parse_arrivals(args.arrivals, args.processes + args.remote), nodes
 
 
 def print_predictions(args: argparse.Namespace) -> None:
     """Print predictions for all algorithms, or for the named algorithm."""
-    from mpiprof.interface.progress import show_work
     from mpiprof.model import problem_spec
     from mpiprof.model.simulate import lower_bound
     from mpiprof.reports import algorithm_tables
@@ -199,11 +178,8 @@ def print_predictions(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(algorithm_tables.predictions_as_data(result), indent=1))
         return
-    print(
-        algorithm_tables.case_title(args.operation, "", vars(args)),
-        f"\n  {describe_machine(args, made.machine)}\n",
-        sep="",
-    )
+    title = algorithm_tables.case_title(args.operation, "", vars(args))
+    print(f"{title}\n  {describe_machine(args, made.machine)}\n")
     print(algorithm_tables.prediction_table(result))
     if rows:
         size = min(8, args.processes)
@@ -264,10 +240,8 @@ def print_diagram(args: argparse.Namespace) -> None:
         words = [args.operation, "-p", args.processes, *groups, "--simulate"]
         print(f"\nnext: {format_command('algorithms', *words)}")
         return
-    page = draw.draw_page(
-        timing, names, title, [machine, times, f"Cost: {a.cost}. Source: {a.source}."]
-    )
-    write_text(args.output, page)
+    facts = [machine, times, f"Cost: {a.cost}. Source: {a.source}."]
+    write_text(args.output, draw.draw_page(timing, names, title, facts))
     print(f"{args.output}: {title}; {times}\nnext: open it in a browser")
 
 
@@ -275,9 +249,7 @@ def describe_machine(args: argparse.Namespace, machine: Machine) -> str:
     """Return a description of the assumed machine parameters."""
     from mpiprof.reports import algorithm_tables
 
-    origin = (
-        f"from {args.machine}"
-        if args.machine
-        else "assumed values: measure this machine with `calibrate`"
-    )
+    origin = "assumed values: measure this machine with `calibrate`"
+    if args.machine:
+        origin = f"from {args.machine}"
     return algorithm_tables.machine_text(vars(machine), origin, args.per_node)

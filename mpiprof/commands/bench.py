@@ -19,6 +19,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
@@ -77,65 +78,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     studies = "; ".join(f"{name}: {what}" for name, what in STUDIES.items())
     add("study", choices=tuple(STUDIES), metavar="STUDY", help=studies)
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument(
-        "-n", "-np", dest="ranks", type=int, metavar="N", help="start N ranks on this machine"
-    )
-    place.add_argument(
-        "--cluster", metavar="16x100mbit", help="emulate a cluster: nodes x rate [x ranks per node]"
-    )
-    place.add_argument("--simulate", type=int, metavar="P", help="simulate P processes")
+    choose = parser.add_mutually_exclusive_group().add_argument
+    here = "start N ranks on this machine"
+    choose("-n", "-np", dest="ranks", type=int, metavar="N", help=here)
+    cluster = "emulate a cluster: nodes x rate [x ranks per node]"
+    choose("--cluster", metavar="16x100mbit", help=cluster)
+    choose("--simulate", type=int, metavar="P", help="simulate P processes")
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
-    add(
-        "--per-node",
-        type=int,
-        default=1,
-        metavar="N",
-        help="with --simulate: N processes per node (1)",
-    )
-    add(
-        "--node-port",
-        action="store_true",
-        help="with --simulate: all processes of a node share one network port",
-    )
-    add(
-        "--sizes",
-        type=parse_sizes,
-        default=(),
-        metavar="64K,1M",
-        help="message sizes in place of the default, or c of allgatherv's distributions",
-    )
+    per_node = "with --simulate: N processes per node (1)"
+    add("--per-node", type=int, default=1, metavar="N", help=per_node)
+    port = "with --simulate: all processes of a node share one network port"
+    add("--node-port", action="store_true", help=port)
+    sizes = "message sizes in place of the default, or c of allgatherv's distributions"
+    add("--sizes", type=parse_sizes, default=(), metavar="64K,1M", help=sizes)
     add("--blocks", type=parse_sizes, default=(), metavar="8K,32K", help="block sizes of pipelines")
-    add(
-        "--processes",
-        type=parse_numbers,
-        default=(),
-        metavar="2-32",
-        help="numbers of processes to measure",
-    )
-    add(
-        "--repetitions",
-        type=int,
-        default=0,
-        metavar="N",
-        help="number of laps, however long they take",
-    )
+    counts = "numbers of processes to measure"
+    add("--processes", type=parse_numbers, default=(), metavar="2-32", help=counts)
+    laps = "number of laps, however long they take"
+    add("--repetitions", dest="laps", type=int, default=0, metavar="N", help=laps)
     add("--minutes", type=float, default=15, help="limit the time of all laps (15)")
     add("--quick", action="store_true", help="measure fewer sizes and laps")
     add("--full", action="store_true", help="robust: measure the whole grid, which takes hours")
-    add(
-        "--only",
-        metavar="A,B",
-        help="only these operations, distributions, cases or apps of the study",
-    )
+    parts = "only these operations, distributions, cases or apps of the study"
+    add("--only", metavar="A,B", help=parts)
     add("-o", dest="output", type=Path, metavar="NAME", help="write NAME.csv and NAME.html")
-    add(
-        "--figures",
-        type=formats,
-        default=(),
-        metavar="svg,png,pdf",
-        help="with -o: also write each figure to a file of its own, in some of these formats",
-    )
+    figures = "with -o: also write each figure to a file of its own, in some of these formats"
+    add("--figures", type=formats, default=(), metavar="svg,png,pdf", help=figures)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -154,9 +122,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if find_rank(environment) is not None:
         if args.ranks is not None or args.cluster:
-            raise UsageError(
-                "-n and --cluster start the ranks themselves: run this command without mpiexec"
-            )
+            remedy = "run this command without mpiexec"
+            raise UsageError(f"-n and --cluster start the ranks themselves: {remedy}")
         if args.study == PROGRAMS:
             raise UsageError(f"{PROGRAMS} starts programs itself: `bench {PROGRAMS} -n 8`")
         return run_rank(args, options)
@@ -164,20 +131,17 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster:
         return run_on_cluster(args, mpi, options)
     if args.ranks is None:
-        raise UsageError(
-            f"no ranks to measure: use `{format_command('bench', args.study, ranks=8)}`, -n 8, "
-            "--cluster 16x100mbit or --simulate 64"
-        )
+        line = format_command("bench", args.study, ranks=8)
+        ways = f"`{line}`, -n 8, --cluster 16x100mbit or --simulate 64"
+        raise UsageError(f"no ranks to measure: use {ways}")
     return run_on_this_machine(args, mpi, options)
 
 
 def check_options(args: argparse.Namespace) -> Options:
     """Return the study's options; raises UsageError before any process starts."""
     if args.output is not None and args.output.is_dir():
-        raise UsageError(
-            f"-o {args.output} is a folder: pass the beginning of file names, such as "
-            f"{args.output}/result"
-        )
+        example = f"the beginning of file names, such as {args.output}/result"
+        raise UsageError(f"-o {args.output} is a folder: pass {example}")
     if args.figures and args.output is None:
         raise UsageError("--figures requires -o NAME, which names the files")
     if args.output is not None and args.study not in TABLES:
@@ -190,33 +154,17 @@ def check_options(args: argparse.Namespace) -> Options:
     if args.per_node < 1:
         raise UsageError(f"--per-node {args.per_node}: at least 1 process per node")
     if args.simulate is None and (args.per_node > 1 or args.node_port):
-        raise UsageError(
-            "--per-node and --node-port require --simulate: for an emulated cluster use "
-            "--cluster 4x100mbitx8"
-        )
-    if args.repetitions < 0 or args.minutes <= 0:
+        remedy = "for an emulated cluster use --cluster 4x100mbitx8"
+        raise UsageError(f"--per-node and --node-port require --simulate: {remedy}")
+    if args.laps < 0 or args.minutes <= 0:
         raise UsageError("--repetitions and --minutes must be above 0")
     if args.full and args.study != STUDY_WITH_FULL:
-        raise UsageError(
-            f"--full requires the study {STUDY_WITH_FULL}: other studies have one grid"
-        )
+        why = "other studies have one grid"
+        raise UsageError(f"--full requires the study {STUDY_WITH_FULL}: {why}")
     if args.full and args.quick:
         raise UsageError("--full and --quick contradict each other: pass one of them")
-    return Options(
-        args.sizes,
-        args.blocks,
-        args.processes,
-        args.repetitions,
-        args.minutes,
-        args.quick,
-        args.output,
-        args.machine,
-        args.full,
-        parse_only(args),
-        args.per_node,
-        args.node_port,
-        args.figures,
-    )
+    given = {field.name: getattr(args, field.name) for field in fields(Options)}
+    return Options(**given | {"only": parse_only(args)})
 
 
 def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
@@ -239,7 +187,7 @@ def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
 def rank_command(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
     words = verb_command("bench", args.study)
-    words += ["--minutes", str(args.minutes), "--repetitions", str(args.repetitions)]
+    words += ["--minutes", str(args.minutes), "--repetitions", str(args.laps)]
     for option in ("sizes", "blocks", "processes", "figures"):
         if getattr(args, option):
             words += [f"--{option}", ",".join(map(str, getattr(args, option)))]
@@ -293,9 +241,8 @@ def start_study(
         return 0
     words = rank_command(args)
     with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
-        inside = ranks.rank_environment(
-            words, mpi, Path(folder, "trace"), recording_level(args.study)
-        )
+        level = recording_level(args.study)
+        inside = ranks.rank_environment(words, mpi, Path(folder, "trace"), level)
         return start(words, inside | ranks.serialize_threads() | {LOCATION_VARIABLE: location})
 
 
@@ -311,9 +258,8 @@ def run_rank(args: argparse.Namespace, options: Options) -> int:
     """Run one rank of the study; under a bare mpiexec, first preload the library before MPI."""
     mpi = ranks.mpi_of_this_python(os.environ)
     if not ranks.is_preloaded():
-        ranks.restart_preloaded(
-            rank_command(args), mpi, recording_level(args.study), ranks.serialize_threads()
-        )
+        level, threads = recording_level(args.study), ranks.serialize_threads()
+        ranks.restart_preloaded(rank_command(args), mpi, level, threads)
     from mpiprof.bench.harness.runner import run_study
 
     run_study(args.study, options, mpi.abi, in_loops=args.study in LOOP_STUDIES)

@@ -24,9 +24,8 @@ from mpiprof.launch.library import ABIS, FAMILIES, Mpi
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="where to write")
-    parser.add_argument(
-        "--mpi", choices=ABIS, help="the MPI to measure; by default that of the launcher"
-    )
+    default = "the MPI to measure; by default that of the launcher"
+    parser.add_argument("--mpi", choices=ABIS, help=default)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,26 +33,25 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None:
         line = format_command("calibrate", "-o", "machine.json", ranks=8)
         raise UsageError(f"-o is missing: `{line}`")
-    if not args.output.absolute().parent.is_dir():
-        raise UsageError(
-            f"{args.output.parent}: no such folder, so {args.output.name} cannot be written"
-        )
+    folder, name = args.output.parent, args.output.name
+    if not folder.absolute().is_dir():
+        raise UsageError(f"{folder}: no such folder, so {name} cannot be written")
     environment = dict(os.environ)
     rank = find_rank(environment)
+    again = format_command("calibrate", "-o", args.output, ranks=8)
     if rank is None:
-        raise UsageError(
-            "calibrate requires at least two ranks: "
-            f"`{format_command('calibrate', '-o', args.output, ranks=8)}`"
-        )
+        raise UsageError(f"calibrate requires at least two ranks: `{again}`")
     run_measurement(find_mpi(args.mpi, environment), args.output)
     if rank == 0:
         from mpiprof.trace.machine import find_fault
 
-        table = read_written_table(args.output)
+        try:
+            table = json.loads(args.output.read_text())
+        except (OSError, ValueError) as error:
+            raise MpiprofError(f"{args.output} was not written: {error}") from None
         why = find_fault(table)
         print(describe(args.output, table, why))
         line = format_command("run", "--machine", args.output, "app.py", ranks=8)
-        again = format_command("calibrate", "-o", args.output, ranks=8)
         print(f"next: {again}   (measure again)" if why else f"next: {line}")
     sys.stdout.flush()
     return 0
@@ -75,10 +73,8 @@ def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
         return mpi4py
     found = library.mpi_by_name(abi, environment, "the launcher's environment")
     if found.library is None:
-        raise UsageError(
-            f"the shared library of {FAMILIES[abi]} was not found: add its folder to "
-            "LD_LIBRARY_PATH"
-        )
+        what = f"the shared library of {FAMILIES[abi]}"
+        raise UsageError(f"{what} was not found: add its folder to LD_LIBRARY_PATH")
     return found
 
 
@@ -93,21 +89,10 @@ def run_measurement(mpi: Mpi, output: Path) -> None:
     recorder.mpiprof_calibrate.argtypes = [ctypes.c_char_p]
     code = recorder.mpiprof_calibrate(os.fsencode(output.absolute()))
     if code == 2:
-        raise UsageError(
-            "calibrate requires at least two ranks of one job: start it with the mpiexec "
-            "of its MPI and -n 2 or more"
-        )
+        remedy = "start it with the mpiexec of its MPI and -n 2 or more"
+        raise UsageError(f"calibrate requires at least two ranks of one job: {remedy}")
     if code:
         raise MpiprofError(f"calibration failed with code {code}; {output} was not written")
-
-
-def read_written_table(output: Path) -> dict[str, Any]:
-    """Return the written machine table; raises MpiprofError if it cannot be read."""
-    try:
-        table: dict[str, Any] = json.loads(output.read_text())
-    except (OSError, ValueError) as error:
-        raise MpiprofError(f"{output} was not written: {error}") from None
-    return table
 
 
 def describe(output: Path, machine: dict[str, Any], why: str) -> str:
@@ -122,12 +107,9 @@ def describe(output: Path, machine: dict[str, Any], why: str) -> str:
             continue
         beta = link["beta_ns_per_byte"]
         bandwidth = f", {1 / beta:.2f} GB/s" if beta > 0 else ""
-        lines.append(
-            f"  {label:<14} {format_time(link['alpha_ns'])} for an empty message{bandwidth}"
-        )
+        alpha = format_time(link["alpha_ns"])
+        lines.append(f"  {label:<14} {alpha} for an empty message{bandwidth}")
     if why:
-        lines.append(
-            f"  not usable: {why}; measure again with one core for each rank and no other "
-            "programs running"
-        )
+        remedy = "measure again with one core for each rank and no other programs running"
+        lines.append(f"  not usable: {why}; {remedy}")
     return "\n".join(lines)

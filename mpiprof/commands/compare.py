@@ -17,45 +17,33 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from mpiprof.commands import FAIL_ON_HELP, open_named_trace
 from mpiprof.errors import UsageError
 from mpiprof.interface.parse_units import parse_positive
+from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mpiprof.trace import Trace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
-    add(
-        "traces",
-        nargs="+",
-        type=Path,
-        metavar="TRACE",
-        help="two or more trace folders, or one and --to",
-    )
-    add(
-        "--to",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="TRACE",
-        help="traces of further runs of the changed program",
-    )
-    add(
-        "--top",
-        type=parse_positive,
-        default=20,
-        metavar="N",
-        help="show at most N rows per comparison (20)",
-    )
+    traces = "two or more trace folders, or one and --to"
+    add("traces", nargs="+", type=Path, metavar="TRACE", help=traces)
+    changed = "traces of further runs of the changed program"
+    add("--to", nargs="+", type=Path, default=[], metavar="TRACE", help=changed)
+    most = "show at most N rows per comparison (20)"
+    add("--top", type=parse_positive, default=20, metavar="N", help=most)
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--json", action="store_true", help="print JSON")
-    add(
-        "--fail-on",
-        metavar="EXPR",
-        help="exit with 3 if a call site or the run meets the condition",
-    )
+    add("--fail-on", metavar="EXPR", help=FAIL_ON_HELP)
     add("--incomplete", action="store_true", help="apply --fail-on to incomplete traces as well")
     dask_workers.add_argument(parser)
 
@@ -72,17 +60,11 @@ def run(args: argparse.Namespace) -> int:
         numbers = (*reports.NUMBER_COLUMNS, *reports.RUN_NAMES)
         wanted = fail_on.parse(args.fail_on, numbers, reports.TEXT_COLUMNS)
     from mpiprof.diagnosis.compare import compare
-    from mpiprof.interface.progress import show_work
-    from mpiprof.model.machine import read_optional
     from mpiprof.reports import json
-    from mpiprof.reports.table import wrap_paragraph
-    from mpiprof.store.cached_trace import open_trace, refuse_unreadable
-    from mpiprof.trace.default_trace import choose_trace
-    from mpiprof.trace.machine import find_fault
+    from mpiprof.store.cached_trace import refuse_unreadable
 
-    machine = read_optional(args.machine, find_fault)
-    traces = [open_trace(choose_trace(path), args.workers, machine) for path in args.traces]
-    to = [open_trace(choose_trace(path), args.workers, machine) for path in args.to]
+    traces = [open_named_trace(path, args.machine, args.workers) for path in args.traces]
+    to = [open_named_trace(path, args.machine, args.workers) for path in args.to]
     with show_work("reading the traces"):
         for trace in [*traces, *to]:
             refuse_unreadable(trace)
@@ -90,23 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.as_json_text(reports.comparison_data(traces, to, table)))
     else:
-        parts = [wrap_paragraph(line, 0) for line in find_repeated([*args.traces, *args.to])]
-        first = len(parts)
-        for other, (_, words) in reports.make_verdicts(traces, to, table).items():
-            parts.append("\n".join(wrap_paragraph(text, 0) for text in words))
-            part = table[table["other"] == other]
-            if not len(part):
-                continue
-            left = f", the first {args.top} of {len(part)}" if len(part) > args.top else ""
-            title = f"A → {chr(ord('A') + other)}: call sites by change of time{left}"
-            parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
-        parts.insert(first + 1, reports.run_table(traces, to))
-        if lacking := reports.describe_defects([*traces, *to]):
-            parts.insert(first + 2, "\n".join(wrap_paragraph(line, 2, 4) for line in lacking))
-        parts.append(wrap_paragraph(reports.LEGEND))
-        line = format_command("report", [*args.traces, *args.to][-1])
-        parts.append(f"next: {line}   (why ranks are late in the last trace)")
-        print("\n\n".join(parts))
+        print(report_text(args, traces, to, table))
     if wanted is None:
         return 0
     for trace in () if args.incomplete else [*traces, *to]:
@@ -119,6 +85,32 @@ def run(args: argparse.Namespace) -> int:
     return max(codes)
 
 
+def report_text(
+    args: argparse.Namespace, traces: list[Trace], to: list[Trace], table: pd.DataFrame
+) -> str:
+    """Return the verdicts, the runs, and the changed call sites."""
+    from mpiprof.reports import compare as reports
+    from mpiprof.reports.table import wrap_paragraph
+
+    names = [*args.traces, *args.to]
+    parts = [wrap_paragraph(line, 0) for line in find_repeated(names)]
+    first = len(parts)
+    for other, (_, words) in reports.make_verdicts(traces, to, table).items():
+        parts.append("\n".join(wrap_paragraph(text, 0) for text in words))
+        part = table[table["other"] == other]
+        if len(part):
+            left = f", the first {args.top} of {len(part)}" if len(part) > args.top else ""
+            title = f"A → {chr(ord('A') + other)}: call sites by change of time{left}"
+            parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
+    parts.insert(first + 1, reports.run_table(traces, to))
+    if lacking := reports.describe_defects([*traces, *to]):
+        parts.insert(first + 2, "\n".join(wrap_paragraph(line, 2, 4) for line in lacking))
+    parts.append(wrap_paragraph(reports.LEGEND))
+    line = format_command("report", names[-1])
+    parts.append(f"next: {line}   (why ranks are late in the last trace)")
+    return "\n\n".join(parts)
+
+
 def find_repeated(paths: Sequence[Path]) -> list[str]:
     """Return a sentence for each trace that is named more than once."""
     sentences: list[str] = []
@@ -127,8 +119,6 @@ def find_repeated(paths: Sequence[Path]) -> list[str]:
         first = known.setdefault(path.resolve(), number)
         if first != number:
             both = " and ".join(chr(ord("A") + n) for n in (first, number))
-            sentences.append(
-                f"{both} are the same trace ({path}), so no difference is possible. Name "
-                "another trace to compare with."
-            )
+            fact = f"{both} are the same trace ({path}), so no difference is possible"
+            sentences.append(f"{fact}. Name another trace to compare with.")
     return sentences

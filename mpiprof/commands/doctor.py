@@ -67,6 +67,11 @@ class Check:
         return f"{mark}  {self.text}" + (f": {self.remedy}" if self.remedy else "")
 
 
+def check_fact(good: bool, text: str, otherwise: str, remedy: str, needed: bool = False) -> Check:
+    """Return a check with its text if it is good, and otherwise with another text and a remedy."""
+    return Check(True, text) if good else Check(False, otherwise, remedy, needed)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add no options: this verb has none."""
     del parser
@@ -107,17 +112,12 @@ def check_python() -> Iterator[Check]:
     """Check the interpreter and the packages that the reports need."""
     import importlib.metadata
 
-    version = ".".join(map(str, sys.version_info[:3]))
-    good = sys.version_info >= (3, 10)
-    yield Check(
-        good, f"Python {version} ({sys.executable})", "" if good else "use Python 3.10 or later"
-    )
+    python = f"Python {'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
+    yield check_fact(sys.version_info >= (3, 10), python, python, "use Python 3.10 or later")
     for name in ("numpy", "pandas", "scipy"):
         found = next(iter(importlib.metadata.distributions(name=name)), None)
-        if found is not None:
-            yield Check(True, f"{name} {found.version}")
-        else:
-            yield Check(False, f"no {name}", f"`{pip_command(name)}`", True)
+        text = f"{name} {found.version}" if found else ""
+        yield check_fact(bool(found), text, f"no {name}", f"`{pip_command(name)}`", needed=True)
     other = find_namesake()
     if other:
         text = f"{NAMESAKE} {other} is another project with the same module name ({DISTRIBUTION})"
@@ -128,19 +128,17 @@ def check_python() -> Iterator[Check]:
 def check_tools() -> Iterator[Check]:
     """Check the compiler and addr2line, which only some features need."""
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-    if compiler:
-        answer = subprocess.run(
-            [compiler, "--version"], capture_output=True, text=True, check=False
-        )
-        first = answer.stdout.splitlines()
-        yield Check(True, f"compiler {compiler} ({first[0] if first else 'unknown'})")
-    else:
-        yield Check(False, "no C compiler", "required only to build mpiprof from source")
-    found = shutil.which("addr2line")
+    first = read_output(compiler, "--version").splitlines() if compiler else []
+    text = f"compiler {compiler} ({first[0] if first else 'unknown'})"
+    remedy = "required only to build mpiprof from source"
+    yield check_fact(bool(compiler), text, "no C compiler", remedy)
     remedy = "native call sites are shown as symbol plus offset; install binutils for file and line"
-    yield Check(
-        found is not None, "addr2line" if found else "no addr2line", "" if found else remedy
-    )
+    yield check_fact(bool(shutil.which("addr2line")), "addr2line", "no addr2line", remedy)
+
+
+def read_output(*words: str) -> str:
+    """Return the standard output of a program."""
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
 def check_libraries() -> Iterator[Check]:
@@ -158,30 +156,25 @@ def check_libraries() -> Iterator[Check]:
 
 def check_clocks() -> Iterator[Check]:
     """Check that the clock is continuous from process to process."""
-    ask = [sys.executable, "-S", "-c", "import time; print(time.monotonic_ns())"]
+    ask = (sys.executable, "-S", "-c", "import time; print(time.monotonic_ns())")
     times = []
     for _ in range(3):
         times.append(time.monotonic_ns())
-        answer = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
+        answer = read_output(*ask).strip()
         times.append(int(answer) if answer.isdigit() else 0)
     times.append(time.monotonic_ns())
-    if times == sorted(times):
-        yield Check(True, "the clock is monotonic across processes")
-    else:
-        yield Check(
-            False,
-            "the clock is not monotonic across processes",
-            "times of different ranks are not comparable: check that they share one time namespace",
-            True,
-        )
+    yield check_fact(
+        times == sorted(times),
+        "the clock is monotonic across processes",
+        "the clock is not monotonic across processes",
+        "times of different ranks are not comparable: check that they share one time namespace",
+        needed=True,
+    )
     source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     name = source.read_text().strip() if source.exists() else ""
     if name in ("hpet", "acpi_pm", "jiffies"):
-        yield Check(
-            False,
-            f"clock source {name}",
-            "reading the clock is slow: boot with the clock source tsc if possible",
-        )
+        remedy = "reading the clock is slow: boot with the clock source tsc if possible"
+        yield Check(False, f"clock source {name}", remedy)
 
 
 def check_mpi4py() -> Iterator[Check]:
@@ -191,11 +184,9 @@ def check_mpi4py() -> Iterator[Check]:
     except MpiprofError as error:
         yield Check(False, str(error))
         return
-    if found is None:
-        remedy = f"required only for Python programs: `{pip_command('mpi4py')}`"
-        yield Check(False, "no mpi4py in this Python", remedy)
-    else:
-        yield Check(True, f"{found.reason} ({found.family})")
+    text = f"{found.reason} ({found.family})" if found else ""
+    remedy = f"required only for Python programs: `{pip_command('mpi4py')}`"
+    yield check_fact(bool(found), text, "no mpi4py in this Python", remedy)
 
 
 def check_launchers() -> Iterator[tuple[bool, Check]]:
@@ -214,7 +205,10 @@ def check_launchers() -> Iterator[tuple[bool, Check]]:
             text = f"{path} ({FAMILIES[known.abi]} {known.version})"
             yield False, Check(False, text, "its shared libmpi was not found beside it")
             continue
-        problem, fault = try_recording(known, mpi)
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder, "trace")
+            problem = record_tiny_program(known, mpi, trace)
+            fault = "" if problem else read_machine_fault(trace / "meta.json")
         text = f"{path}: {mpi.family} {known.version}, {mpi.library}, level {mpi.api_level}"
         if problem:
             yield False, Check(False, text + ", preloading fails", problem, True)
@@ -236,25 +230,13 @@ def find_mpi_of_launcher(known: Mpiexec) -> Mpi | None:
     """Return the MPI that an mpiexec starts: the nearest library in the file system."""
     prefix = known.path.resolve().parent.parent
     beside = known.path.parent.parent
-    this_folder = elf.read(Path(sys.executable).resolve())
-    folders = tuple(
-        str(folder) for root in (beside, prefix) for folder in (root / "lib", root / "lib64")
-    )
+    python = elf.read(Path(sys.executable).resolve())
+    folders = tuple(str(root / name) for root in (beside, prefix) for name in ("lib", "lib64"))
     for name in library.LIBRARY_NAMES[known.abi]:
-        found = elf.find_library(name, {}, before=folders, machine_of=this_folder)
+        found = elf.find_library(name, {}, before=folders, machine_of=python)
         if found is not None:
             return Mpi(known.abi, found, f"beside {known.path}")
     return None
-
-
-def try_recording(known: Mpiexec, mpi: Mpi) -> tuple[str, str]:
-    """Record a tiny program on two ranks; returns the failure, and the fault of T.
-
-    T is the message time. Both are empty on success.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        problem = record_tiny_program(known, mpi, Path(folder, "trace"))
-        return problem, "" if problem else read_machine_fault(Path(folder, "trace", "meta.json"))
 
 
 def read_machine_fault(meta: Path) -> str:
@@ -270,10 +252,8 @@ def read_machine_fault(meta: Path) -> str:
 def record_tiny_program(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
     """Record a tiny program on two ranks in a folder; returns the failure, or "" on success."""
     if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
-        return (
-            "Open MPI refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or use another user"
-        )
+        both = "OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+        return f"Open MPI refuses to run as root: set {both}, or use another user"
     argv = (sys.executable, "-c", CLOCK_PROBE, str(mpi.library), mpi.abi)
     program = Program("doctor", argv, ("doctor",), None, None)
     options = Recording(folder=trace, quiet=True)

@@ -20,13 +20,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiprof.commands import open_named_trace
 from mpiprof.errors import TraceError, UsageError
+from mpiprof.interface.format_units import format_count, format_size
 from mpiprof.interface.output_files import check_output, write_atomically, write_text
+from mpiprof.interface.progress import show_progress
 from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
+FOLDER_FORMATS = ("otf2", "dataset")
 FILE_ENDINGS = {
     "html": ".html",
     "perfetto": ".json",
@@ -34,13 +38,13 @@ FILE_ENDINGS = {
     "caliper": ".json",
     "parquet": ".parquet",
     "csv": ".csv",
-    "otf2": "-otf2",  # of a folder
-    "dataset": "-dataset",  # of a folder
+    **{name: f"-{name}" for name in FOLDER_FORMATS},
 }
+PERFETTO_PAGE = "open it at https://ui.perfetto.dev (the file stays inside the browser)"
 NEXT_STEPS = {
     "html": "open it in a browser; no network is required",
-    "perfetto": "open it at https://ui.perfetto.dev (the file stays inside the browser)",
-    "pftrace": "open it at https://ui.perfetto.dev (the file stays inside the browser)",
+    "perfetto": PERFETTO_PAGE,
+    "pftrace": PERFETTO_PAGE,
     "caliper": 'hatchet.GraphFrame.from_caliper("{0}"), or thicket.Thicket.from_caliper',
     "parquet": 'pandas.read_parquet("{0}")',
     "csv": 'pandas.read_csv("{0}")',
@@ -61,38 +65,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files."""
-    from mpiprof.interface.progress import show_progress
-    from mpiprof.model.machine import read_optional
-    from mpiprof.store.cached_trace import open_trace
-    from mpiprof.trace.default_trace import choose_trace
-    from mpiprof.trace.machine import find_fault
-
-    trace = open_trace(choose_trace(args.trace), machine=read_optional(args.machine, find_fault))
-    refuse_empty(trace, args.to)
-    destination = output_folder if args.to in ("otf2", "dataset") else output_stem
-    stem = destination(args.output, trace, args.to)
-    writer = WRITERS.get(args.to, write_tables)
+    to = args.to
+    trace = open_named_trace(args.trace, args.machine)
+    if to != "html" and trace.record == "summary":
+        why = "recorded as summary, so it has no events"
+        raise TraceError(f"{trace.path}: {why}: --to html shows the totals")
+    path = (output_folder if to in FOLDER_FORMATS else output_stem)(args.output, trace, to)
+    if to in WRITERS and to not in FOLDER_FORMATS:
+        path = path.with_name(path.name + FILE_ENDINGS[to])
     with show_progress("exporting", 2 * estimate_records(trace)) as step:
-        written = writer(trace, stem, FILE_ENDINGS[args.to], step)
-    for path, what in written.items():
-        print(f"{path}: {what}, {format_size_on_disk(path)}")
+        if to in WRITERS:
+            written = WRITERS[to](trace, path, step)
+        else:
+            written = write_tables(trace, path, FILE_ENDINGS[to], step)
+    for file, what in written.items():
+        print(f"{file}: {what}, {format_size_on_disk(file)}")
     first = next(iter(written))
-    hint = NEXT_STEPS[args.to].format(first, report=format_command("report", first))
-    if args.to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
-        hint = (
-            f"too large for Perfetto's page (2 GB): use `{format_command('view')}` or Perfetto's "
-            "trace_processor"
-        )
+    hint = NEXT_STEPS[to].format(first, report=format_command("report", first))
+    if to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
+        use = f"use `{format_command('view')}` or Perfetto's trace_processor"
+        hint = f"too large for Perfetto's page (2 GB): {use}"
     print(f"next: {hint}")
     return 0
-
-
-def refuse_empty(trace: Trace, to: str) -> None:
-    """Raise TraceError if there is nothing to write."""
-    if to != "html" and trace.record == "summary":
-        raise TraceError(
-            f"{trace.path}: recorded as summary, so it has no events: --to html shows the totals"
-        )
 
 
 def output_stem(output: Path | None, trace: Trace, to: str) -> Path:
@@ -121,67 +115,41 @@ def estimate_records(trace: Trace) -> int:
     return sum(chunk.log.layout.capacity for thread in threads for chunk in thread)
 
 
-def append_ending(stem: Path, ending: str) -> Path:
-    """Return a path with an ending appended; dots in the name are preserved."""
-    return stem.with_name(stem.name + ending)
+# ---- writers: each returns its files and their descriptions
 
 
-def write_page(
-    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
-) -> dict[Path, str]:
-    """Write the page; returns the files and their descriptions."""
+def write_page(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write the page."""
     from mpiprof.hang import verdict_text
     from mpiprof.reports import html
 
-    path = append_ending(stem, ending)
-    text = html.make_page(trace, verdict_text.fault_line(trace), step)
-    write_text(path, text)
+    write_text(path, html.make_page(trace, verdict_text.fault_line(trace), step))
     return {path: f"{len(trace.callsites)} call sites"}
 
 
-def write_perfetto(
-    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
-) -> dict[Path, str]:
-    """Write the file for Perfetto; returns the files and their descriptions."""
-    from mpiprof.formats import perfetto_json
-    from mpiprof.interface.format_units import format_count
+def write_perfetto(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write the file for Perfetto, in JSON or in its native format."""
+    from mpiprof.formats import perfetto_json, perfetto_protobuf
 
-    path = append_ending(stem, ending)
+    module = perfetto_protobuf if path.suffix == FILE_ENDINGS["pftrace"] else perfetto_json
     with write_atomically(path) as unfinished:
-        calls = perfetto_json.write(unfinished, trace, run_facts(trace), step)
+        calls = module.write(unfinished, trace, run_facts(trace), step)
     return {path: f"{format_count(calls)} calls"}
 
 
-def write_pftrace(
-    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
-) -> dict[Path, str]:
-    """Write the file in Perfetto's native format; returns the files and their descriptions."""
-    from mpiprof.formats import perfetto_protobuf
-    from mpiprof.interface.format_units import format_count
-
-    path = append_ending(stem, ending)
-    with write_atomically(path) as unfinished:
-        calls = perfetto_protobuf.write(unfinished, trace, run_facts(trace), step)
-    return {path: f"{format_count(calls)} calls"}
-
-
-def write_caliper(
-    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
-) -> dict[Path, str]:
-    """Write the sums of each rank at each call site; returns the files and their descriptions."""
+def write_caliper(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write the sums of each rank at each call site."""
     from mpiprof.formats import caliper
 
-    path = append_ending(stem, ending)
     with write_atomically(path) as unfinished:
         rows = caliper.write(unfinished, trace, run_facts(trace))
     step(2 * estimate_records(trace))
     return {path: f"{rows} call sites of {trace.ranks} ranks"}
 
 
-def write_otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write an OTF2 archive into a folder; returns the files and their descriptions."""
+def write_otf2(trace: Trace, folder: Path, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write an OTF2 archive into a folder."""
     from mpiprof.formats.otf2 import export
-    from mpiprof.interface.format_units import format_count
 
     with write_atomically(folder) as unfinished:
         unfinished.mkdir()
@@ -189,13 +157,10 @@ def write_otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) 
     return {folder / f"{export.ARCHIVE_NAME}.otf2": f"{format_count(events)} events"}
 
 
-def write_dataset(
-    trace: Trace, folder: Path, _: str, step: Callable[[int], None]
-) -> dict[Path, str]:
-    """Write a data set into a folder; returns the files and their descriptions."""
+def write_dataset(trace: Trace, folder: Path, step: Callable[[int], None]) -> dict[Path, str]:
+    """Write a data set into a folder."""
     import mpiprof
     from mpiprof.formats import dataset
-    from mpiprof.interface.format_units import format_count
     from mpiprof.trace.dataset import import_pyarrow
 
     import_pyarrow()
@@ -208,31 +173,28 @@ def write_dataset(
 def write_tables(
     trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
 ) -> dict[Path, str]:
-    """Write events and instances as tables; returns the files and their descriptions."""
+    """Write events and instances as tables."""
     from mpiprof.formats import csv, export_columns, parquet
-    from mpiprof.interface.format_units import format_count
     from mpiprof.metrics.tables import make_event_pieces, make_instance_pieces
 
-    written = {}
-    for name, pieces, meanings, done in (
-        ("events", make_event_pieces(trace), export_columns.EVENT_COLUMNS, len),
-        (
-            "instances",
-            make_instance_pieces(trace),
-            export_columns.of_instances(),
-            lambda p: int(p["size"].sum()),
-        ),
-    ):
-        path = append_ending(stem, f"-{name}{ending}")
+    def size_of(instances: Any) -> int:
+        return int(instances["size"].sum())
 
-        def told(piece: Any, done: Callable[[Any], int] = done) -> None:
-            step(done(piece))
+    written = {}
+    for name, pieces, meanings, count_calls in (
+        ("events", make_event_pieces(trace), export_columns.EVENT_COLUMNS, len),
+        ("instances", make_instance_pieces(trace), export_columns.of_instances(), size_of),
+    ):
+        path = stem.with_name(f"{stem.name}-{name}{ending}")
+
+        def report_piece(piece: Any, count_calls: Callable[[Any], int] = count_calls) -> None:
+            step(count_calls(piece))
 
         with write_atomically(path) as unfinished:
             if ending == ".csv":
-                rows = csv.write(unfinished, pieces, told)
+                rows = csv.write(unfinished, pieces, report_piece)
             else:
-                rows = parquet.write(unfinished, pieces, meanings, run_facts(trace), told)
+                rows = parquet.write(unfinished, pieces, meanings, run_facts(trace), report_piece)
         written[path] = f"{format_count(rows)} {name}"
     return written
 
@@ -240,7 +202,7 @@ def write_tables(
 WRITERS = {
     "html": write_page,
     "perfetto": write_perfetto,
-    "pftrace": write_pftrace,
+    "pftrace": write_perfetto,
     "caliper": write_caliper,
     "otf2": write_otf2,
     "dataset": write_dataset,
@@ -267,8 +229,6 @@ def run_facts(trace: Trace) -> dict[str, Any]:
 
 def format_size_on_disk(path: Path) -> str:
     """Return the size as text of a file, of a folder, or of an archive named by its anchor."""
-    from mpiprof.interface.format_units import format_size
-
     folder = path.parent if path.suffix == ".otf2" else path
     files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else [path]
     return format_size(sum(file.stat().st_size for file in files))

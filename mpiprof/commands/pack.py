@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof.errors import TraceError
+from mpiprof.interface.format_units import format_size
+from mpiprof.interface.progress import show_progress
+from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
     from mpiprof.trace.files import PlainFile
     from mpiprof.trace.records import Records
 
+REMEDY = "pack it after the job has ended"
 MIN_AGE_S = 120  # a job on another machine counts as ended if its files are unchanged for this time
 
 
@@ -31,9 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Pack the trace and print the sizes."""
     from mpiprof.formats import pack_writer
-    from mpiprof.interface.format_units import format_size
-    from mpiprof.interface.progress import show_progress
-    from mpiprof.interface.shell_hints import format_command
     from mpiprof.trace import pack
     from mpiprof.trace.default_trace import choose_trace
     from mpiprof.trace.records import Records
@@ -55,9 +56,7 @@ def run(args: argparse.Namespace) -> int:
         pack_writer.write(folder, files, threads, step)
     if before != [file_state(file) for file in files]:
         packed.unlink()
-        raise TraceError(
-            f"{folder}: the job has written to it during packing: pack it after the job has ended"
-        )
+        raise TraceError(f"{folder}: the job has written to it during packing: {REMEDY}")
     pack_writer.remove(files)
     after = format_size(packed.stat().st_size)
     print(f"{packed}: {after} in place of {format_size(total)} in {len(files)} files")
@@ -79,13 +78,10 @@ def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
     ended, living = trace.tables.ends, find_alive(trace)
     for rank in sorted(r for r, lives in living.items() if lives and (recent or r not in ended)):
         pid = trace.tables.processes[rank]["pid"]
-        raise TraceError(
-            f"{trace.path}: rank {rank} is running (process {pid}): pack it after the job has ended"
-        )
+        raise TraceError(f"{trace.path}: rank {rank} is running (process {pid}): {REMEDY}")
     known = trace.tables.processes.keys()
     if recent and any(r not in ended and r not in living for r in known):
         raise TraceError(
-            f"{trace.path}: its job may still run on another machine, because not all "
-            f"ranks have ended and the last write was less than {MIN_AGE_S} s ago: pack it "
-            "after the job has ended"
+            f"{trace.path}: its job may still run on another machine, because not all ranks have "
+            f"ended and the last write was less than {MIN_AGE_S} s ago: {REMEDY}"
         )

@@ -16,10 +16,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiprof.commands import FAIL_ON_HELP, open_named_trace
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.output_files import check_output, write_text
 from mpiprof.interface.parse_units import parse_positive
+from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
@@ -38,23 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
-    add(
-        "--by",
-        choices=("callsite", "routine", "rank"),
-        default="callsite",
-        help="routine: Tables 2 and 3; rank: time of each rank in MPI",
-    )
+    meaning = "routine: Tables 2 and 3; rank: time of each rank in MPI"
+    add("--by", choices=("callsite", "routine", "rank"), default="callsite", help=meaning)
     add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
     add("--top", type=parse_positive, default=20, metavar="N", help="show at most N rows (20)")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--json", action="store_true", help="print JSON")
     add("-o", dest="output", type=Path, metavar="FILE", help="write a .md, .html or .json file")
-    add(
-        "--fail-on",
-        metavar="EXPR",
-        help="exit with 3 if a call site or the run meets the condition",
-    )
+    add("--fail-on", metavar="EXPR", help=FAIL_ON_HELP)
     add("--incomplete", action="store_true", help="apply --fail-on to an incomplete trace as well")
     dask_workers.add_argument(parser)
 
@@ -67,22 +61,18 @@ def run(args: argparse.Namespace) -> int:
     args.sort = sort_column(args.sort)
     to = output_ending(args)
     from mpiprof.hang import verdict_text
-    from mpiprof.interface.progress import show_work
-    from mpiprof.model.machine import read_optional
+    from mpiprof.metrics import columns
     from mpiprof.reports import json
     from mpiprof.reports.table import wrap_paragraph
-    from mpiprof.store.cached_trace import open_trace, refuse_unreadable
-    from mpiprof.trace.default_trace import choose_trace
-    from mpiprof.trace.machine import find_fault
+    from mpiprof.store.cached_trace import refuse_unreadable
 
     named = (args.trace,) if args.trace else ()
-    trace = open_trace(
-        choose_trace(args.trace), args.workers, read_optional(args.machine, find_fault)
-    )
+    trace = open_named_trace(args.trace, args.machine, args.workers)
     with show_work("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
-        callsites = sort_callsites(trace.callsites, args.sort)
+        text = columns.find(args.sort).is_text  # numbers are sorted with the largest first
+        callsites: Any = trace.callsites.sort_values(args.sort, ascending=text, kind="stable")
     refuse_unreadable(trace)
     if args.site:
         callsites = select_callsites(callsites, args.site)
@@ -96,13 +86,16 @@ def run(args: argparse.Namespace) -> int:
     if wrong:
         print(f"{wrap_paragraph(wrong, 0)}\n")
     if args.json or to:
-        write(make_document(args, to, trace, callsites, found), args.output)
+        document = make_document(args, to, trace, callsites, found)
+        if args.output is None:
+            print(document)
+        else:
+            write_text(args.output, document + "\n" * (not document.endswith("\n")))
+            print(f"{args.output}: the report")
     elif args.site:
         print(report_one_callsite(trace, callsites, args.top, named))
-    elif args.by == "rank":
-        print(report_by_rank(trace, args.top, named))
-    elif args.by == "routine":
-        print(report_by_routine(trace, named))
+    elif args.by != "callsite":
+        print(report_sums(trace, args, named))
     else:
         print(report_by_callsite(trace, callsites, found, args, named))
     if wanted is None:
@@ -127,20 +120,23 @@ def make_document(
             trace, verdict_text.fault_line(trace), callsites, found, args.top, MAX_FINDINGS
         )
     if to == ".html":
-        from mpiprof.interface.progress import show_work
         from mpiprof.reports import html
 
         with show_work("drawing the page"):
             return html.make_page(trace, verdict_text.fault_line(trace), lambda _: None)
-    from mpiprof.reports import json, rank_times, selector_report
+    from mpiprof.reports import json, selector_report, text
 
     verdict, sentences = verdict_text.trace_verdict(trace)
     data = json.make_report(trace, callsites, found) | {
         "selection": selector_report.list_keys(trace),
-        "times": rank_times.rows_as_data(trace),
+        "times": text.rank_times_as_data(trace),
         "hang": verdict_text.as_json(trace, verdict, sentences) if verdict.is_bad else None,
     }
-    return json.as_json_text(add_causes(trace, callsites, data) if args.site else data)
+    if args.site and trace.record != "summary":
+        for row, callsite in zip(data["callsites"], callsites["callsite"].tolist(), strict=True):
+            row["causes"] = json.causes_as_data(trace.causes(callsite))
+            row["phases"] = json.table_as_data(trace.phases(callsite))
+    return json.as_json_text(data)
 
 
 def output_ending(args: argparse.Namespace) -> str:
@@ -149,27 +145,15 @@ def output_ending(args: argparse.Namespace) -> str:
         return ""
     ending = str(args.output.suffix.lower())
     if ending not in FILE_ENDINGS:
-        raise UsageError(
-            f"-o {args.output}: unknown file type: end the name with one of "
-            f"{', '.join(FILE_ENDINGS)}"
-        )
+        known = ", ".join(FILE_ENDINGS)
+        raise UsageError(f"-o {args.output}: unknown file type: end the name with one of {known}")
     if args.json and ending != ".json":
         raise UsageError(f"--json and -o {args.output} contradict each other: leave out --json")
     if ending != ".json" and (args.site or args.by != "callsite"):
-        raise UsageError(
-            f"-o {args.output} always contains the whole report: leave out --site and --by"
-        )
+        what = f"-o {args.output} always contains the whole report"
+        raise UsageError(f"{what}: leave out --site and --by")
     check_output("-o", args.output, f"report{ending}", replaced=True)
     return ending
-
-
-def write(text: str, path: Path | None) -> None:
-    """Print a text, or write it to a file; raises MpiprofError if that fails."""
-    if path is None:
-        print(text)
-        return
-    write_text(path, text + "\n" * (not text.endswith("\n")))
-    print(f"{path}: the report")
 
 
 def sort_column(name: str) -> str:
@@ -182,14 +166,6 @@ def sort_column(name: str) -> str:
         some = suggest_names(name, dict.fromkeys(known.values()))
         raise UsageError(f"--sort {name}: no such column; {some}")
     return known[name]
-
-
-def sort_callsites(callsites: Any, column: str) -> Any:
-    """Return call sites sorted by a column: numbers largest first, texts alphabetically."""
-    from mpiprof.metrics import columns
-
-    ascending = columns.find(column).is_text
-    return callsites.sort_values(column, ascending=ascending, kind="stable", na_position="last")
 
 
 def select_callsites(callsites: Any, pattern: str) -> Any:
@@ -205,17 +181,6 @@ def select_callsites(callsites: Any, pattern: str) -> Any:
     return callsites[found]
 
 
-def add_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """Add causes and phases to the call sites of a report's data; a summary has none."""
-    from mpiprof.reports import json
-
-    if trace.record != "summary":
-        for row, callsite in zip(data["callsites"], callsites["callsite"].tolist(), strict=True):
-            row["causes"] = json.causes_as_data(trace.causes(callsite))
-            row["phases"] = json.table_as_data(trace.phases(callsite))
-    return data
-
-
 def report_by_callsite(
     trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, named: TracePaths
 ) -> str:
@@ -223,7 +188,7 @@ def report_by_callsite(
     from mpiprof.reports import callsite_table, selector_report, sentences, text
     from mpiprof.reports.table import wrap_paragraph
 
-    parts, top, column = [verdict_and_facts(trace, found)], args.top, args.sort
+    parts, top = [verdict_and_facts(trace, found)], args.top
     if not len(callsites):
         parts.append("No collective operation was recorded.")
     else:
@@ -232,12 +197,10 @@ def report_by_callsite(
             lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
             parts.append("What costs most\n" + "\n".join(lines))
         left = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
-        key = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}.get(
-            column, column
-        )
+        names = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}
         table = callsite_table.text(callsites.head(top))
-        legend = callsite_table.legend(table)
-        parts.append(f"Call sites by {key}{left}\n{table}\n{wrap_paragraph(legend)}")
+        legend = wrap_paragraph(callsite_table.legend(table))
+        parts.append(f"Call sites by {names.get(args.sort, args.sort)}{left}\n{table}\n{legend}")
         if trace.record != "summary" or callsites["average_factor"].notna().any():
             parts.append(f"{text.factor_heading(callsites)}\n{text.factor_table(callsites)}")
         figure = text.distribution_table(trace) if trace.record != "summary" else ""
@@ -263,33 +226,24 @@ def verdict_and_facts(trace: Trace, found: list[Finding]) -> str:
     title, facts = text.fact_lines(trace).split("\n", 1)
     if not len(trace.callsites):
         return f"{title}\n{facts}"
-    lines = [
-        wrap_paragraph(line) for line in conclusion.verdict_lines(trace, make_verdict(trace, found))
-    ]
-    return "\n".join([title, "", *lines, "", facts])
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, found))
+    return "\n".join([title, "", *map(wrap_paragraph, lines), "", facts])
 
 
-def report_by_routine(trace: Trace, named: TracePaths) -> str:
-    """Return counts, message sizes and times of each routine."""
+def report_sums(trace: Trace, args: argparse.Namespace, named: TracePaths) -> str:
+    """Return the time of each rank in MPI, or counts, message sizes and times of each routine."""
     from mpiprof.reports import text
 
     parts = [text.fact_lines(trace)]
-    if len(trace.callsites):
+    if args.by == "rank":
+        parts.append(text.rank_time_table(trace, args.top))
+    elif len(trace.callsites):
         parts.append(
             f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"
             "  msg size: what each rank contributes, in an all-to-all what it sends to each "
             "destination;\n"
             "  *: average of different sizes; a range: call sites of different (average) sizes"
         )
-    parts.append(f"next: {format_command('report', *named)}   (the call sites)")
-    return "\n\n".join(parts)
-
-
-def report_by_rank(trace: Trace, top: int, named: TracePaths) -> str:
-    """Return the time of each rank in MPI."""
-    from mpiprof.reports import rank_times, text
-
-    parts = [text.fact_lines(trace), rank_times.rank_time_table(trace, top)]
     parts.append(f"next: {format_command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)
 
@@ -308,9 +262,8 @@ def report_one_callsite(trace: Trace, callsites: Any, top: int, named: TracePath
         parts.append(wrap_paragraph(phrases.cost_sentence(row, trace.process_time_ns), 0))
     parts += [wrap_paragraph(line, 0) for line in conclusion.callsite_problems(trace, row)]
     if trace.record == "summary":
-        parts.append(
-            f"{callsite_table.text(callsites.head(1))}\n  recorded as summary: no instances"
-        )
+        table = callsite_table.text(callsites.head(1))
+        parts.append(f"{table}\n  recorded as summary: no instances")
     else:
         from mpiprof.metrics.coverage import first_recorded
         from mpiprof.metrics.sampling_estimates import callsite_scales
@@ -338,9 +291,8 @@ def report_causes(trace: Trace, callsite: int, top: int) -> str:
     if causes.instances:
         parts.append(f"Imbalance before and at it\n{callsite_report.cause_table(causes)}")
     if len(causes.chain):
-        parts.append(
-            f"Where lateness began\n{callsite_report.chain_table(causes.chain, min(top, 5))}"
-        )
+        chain = callsite_report.chain_table(causes.chain, min(top, 5))
+        parts.append(f"Where lateness began\n{chain}")
     repeats = phrases.period_sentence(phases)
     if repeats:
         parts[0] += f"\n{wrap_paragraph(repeats)}"

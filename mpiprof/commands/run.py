@@ -42,23 +42,11 @@ from typing import TYPE_CHECKING, NoReturn
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.parse_units import parse_budget
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.launch import job, library
-from mpiprof.launch.folder import (
-    check_creatable,
-    check_no_earlier_trace,
-    make_dated_name,
-    trace_name_prefix,
-)
+from mpiprof.launch import folder as trace_folder
+from mpiprof.launch import job, library, options
 from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.option_checks import check_hang_options, check_ring
-from mpiprof.launch.options import (
-    Recording,
-    add_options,
-    rank_arguments,
-    recorder_environment,
-    recording_from_arguments,
-)
 from mpiprof.launch.program import Program, find_mpi, find_program, replace_process, verb_command
 from mpiprof.tune import selection_option
 
@@ -68,7 +56,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
-    add_options(parser)
+    options.add_options(parser)
     selection_option.add_replaced(parser)
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
 
@@ -92,9 +80,8 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     try:
         Path.cwd()
     except OSError as error:
-        raise MpiprofError(
-            "the current folder no longer exists: change to an existing folder with `cd`"
-        ) from error
+        remedy = "change to an existing folder with `cd`"
+        raise MpiprofError(f"the current folder no longer exists: {remedy}") from error
     words = program_words(args)
     if not words:
         raise UsageError(f"no program to run: `{format_command('run', 'app.py')}`")
@@ -108,7 +95,7 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     check_hang_options(args)
     if args.force:
         check_force(args, environment)
-    recording = recording_from_arguments(args)
+    recording = options.recording_from_arguments(args)
     plan = read_plan_or_none(args, program, environment)
     if args.ranks is not None:
         start_ranks(args, program, plan, environment)
@@ -119,13 +106,18 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     if not args.named:
         unrecorded = must_run_bare(args, program, environment)
         if args.folder is not None and not unrecorded and not args.force:
-            check_no_earlier_trace(args.folder, environment, partial=args.partial)
+            trace_folder.check_no_earlier_trace(args.folder, environment, partial=args.partial)
     recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
         plan = selection_option.fit_to_mpi(args, plan, mpi, environment)
-        recording = add_plan(args, recording, plan)
-        recording = replace(recording, learned=selection_option.read_start_values(args, mpi))
-    prepared = recorder_environment(program, mpi, recording, environment)
+        recording = replace(
+            recording,
+            switch=plan.format_for_recorder() or None,
+            switch_model=read_model(args.machine),
+            auto=plan.auto,
+            learned=selection_option.read_start_values(args, mpi),
+        )
+    prepared = options.recorder_environment(program, mpi, recording, environment)
     warn_of_mixed_mpis(program, mpi, environment)
     if not unrecorded:
         replace_trace(args)
@@ -140,14 +132,12 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
     another rank has just begun.
     """
     if args.folder is None or args.record == "off":
-        raise UsageError(
-            "--force replaces the trace that -o names: pass -o, and a --record other than off"
-        )
+        remedy = "pass -o, and a --record other than off"
+        raise UsageError(f"--force replaces the trace that -o names: {remedy}")
     if find_rank(environment) is not None:
         raise UsageError(
-            "--force requires `run -n`, which removes the old trace before it starts the "
-            f"ranks: under another launcher remove {args.folder} first, or name another "
-            "folder with -o"
+            "--force requires `run -n`, which removes the old trace before it starts the ranks: "
+            f"under another launcher remove {args.folder} first, or name another folder with -o"
         )
     from mpiprof.hang.trace_removal import check_removable
 
@@ -171,9 +161,9 @@ def start_agent(args: argparse.Namespace, prepared: dict[str, str]) -> None:
     """Start the agent process that watches the job and writes its summary, if requested."""
     if not needs_agent(args):
         return
-    from mpiprof.hang import spawn as beside
+    from mpiprof.hang import spawn
 
-    job_here = beside.find_job_start(prepared)
+    job_here = spawn.find_job_start(prepared)
     if job_here is None or (args.watch is None and not job_here.reports):
         return
     summary_to = args.summary_to.absolute() if args.summary_to and job_here.reports else None
@@ -186,15 +176,10 @@ def start_agent(args: argparse.Namespace, prepared: dict[str, str]) -> None:
         run_agent(job_here, limit, summary_to)
 
     try:
-        beside.run_detached(task)
+        spawn.run_detached(task)
     except OSError as error:
-        print_once(
-            (
-                f"the agent process could not be started ({error.strerror}), so --watch and "
-                "--summary-to have no effect"
-            ),
-            prepared,
-        )
+        failure = f"the agent process could not be started ({error.strerror})"
+        print_once(f"{failure}, so --watch and --summary-to have no effect", prepared)
 
 
 def read_plan_or_none(
@@ -213,10 +198,10 @@ def read_plan_or_none(
 
 def must_run_bare(args: argparse.Namespace, program: Program, environment: dict[str, str]) -> bool:
     """Return whether no trace can be made and --or-bare permits that; raises MpiprofError."""
-    folder = args.folder or Path(trace_name_prefix(program))
+    folder = args.folder or Path(trace_folder.trace_name_prefix(program))
     ranks = args.ranks or job.find_local_rank_count(environment) or 1
     try:
-        check_creatable(folder, ranks)
+        trace_folder.check_creatable(folder, ranks)
     except MpiprofError as error:
         if not args.or_bare:
             remedy = "name another folder with -o, or run the program unrecorded with --or-bare"
@@ -235,22 +220,11 @@ def print_once(text: str, environment: dict[str, str]) -> None:
 def check_machine(path: Path) -> None:
     """Raise UsageError unless a file looks like the output of `calibrate`."""
     if not path.is_file():
-        raise UsageError(
-            f"{path}: no such file; `{format_command('calibrate', '-o', path, ranks=4)}` makes it"
-        )
+        line = format_command("calibrate", "-o", path, ranks=4)
+        raise UsageError(f"{path}: no such file; `{line}` makes it")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
     read_model(path)
-
-
-def add_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Recording:
-    """Return a recording with the checked text of the plan; raises UsageError."""
-    return replace(
-        recording,
-        switch=plan.format_for_recorder() or None,
-        switch_model=read_model(args.machine),
-        auto=plan.auto,
-    )
 
 
 def read_model(machine: Path | None) -> str | None:
@@ -296,33 +270,25 @@ def start_ranks(
     if plan is not None:
         selection_option.fit_to_mpi(args, plan, mpi, environment).format_for_recorder()
         selection_option.read_start_values(args, mpi)
-    folder = args.folder
-    if folder is None:
-        folder = Path(make_dated_name(program))
+    folder = args.folder or Path(trace_folder.make_dated_name(program))
     unrecorded = args.record != "off" and must_run_bare(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded and not args.force:
-        check_no_earlier_trace(folder, {})
+        trace_folder.check_no_earlier_trace(folder, {})
     words = launcher.make_command(args.ranks, environment)
     if args.record != "off" and plan is None and is_equal_on_all_ranks(args, program, environment):
         together = args.together or (mpi.loaded_by_program and not args.partial)
-        recording = replace(
-            recording_from_arguments(args), folder=folder, unrecorded=unrecorded, together=together
-        )
-        prepared = recorder_environment(program, mpi, recording, environment)
-        kept = {name: value for name, value in environment.items() if name in prepared}
-        changed = [f"{n}={value}" for n, value in prepared.items() if kept.get(n) != value]
+        recording = replace(options.recording_from_arguments(args), folder=folder)
+        recording = replace(recording, unrecorded=unrecorded, together=together)
+        prepared = options.recorder_environment(program, mpi, recording, environment)
+        inherited = {name: value for name, value in environment.items() if name in prepared}
+        changed = [f"{n}={value}" for n, value in prepared.items() if inherited.get(n) != value]
         replace_trace(args)
-        replace_process([*words, "env", *changed, *program.argv], kept)
-    words += verb_command("run", "--named")
-    words += [
-        "-o",
-        str(folder.absolute()),
-        *rank_arguments(args),
-        *selection_option.switch_words(args),
-    ]
+        replace_process([*words, "env", *changed, *program.argv], inherited)
+    words += [*verb_command("run", "--named"), "-o", str(folder.absolute())]
+    words += [*options.rank_arguments(args), *selection_option.switch_words(args)]
     if unrecorded:
         words.append("--unrecorded")
-    if not unrecorded:
+    else:
         replace_trace(args)
     replace_process([*words, "--", *program_words(args)], environment)
 
@@ -350,10 +316,7 @@ def warn_of_mixed_mpis(program: Program, mpi: Mpi, environment: dict[str, str]) 
     if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or find_rank(environment):
         return
     print(
-        (
-            f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but the launcher "
-            f"belongs to {library.FAMILIES[str(launcher)]}: each process may run as a job of "
-            "its own"
-        ),
+        f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but the launcher belongs to "
+        f"{library.FAMILIES[str(launcher)]}: each process may run as a job of its own",
         file=sys.stderr,
     )

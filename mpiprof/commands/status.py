@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 
 from mpiprof.interface.format_units import format_ranks
+from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
 
 
@@ -25,7 +26,6 @@ def run(args: argparse.Namespace) -> int:
     """Print the state of a job."""
     import mpiprof
     from mpiprof.hang import rank_state, status, verdict_text
-    from mpiprof.interface.progress import show_work
     from mpiprof.reports import json
     from mpiprof.trace.default_trace import choose_trace
 
@@ -38,25 +38,21 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(status.status_text(trace, found, pending, verdict))
     if trace.record == "summary":
-        print(
-            "Recorded as summary: the trace has no single calls, only the ranks that have ended.\n"
-        )
+        what = "the trace has no single calls, only the ranks that have ended"
+        print(f"Recorded as summary: {what}.\n")
     if trace.lost_ranks:
-        print(
-            f"Records of {format_ranks(sorted(trace.lost_ranks))} are missing (full disk "
-            "or truncated logs), so later calls are unknown.\n"
-        )
+        lost = f"Records of {format_ranks(sorted(trace.lost_ranks))} are missing"
+        print(f"{lost} (full disk or truncated logs), so later calls are unknown.\n")
     if trace.tables.limits:
         print("Logs have reached their limit (--limit), so later calls are unknown.\n")
     if trace.wrapped_chunks:
-        print(
-            "Recorded as a ring: the last calls of each rank are available, and the arrivals "
-            "of all ranks.\n"
-        )
-    waits = verdict.is_bad or any(one.missing for one in pending)
-    stuck = waits and status.is_running(trace, found)
-    verb = "status" if stuck else "report"
-    hint = "   (repeat to see whether any rank has moved)" if stuck else ""
+        what = "the last calls of each rank are available, and the arrivals of all ranks"
+        print(f"Recorded as a ring: {what}.\n")
     named = (args.trace,) if args.trace else ()
-    print(f"next: {format_command(verb, *named)}{hint}")
+    waits = verdict.is_bad or any(one.missing for one in pending)
+    if waits and status.is_running(trace, found):
+        hint = "   (repeat to see whether any rank has moved)"
+        print(f"next: {format_command('status', *named)}{hint}")
+    else:
+        print(f"next: {format_command('report', *named)}")
     return 0

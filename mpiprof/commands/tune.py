@@ -26,15 +26,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiprof.commands import open_named_trace
 from mpiprof.errors import UsageError
+from mpiprof.interface.format_units import format_time
 from mpiprof.interface.output_files import check_output
 from mpiprof.interface.parse_units import number_parser, parse_budget
+from mpiprof.interface.progress import show_progress, show_work
 from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
     from mpiprof.model.machine import Machine
     from mpiprof.trace import Trace
-    from mpiprof.tune.export_rules.targets import Target
     from mpiprof.tune.result import Result, Verdict
 
 TOP_WORKS = 15
@@ -61,16 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--budget", type=parse_budget, default=120.0, metavar="2m", help="limit the time (2m)")
     add("--site", metavar="PATTERN", help="only call sites whose location contains this text")
     add("--machine", type=Path, metavar="FILE", help="simulate this machine table of `calibrate`")
-    add(
-        "--top",
-        type=number_parser(1, 10**6),
-        default=TOP_WORKS,
-        metavar="N",
-        help=f"show at most N rows ({TOP_WORKS})",
-    )
+    most, shown = number_parser(1, 10**6), f"show at most N rows ({TOP_WORKS})"
+    add("--top", type=most, default=TOP_WORKS, metavar="N", help=shown)
     add("--json", action="store_true", help="print JSON")
     dask_workers.add_argument(parser)
-    # --replay -n and --cluster set these options for the ranks that they start.
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,10 +76,9 @@ def run(args: argparse.Namespace) -> int:
         return export_plan_file(args)
     if args.replay:
         return replay(args)
-    trace, name = open_named_trace(args)
+    trace, name = read_trace(args)
     if args.found:
         return plan_from_selector(args, trace, name)
-    from mpiprof.interface.progress import show_progress
     from mpiprof.tune import predict, tasks
 
     works = tasks.choose_works(trace, predict.count_patterns(trace.ranks), args.site)
@@ -105,10 +100,8 @@ def check(args: argparse.Namespace) -> None:
     if args.plan is not None and (args.summary or args.machine or args.site):
         raise UsageError("--plan is converted unchanged: it accepts only --to, -o, -n and --json")
     if args.replay and args.machine is not None:
-        raise UsageError(
-            "--machine is an input of the model: leave it out, because --replay measures "
-            "this machine"
-        )
+        why = "leave it out, because --replay measures this machine"
+        raise UsageError(f"--machine is an input of the model: {why}")
     if args.workers is not None and (args.replay or args.plan is not None):
         raise UsageError("--dask is an option of the model: leave out --replay and --plan")
     if args.found and (args.summary or args.machine or args.site):
@@ -119,17 +112,14 @@ def check(args: argparse.Namespace) -> None:
         check_output("-o", args.output, "plan.json")
 
 
-def open_named_trace(args: argparse.Namespace) -> tuple[Trace, str]:
+def read_trace(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace, and its name as the user gave it."""
-    from mpiprof.interface.progress import show_work
-    from mpiprof.model.machine import read_optional
-    from mpiprof.store.cached_trace import open_trace, refuse_unreadable
+    from mpiprof.store.cached_trace import refuse_unreadable
     from mpiprof.trace.default_trace import choose_trace
-    from mpiprof.trace.machine import find_fault
 
-    folder, table = choose_trace(args.trace), read_optional(args.machine, find_fault)
+    folder = choose_trace(args.trace)
     with show_work(f"reading {folder}"):
-        trace = open_trace(folder, args.workers, table)
+        trace = open_named_trace(folder, args.machine, args.workers)
         refuse_unreadable(trace)
     return trace, str(folder)
 
@@ -141,10 +131,8 @@ def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
     table = trace.machine
     if table is None:
         why = f"not usable ({trace.machine_fault})" if trace.machine_fault else "not known"
-        raise UsageError(
-            f"{trace.path}: message times are {why}: measure the machine with `calibrate "
-            "-o FILE` and pass --machine FILE"
-        )
+        remedy = "measure the machine with `calibrate -o FILE` and pass --machine FILE"
+        raise UsageError(f"{trace.path}: message times are {why}: {remedy}")
     return machine.machine_of_table(table, str(args.machine or trace.path / "meta.json"))
 
 
@@ -154,9 +142,8 @@ def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
     from mpiprof.tune import plan_entries
 
     hosts = [str(host) for host in trace.processes["host"] if isinstance(host, str)]
-    return plan_entries.make_provenance(
-        how, mpi_name(trace.mpi), hosts, str(trace.meta.get("started", ""))[:10]
-    )
+    started = str(trace.meta.get("started", ""))[:10]
+    return plan_entries.make_provenance(how, mpi_name(trace.mpi), hosts, started)
 
 
 # ---- measuring
@@ -168,25 +155,23 @@ def replay(args: argparse.Namespace) -> int:
     from mpiprof.tune.replay import jobs as replayed
 
     words = tuple(verb_command(*rank_command(args)))
-    request = replayed.ReplayRequest(
-        args.trace, args.site, args.ranks, args.cluster, args.budget, words
+    done = replayed.replay_trace(
+        replayed.ReplayRequest(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
     )
-    done = replayed.replay_trace(request)
     if isinstance(done, int):
         return done
 
     import numpy as np
 
-    from mpiprof.interface.format_units import format_time
     from mpiprof.libraries import mpi_name
     from mpiprof.tune import plan_entries
     from mpiprof.tune.replay.imposed_arrivals import MAX_ERROR_NS
 
-    outcome = done.outcome
+    outcome, mpi = done.outcome, mpi_name(done.outcome.mpi)
     errors = outcome.arrival_errors()
     facts: dict[str, Any] = {
         "ranks": outcome.ranks,
-        "mpi": mpi_name(outcome.mpi),
+        "mpi": mpi,
         "instances": len(errors),
         "laps": outcome.laps,
         "arrival_error_median_ns": float(np.median(errors)),
@@ -196,18 +181,17 @@ def replay(args: argparse.Namespace) -> int:
     }
     environment = f" on {done.environment}" if done.environment else ""
     head = (
-        f"Replayed{environment} with {outcome.ranks} ranks of {facts['mpi']}: "
-        f"{len(errors)} instances in {outcome.laps} laps\n"
+        f"Replayed{environment} with {outcome.ranks} ranks of {mpi}: {len(errors)} instances in "
+        f"{outcome.laps} laps\n"
         f"  arrivals imposed within {format_time(facts['arrival_error_median_ns'])} (median), "
         f"{format_time(facts['arrival_error_90_ns'])} (9 in 10); {facts['near_share']:.0%} of the "
         f"instances within {format_time(MAX_ERROR_NS)}"
     )
     if outcome.clock_error_ns:
         head += f"\n  clocks of the ranks are right within {format_time(outcome.clock_error_ns)}"
-    origin = plan_entries.make_provenance("replay", mpi_name(outcome.mpi), outcome.hosts, "")
-    return print_results(
-        args, done.trace, str(done.trace.path), done.results, origin, [head], facts
-    )
+    origin = plan_entries.make_provenance("replay", mpi, outcome.hosts, "")
+    name = str(done.trace.path)
+    return print_results(args, done.trace, name, done.results, origin, [head], facts)
 
 
 def rank_command(args: argparse.Namespace) -> list[str]:
@@ -215,13 +199,11 @@ def rank_command(args: argparse.Namespace) -> list[str]:
     words = ["tune", "--replay", "--budget", f"{args.budget}s", "--top", str(args.top)]
     if args.trace is not None:
         words.append(str(args.trace.absolute()))
-    for option, value in (("--site", args.site), ("-o", args.output)):
-        if value is not None:
-            words += [option, str(value.absolute()) if isinstance(value, Path) else value]
-    for wanted, option in ((args.summary, "--summary"), (args.json, "--json")):
-        if wanted:
-            words.append(option)
-    return words
+    if args.site is not None:
+        words += ["--site", args.site]
+    if args.output is not None:
+        words += ["-o", str(args.output.absolute())]
+    return words + ["--summary"] * args.summary + ["--json"] * args.json
 
 
 # ---- results
@@ -242,27 +224,17 @@ def print_results(
 
     total = float(trace.callsites["total_elapsed_ns"].sum()) if len(trace.callsites) else 0.0
     verdicts = [result.judge(one, total) for one in results]
-    found = [result_rows.make_row(v) for v in verdicts]
+    works = [result_rows.make_row(v) for v in verdicts]
     plan = result_rows.make_plan_entries(verdicts, origin)
-    export = export_found_plan(args, plan, trace)
-    if args.output is not None and export is None:
-        write_plan(args.output, plan, origin)
+    export = write_plan(args, plan, trace, origin)
     if args.json:
-        print_json(
-            args,
-            trace,
-            found,
-            result_rows.summarise_operations(trace, verdicts),
-            plan,
-            facts,
-            export,
-        )
-        return exit_code(export)
+        summary = result_rows.summarise_operations(trace, verdicts)
+        return print_json(args, trace, plan, export, works, summary, facts)
     parts = [text.fact_lines(trace), *head]
     if args.summary:
         parts.append(tuning_report.summary_table(result_rows.summarise_operations(trace, verdicts)))
-    elif found:
-        parts.append(tuning_report.works_table(found, args.top))
+    elif works:
+        parts.append(tuning_report.works_table(works, args.top))
     else:
         parts.append(tuning_report.nothing_to_tune(trace))
     parts.append(closing_text(args, trace, name, verdicts, plan, export))
@@ -270,25 +242,39 @@ def print_results(
     return exit_code(export)
 
 
-def write_plan(path: Path, plan: Sequence[dict[str, Any]], origin: Mapping[str, Any]) -> None:
-    """Write a plan; a plan that was measured today has today's date."""
-    from mpiprof.tune import plan_entries
+def write_plan(
+    args: argparse.Namespace,
+    plan: Sequence[dict[str, Any]],
+    trace: Trace,
+    origin: Mapping[str, Any],
+) -> dict[str, Any] | None:
+    """Write a plan to -o; with --to export it instead, and return what was exported.
 
-    date = origin["date"] or time.strftime("%Y-%m-%d")
-    dated = [one | {"measured": one["measured"] | {"date": date}} for one in plan]
-    plan_entries.write(path, dated)
+    A plan that was measured today has today's date.
+    """
+    from mpiprof.tune import plan_entries
+    from mpiprof.tune.export_rules import targets
+
+    if args.to is not None:
+        target = targets.Target(args.to, args.output, args.commutative)
+        return targets.export_entries(plan, target, trace)
+    if args.output is not None:
+        date = origin["date"] or time.strftime("%Y-%m-%d")
+        dated = [one | {"measured": one["measured"] | {"date": date}} for one in plan]
+        plan_entries.write(args.output, dated)
+    return None
 
 
 def print_json(
     args: argparse.Namespace,
     trace: Trace,
-    works: Sequence[Mapping[str, Any]],
-    summary: Sequence[Mapping[str, Any]],
     plan: Sequence[Mapping[str, Any]],
+    export: Mapping[str, Any] | None,
+    works: Sequence[Mapping[str, Any]] = (),
+    summary: Sequence[Mapping[str, Any]] = (),
     facts: Mapping[str, Any] | None = None,
-    export: Mapping[str, Any] | None = None,
-) -> None:
-    """Print all results as JSON; unknown values are null."""
+) -> int:
+    """Print all results as JSON, with null for unknown values; return the exit code."""
     from mpiprof.reports import json
 
     data = {
@@ -303,6 +289,7 @@ def print_json(
         "handover": export,
     }
     print(json.as_json_text(replace_nan(data)))
+    return exit_code(export)
 
 
 def replace_nan(value: Any) -> Any:
@@ -323,13 +310,13 @@ def closing_text(
     export: Mapping[str, Any] | None,
 ) -> str:
     """Return the files written, and the next useful command."""
-    from mpiprof.reports import export_rules, tuning_report
+    from mpiprof.reports import tuning_report
     from mpiprof.tune.result import DOUBTFUL
 
     if export is not None:
-        return export_rules.export_text(export)
+        return tuning_report.export_text(export)
     doubtful = not args.replay and any(v.worth == DOUBTFUL for v in verdicts)
-    command = ["tune", name, *(["--replay"] if args.replay else [])]
+    command = ["tune", name, *["--replay"] * args.replay]
     return tuning_report.closing_text(trace, command, args.output, plan, measure=doubtful)
 
 
@@ -337,14 +324,11 @@ def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int
     """Write the plan of the choices that a program's selector made."""
     from mpiprof.tune import from_selector
 
-    found = from_selector.read(trace.path)
-    plan = from_selector.make_entries(found, recorded_origin(trace, "auto"))
-    export = export_found_plan(args, plan, trace)
-    if args.output is not None and export is None:
-        write_plan(args.output, plan, recorded_origin(trace, "auto"))
+    found, origin = from_selector.read(trace.path), recorded_origin(trace, "auto")
+    plan = from_selector.make_entries(found, origin)
+    export = write_plan(args, plan, trace, origin)
     if args.json:
-        print_json(args, trace, [], [], plan, None, export)
-        return exit_code(export)
+        return print_json(args, trace, plan, export)
     print(f"{len(found)} groups of calls chose for themselves, {len(plan)} entries of a plan")
     for one in plan:
         where = ", ".join(one.get("call_sites", [])) or "at all call sites"
@@ -358,34 +342,17 @@ def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int
 
 def export_plan_file(args: argparse.Namespace) -> int:
     """Export a plan from its file; its call sites can be exported only with a TRACE."""
-    from mpiprof.reports import export_rules, json
+    from mpiprof.reports import json, tuning_report
     from mpiprof.tune.export_rules import targets
 
-    trace = open_named_trace(args)[0] if args.trace is not None else None
-    export = targets.export_plan(args.plan, export_target(args), trace, args.ranks)
+    trace = read_trace(args)[0] if args.trace is not None else None
+    target = targets.Target(args.to, args.output, args.commutative)
+    export = targets.export_plan(args.plan, target, trace, args.ranks)
     if args.json:
         print(json.as_json_text({"version": 1, "handover": export}))
     else:
-        print(export_rules.export_text(export))
+        print(tuning_report.export_text(export))
     return exit_code(export)
-
-
-def export_found_plan(
-    args: argparse.Namespace, plan: Sequence[dict[str, Any]], trace: Trace
-) -> dict[str, Any] | None:
-    """Return the exported part of a plan that was found here, or None without --to."""
-    if args.to is None:
-        return None
-    from mpiprof.tune.export_rules import targets
-
-    return targets.export_entries(plan, export_target(args), trace)
-
-
-def export_target(args: argparse.Namespace) -> Target:
-    """Return the target of the export."""
-    from mpiprof.tune.export_rules.targets import Target
-
-    return Target(args.to, args.output, args.commutative)
 
 
 def exit_code(export: Mapping[str, Any] | None) -> int:

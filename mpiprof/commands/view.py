@@ -41,21 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("traces", nargs="*", type=Path, metavar="TRACE", help="trace folders")
     add("--port", type=int, metavar="P", help=f"port to listen on ({DEFAULT_PORT}, or a free port)")
-    add(
-        "--host",
-        default=LOCALHOST,
-        metavar="H",
-        help="address to listen on (default: this machine only)",
-    )
+    where = "address to listen on (default: this machine only)"
+    add("--host", default=LOCALHOST, metavar="H", help=where)
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--no-browser", action="store_true", help="print the address and open no browser")
-    add(
-        "--source",
-        action="append",
-        type=Path,
-        metavar="DIR",
-        help="show source lines of files below DIR (default: the current folder)",
-    )
+    below = "show source lines of files below DIR (default: the current folder)"
+    add("--source", action="append", type=Path, metavar="DIR", help=below)
     dask_workers.add_argument(parser)
 
 
@@ -64,11 +55,16 @@ def run(args: argparse.Namespace) -> int:
 
     The address is printed before any large import or read. Requests wait until both are done.
     """
-    require_modules(REQUIRED_MODULES)
+    for module in REQUIRED_MODULES:
+        if importlib.util.find_spec(module) is None:
+            raise missing_module_error(module)
     from mpiprof.model.machine import read_optional
     from mpiprof.trace.machine import find_fault
 
-    paths, allowed = trace_folders(args.traces), source_folders(args.source)
+    paths, allowed = trace_folders(args.traces), args.source or [Path.cwd()]
+    for path in args.source or []:
+        if not path.is_dir():
+            raise UsageError(f"--source {path}: no such folder")
     machine = read_optional(args.machine, find_fault)
     if args.workers is not None:
         from mpiprof.store.cached_trace import require_dataset
@@ -94,13 +90,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def require_modules(modules: tuple[str, ...]) -> None:
-    """Raise MpiprofError for the first module that is not installed."""
-    for name in modules:
-        if importlib.util.find_spec(name) is None:
-            raise missing_module_error(name)
-
-
 def read(context: Any, name: str) -> None:
     """Read a trace before the first request, and report an unreadable trace."""
     try:
@@ -123,14 +112,6 @@ def trace_folders(named: list[Path]) -> list[Path]:
     return found
 
 
-def source_folders(named: list[Path] | None) -> list[Path]:
-    """Return the folders from which source files may be shown; raises UsageError."""
-    for path in named or []:
-        if not path.is_dir():
-            raise UsageError(f"--source {path}: no such folder")
-    return named or [Path.cwd()]
-
-
 def open_listener(host: str, port: int | None) -> socket.socket:
     """Return a socket that listens on `port`, or on the default port or any free port if None."""
     if port is not None and not 0 <= port <= 65535:
@@ -142,11 +123,9 @@ def open_listener(host: str, port: int | None) -> socket.socket:
         return bind_socket(host, port or 0)
     except OSError as error:
         why = error.strerror or str(error)
-    hint = (
-        "choose another port with --port"
-        if port
-        else "check that --host is an address of this machine"
-    )
+    hint = "check that --host is an address of this machine"
+    if port:
+        hint = "choose another port with --port"
     raise MpiprofError(f"cannot listen on {host} port {port or DEFAULT_PORT}: {why}; {hint}")
 
 
@@ -170,14 +149,12 @@ def announce(address: str, host: str, port: int) -> None:
     print(f"{address}\n")
     machine = socket.gethostname()
     if host in (LOCALHOST, "localhost", "::1"):
+        ssh = f"ssh -L {port}:localhost:{port} {user_name()}@{machine}"
         print("  reachable only from this machine; from another machine:")
-        print(
-            f"    ssh -L {port}:localhost:{port} {user_name()}@{machine}     then open the address"
-        )
+        print(f"    {ssh}     then open the address")
     else:
-        print(
-            f"  from other machines: replace the host by {machine}; without https the token can be"
-        )
+        where = f"replace the host by {machine}"
+        print(f"  from other machines: {where}; without https the token can be")
         print("  read in transit: use a trusted network, or leave out --host and use ssh -L")
     print("  end with Ctrl-C\n")
     print(f"next: {format_command('report')}   (the same in the terminal)", flush=True)

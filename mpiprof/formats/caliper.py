@@ -39,12 +39,10 @@ COLUMNS = (ORDER, PATH, RANK, TIME, *SUMS.values())
 def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
     """Write the sums with times in seconds, and return the number of call sites."""
     tree = _Tree(trace.program)
-    leaves = {
-        int(row["callsite"]): tree.find_node(
-            (*_callsite_frames(row["sites"]), _mpi_name(row["operation"]))
-        )
-        for row in trace.callsites.to_dict("records")
-    }
+    leaves = {}
+    for row in trace.callsites.to_dict("records"):
+        name = f"MPI_{row['operation'].capitalize()}"
+        leaves[int(row["callsite"])] = tree.find_node((*_callsite_frames(row["sites"]), name))
     values = np.zeros((trace.ranks, len(tree.labels), 1 + len(SUMS)), np.int64)
     for row in trace.rank_totals.to_dict("records"):
         of = values[int(row["rank"]), leaves[int(row["callsite"])]]
@@ -56,10 +54,7 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
 
 
 def _describe_tree(tree: _Tree, values: Int, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object to write.
-
-    values: int64, ranks x nodes x columns, in ns and counts.
-    """
+    """Return the object to write; values: int64, ranks x nodes x columns, in ns and counts."""
     times = [True, *(name.endswith("_ns") for name in SUMS)]
     data = [
         [node, node, rank, *(v / NS_PER_SECOND if t else v for v, t in zip(of, times, strict=True))]
@@ -71,8 +66,8 @@ def _describe_tree(tree: _Tree, values: Int, facts: Mapping[str, Any]) -> dict[s
         for label, parent in zip(tree.labels, tree.parents, strict=True)
     ]
     numbers = [{"is_value": name != PATH} for name in COLUMNS]
-    told = {"data": data, "columns": COLUMNS, "column_metadata": numbers, "nodes": nodes}
-    return {**told, **{name: value for name, value in facts.items() if name not in told}}
+    tree_data = {"data": data, "columns": COLUMNS, "column_metadata": numbers, "nodes": nodes}
+    return tree_data | {n: value for n, value in facts.items() if n not in tree_data}
 
 
 class _Tree:
@@ -98,7 +93,3 @@ def _callsite_frames(sites: list[dict[str, Any]]) -> tuple[str, ...]:
     outer = sites[0].get("stack", []) if len(sites) == 1 else []
     site_frames = " | ".join(label_site(site) for site in sites) or "?"
     return (*(label_site(frame) for frame in reversed(outer)), site_frames)
-
-
-def _mpi_name(name: str) -> str:
-    return f"MPI_{name.capitalize()}"

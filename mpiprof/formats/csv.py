@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
 
 def write(path: Path, pieces: Iterable[pd.DataFrame], step: Callable[[pd.DataFrame], None]) -> int:

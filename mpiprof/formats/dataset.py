@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,9 @@ from mpiprof.trace.types import Array
 ROW_GROUP_CALLS = 1 << 20  # approximate number of calls in a partition
 MAX_OPEN_FILES = 64  # maximum number of partitions that are open for writing
 SMALL_COLUMNS = ("shape", "rank")  # 32 bits
-DICTIONARY_COLUMNS = (
-    *SMALL_COLUMNS,
-    "before_shape",
-    "sent",
-    "received",
-    "choice",
-)  # columns with few distinct values
-DELTA_COLUMNS = tuple(
-    name for name in CALL_COLUMNS if name not in DICTIONARY_COLUMNS
-)  # stored as differences, which are small
+# Columns with few distinct values; the other columns are stored as differences, which are small.
+DICTIONARY_COLUMNS = (*SMALL_COLUMNS, "before_shape", "sent", "received", "choice")
+DELTA_COLUMNS = tuple(name for name in CALL_COLUMNS if name not in DICTIONARY_COLUMNS)
 
 
 def copy_trace_files(source: Path, folder: Path) -> None:
@@ -61,17 +54,13 @@ def write(
             partitions.add(batch)
             step(batch.shape.size)
     names = [log.name for log in trace.logs.opened if log.damaged]
+    tables = _definition_rows(trace)
+    tables["clocks"] = [{"node": node, **asdict(clock)} for node, clock in clocks.items()]
+    tables["blocks"] = [{**asdict(b), "holds": " ".join(b.holds)} for b in partitions.blocks]
     definitions = folder / dataset.DEFINITIONS_FOLDER
     definitions.mkdir()
-    for name, rows in _definition_rows(trace).items():
+    for name, rows in tables.items():
         _write_table(definitions / f"{name}.parquet", rows, DEFINITION_COLUMNS[name])
-    _write_table(
-        definitions / "clocks.parquet",
-        [{"node": node, **asdict(clock)} for node, clock in clocks.items()],
-        DEFINITION_COLUMNS["clocks"],
-    )
-    blocks = [{**asdict(b), "holds": " ".join(b.holds)} for b in partitions.blocks]
-    _write_table(definitions / "blocks.parquet", blocks, DEFINITION_COLUMNS["blocks"])
     facts = {
         "format": dataset.FORMAT,
         "version": dataset.VERSION,
@@ -99,25 +88,22 @@ class _PartitionWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self.open.values():
-            one.writer.close()
+        for partition in self.open.values():
+            partition.writer.close()
 
     def _make_schema(self) -> Any:
         arrow = self.arrow
+        types = dict.fromkeys(SMALL_COLUMNS, arrow.int32()) | {"choice": arrow.uint8()}
         fields = []
         for name, meaning in CALL_COLUMNS.items():
-            kind = arrow.int32() if name in SMALL_COLUMNS else arrow.int64()
-            optional = name in dataset.OPTIONAL_COLUMNS
-            kind = arrow.uint8() if name == "choice" else kind
+            kind, optional = types.get(name, arrow.int64()), name in dataset.OPTIONAL_COLUMNS
             fields.append(arrow.field(name, kind, optional, {"description": meaning}))
         return arrow.schema(fields)
 
     def add(self, batch: Batch) -> None:
         """Write a batch as the next block."""
         index = batch.communicator.index
-        one = self.open.pop(index, None)
-        if one is None:
-            one = self._open_partition(index)
+        one = self.open.pop(index) if index in self.open else self._open_partition(index)
         self.open[index] = one
         columns = _batch_columns(batch)
         given = [
@@ -155,10 +141,12 @@ class _PartitionWriter:
         return _Partition(name, writer)
 
 
+@dataclass
 class _Partition:
-    def __init__(self, name: str, writer: Any) -> None:
-        self.name, self.writer = name, writer
-        self.groups = self.calls = 0
+    name: str
+    writer: Any
+    groups: int = 0
+    calls: int = 0
 
 
 def _batch_columns(batch: Batch) -> dict[str, Array]:
@@ -189,60 +177,31 @@ def _batch_columns(batch: Batch) -> dict[str, Array]:
 
 # ---- definitions
 
-# Columns of each table, with the name of their Arrow type.
+# Columns of each table; they have texts unless COLUMN_TYPES has the name of another Arrow type.
 DEFINITION_COLUMNS = {
-    "blocks": {
-        "number": "int64",
-        "communicator": "int32",
-        "file": "string",
-        "row_group": "int32",
-        "instances": "int64",
-        "last_ns": "int64",
-        "holds": "string",
-        "whole": "bool",
-    },
-    "clocks": {
-        "node": "string",
-        "origin_ns": "int64",
-        "offset_ns": "int64",
-        "drift": "float64",
-        "error_ns": "int64",
-    },
-    "sites": {"site": "int32", "label": "string", "frames": "string"},
-    "communicators": {
-        "communicator": "int32",
-        "identity": "string",
-        "name": "string",
-        "how": "string",
-        "parent": "string",
-        "size": "int32",
-        "inter": "bool",
-        "local": "bool",
-        "group": "int32",
-        "rank": "int32",
-    },
-    "shapes": {
-        "shape": "int32",
-        "operation": "string",
-        "communicator": "int32",
-        "site": "int32",
-        "root": "int32",
-        "sent": "int64",
-        "received": "int64",
-        "algorithm": "string",
-        "flags": "string",
-        "type": "string",
-        "reduction": "string",
-    },
-    "ranks": {
-        "rank": "int32",
-        "host": "string",
-        "node": "string",
-        "pid": "int64",
-        "started_ns": "int64",
-        "ended_ns": "int64",
-        "end_reason": "string",
-    },
+    "blocks": (
+        *("number", "communicator", "file", "row_group", "instances", "last_ns"),
+        *("holds", "whole"),
+    ),
+    "clocks": ("node", "origin_ns", "offset_ns", "drift", "error_ns"),
+    "sites": ("site", "label", "frames"),
+    "communicators": (
+        *("communicator", "identity", "name", "how", "parent", "size", "inter", "local"),
+        *("group", "rank"),
+    ),
+    "shapes": (
+        *("shape", "operation", "communicator", "site", "root", "sent", "received"),
+        *("algorithm", "flags", "type", "reduction"),
+    ),
+    "ranks": ("rank", "host", "node", "pid", "started_ns", "ended_ns", "end_reason"),
+}
+COLUMN_TYPES = {
+    **dict.fromkeys(("rank", "shape", "site", "root", "communicator", "group", "size"), "int32"),
+    **dict.fromkeys(("number", "instances", "last_ns", "sent", "received", "pid"), "int64"),
+    **dict.fromkeys(("origin_ns", "offset_ns", "error_ns", "started_ns", "ended_ns"), "int64"),
+    **dict.fromkeys(("whole", "inter", "local"), "bool"),
+    "row_group": "int32",
+    "drift": "float64",
 }
 
 
@@ -280,11 +239,8 @@ def _definition_rows(trace: Trace) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _write_table(path: Path, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+def _write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
     arrow, parquet = dataset.import_pyarrow()
-    rows = list(rows)
-    given = {
-        name: arrow.array([row[name] for row in rows], arrow.type_for_alias(kind))
-        for name, kind in columns.items()
-    }
+    types = {name: arrow.type_for_alias(COLUMN_TYPES.get(name, "string")) for name in columns}
+    given = {name: arrow.array([row[name] for row in rows], kind) for name, kind in types.items()}
     parquet.write_table(arrow.table(given), path, compression="zstd", write_page_checksum=True)

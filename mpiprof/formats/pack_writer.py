@@ -17,25 +17,17 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.interface.output_files import create_file
-from mpiprof.trace import pack_codec
+from mpiprof.trace import pack, pack_codec
 from mpiprof.trace.checksum import add_checksum
 from mpiprof.trace.files import Content, File, PlainFile
 from mpiprof.trace.layout import MAX_HEAD_BYTES, Layout, parse_layout
-from mpiprof.trace.pack import (
-    COLUMNS_BLOCK,
-    FILE_NAME,
-    FORMAT_LINE,
-    PLAIN_BLOCK,
-    Entry,
-    import_zstd,
-)
+from mpiprof.trace.pack import Entry, import_zstd
 from mpiprof.trace.types import Array
 
 COMPRESSION_LEVEL = 3  # higher levels gain 1 % and take ten times as long
 PIECE_BYTES = 1 << 18  # chunk size of files other than logs
-MAX_CHUNKS_PER_BLOCK = (
-    1 << 11
-)  # total chunks of the blocks that are read side by side, one block per thread
+# Total chunks of the blocks that are read side by side, one block per thread.
+MAX_CHUNKS_PER_BLOCK = 1 << 11
 MAX_THREADS = 16  # maximum chunks of a block
 
 
@@ -58,12 +50,14 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
     threads: number of logging threads that are read side by side. `step` receives the number of
     further bytes that are done.
     """
-    packed = folder / FILE_NAME
-    for left in folder.glob(f".{FILE_NAME}.*"):  # from a killed process
+    packed = folder / pack.FILE_NAME
+    for left in folder.glob(f".{pack.FILE_NAME}.*"):  # from a killed process
         left.unlink()
-    unfinished = packed.with_name(f".{FILE_NAME}.{os.getpid()}")
+    unfinished = packed.with_name(f".{pack.FILE_NAME}.{os.getpid()}")
     try:
-        with os.fdopen(create_file(unfinished, _pack_mode(files)), "wb") as file:
+        # Users who can read all packed files can read the pack.
+        modes = [file.path.stat().st_mode for file in files if isinstance(file, PlainFile)]
+        with os.fdopen(create_file(unfinished, reduce(and_, modes, 0o666)), "wb") as file:
             writer = PackWriter(file, threads)
             for each in files:
                 writer.add(each, step)
@@ -79,12 +73,6 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
     return packed
 
 
-def _pack_mode(files: Sequence[File]) -> int:
-    """Return the mode of a pack, readable by users who can read all packed files."""
-    modes = [file.path.stat().st_mode for file in files if isinstance(file, PlainFile)]
-    return reduce(and_, modes, 0o666)
-
-
 class PackWriter:
     """Writes a pack into a file; threads: number of threads read side by side."""
 
@@ -92,7 +80,7 @@ class PackWriter:
         self.file, self.threads = file, max(threads, 1)
         self.entries: list[Entry] = []
         self.at = 0
-        self._write_bytes(add_checksum(json.dumps(FORMAT_LINE).encode()) + b"\n")
+        self._write_bytes(add_checksum(json.dumps(pack.FORMAT_LINE).encode()) + b"\n")
 
     def _write_bytes(self, content: bytes) -> int:
         self.file.write(content)
@@ -100,7 +88,6 @@ class PackWriter:
         return len(content)
 
     def _write_frame(self, *parts: bytes) -> int:
-        """Write a frame with separate statistics for each part, and return its length."""
         return self._write_bytes(compress_parts(*parts))
 
     def add(self, file: File, step: Callable[[int], None]) -> None:
@@ -109,11 +96,9 @@ class PackWriter:
             layout = _find_layout(content, file.name)
             chunk = layout.chunk_bytes if layout else PIECE_BYTES
             header = layout.header_bytes if layout else 0
-            record = (
-                layout.record
-                if layout and pack_codec.is_encodable(layout.record, chunk - header)
-                else None
-            )
+            record = layout.record if layout else None
+            if record is not None and not pack_codec.is_encodable(record, chunk - header):
+                record = None
             together = min(max(MAX_CHUNKS_PER_BLOCK // self.threads, 1), MAX_THREADS)
             size, begin = content.size, self.at
             chunks, whole = size // chunk, max(size // chunk, 1) * chunk
@@ -126,12 +111,9 @@ class PackWriter:
             step(min(size, chunk))
             for first in range(1, chunks, together):
                 last = min(first + together, chunks)
-                part = np.frombuffer(
-                    _read_bytes(content, first * chunk, (last - first) * chunk), "u1"
-                )
-                lengths.append(
-                    self._write_frame(*_block_parts(part.reshape(-1, chunk)[:, header:], record))
-                )
+                block = _read_bytes(content, first * chunk, (last - first) * chunk)
+                bodies = np.frombuffer(block, "u1").reshape(-1, chunk)[:, header:]
+                lengths.append(self._write_frame(*_block_parts(bodies, record)))
                 step((last - first) * chunk)
         self.entries.append(Entry(file.name, size, chunk, header, together, begin, lengths))
 
@@ -148,12 +130,10 @@ def compress_parts(*parts: bytes) -> bytes:
     """Return a zstd frame with a checksum, and separate statistics for each part."""
     zstd = import_zstd()
     kinds = zstd.CompressionParameter
-    packer = zstd.ZstdCompressor(
-        options={kinds.compression_level: COMPRESSION_LEVEL, kinds.checksum_flag: 1}
-    )
-    return b"".join(
-        [*(packer.compress(part, packer.FLUSH_BLOCK) for part in parts), packer.flush()]
-    )
+    options = {kinds.compression_level: COMPRESSION_LEVEL, kinds.checksum_flag: 1}
+    packer = zstd.ZstdCompressor(options=options)
+    blocks = [packer.compress(part, packer.FLUSH_BLOCK) for part in parts]
+    return b"".join([*blocks, packer.flush()])
 
 
 def _find_layout(content: Content, name: str) -> Layout | None:
@@ -182,5 +162,5 @@ def _block_parts(bodies: Array, record: Any) -> list[bytes]:
     if record is not None:
         split = pack_codec.split_columns(bodies, record)
         if np.array_equal(pack_codec.join_columns(b"".join(split), record, len(bodies)), bodies):
-            return [COLUMNS_BLOCK, *split]
-    return [PLAIN_BLOCK, bodies.tobytes()]
+            return [pack.COLUMNS_BLOCK, *split]
+    return [pack.PLAIN_BLOCK, bodies.tobytes()]

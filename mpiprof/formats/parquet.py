@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROW_GROUP = 1 << 20
 
@@ -35,9 +34,8 @@ def write(
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MpiprofError(
-            f"Parquet requires pyarrow: {install_command('export')}, or use --to csv"
-        ) from None
+        remedy = f"{install_command('export')}, or use --to csv"
+        raise MpiprofError(f"Parquet requires pyarrow: {remedy}") from None
     text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     rows, writer = 0, None
     try:

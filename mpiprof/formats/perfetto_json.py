@@ -17,17 +17,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.metrics.tables import communicator_names, make_event_pieces
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpiprof.trace import Trace
-    from mpiprof.trace.batch import Batch
+from mpiprof.trace import Trace
+from mpiprof.trace.batch import Batch
 
 NS_PER_US = 1000  # ns per microsecond, the format's unit
 Call = tuple[int, str, int]  # rank, communicator, sequence
@@ -132,19 +129,14 @@ def _call_events(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
     completed: set[tuple[int, int, int, int]] = set()
     communicators = [json.dumps(tracks.names[c]) for c in piece["communicator"].cat.categories]
     communicator = np.array(communicators, object)[piece["communicator"].cat.codes]
+    optional = ("exit_ns", "completion_enter_ns", "completion_exit_ns", "bytes", "root")
     rows = zip(
-        piece["rank"].tolist(),
-        piece["thread"].tolist(),
+        *(piece[name].tolist() for name in ("rank", "thread")),
         _quote_column(piece["operation"]),
         _quote_column(piece["site"]),
         communicator,
-        piece["sequence"].tolist(),
-        piece["start"].tolist(),
-        piece["enter_ns"].tolist(),
-        *(
-            piece[name].to_numpy(np.int64, na_value=-1).tolist()
-            for name in ("exit_ns", "completion_enter_ns", "completion_exit_ns", "bytes", "root")
-        ),
+        *(piece[name].tolist() for name in ("sequence", "start", "enter_ns")),
+        *(piece[name].to_numpy(np.int64, na_value=-1).tolist() for name in optional),
         _quote_column(piece["algorithm"]),
         piece["choice"].tolist(),
         strict=True,
@@ -152,13 +144,9 @@ def _call_events(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
     for row in rows:
         rank, thread, name, site, comm, seq, start, enter, left, begin, end, n, root, ran, why = row
         track = tracks.track_ids(rank, thread)
-        how = (
-            f'"ph":"X","dur":{format_us(left - enter)}'
-            if left >= 0
-            else '"ph":"i","s":"t"'
-            if start
-            else '"ph":"B"'
-        )
+        how = '"ph":"i","s":"t"' if start else '"ph":"B"'
+        if left >= 0:
+            how = f'"ph":"X","dur":{format_us(left - enter)}'
         more = f',"bytes":{n}' if n >= 0 else ""
         more += f',"root":{root}' if root >= 0 else ""
         more += f',"start":{start}' if start else ""
@@ -191,19 +179,11 @@ def _flow_events(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
     """
     ranks, identity = batch.communicator.ranks.tolist(), batch.communicator.identity
     here = batch.shape >= 0
-    order = np.argsort(
-        np.where(here, batch.arrival_ns, np.iinfo(np.int64).max), axis=0, kind="stable"
-    )
-    arrival = np.take_along_axis(batch.arrival_ns, order, 0).T.tolist()
-    counts = here.sum(0).tolist()
-    facts = zip(
-        batch.sequence.tolist(),
-        batch.start.tolist(),
-        order.T.tolist(),
-        arrival,
-        counts,
-        strict=True,
-    )
+    arrival = np.where(here, batch.arrival_ns, np.iinfo(np.int64).max)
+    order = np.argsort(arrival, axis=0, kind="stable")
+    times_in_order = np.take_along_axis(batch.arrival_ns, order, 0)
+    columns = (batch.sequence, batch.start, order.T, times_in_order.T, here.sum(0))
+    facts = zip(*(column.tolist() for column in columns), strict=True)
     for i, (sequence, start, rows, times, count) in enumerate(facts, number):
         if count < 2 or start:
             continue

@@ -11,24 +11,22 @@ Format: Perfetto, "TracePacket" and "TrackEvent"; messages by its package, in pe
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.errors import MpiprofError
 from mpiprof.formats.perfetto_json import Tracks
 from mpiprof.interface.installation import install_command
 from mpiprof.metrics.tables import make_event_pieces
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 SEQUENCE_ID = 1  # packet sequence id: there is one writer
 PACKETS_PER_WRITE = 1 << 12  # packets per write
@@ -65,10 +63,8 @@ def _import_messages() -> Any:
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError:
-        raise MpiprofError(
-            f"--to pftrace requires the package perfetto: {install_command('perfetto')} "
-            "(--to perfetto writes JSON without it)"
-        ) from None
+        remedy = f"{install_command('perfetto')} (--to perfetto writes JSON without it)"
+        raise MpiprofError(f"--to pftrace requires the package perfetto: {remedy}") from None
     return perfetto_trace_pb2
 
 
@@ -98,12 +94,10 @@ def _description_packets(messages: Any, tracks: Tracks, facts: Mapping[str, Any]
     for rank, thread, name in tracks.name_threads():
         packet = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE_ID)
         pid, tid = tracks.pids[rank], tracks.thread_id(rank, thread)
-        packet.track_descriptor.uuid, packet.track_descriptor.parent_uuid = (
-            tid,
-            NODE_UUID_BASE + pid,
-        )
-        line = packet.track_descriptor.thread
-        line.pid, line.tid, line.thread_name, line.legacy_sort_index = pid, tid, name, rank
+        track = packet.track_descriptor
+        track.uuid, track.parent_uuid = tid, NODE_UUID_BASE + pid
+        track.thread.pid, track.thread.tid = pid, tid
+        track.thread.thread_name, track.thread.legacy_sort_index = name, rank
         yield packet
 
 
@@ -137,9 +131,7 @@ def _make_slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
         if sizes[identity] > 1 and not start:
             flow = (number[identity] + 1) << 32 | annotations["sequence"]
         annotations["communicator"] = tracks.names[identity]
-        annotations = {
-            k: v for k, v in annotations.items() if k not in ABSENT_VALUES or v != ABSENT_VALUES[k]
-        }
+        annotations = {k: v for k, v in annotations.items() if v != ABSENT_VALUES.get(k)}
         enter -= started
         last = left - started if left >= 0 else INSTANT_END if start else -1
         yield track, enter, last, name, annotations, flow
@@ -162,17 +154,14 @@ class _PacketMaker:
     def make_packets(self, of: Slice) -> Iterator[Any]:
         """Yield the packets of a slice, ordered by time."""
         track, begin, end, name, annotations, flow = of
-        varying = {
-            name: annotations.pop(name) for name in VARYING_ANNOTATIONS if name in annotations
-        }
+        varying = {n: annotations.pop(n) for n in VARYING_ANNOTATIONS if n in annotations}
         key = (track, name, end == INSTANT_END, *annotations.items())
         if key in self.alike:
             packet = self._copy_packet(key, begin)
         else:
             packet = self._begin_packet(track, name, annotations, end == INSTANT_END)
             packet.timestamp = begin
-            self.alike[key] = self.messages.TracePacket()
-            self.alike[key].CopyFrom(packet)
+            self.alike[key] = copy.deepcopy(packet)
             self.alike[key].ClearField("interned_data")
         event = packet.track_event
         for varied, value in varying.items():
@@ -183,13 +172,12 @@ class _PacketMaker:
         yield packet
         if end >= begin:
             if (track,) not in self.alike:
-                self.alike[track,] = self._make_packet(
-                    track, self.messages.TrackEvent.TYPE_SLICE_END
-                )
+                slice_end = self.messages.TrackEvent.TYPE_SLICE_END
+                self.alike[track,] = self._make_packet(track, slice_end)
             yield self._copy_packet((track,), end)
 
     def _copy_packet(self, key: tuple[Any, ...], time_ns: int) -> Any:
-        packet = self.messages.TracePacket()
+        packet = self.messages.TracePacket()  # faster than copy.copy
         packet.CopyFrom(self.alike[key])
         packet.timestamp = time_ns
         return packet

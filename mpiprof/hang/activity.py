@@ -17,9 +17,8 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace.layout import MAGIC, MAX_HEAD_BYTES, parse_layout
 
-UNUSED_CHECK_INTERVAL = (
-    20  # checks, after which chunks that have long been unused are inspected again
-)
+# Number of checks after which chunks that have long been unused are inspected again.
+UNUSED_CHECK_INTERVAL = 20
 FEW_CHUNKS = 64
 
 
@@ -72,9 +71,8 @@ class _LogActivity:
             self.unused = []
         for chunk in offsets:
             offset = chunk * self.layout.chunk_bytes
-            head = np.frombuffer(
-                os.pread(descriptor, self.layout.header_bytes, offset), self.layout.header
-            )[0]
+            content = os.pread(descriptor, self.layout.header_bytes, offset)
+            head = np.frombuffer(content, self.layout.header)[0]
             if int(head["magic"]) != MAGIC:
                 self.unused.append(chunk)
             elif int(head["window"]):

@@ -38,7 +38,7 @@ def run_agent(job: JobStart, request: HangRequest | None, summary_to: Path | Non
                 summaries.write_if_due(hung=bool(hang_watch and hang_watch.hangs.told))
             ending.wait(hang_watch.pause_s if hang_watch else MAX_INTERVAL_S)
         if summaries:
-            summaries.write_last()
+            summaries.write()
 
 
 class _HangWatch:

@@ -18,10 +18,9 @@ from pathlib import Path
 
 import mpiprof
 from mpiprof.errors import MpiprofError
-from mpiprof.hang import hang_limit, rank_state, verdict_text
+from mpiprof.hang import hang_threshold, rank_state, verdict_text
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.node_processes import Node, ProcessorUse
-from mpiprof.hang.rank_state import Position
 from mpiprof.interface.format_units import format_ranks, format_time
 from mpiprof.interface.output_files import file_mode_in, open_for_append, replace_file
 from mpiprof.interface.shell_hints import format_command
@@ -58,7 +57,7 @@ class HangDetector:
     def record_call(self) -> None:
         """Record that a call was made."""
         if self.told:
-            hang_limit.remove_limit(self.folder)
+            hang_threshold.remove_limit(self.folder)
         self.told, self.next_s = False, 0.0
 
     def check_silence(self, since: float, used: Mapping[int, ProcessorUse]) -> list[str]:
@@ -98,29 +97,28 @@ class HangDetector:
         if len(trace.tables.processes) < trace.ranks:
             return []
         if trace.tables.limits or trace.unwritten_ranks:
-            why = "logs have reached their limit" if trace.tables.limits else _describe_gaps(trace)
+            lost = format_ranks(sorted(trace.unwritten_ranks))
+            why = f"records of {lost} could not be written"
+            if trace.tables.limits:
+                why = "logs have reached their limit"
             return [f"{_describe_silence(since)}; the state of the ranks is unknown, because {why}"]
         found, pending = rank_state.find(trace)
-        verdict = verdict_text.find_verdict(
-            trace, found, pending, hang_limit.make_threshold(self.wanted.limit_s)
-        )
+        threshold = hang_threshold.make_threshold(self.wanted.limit_s)
+        verdict = verdict_text.find_verdict(trace, found, pending, threshold)
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
         sure = verdict.kind in CERTAIN_KINDS or verdict.reason == "finished"
         # Threads of this node are already part of the verdict: a thread in MPI may poll.
         elsewhere = set(verdict.may_still_arrive) - self.node.ranks.keys()
-        others = {p.rank for p in found if _is_outside(p)} | elsewhere
+        outside = {p.rank for p in found if not (p.finished or p.open or p.between)}
+        others = outside | elsewhere
         if not sure and any(shares.get(rank, 0.0) > MIN_COMPUTING_SHARE for rank in others):
             return []
-        if (
-            verdict.kind == "undecided"
-            and not verdict.may_still_arrive
-            and self._is_crowded(since, used)
-        ):
+        all_arrived = verdict.kind == "undecided" and not verdict.may_still_arrive
+        if all_arrived and self._is_crowded(since, used):
             return []
-        hang_limit.store_limit(
-            self.folder, self.wanted.limit_s
-        )  # so that `status` reports the same
+        # So that `status` reports the same.
+        hang_threshold.store_limit(self.folder, self.wanted.limit_s)
         report = verdict_text.format_verdict(trace, found, verdict)
         lines = [f"{_describe_silence(since)}. {verdict_text.verdict_title(verdict)}: {report}"]
         if self.wanted.on_hang:
@@ -143,9 +141,8 @@ class HangDetector:
             return "aborting the job"
         ranks = [rank for rank in verdict.odd_ranks if rank in self.node.ranks]
         pids = [self.node.ranks[rank].pid for rank in ranks or sorted(self.node.ranks)]
-        environment = {
-            n: v for n, v in os.environ.items() if not LAUNCHER_VARIABLES.fullmatch(n)
-        } | {
+        inherited = {n: v for n, v in os.environ.items() if not LAUNCHER_VARIABLES.fullmatch(n)}
+        environment = inherited | {
             "HANG_TRACE": str(trace.path),
             "HANG_VERDICT": verdict.kind,
             "HANG_RANKS": " ".join(map(str, verdict.odd_ranks)),
@@ -171,7 +168,7 @@ class HangDetector:
         """True if the job must be ended after the report."""
         return self.told and self.wanted.on_hang == ABORT_ACTION
 
-    # Several nodes
+    # ---- several nodes
 
     def _shares_file(self, node: str) -> Path:
         return self.folder / f".watch-{re.sub('[^A-Za-z0-9._-]', '-', node)}"
@@ -204,16 +201,5 @@ class HangDetector:
         return shares
 
 
-def _describe_gaps(trace: Trace) -> str:
-    return f"records of {format_ranks(sorted(trace.unwritten_ranks))} could not be written"
-
-
 def _describe_silence(since: float) -> str:
-    return (
-        f"no call has begun or ended for {format_time((time.monotonic() - since) * 1000000000.0)}"
-    )
-
-
-def _is_outside(position: Position) -> bool:
-    """Return True if a rank is outside MPI, so that its processor use is no polling."""
-    return not (position.finished or position.open or position.between)
+    return f"no call has begun or ended for {format_time((time.monotonic() - since) * 1e9)}"

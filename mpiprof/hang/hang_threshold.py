@@ -1,14 +1,24 @@
-"""Hang threshold: the time after which a pending instance counts as hung, and ranks to inspect."""
+"""Hang threshold: the time after which a pending instance counts as hung, and ranks to inspect.
+
+The time comes from `--watch`, or is the default. If `--watch` has reported a hang in a terminal,
+`status` reports it too, however short the limit.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
-from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_waiting_rank
+from mpiprof.interface.output_files import file_mode_in, replace_file
+
+LIMIT_FILE = ".watch"  # file with the limit, in the trace folder while `--watch` reports a hang
+USUAL_FACTOR = 2  # multiple of the usual time at the call site that must pass as well
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,31 @@ class HangThreshold:
 DEFAULT_THRESHOLD = HangThreshold()
 
 
+def make_threshold(limit_s: float) -> HangThreshold:
+    """Return the hang threshold for a limit in seconds."""
+    return HangThreshold(min(DEFAULT_THRESHOLD.ns, int(limit_s * 1e9)), USUAL_FACTOR)
+
+
+def read_threshold(folder: Path) -> HangThreshold:
+    """Return the hang threshold for a trace's job."""
+    try:
+        return make_threshold(float(json.loads((folder / LIMIT_FILE).read_text())["limit_s"]))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return DEFAULT_THRESHOLD
+
+
+def store_limit(folder: Path, limit_s: float) -> None:
+    """Store that `--watch` reports the job as hung."""
+    with contextlib.suppress(OSError):
+        replace_file(folder / LIMIT_FILE, json.dumps({"limit_s": limit_s}), file_mode_in(folder))
+
+
+def remove_limit(folder: Path) -> None:
+    """Remove the stored limit because the job continues."""
+    with contextlib.suppress(OSError):
+        (folder / LIMIT_FILE).unlink(missing_ok=True)
+
+
 def find_suspects(
     positions: Sequence[Position],
     pending: Sequence[Pending],
@@ -34,25 +69,17 @@ def find_suspects(
     """Return the ranks to inspect, because long-pending instances wait for them."""
     if now_ns is None:
         return []
-    if any(
-        _is_long(one, positions, now_ns, threshold)
-        for one in pending
-        if has_waiting_rank(one, positions)
-    ):
+    if select_lasting(positions, pending, now_ns, threshold, ended=False):
         # A rank with a free thread is included only if its threads in MPI are known.
         return [
             p.rank for p in positions if not p.finished and (not p.open or (p.free and p.tasks))
         ]
     unfinished = [p for p in positions if not p.finished]
-    last = max((_last_exit_ns(p) for p in unfinished), default=now_ns)
+    calls = [p.current for p in unfinished]
+    last = max((c.exit_ns or c.enter_ns if c else 0 for c in calls), default=now_ns)
     if all(p.between in WAITS_FOR_MESSAGES for p in unfinished) and now_ns - last > threshold.ns:
         return [p.rank for p in unfinished]
     return []
-
-
-def _last_exit_ns(position: Position) -> int:
-    call = position.current
-    return 0 if call is None else call.exit_ns or call.enter_ns
 
 
 def _is_long(
@@ -72,12 +99,11 @@ def _is_long(
 def select_lasting(
     positions: Sequence[Position],
     pending: Sequence[Pending],
-    processes: JobProcesses,
+    now_ns: int | None,
     threshold: HangThreshold,
     ended: bool,
 ) -> list[Pending]:
     """Return the instances that have long blocked ranks; in an ended job, that blocked any rank."""
-    now_ns = processes.now_ns
     return [
         one for one in pending
         if has_waiting_rank(one, positions)

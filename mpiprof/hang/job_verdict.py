@@ -9,28 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
 
-from mpiprof.hang import wait_cycle, wait_graph
+from mpiprof.hang import wait_graph
 from mpiprof.hang.first_failure import find_first_dead, signal_names
 from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold, select_lasting
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Pending, Position, group_by_instance
-from mpiprof.hang.wait_cycle import Link
-from mpiprof.hang.wait_graph import (
-    WAITS_FOR_MESSAGES,
-    has_left,
-    is_started_only,
-    started_and_outside,
-    took_part,
-    waits_for_messages,
-)
+from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, Link, has_left, is_started_only, took_part
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
+from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Key
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -38,16 +28,16 @@ class Verdict:
     """Verdict on a job: its class in `status --json`, the ranks concerned, and the reason.
 
     - odd_ranks, sites: the ranks that the verdict names, and the call sites concerned.
-    - sides: groups of ranks that disagree, the largest first.
     - cycle: wait-for cycle.
     - pending: the waiting instance.
     - ended: no process of the job is left, and some did not end in MPI_Finalize.
-    - through: all ranks finished.
-    - why: subclass, which is finished, busy, still, stopped, abort, unwritten, unlogged or names of
-      signals.
-    - unnoted: ranks that died or were ended by the launcher. No record distinguishes the two.
-    - spare: in a cycle, ranks with a thread that may still arrive.
-    - also: further verdicts, on instances that wait for ranks unrelated to this verdict.
+    - wait_rule: all ranks finished.
+    - reason: subclass: finished, busy, still, stopped, abort, unwritten, unlogged, resting, threads
+      or names of signals.
+    - without_end_note: ranks that died or were ended by the launcher. No record distinguishes the
+      two.
+    - may_still_arrive: in a cycle, ranks with a thread that may still arrive.
+    - further: further verdicts, on instances that wait for ranks unrelated to this verdict.
     """
 
     kind: str
@@ -72,6 +62,63 @@ class Verdict:
 NO_FAULT = Verdict("none")
 
 
+class _Job:
+    """The job to judge.
+
+    left: ranks that did not end in MPI_Finalize. gone: those of them without a process. blind: the
+    positions of some ranks are unknown, so no pending instance is evidence.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        positions: Sequence[Position],
+        pending: Sequence[Pending],
+        processes: JobProcesses,
+        threshold: HangThreshold,
+    ) -> None:
+        self.trace, self.positions, self.processes = trace, positions, processes
+        self.threshold = threshold
+        self.left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
+        self.blind = bool(self.left) and any(position.is_unknown for position in positions)
+        self.pending = [] if self.blind else pending
+        noted = trace.logs.signals | processes.signals
+        self.signals = {rank: noted[rank] for rank in self.left if noted.get(rank)}
+        self.gone = [r for r in self.left if r in self.signals or processes.alive.get(r) is False]
+        self.aborted = sorted(r for r, e in trace.tables.ends.items() if e["reason"] == "abort")
+        everyone = len(self.gone) == len(self.left)
+        self.ended = bool(self.left) and (bool(self.aborted) or everyone)
+
+    @cached_property
+    def long(self) -> list[Pending]:
+        """The instances that have long blocked ranks."""
+        now_ns = self.processes.now_ns
+        return select_lasting(self.positions, self.pending, now_ns, self.threshold, self.ended)
+
+    def sites(self, ranks: Sequence[int], one: Pending | None) -> tuple[int, ...]:
+        """Return the current or last call sites of ranks, and where other ranks wait."""
+        communicator = None if one is None else one.communicator
+        seen = [self.positions[rank].last_seen(communicator) for rank in ranks]
+        calls = [call.site for call in seen if call is not None][:4]
+        return tuple(dict.fromkeys([*calls, *([] if one is None else one.sites)]))
+
+    def verdict(
+        self, kind: str, ranks: Sequence[int], one: Pending | None = None, reason: str = ""
+    ) -> Verdict:
+        """Return the verdict that names some ranks."""
+        sites = self.sites(ranks, one)
+        return Verdict(kind, tuple(ranks), sites, pending=one, ended=self.ended, reason=reason)
+
+    def gone_verdict(self, ranks: Sequence[int], reason: str = "") -> Verdict:
+        """Return the verdict that ranks died, and the instance that waits for them."""
+        one = next((p for p in self.pending if set(p.missing) & set(ranks)), None)
+        return self.verdict("dead", ranks, one, reason)
+
+    def undecided(self, near: Sequence[int], one: Pending, reason: str = "") -> Verdict:
+        """Return a verdict without odd ranks, with the call sites of some ranks."""
+        return replace(self.verdict("undecided", near, one, reason), odd_ranks=())
+
+
 def conclude(
     trace: Trace,
     positions: Sequence[Position],
@@ -80,107 +127,75 @@ def conclude(
     threshold: HangThreshold = DEFAULT_THRESHOLD,
 ) -> Verdict:
     """Return the verdict on a job; class `none` if there is no sign of a fault."""
-    one = _find_verdict(trace, positions, pending, processes, threshold)
-    return replace(one, further=_find_further(trace, one, positions, pending, processes, threshold))
+    job = _Job(trace, positions, pending, processes, threshold)
+    one = _find_verdict(job)
+    return replace(one, further=_find_further(job, one))
 
 
-def _find_further(
-    trace: Trace,
-    one: Verdict,
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
-    processes: JobProcesses,
-    threshold: HangThreshold,
-) -> tuple[Verdict, ...]:
+def _find_further(job: _Job, one: Verdict) -> tuple[Verdict, ...]:
     """Return further verdicts, on instances that wait for ranks unrelated to verdict `one`.
 
     After a death, or an end without a record, the state of the remaining ranks is unknown: returns
     ().
     """
-    noted = any((trace.logs.signals | processes.signals).values())
+    noted = any((job.trace.logs.signals | job.processes.signals).values())
     ends = one.kind in ("none", "dead") or one.wait_rule or (one.ended and not noted)
-    if ends or any(position.is_unknown for position in positions):
+    if ends or any(position.is_unknown for position in job.positions):
         return ()
     known = {*one.odd_ranks, *one.may_still_arrive, *(link.rank for link in one.cycle)}
     for side in one.disagreement.sides if one.disagreement else ():
         known.update(side.ranks)
-    also: list[Verdict] = []
-    long = select_lasting(positions, pending, processes, threshold, one.ended)
-    for other in long:
-        absent, _ = wait_graph.follow_missing(
-            other, positions, pending, {each.key for each in long}
-        )
-        mine = other is one.pending or any(r in known or has_left(positions[r]) for r in absent)
+    further: list[Verdict] = []
+    for other in job.long:
+        absent, _ = _follow_missing(job, other)
+        related = any(r in known or has_left(job.positions[r]) for r in absent)
         known.update(absent)
-        if absent and not mine:
-            also.append(_missing_verdict(other, absent, positions, processes, one.ended))
-    return tuple(also)
+        if absent and not related and other is not one.pending:
+            further.append(_missing_verdict(job, other, absent))
+    return tuple(further)
 
 
-def _find_verdict(
-    trace: Trace,
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
-    processes: JobProcesses,
-    threshold: HangThreshold,
-) -> Verdict:
-    left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
-    noted = trace.logs.signals | processes.signals
-    signals = {rank: noted[rank] for rank in left if noted.get(rank)}
-    gone = [rank for rank in left if rank in signals or processes.alive.get(rank) is False]
-    aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
-    ended = bool(left) and (bool(aborted) or len(gone) == len(left))
-    wrong = disagreement.find_first(group_by_instance(positions), trace.tables.communicators)
+def _find_verdict(job: _Job) -> Verdict:
+    groups = group_by_instance(job.positions)
+    wrong = disagreement.find_first(groups, job.trace.tables.communicators)
     if wrong is not None:
-        return disagreement_verdict(wrong, ended, not left)
-    blind = bool(left) and any(position.is_unknown for position in positions)
-    pending = [] if blind else pending
-    sure = _find_finalized(positions, pending, ended) or _find_wrong_order(
-        trace, positions, pending, set(), ended
-    )
+        return disagreement_verdict(wrong, job.ended, not job.left)
+    sure = _find_finalized(job) or _find_wrong_order(job, [])
     if sure is not None:  # this verdict needs no process state, and no death can cause it
         return sure
-    if aborted:
-        return _gone_verdict(sorted(aborted), positions, pending, ended, "abort")
-    if blind:
-        return _verdict_without_positions(trace, positions, left, signals, ended)
-    dead, perhaps = find_first_dead(left, gone, signals, positions, pending)
+    if job.aborted:
+        return job.gone_verdict(job.aborted, "abort")
+    if job.blind:
+        return _verdict_without_positions(job)
+    dead, perhaps = find_first_dead(job.left, job.gone, job.signals, job.positions, job.pending)
     if dead:
-        return _gone_verdict(dead, positions, pending, ended, signal_names(dead, signals))
-    long = select_lasting(positions, pending, processes, threshold, ended)
-    silent = ended and not signals  # as after SIGKILL: a missing rank may have died or hung
+        return job.gone_verdict(dead, signal_names(dead, job.signals))
+    # As after SIGKILL: a missing rank may have died or hung.
+    silent = job.ended and not job.signals
     hangs = (
-        _find_wrong_order(trace, positions, pending, {one.key for one in long}, ended)
-        or _find_missing(positions, pending, long, processes, ended, silent)
-        or (None if silent else _find_started_only(positions, long, processes, ended))
-        or _find_message_wait(positions, processes, ended)
+        _find_wrong_order(job, job.long)
+        or _find_missing(job, silent)
+        or (None if silent else _find_started_only(job))
+        or _find_message_wait(job)
     )
-    if hangs is not None:
-        return replace(hangs, without_end_note=tuple(perhaps))
-    if perhaps and not positions[perhaps[0]].unlogged:
-        return _gone_verdict(perhaps, positions, pending, ended)
-    unclear = _unclear_verdict([one for one in long if not is_started_only(one, positions)], ended)
-    return replace(unclear, without_end_note=tuple(perhaps)) if unclear else NO_FAULT
+    if hangs is None and perhaps and not job.positions[perhaps[0]].unlogged:
+        return job.gone_verdict(perhaps)
+    found = hangs or _unclear_verdict(job)
+    return replace(found, without_end_note=tuple(perhaps)) if found else NO_FAULT
 
 
-def _verdict_without_positions(
-    trace: Trace,
-    positions: Sequence[Position],
-    left: list[int],
-    signals: dict[int, int],
-    ended: bool,
-) -> Verdict:
+def _verdict_without_positions(job: _Job) -> Verdict:
     """Return the verdict on how the job ended, when positions of ranks are unknown.
 
     If records could not be written, a missing end record means nothing, because it had no space
     either.
     """
-    fatal, _ = find_first_dead(left, list(signals), signals, positions, [])
+    fatal, _ = find_first_dead(job.left, list(job.signals), job.signals, job.positions, [])
     if fatal:
-        return _gone_verdict(fatal, positions, [], ended, signal_names(fatal, signals))
-    if ended and trace.unwritten_ranks:
+        return job.gone_verdict(fatal, signal_names(fatal, job.signals))
+    if job.ended and job.trace.unwritten_ranks:
         return Verdict("undecided", ended=True, reason="unwritten")
-    return _unclear_verdict([], ended) or NO_FAULT
+    return _unclear_verdict(job) or NO_FAULT
 
 
 def disagreement_verdict(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
@@ -191,154 +206,97 @@ def disagreement_verdict(wrong: Disagreement, ended: bool, through: bool) -> Ver
     return Verdict(wrong.kind, odd, sites, disagreement=wrong, ended=ended, wait_rule=through)
 
 
-def _verdict_sites(
-    positions: Sequence[Position], odd: Sequence[int], one: Pending | None
-) -> tuple[int, ...]:
-    """Return the current or last call sites of the odd ranks, and where other ranks wait."""
-    communicator = None if one is None else one.communicator
-    calls = [call for rank in odd if (call := positions[rank].last_seen(communicator)) is not None]
-    others = one.sites if one is not None else []
-    return tuple(dict.fromkeys([*(call.site for call in calls[:4]), *others]))
-
-
-def _gone_verdict(
-    ranks: Sequence[int],
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
-    ended: bool,
-    why: str = "",
-) -> Verdict:
-    one = next((p for p in pending if set(p.missing) & set(ranks)), None)
-    sites = _verdict_sites(positions, ranks, one)
-    return Verdict("dead", tuple(ranks), sites, pending=one, ended=ended, reason=why)
-
-
-def _find_finalized(
-    positions: Sequence[Position], pending: Sequence[Pending], ended: bool
-) -> Verdict | None:
+def _find_finalized(job: _Job) -> Verdict | None:
     """Detect an operation that waits for ranks that have called MPI_Finalize."""
-    for one in pending:
-        waiting = [
-            rank for rank in one.arrived
-            if any(c.key == one.key and c.operation != "finalize" for c in positions[rank].open)
+    positions = job.positions
+    for one in job.pending:
+        waiting = [rank for rank in one.arrived if wait_graph.open_calls(positions[rank], one)]
+        gone = [
+            rank for rank in (*one.missing, *one.arrived)
+            if has_left(positions[rank]) and not took_part(positions[rank], one)
         ]  # fmt: skip
-        gone = [rank for rank in (*one.missing, *one.arrived) if has_left(positions[rank])]
-        gone = [rank for rank in gone if not took_part(positions[rank], one)]
         if not waiting or not gone:
             continue
-        members = len(one.arrived) + len(one.missing)
-        odd = tuple(sorted(gone if 2 * len(gone) <= members else waiting))
-        sites = _verdict_sites(positions, odd, one)
-        if odd != tuple(sorted(gone)):
-            sites = tuple(dict.fromkeys([*sites, *_verdict_sites(positions, gone[:1], None)]))
-        return Verdict("missing", odd, sites, pending=one, ended=ended, reason="finished")
+        few_gone = 2 * len(gone) <= len(one.arrived) + len(one.missing)
+        found = job.verdict("missing", sorted(gone if few_gone else waiting), one, "finished")
+        if found.odd_ranks == tuple(sorted(gone)):
+            return found
+        sites = dict.fromkeys([*found.sites, *job.sites(gone[:1], None)])
+        return replace(found, sites=tuple(sites))
     return None
 
 
-def _find_wrong_order(
-    trace: Trace,
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
-    long: set[Key],
-    ended: bool,
-) -> Verdict | None:
+def _find_wrong_order(job: _Job, long: Sequence[Pending]) -> Verdict | None:
     """Detect operations on several communicators, each waiting for a rank in another one."""
-    cycle, odd = wait_cycle.find(trace, positions, pending, long)
+    keys = {one.key for one in long}
+    cycle, odd = wait_graph.find_cycle(job.trace, job.positions, job.pending, keys)
     if not cycle:
         return None
     calls = sorted(cycle, key=lambda link: link.rank not in odd)
     sites = tuple(dict.fromkeys(link.call.site for link in calls))
-    return Verdict("order", odd, sites, cycle=cycle, ended=ended)
+    return Verdict("order", odd, sites, cycle=cycle, ended=job.ended)
 
 
 # ---- missing ranks
 
 
-def _find_missing(
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
-    long: Sequence[Pending],
-    processes: JobProcesses,
-    ended: bool,
-    silent: bool,
-) -> Verdict | None:
+def _follow_missing(job: _Job, one: Pending) -> tuple[list[int], list[int]]:
+    keys = {other.key for other in job.long}
+    return wait_graph.follow_missing(one, job.positions, job.pending, keys)
+
+
+def _find_missing(job: _Job, silent: bool) -> Verdict | None:
     """Detect an instance that has long waited for ranks that themselves wait for no rank."""
-    for one in long:
-        absent, spare = wait_graph.follow_missing(
-            one, positions, pending, {other.key for other in long}
-        )
+    for one in job.long:
+        absent, spare = _follow_missing(job, one)
         if not absent and not spare:
             continue
         if silent:
-            sites = _verdict_sites(positions, absent or one.missing, one)
-            return Verdict("undecided", (), sites, pending=one, ended=True)
+            return job.undecided(absent or one.missing, one)
         if not absent:
-            return _open_cycle_verdict(one, positions, spare, processes, ended)
-        return _missing_verdict(one, absent, positions, processes, ended)
+            return _open_cycle_verdict(job, one, spare)
+        return _missing_verdict(job, one, absent)
     return None
 
 
-def _missing_verdict(
-    one: Pending,
-    absent: Sequence[int],
-    positions: Sequence[Position],
-    processes: JobProcesses,
-    ended: bool,
-) -> Verdict:
+def _missing_verdict(job: _Job, one: Pending, absent: Sequence[int]) -> Verdict:
     """Return the verdict on missing ranks that wait for no rank, by their activity."""
-    unlogged = [r for r in absent if positions[r].between == "collective"]
-    if len(unlogged) == len(absent):  # each of these ranks may be waiting for other ranks
-        sites = _verdict_sites(positions, absent, one)
-        return Verdict("undecided", (), sites, pending=one, ended=ended, reason="unlogged")
-    absent = [rank for rank in absent if rank not in unlogged]
-    busy = [rank for rank in absent if rank in processes.busy]
-    talking = [r for r in absent if positions[r].between in WAITS_FOR_MESSAGES and r not in busy]
+    between = {rank: job.positions[rank].between for rank in absent}
+    logged = [rank for rank in absent if between[rank] != "collective"]
+    if not logged:  # each of these ranks may be waiting for other ranks
+        return job.undecided(absent, one, "unlogged")
+    busy = [rank for rank in logged if rank in job.processes.busy]
     if busy:
-        kind, odd, why = "stalled", busy, "busy"
-    elif len(talking) == len(absent):
-        kind, odd, why = "point_to_point", talking, positions[talking[0]].between
-    else:
-        odd = [rank for rank in absent if rank not in talking]
-        kind, why = "missing", _describe_idle(odd, processes)
-    sites = _verdict_sites(positions, odd, one)
-    return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, reason=why)
+        return job.verdict("stalled", busy, one, "busy")
+    idle = [rank for rank in logged if between[rank] not in WAITS_FOR_MESSAGES]
+    if not idle:
+        return job.verdict("point_to_point", logged, one, between[logged[0]])
+    return job.verdict("missing", idle, one, _describe_idle(idle, job.processes))
 
 
-def _open_cycle_verdict(
-    one: Pending,
-    positions: Sequence[Position],
-    spare: Sequence[int],
-    processes: JobProcesses,
-    ended: bool,
-) -> Verdict:
+def _open_cycle_verdict(job: _Job, one: Pending, spare: Sequence[int]) -> Verdict:
     """Return the verdict on a cycle that a thread outside all collectives may still open.
 
     Which of these ranks should arrive is unknown. A rank that computes may still arrive.
     """
-    busy = tuple(rank for rank in spare if rank in processes.busy)
-    sites = _verdict_sites(positions, busy or spare, one)
+    busy = [rank for rank in spare if rank in job.processes.busy]
     if busy:
-        return Verdict("stalled", busy, sites, pending=one, ended=ended, reason="busy")
-    why = "resting" if set(spare) <= processes.still else "threads"
-    return Verdict(
-        "undecided", (), sites, pending=one, ended=ended, reason=why, may_still_arrive=tuple(spare)
-    )
+        return job.verdict("stalled", busy, one, "busy")
+    reason = "resting" if set(spare) <= job.processes.still else "threads"
+    return replace(job.undecided(spare, one, reason), may_still_arrive=tuple(spare))
 
 
-def _find_started_only(
-    positions: Sequence[Position], long: Sequence[Pending], processes: JobProcesses, ended: bool
-) -> Verdict | None:
+def _find_started_only(job: _Job) -> Verdict | None:
     """Detect an operation that all ranks started, while some wait and some are outside MPI.
 
     This is evidence only if no rank moves. A rank may do other work for long between start and
     wait, and the arrival of other ranks at their Wait is unknown.
     """
-    resting = {p.rank for p in positions if not p.finished and not p.open}
-    for one in long:
-        late = started_and_outside(one, positions)
-        if late and not one.missing and not resting & processes.busy:
-            sites, why = _verdict_sites(positions, late, one), _describe_idle(late, processes)
-            return Verdict("missing", tuple(late), sites, pending=one, ended=ended, reason=why)
+    resting = {p.rank for p in job.positions if not p.finished and not p.open}
+    for one in job.long:
+        late = wait_graph.started_and_outside(one, job.positions)
+        if late and not one.missing and not resting & job.processes.busy:
+            return job.verdict("missing", late, one, _describe_idle(late, job.processes))
     return None
 
 
@@ -349,27 +307,23 @@ def _describe_idle(odd: Sequence[int], processes: JobProcesses) -> str:
     return "still" if set(odd) <= processes.still else ""
 
 
-def _find_message_wait(
-    positions: Sequence[Position], processes: JobProcesses, ended: bool
-) -> Verdict | None:
+def _find_message_wait(job: _Job) -> Verdict | None:
     """Detect that no collective waits, but all remaining ranks wait in point-to-point calls."""
-    left = [p for p in positions if not p.finished]
-    waiting = tuple(p.rank for p in left if waits_for_messages(p))
+    left = [p for p in job.positions if not p.finished]
+    waiting = [p.rank for p in left if wait_graph.waits_for_messages(p)]
     if not waiting or len(waiting) < len(left):
         return None
-    if not ended and not set(waiting) <= processes.still:
+    if not job.ended and not set(waiting) <= job.processes.still:
         return None
-    why = positions[waiting[0]].between
-    return Verdict(
-        "point_to_point", waiting, _verdict_sites(positions, waiting, None), ended=ended, reason=why
-    )
+    return job.verdict("point_to_point", waiting, reason=job.positions[waiting[0]].between)
 
 
-def _unclear_verdict(long: Sequence[Pending], ended: bool) -> Verdict | None:
+def _unclear_verdict(job: _Job) -> Verdict | None:
     """Return the verdict for a fault of unknown cause."""
-    if ended:
-        return Verdict("dead", (), ended=True, pending=long[0] if long else None)
-    for one in long:
-        if not one.missing:
-            return Verdict("undecided", (), tuple(one.sites), pending=one)
-    return None
+    long = [one for one in job.long if not is_started_only(one, job.positions)]
+    if job.ended:
+        return Verdict("dead", ended=True, pending=long[0] if long else None)
+    complete = next((one for one in long if not one.missing), None)
+    if complete is None:
+        return None
+    return Verdict("undecided", (), tuple(complete.sites), pending=complete)

@@ -6,11 +6,11 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mpiprof.hang.processes import BOOT_ID, read_stat
+from mpiprof.hang.processes import is_this_node, read_stat
 from mpiprof.launch import job
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
@@ -33,17 +33,14 @@ class Node:
     """The ranks of this node and their processes; grows until all ranks have written their process.
 
     leader: the process that started the agent, a rank or a script around one.
-    nodes: node of each known rank.
-    logs: logs of this node's ranks.
-    size: number of ranks, 0 if unknown.
     """
 
     leader: job.Process
     ranks: dict[int, job.Process] = field(default_factory=dict)
-    nodes: dict[int, str] = field(default_factory=dict)
-    size: int = 0
-    length: int = -1
-    logs: dict[str, None] = field(default_factory=dict)  # keys in order
+    nodes: dict[int, str] = field(default_factory=dict)  # node of each known rank
+    size: int = 0  # number of ranks, 0 if unknown
+    length: int = -1  # of the tables when they were last read, or -1 to read them again
+    logs: dict[str, None] = field(default_factory=dict)  # logs of this node's ranks, in order
 
     def refresh(self, folder: Path) -> None:
         """Read the processes that were written since the last call, until all ranks have one."""
@@ -52,15 +49,14 @@ class Node:
         length = sum(path.stat().st_size for path in folder.glob("*.tables"))
         if length == self.length:
             return
-        boot = BOOT_ID.read_text().strip().replace("-", "")
         tables = read_tables(folder, MAX_RANKS, Problems())
         # Otherwise a line may be completed without a change of length.
         self.length = -1 if tables.truncated else length
         for rank, process in tables.processes.items():
             self.size = max(self.size, process["size"])
             self.nodes[rank] = str(process["node"])
-            here = boot in self.nodes[rank].replace("-", "")
-            found = job.read_process(process["pid"]) if here and rank not in self.ranks else None
+            here = is_this_node(self.nodes[rank]) and rank not in self.ranks
+            found = job.read_process(process["pid"]) if here else None
             if found is not None:
                 self.ranks[rank] = found
                 self.logs[process["log"] or f"rank-{rank:06d}"] = None
@@ -84,11 +80,10 @@ class Node:
 
     def read_use(self) -> dict[int, ProcessorUse]:
         """Return the use of each rank that is alive."""
-        found = {rank: (read_stat(one.pid), one.pid) for rank, one in self.ranks.items()}
         return {
-            rank: ProcessorUse(state[1], read_waited_ns(pid))
-            for rank, (state, pid) in found.items()
-            if state is not None
+            rank: ProcessorUse(state[1], read_waited_ns(one.pid))
+            for rank, one in self.ranks.items()
+            if (state := read_stat(one.pid)) is not None
         }
 
     def is_stopped(self) -> bool:
@@ -111,15 +106,16 @@ class Node:
 
     def longest_wait_s(self, before: Mapping[int, ProcessorUse]) -> float:
         """Return the longest time that a rank was ready without a processor since `before`."""
-        waits = [
-            now.waited_ns - before.get(rank, now).waited_ns for rank, now in self.read_use().items()
-        ]
+        use = self.read_use().items()
+        waits = (now.waited_ns - before.get(rank, now).waited_ns for rank, now in use)
         return max(waits, default=0) / 1e9
 
     def kill_processes(self) -> None:
         """End the job's processes on this node, as launchers do: SIGTERM, then SIGKILL."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            _signal_processes(self.ranks.values(), number)
+            for one in filter(is_alive, self.ranks.values()):
+                with contextlib.suppress(OSError):
+                    os.kill(one.pid, number)
             deadline = time.monotonic() + KILL_DELAY_S
             while time.monotonic() < deadline and any(map(is_alive, self.ranks.values())):
                 time.sleep(0.05)
@@ -130,11 +126,9 @@ class Node:
         wanted: device and inode of the leader's standard error at its start, because the program
         may have closed it. Another process's standard error is accepted as it is.
         """
-        for one in [self.leader, *self.ranks.values()]:
-            if not is_alive(one):
-                continue
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        for one in filter(is_alive, [self.leader, *self.ranks.values()]):
             try:
-                flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
                 descriptor = os.open(f"/proc/{one.pid}/fd/2", flags)
             except OSError:
                 continue
@@ -157,10 +151,3 @@ def is_alive(one: job.Process) -> bool:
     """Return whether a process still exists, is not dead, and has not lost its pid to another."""
     now = job.read_process(one.pid)
     return now is not None and now.start_ticks == one.start_ticks and read_stat(one.pid) is not None
-
-
-def _signal_processes(processes: Iterable[job.Process], number: signal.Signals) -> None:
-    for one in processes:
-        if is_alive(one):
-            with contextlib.suppress(OSError):
-                os.kill(one.pid, number)

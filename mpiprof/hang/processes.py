@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mpiprof.trace.layout import OUTSIDE_CLASSES
+from mpiprof.trace.records import Records
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
-
-if TYPE_CHECKING:
-    from mpiprof.trace.records import Records
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SAMPLES, SAMPLE_INTERVAL_S = 6, 0.15
@@ -23,29 +21,22 @@ SAMPLES, SAMPLE_INTERVAL_S = 6, 0.15
 class JobProcesses:
     """State of a job's processes at one moment; empty if they run elsewhere.
 
-    now_ns: on the trace's clock.
-    alive: by rank.
-    busy: ranks that use a processor, or that move from call to call.
-    still: other inspected ranks.
-    stopped: `still` ranks that a debugger or signal stopped.
-    ended: dead ranks that reached MPI_Finalize after the trace was read.
-    signals: the signals that ended other dead ranks.
+    now_ns is on the trace's clock, and `alive` is by rank.
     """
 
     now_ns: int | None = None
     alive: dict[int, bool] = field(default_factory=dict)
-    busy: frozenset[int] = frozenset()
-    still: frozenset[int] = frozenset()
-    stopped: frozenset[int] = frozenset()
-    ended: frozenset[int] = frozenset()
-    signals: dict[int, int] = field(default_factory=dict)
+    busy: frozenset[int] = frozenset()  # ranks that use a processor, or move from call to call
+    still: frozenset[int] = frozenset()  # other inspected ranks
+    stopped: frozenset[int] = frozenset()  # `still` ranks that a debugger or signal stopped
+    ended: frozenset[int] = frozenset()  # dead ranks that reached MPI_Finalize since the reading
+    signals: dict[int, int] = field(default_factory=dict)  # that ended other dead ranks
 
 
 def trace_now_ns(trace: Records) -> int | None:
     """Return the present time on the trace's clock, or None if the job ran on another boot."""
-    boot = _boot_id()
     for rank, node in trace.node_ids.items():
-        if boot and boot in node.replace("-", ""):
+        if is_this_node(node):
             local = time.monotonic_ns()
             return local + trace.clock_of(rank).offset_at(local)
     return None
@@ -53,14 +44,20 @@ def trace_now_ns(trace: Records) -> int | None:
 
 def find_alive(trace: Records) -> dict[int, bool]:
     """Return whether the process of each rank on this machine still exists."""
-    boot = _boot_id()
     return {
         rank: read_stat(process["pid"]) is not None
         for rank, process in trace.tables.processes.items()
-        if boot and process["pid"] and boot in str(process["node"]).replace("-", "")
+        if process["pid"] and is_this_node(str(process["node"]))
     }
 
 
+def is_this_node(node: str) -> bool:
+    """Return whether a trace's name of a node belongs to this machine, on the same boot."""
+    boot = _boot_id()
+    return bool(boot) and boot in node.replace("-", "")
+
+
+@cache
 def _boot_id() -> str:
     try:
         return BOOT_ID.read_text().strip().replace("-", "")
@@ -128,11 +125,8 @@ def sample_processes(
 
 def _recorded_signal(trace: Records, rank: int) -> int:
     """Return the signal that a rank recorded at its end, or 0 if none."""
-    heads = [
-        chunks[-1].log.read_header(chunks[-1].index)
-        for chunks in trace.thread_chunks(rank)
-        if chunks
-    ]
+    last = [chunks[-1] for chunks in trace.thread_chunks(rank) if chunks]
+    heads = (chunk.log.read_header(chunk.index) for chunk in last)
     return max((head.get("signal", 0) for head in heads), default=0)
 
 

@@ -10,19 +10,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mpiprof.trace import Trace
 from mpiprof.trace.layout import CALL_CLASSES
 from mpiprof.trace.metadata import Call, Key, Shape
 from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.stream import ThreadStream
-from mpiprof.trace.types import CALL, COMPLETION, START, Problems
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
-    from mpiprof.trace.log import Chunk
+from mpiprof.trace.types import CALL, COMPLETION, START, Int, Problems
 
 NEWEST_CHUNKS = 3  # about 6000 records per thread, enough for all uncompleted operations
 # Number of each rank's newest calls whose arguments are compared; fewer in a large job.
@@ -37,11 +33,10 @@ class Position:
     - between: class of the unrecorded call that all its threads are in
       (trace.layout.CALL_CLASSES), or "".
     - free: number of its threads in no open call, among threads that made calls and have not ended.
-    - blind: its log lacks later calls, because records could not be written or calls are summed.
+    - is_unknown: its log lacks later calls: records could not be written, or calls are summed.
     - unlogged: its log contains no calls at all.
     - tasks: kernel thread ids of its threads in MPI.
-    - newest: per communicator, time of the newest call on it, and the open or last call of its
-      thread.
+    - newest: per communicator, time of the newest call, and the open or last call of its thread.
     """
 
     rank: int
@@ -78,8 +73,7 @@ class Position:
         """
         if communicator is None or communicator not in self.newest:
             return self.current
-        _, last = self.newest[communicator]
-        return last
+        return self.newest[communicator][1]
 
 
 @dataclass(frozen=True)
@@ -125,26 +119,26 @@ class LogTail:
             stop = self.unread[index]
             start = max(0, stop - chunks)
             self.unread[index] = start
-            block = _read(thread, thread.chunks[start:stop])
-            if block is not None:
-                blocks.append((thread.chunks[-1].thread, block))
-                self._note_block(block)
+            unread = thread.chunks[start:stop]
+            if unread:
+                records = sum(chunk.log.layout.capacity for chunk in unread)
+                block = ThreadStream(thread.source, unread, Problems()).read(records)
+                if block is not None:
+                    blocks.append((unread[-1].thread, block))
+                    self._note_block(block)
         return blocks
 
     def _note_block(self, block: Block) -> None:
-        shapes = self.trace.tables.shapes
-        used, inverse = np.unique(block.shape, return_inverse=True)
-        communicators = np.array([shapes[i].communicator for i in used])[inverse]
+        communicators = _communicators_of(block, self.trace.tables.shapes)
         for communicator in np.unique(communicators).tolist():
             most = int(block.sequence[communicators == communicator].max())
             self.reached[communicator] = max(most, self.reached.get(communicator, -1))
-        starts = get_column(block, "start")
-        for i in np.flatnonzero((get_column(block, "kind") == CALL) & (starts > 0)).tolist():
+        kinds, starts = get_column(block, "kind"), get_column(block, "start")
+        for i in np.flatnonzero((kinds == CALL) & (starts > 0)).tolist():
             self.numbered.add((int(communicators[i]), int(block.sequence[i]), int(starts[i])))
-        started = np.flatnonzero(get_column(block, "kind") == START)
-        for i in started.tolist():
+        for i in np.flatnonzero(kinds == START).tolist():
             key = (int(communicators[i]), int(block.sequence[i]))
-            self.starts[key] = max(int(get_column(block, "start")[i]), self.starts.get(key, 0))
+            self.starts[key] = max(int(starts[i]), self.starts.get(key, 0))
 
     def has_entered(self, key: Key) -> bool:
         """Return whether the rank has called this instance, or has passed it."""
@@ -174,13 +168,6 @@ class LogTail:
         return self.trace.last_sequences.get((self.rank, communicator), -1) >= sequence
 
 
-def _read(thread: ThreadStream, chunks: list[Chunk]) -> Block | None:
-    if not chunks:
-        return None
-    stream = ThreadStream(thread.source, chunks, Problems())
-    return stream.read(sum(chunk.log.layout.capacity for chunk in chunks))
-
-
 def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     """Return the state of every rank, and every pending instance, oldest first.
 
@@ -189,18 +176,12 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     """
     tails = {rank: LogTail(trace, rank) for rank in range(trace.ranks)}
     positions = [_find_position(trace, rank, tail) for rank, tail in tails.items()]
-    blind = trace.unwritten_ranks | trace.tables.limits.keys()
-    for position in positions:
-        position.unlogged = trace.record == "summary"
-        position.is_unknown = position.rank in blind
-    waiting: dict[Key, list[tuple[int, Call]]] = {}
+    waiting: dict[Key, list[Call]] = {}
     blocking: set[Key] = set()
     for position in positions:
-        for call in position.open:
-            waiting.setdefault(call.key, []).append((position.rank, call))
-            blocking.add(call.key)
-        for call in position.started.values():
-            waiting.setdefault(call.key, []).append((position.rank, call))
+        for call in (*position.open, *position.started.values()):
+            waiting.setdefault(call.key, []).append(call)
+        blocking |= {call.key for call in position.open}
         if position.between == "completion":
             blocking |= position.started.keys()
     pending = []
@@ -211,12 +192,12 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
         if key in blocking or missing:
             pending.append(
                 Pending(
-                    list(dict.fromkeys(call.operation for _, call in calls)),
+                    list(dict.fromkeys(call.operation for call in calls)),
                     key,
                     arrived,
                     missing,
-                    sorted({call.site for _, call in calls if call.site >= 0}),
-                    min(call.enter_ns for _, call in calls),
+                    sorted({call.site for call in calls if call.site >= 0}),
+                    min(call.enter_ns for call in calls),
                 )
             )
     return positions, sorted(pending, key=lambda one: one.since_ns)
@@ -224,6 +205,8 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
 
 def _find_position(trace: Trace, rank: int, tail: LogTail) -> Position:
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
+    position.unlogged = trace.record == "summary"
+    position.is_unknown = rank in trace.unwritten_ranks or rank in trace.tables.limits
     position.recent = deque(maxlen=max(16, min(RECENT_CALLS, MAX_RECENT_CALLS // trace.ranks)))
     inside = _unrecorded_calls(trace, rank)
     if inside and min(inside) >= 0:
@@ -240,11 +223,9 @@ def _find_position(trace: Trace, rank: int, tail: LogTail) -> Position:
 def _unrecorded_calls(trace: Trace, rank: int) -> list[int]:
     """Return the unrecorded call of each thread; windows of totals belong to no thread."""
     windows = [chunks[-1] for chunks in trace.thread_chunks(rank) if chunks]
-    return [
-        trace.logs.open_call_class[rank, window.thread]
-        for window in windows
-        if (rank, window.thread) in trace.logs.open_call_class and not window.is_summed()
-    ]
+    classes = trace.logs.open_call_class
+    threads = [(rank, window.thread) for window in windows if not window.is_summed()]
+    return [classes[thread] for thread in threads if thread in classes]
 
 
 def _update_position(trace: Trace, block: Block, position: Position, thread: int) -> None:
@@ -289,12 +270,16 @@ def _update_position(trace: Trace, block: Block, position: Position, thread: int
 
 def _note_seen(position: Position, call: Call, calls: Block, shapes: Sequence[Shape]) -> None:
     """Store a thread's call for each communicator that no other thread called on later."""
-    used, inverse = np.unique(calls.shape, return_inverse=True)
-    communicators = np.array([shapes[i].communicator for i in used])[inverse]
+    communicators = _communicators_of(calls, shapes)
     for communicator in np.unique(communicators).tolist():
         when = int(calls.enter_ns[communicators == communicator].max())
         if when > position.newest.get(communicator, (-1, call))[0]:
             position.newest[communicator] = (when, call)
+
+
+def _communicators_of(block: Block, shapes: Sequence[Shape]) -> Int:
+    used, inverse = np.unique(block.shape, return_inverse=True)
+    return np.array([shapes[i].communicator for i in used])[inverse]
 
 
 def group_by_instance(positions: Sequence[Position]) -> dict[Key, dict[int, Call]]:

@@ -26,7 +26,7 @@ class JobStart:
     """Facts about a job, collected by its process on this node just before it becomes the program.
 
     folder: the named trace folder, or None if rank 0 makes one with the prefix `base`. errors:
-    device and inode of standard error. speaks: whether the job's rank 0 is on this node.
+    device and inode of standard error. reports: whether the job's rank 0 is on this node.
     """
 
     leader: job.Process

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.hang import verdict_text
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.wait_graph import started_and_outside
+from mpiprof.hang.wait_graph import started_and_outside, took_part
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
 from mpiprof.metrics.summary_tables import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
-from mpiprof.reports.json import plain_number
-from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data
+from mpiprof.reports.json import locations_of, plain_number
+from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.reports.table import Column, render, wrap_paragraph
+from mpiprof.trace import Trace
 from mpiprof.trace.pack import FILE_NAME as PACK
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
 
 MAX_SITES = 8
 
@@ -33,7 +31,8 @@ def as_json(
     exit of the last call, or None before the first call. `callsites` are the recorder's current
     sums, available in summaries and under `--switch auto`.
     """
-    waiting = verdict_text.format_verdict(trace, positions, verdict, _time_now(trace, positions))
+    now = trace_now_ns(trace) if is_running(trace, positions) else None
+    waiting = verdict_text.format_verdict(trace, positions, verdict, now)
     return {
         "verdict": verdict_text.as_json(trace, verdict, waiting),
         "ranks": [
@@ -61,16 +60,14 @@ def as_json(
     }
 
 
-def _current_waits(trace: Trace) -> list[dict[str, Any]]:
+def _current_waits(trace: Trace) -> list[dict[Any, Any]]:
     """Return the recorder's current sums, the call site with most waiting first."""
-    rows = sum_by_callsite(trace.statistics).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in rows]
+    return sum_by_callsite(trace.statistics).to_dict("records")
 
 
-def _sums_so_far(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
-    numbers = {name: plain_number(value) for name, value in row.items()}
-    del numbers["operation"], numbers["site_id"]
-    return {"operation": row["operation"], "site": _site_json(trace, row["site_id"]), **numbers}
+def _sums_so_far(trace: Trace, row: dict[Any, Any]) -> dict[str, Any]:
+    names = {"operation": row["operation"], "site": _site_json(trace, row["site_id"])}
+    return names | {n: plain_number(v) for n, v in row.items() if n not in ("operation", "site_id")}
 
 
 def _call_since(trace: Trace, position: Position) -> int | None:
@@ -80,9 +77,7 @@ def _call_since(trace: Trace, position: Position) -> int | None:
 
 def _site_json(trace: Trace, site: int) -> dict[str, Any] | None:
     found = site_as_data(trace, site)
-    if found["file"] is None:
-        return None
-    return {name: found[name] for name in ("file", "line", "function")}
+    return None if found["file"] is None else locations_of([found])[0]
 
 
 def is_running(trace: Trace, positions: list[Position]) -> bool:
@@ -91,16 +86,12 @@ def is_running(trace: Trace, positions: list[Position]) -> bool:
     return any(living.get(p.rank) for p in positions if not p.finished)
 
 
-def _time_now(trace: Trace, positions: list[Position]) -> int | None:
-    return trace_now_ns(trace) if is_running(trace, positions) else None
-
-
 def status_text(
     trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict
 ) -> str:
     """Return the verdict, the state of the job, a table of its ranks, and the pending instances."""
     living = find_alive(trace)
-    now = _time_now(trace, positions)
+    now = trace_now_ns(trace) if is_running(trace, positions) else None
     state = _describe_state(trace, positions, living, verdict)
     lines = [f"{trace.program} · {trace.ranks} ranks · {state}"]
     if verdict.is_bad:
@@ -115,37 +106,31 @@ def status_text(
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
     lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten_ranks]
     if lost:
-        since = "their later calls are unknown"
-        lines += [f"Records of {format_ranks(lost)} could not be written: {since}.", ""]
+        who = format_ranks(lost)
+        lines += [f"Records of {who} could not be written: their later calls are unknown.", ""]
     if trace.record == "summary" and not pending and not all(p.finished for p in positions):
         lines += ["Pending collectives are unknown, because calls are not logged.", ""]
     elif not pending and not any(p.state == "unknown" for p in positions):
         lines += ["No collective is pending.", ""]
     waits = _current_waits(trace)
     if waits:
-        lines += [
-            "Waiting so far, in the instances that were observed",
-            _wait_table(trace, waits),
-            "",
-        ]
+        head = "Waiting so far, in the instances that were observed"
+        lines += [head, _wait_table(trace, waits), ""]
     return "\n".join(lines)
 
 
 def _describe_snapshot(trace: Trace) -> str:
     """Return as of when the trace describes a job that is not on this machine."""
     if not any(process["pid"] for process in trace.tables.processes.values()):
-        return (
-            "The trace was converted from an OTF2 archive: it shows the ranks at the end "
-            "of the archive, but not their processes."
-        )
+        what = "it shows the ranks at the end of the archive, but not their processes"
+        return f"The trace was converted from an OTF2 archive: {what}."
     if (trace.path / PACK).exists():
         return "The trace was packed: it shows the ranks at that time."
-    return (
-        "The job runs on other machines: data of the last half minute may not be visible here yet."
-    )
+    until = "data of the last half minute may not be visible here yet"
+    return f"The job runs on other machines: {until}."
 
 
-def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
+def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
     rows = [{**row, "sites": [site_as_data(trace, row["site_id"])]} for row in waits[:MAX_SITES]]
     elapsed = metric_columns(rows, "mean_elapsed_ns")[0]
     return render(
@@ -205,33 +190,30 @@ def _rank_table(
     verdict: Verdict,
 ) -> str:
     groups: dict[tuple[str, str, str], list[tuple[int, int | None]]] = {}
-    none_yet = "not logged" if trace.record == "summary" else "no collective yet"
     for position in positions:
         call = position.current
         state = position.state
         if state != "finished" and living.get(position.rank) is False:
             state = _describe_end(verdict, position)
-        doing = "" if call is None else call.operation
-        none = none_yet
-        if call is None and state == "finished" and trace.record != "summary":
-            none = "no readable call"  # the rank's last call is MPI_Finalize
-        doing = f"after {doing}" if call is not None and not position.open else doing
+        doing = "" if call is None else f"{'after ' * (not position.open)}{call.operation}"
         if position.state == "inside" and not position.open:
             doing = f"not logged, {doing}" if doing else "not logged"
-        where = "" if call is None else format_site(site_as_data(trace, call.site))
-        unseen = "not logged" if state == "unknown" else none
+        # The last call of a finished rank is MPI_Finalize.
+        unseen = "no readable call" if state == "finished" else "no collective yet"
+        if trace.record == "summary" or state == "unknown":
+            unseen = "not logged"
+        where = "" if call is None else describe_site(trace, call.site)
         members = groups.setdefault((state, doing or unseen, where), [])
         members.append((position.rank, _call_since(trace, position)))
     states, calls, sites = zip(*groups, strict=True)
+    since = [_format_since(trace, [s for _, s in group], now) for group in groups.values()]
     return render(
         [
             Column("rank", [format_runs([r for r, _ in g]) for g in groups.values()], left=True),
             Column("state", states, left=True),
             Column("call", calls, left=True),
             Column("place", sites, left=True, shrink=True),
-            Column(
-                "since", [_format_since(trace, [s for _, s in g], now) for g in groups.values()]
-            ),
+            Column("since", since),
         ]
     )
 
@@ -259,30 +241,16 @@ def arrived_state(verdict: Verdict) -> str:
     return "all ranks have arrived, and the operation is running"
 
 
-def _find_leaving(one: Pending, positions: list[Position]) -> list[int]:
-    """Return the ranks in MPI_Finalize while others are in a collective with its number."""
-    if one.operations == ["finalize"]:
-        return []
-    return [
-        rank for rank in one.arrived
-        if any(c.key == one.key and c.operation == "finalize" for c in positions[rank].open)
-    ]  # fmt: skip
-
-
 def _pending_sentence(
     trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
 ) -> str:
-    locations = (
-        ", ".join(format_site(site_as_data(trace, site)) for site in one.sites) or "unknown place"
-    )
-    head = (
-        f"pending: {one.operations[0]}, sequence {one.sequence} on "
-        f"{communicator_name(trace, one.communicator)} at {locations}, "
-        f"first entered {_format_since(trace, [one.since_ns - int(trace.run_start_ns)], now)}\n"
-        f"  arrived: {format_runs(one.arrived)}"
-    )
-    leaving = _find_leaving(one, positions)
-    if leaving:
+    locations = ", ".join(describe_site(trace, site) for site in one.sites) or "unknown place"
+    place = f"{communicator_name(trace, one.communicator)} at {locations}"
+    entered = _format_since(trace, [one.since_ns - int(trace.run_start_ns)], now)
+    head = f"pending: {one.operations[0]}, sequence {one.sequence} on {place}, first entered "
+    head += f"{entered}\n  arrived: {format_runs(one.arrived)}"
+    leaving = [rank for rank in one.arrived if not took_part(positions[rank], one)]
+    if leaving and one.operations != ["finalize"]:
         verb = "has" if len(leaving) == 1 else "have"
         return f"{head}\n  of these {format_ranks(leaving)} {verb} called MPI_Finalize instead"
     if len(one.operations) > 1:
@@ -305,12 +273,8 @@ def _pending_sentence(
             doing = "last left" if call.exit_ns else inside
             if position.state == "inside" and not position.open:
                 doing = f"{inside} a collective that is not logged, and was last seen leaving"
-            entered = "" if call.exit_ns else "entered "
             since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
-            when = _format_since(trace, [since], now)
-            lines.append(
-                f"    rank {rank} {doing} {call.operation} at "
-                f"{format_site(site_as_data(trace, call.site))}, "
-                f"{entered}{when}"
-            )
+            when = f"{'' if call.exit_ns else 'entered '}{_format_since(trace, [since], now)}"
+            where = describe_site(trace, call.site)
+            lines.append(f"    rank {rank} {doing} {call.operation} at {where}, {when}")
     return "\n".join(lines)

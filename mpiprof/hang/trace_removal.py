@@ -44,13 +44,8 @@ def check_removable(folder: Path) -> None:
     except OSError as error:
         raise _refusal(folder, f"{error.strerror}: name another folder with -o") from None
     if foreign is not None:
-        raise _refusal(
-            folder,
-            (
-                f"it contains {foreign.name}, which is not a file of a trace: move that file "
-                "elsewhere"
-            ),
-        )
+        why = f"it contains {foreign.name}, which is not a file of a trace"
+        raise _refusal(folder, f"{why}: move that file elsewhere")
     if not entries:
         return
     try:
@@ -74,16 +69,13 @@ def remove(folder: Path) -> None:
         path.rename(aside)
         shutil.rmtree(aside)
     except OSError as error:
-        raise MpiprofError(
-            f"--force cannot remove {folder}: {error.strerror}: name another folder with -o"
-        ) from None
+        why = f"{error.strerror}: name another folder with -o"
+        raise MpiprofError(f"--force cannot remove {folder}: {why}") from None
 
 
 def _is_trace_entry(path: Path) -> bool:
     """Return whether the recorder or a verb creates such an entry in a trace folder."""
-    if path.is_symlink():
-        return False
-    if path.name == CACHE_FOLDER and path.is_dir():
+    if path.name == CACHE_FOLDER and path.is_dir() and not path.is_symlink():
         return all(_is_file(entry, ("*.cache", ".*.part")) for entry in path.iterdir())
     return _is_file(path, TRACE_FILES)
 
@@ -101,13 +93,9 @@ def _refuse_running(folder: Path, trace: Records) -> None:
         if living.get(rank) and (rank not in ended or time.time() - written < RECENT_S):
             raise _refusal(folder, f"its job is running (rank {rank} is process {process['pid']})")
         if rank not in living and rank not in ended:
-            raise _refusal(
-                folder,
-                (
-                    f"its job may be running: rank {rank} on {process['host']} has not ended: "
-                    "remove the folder yourself, or name another folder with -o"
-                ),
-            )
+            why = f"its job may be running: rank {rank} on {process['host']} has not ended"
+            remedy = "remove the folder yourself, or name another folder with -o"
+            raise _refusal(folder, f"{why}: {remedy}")
 
 
 def _refusal(folder: Path, why: str) -> UsageError:

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.hang import job_verdict, rank_state
-from mpiprof.hang.hang_limit import read_threshold
-from mpiprof.hang.hang_threshold import HangThreshold, find_suspects
+from mpiprof.hang.hang_threshold import HangThreshold, find_suspects, read_threshold
 from mpiprof.hang.job_verdict import NO_FAULT, Verdict
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.verdict_phrases import describe_site, last_seen, name_ranks, open_calls
-from mpiprof.hang.wait_graph import is_started_only, is_waiting_in
-from mpiprof.interface.format_units import format_ranks, format_time
-from mpiprof.reports import disagreement_sentences
-from mpiprof.reports.site_labels import communicator_name, site_as_data
+from mpiprof.hang.wait_graph import has_left, is_started_only, is_waiting_in, open_calls
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_ranks,
+    format_size,
+    format_time,
+    lower_first,
+)
+from mpiprof.metrics.disagreement import Disagreement, Side
+from mpiprof.reports.json import locations_of
+from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
+from mpiprof.trace import Trace
 
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
-
-__all__ = [
-    "NO_FAULT",
-    "STATES",
-    "TITLES",
-    "Verdict",
-    "as_json",
-    "find_verdict",
-    "format_verdict",
-    "status_verdict",
-    "trace_verdict",
-    "verdict_title",
-]
 MAX_RANKS = 1 << 16
 MAX_FURTHER = 3
-SITE_KEYS = ("file", "line", "function")
+MAX_LOCATIONS = 4
 # Heading of each verdict, and the state of a job that still runs with it.
 TITLES = {
     "operation": "DIFFERENT OPERATIONS",
@@ -79,42 +70,34 @@ def status_verdict(trace: Trace, found: Sequence[Position], pending: Sequence[Pe
     The latter checks the calls of the whole run, not only the newest call of each rank.
     """
     if trace.is_finalised and all(one.finished for one in found) and trace.wrong:
-        return _wait_rule(trace)
+        return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, through=True)
     return find_verdict(trace, found, pending)
 
 
-def _wait_rule(trace: Trace) -> Verdict:
-    return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, through=True)
-
-
 def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
-    """Return the verdict on a trace's job and its text; above MOST_RANKS ranks, no fault.
+    """Return the verdict on a trace's job and its text; above MAX_RANKS ranks, no fault.
 
     For a job that ended normally the whole run is checked, because a wrong call may have completed.
     """
-    if trace.is_finalised and not trace.wrong:
+    faultless = not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS
+    if faultless:
         return NO_FAULT, ""
-    if trace.is_finalised:
-        one = _wait_rule(trace)
-        return one, format_verdict(trace, [], one)
-    if trace.ranks > MAX_RANKS:
-        return NO_FAULT, ""
-    found, pending = rank_state.find(trace)
-    one = find_verdict(trace, found, pending)
-    return one, format_verdict(trace, found, one)
+    positions: list[Position] = []
+    pending: list[Pending] = []
+    if not trace.is_finalised:
+        positions, pending = rank_state.find(trace)
+    one = status_verdict(trace, positions, pending)
+    return one, format_verdict(trace, positions, one)
 
 
 def fault_line(trace: Trace) -> str:
     """Return the heading and text of the fault of a trace's job, or "" if there is none."""
-    one, told = trace_verdict(trace)
-    return f"{verdict_title(one)}: {told}" if one.is_bad else ""
+    one, text = trace_verdict(trace)
+    return f"{verdict_title(one)}: {text}" if one.is_bad else ""
 
 
 def verdict_title(one: Verdict) -> str:
-    """Return the heading of a verdict.
-
-    A job may have ended although no rank is known to have died.
-    """
+    """Return the heading of a verdict; a job may have ended without a rank known to have died."""
     return "JOB ENDED" if one.kind == "dead" and not one.odd_ranks else TITLES[one.kind]
 
 
@@ -124,11 +107,9 @@ def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
     return {
         "class": one.kind,
         "odd_ranks": list(one.odd_ranks),
-        "sites": [{name: site[name] for name in SITE_KEYS} for site in sites if site["file"]],
+        "sites": locations_of([site for site in sites if site["file"]]),
         "text": text,
-        "also": [
-            {"class": other.kind, "odd_ranks": list(other.odd_ranks)} for other in one.further
-        ],
+        "also": [{"class": o.kind, "odd_ranks": list(o.odd_ranks)} for o in one.further],
     }
 
 
@@ -142,7 +123,7 @@ def format_verdict(
     if one.wait_rule:
         return f"{sentences} The job went on to its end all the same: check its results."
     others = "".join(
-        f" Besides, {_lower_first(_fault_sentences(trace, found, other, now))}"
+        f" Besides, {lower_first(_fault_sentences(trace, found, other, now))}"
         f"{_advice_sentence(trace, other)}"
         for other in one.further[:MAX_FURTHER]
     )
@@ -153,82 +134,93 @@ def format_verdict(
     return f"{sentences}{_advice_sentence(trace, one)}{others}"
 
 
-def _lower_first(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
 def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if one.disagreement is not None:
-        return disagreement_sentences.disagreement_sentences(trace, one.disagreement)
+        return _disagreement_sentences(trace, one.disagreement)
     if one.kind == "order":
         return _order_sentences(trace, one)
     if one.kind == "dead":
         return _dead_sentences(trace, found, one, now)
     if one.kind == "point_to_point" and one.pending is None:
-        return (
-            f"{_stuck_clause(one)}: a message is missing. Compare who sends with who receives"
-            f"{last_seen(trace, found, one.odd_ranks)}."
-        )
+        where = f"who sends with who receives{_last_seen(trace, found, one.odd_ranks)}"
+        return f"{_stuck_clause(one)}: a message is missing. Compare {where}."
     if one.reason == "unwritten":
-        return (
-            "It is not known how the job ended: records of "
-            f"{format_ranks(sorted(trace.unwritten_ranks))} could "
-            "not be written, as on a full disk, and so perhaps their ends."
-        )
+        lost = f"records of {format_ranks(sorted(trace.unwritten_ranks))} could not be written"
+        how = "It is not known how the job ended"
+        return f"{how}: {lost}, as on a full disk, and so perhaps their ends."
     if one.pending is None:
         return "Nothing that is known tells what is wrong."
-    waits = _waiting_sentence(trace, found, one, now)
-    if one.may_still_arrive:
-        return _open_cycle_sentences(trace, found, one, waits)
+    waits, missing = _waiting_sentence(trace, found, one, now), one.pending.missing
+    absent = f"{_ranks_have(one, missing)} not arrived"
     if one.reason == "unlogged":
-        return f"{waits} {_unlogged_sentences(one)}"
+        return (
+            f"{waits} {absent}. Those that are waited for {'were' if one.ended else 'are'} in "
+            "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there "
+            "for others: nothing tells for whom. Record all calls to see it."
+        )
+    last = _last_seen(trace, found, missing, one.pending) or " before any collective"
+    if one.may_still_arrive:
+        return f"{waits} {absent}, last seen{last}. {_open_cycle_sentences(one)}"
     if one.kind == "undecided" and one.ended:
-        who, many = name_ranks(one.pending.missing), len(one.pending.missing) > 1
-        last = last_seen(trace, found, one.pending.missing, one.pending)
-        return (
-            f"{waits} {who} had not arrived, last seen{last or ' before any collective'}: nothing "
-            f"tells whether {'they' if many else 'it'} died, or all were ended."
-        )
+        died = f"{'they' if len(missing) > 1 else 'it'} died, or all were ended"
+        return f"{waits} {absent}, last seen{last}: nothing tells whether {died}."
     if one.kind == "undecided":
-        return (
-            f"{waits[:-1]}, all its ranks have arrived, and nothing that is known of their "
-            "arguments differs. Compare counts, datatypes and reduction by hand."
-        )
+        same = "all its ranks have arrived, and nothing that is known of their arguments differs"
+        return f"{waits[:-1]}, {same}. Compare counts, datatypes and reduction by hand."
     if one.reason == "finished":
-        return _left_early_sentence(found, one, waits)
+        through = [r for r in (*missing, *one.pending.arrived) if has_left(found[r])]
+        left = f"{'they have' if len(through) > 1 else 'it has'} called MPI_Finalize"
+        why = "A collective is missing there, or is one too many here."
+        return f"{waits} {_name_ranks(through)} will never come: {left}. {why}"
     return f"{waits} {_missing_sentences(trace, found, one)}"
 
 
-def _unlogged_sentences(one: Verdict) -> str:
-    """Return sentences saying that missing ranks may be waiting in unlogged calls."""
-    assert one.pending is not None
-    verb = "had" if one.ended else "have" if len(one.pending.missing) > 1 else "has"
-    be = "were" if one.ended else "are"
-    return (
-        f"{name_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for "
-        f"{be} in "
-        "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there for "
-        "others: nothing tells for whom. Record all calls to see it."
-    )
+def _name_ranks(chosen: Sequence[int]) -> str:
+    return capitalise(format_ranks(chosen))
 
 
-def _open_cycle_sentences(trace: Trace, found: Sequence[Position], one: Verdict, waits: str) -> str:
+def _last_seen(
+    trace: Trace, found: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
+) -> str:
+    """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never.
+
+    An open call gives " in barrier at ...". If locations differ, each location has its ranks in
+    brackets. If a rank has several threads, the thread that called on the communicator of `lacks`
+    counts.
+    """
+    seen: dict[str, list[int]] = {}
+    for rank in chosen:
+        on = lacks.communicator if lacks is not None and rank in lacks.missing else None
+        call = None if found[rank].state == "unknown" else found[rank].last_seen(on)
+        at = ""
+        if call is not None:
+            how = "after" if call.exit_ns else "in"
+            at = f"{how} {call.operation} at {describe_site(trace, call.site)}"
+        seen.setdefault(at, []).append(rank)
+    if len(seen) < 2:
+        return "".join(f" {at}" for at in seen if at)
+    texts = [f"{at or 'before any collective'} ({format_ranks(who)})" for at, who in seen.items()]
+    more = len(texts) - MAX_LOCATIONS
+    return f" {', '.join(texts[:MAX_LOCATIONS])}{f' and at {more} more places' if more > 0 else ''}"
+
+
+def _ranks_have(one: Verdict, ranks: Sequence[int]) -> str:
+    """Return ranks as a subject with the verb: "Rank 3 has", "Ranks 3, 5 have"."""
+    return f"{_name_ranks(ranks)} {'had' if one.ended else 'have' if len(ranks) > 1 else 'has'}"
+
+
+def _open_cycle_sentences(one: Verdict) -> str:
     """Return sentences about a wait cycle and the ranks with a thread that may still arrive."""
-    assert one.pending is not None
-    missing, many = one.pending.missing, len(one.may_still_arrive) > 1
-    verb = "had" if one.ended else "have" if len(missing) > 1 else "has"
-    last = last_seen(trace, found, missing, one.pending) or " before any collective"
+    many = len(one.may_still_arrive) > 1
     have, be = ("had", "was") if one.ended else ("have" if many else "has", "is")
-    rest = " None of these threads computes." if one.reason == "resting" else ""
+    still = " None of these threads computes." if one.reason == "resting" else ""
     keeps = "kept" if one.ended else "keeps"
     blame = f"which of them {keeps}" if many else f"whether it {keeps}"
     look = "" if one.ended else ": look at all threads there"
     return (
-        f"{waits} {name_ranks(missing)} {verb} not arrived, last seen{last}. All that are "
-        "waited for "
-        f"wait{'ed' * one.ended} in a collective themselves, but "
-        f"{format_ranks(list(one.may_still_arrive))} {have} "
-        f"another thread, which {be} in none.{rest} Nothing tells {blame} the others{look}."
+        f"All that are waited for wait{'ed' * one.ended} in a collective themselves, but "
+        f"{format_ranks(one.may_still_arrive)} {have} another thread, which {be} in none.{still} "
+        f"Nothing tells {blame} the others{look}."
     )
 
 
@@ -236,37 +228,27 @@ def _missing_sentences(trace: Trace, found: Sequence[Position], one: Verdict) ->
     """Return sentences about the ranks that have not arrived and their current activity."""
     many = len(one.odd_ranks) > 1
     it, s = ("they", "") if many else ("it", "s")
-    verb = "had" if one.ended else "have" if many else "has"
-    who = f"{name_ranks(one.odd_ranks)} {verb} not arrived"
-    last = last_seen(trace, found, one.odd_ranks, one.pending)
+    have = _ranks_have(one, one.odd_ranks)
+    who = f"{have} not arrived"
+    last = _last_seen(trace, found, one.odd_ranks, one.pending)
     if one.kind == "point_to_point":
         wait = "waited" if one.ended else f"wait{s}"
-        return (
-            f"{who}, but {wait} in {CALL_CLASSES[one.reason]}{last}. "
-            f"Look for the message that {it} {wait} for."
-        )
+        call = f"{CALL_CLASSES[one.reason]}{last}"
+        return f"{who}, but {wait} in {call}. Look for the message that {it} {wait} for."
+    be, they = "are" if many else "is", it.capitalize()
     if one.kind == "stalled":
-        return (
-            f"{who}: {it} compute{s}{last}, and use{s} {'a' if many else 'its'} processor. "
-            f"{it.capitalize()} {'are' if many else 'is'} slow, or in a loop without end."
-        )
+        compute = f"{it} compute{s}{last}, and use{s} {'a' if many else 'its'} processor"
+        return f"{who}: {compute}. {they} {be} slow, or in a loop without end."
     seen = f"{who}, last seen{last or ' before any collective'}."
     if one.pending is not None and not one.pending.missing:
-        out = "was" if one.ended and not many else "were" if one.ended else "are" if many else "is"
-        seen = (
-            f"{name_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
-            f"seen{last}: MPI may go on with it only while {it} call{s} MPI."
-        )
+        out = ("were" if many else "was") if one.ended else be
+        progress = f"MPI may go on with it only while {it} call{s} MPI"
+        seen = f"{have} started it, too, and {out} outside MPI, last seen{last}: {progress}."
     if one.reason == "still":
-        return (
-            f"{seen} {it.capitalize()} use{s} no processor: {it} sleep{s}, or wait{s} outside MPI."
-        )
+        return f"{seen} {they} use{s} no processor: {it} sleep{s}, or wait{s} outside MPI."
     if one.reason == "stopped":
-        be = "are" if many else "is"
-        return (
-            f"{seen} {it.capitalize()} {be} stopped, by a debugger or a signal: `kill -CONT` lets "
-            "a process go on."
-        )
+        stopped = f"{they} {be} stopped, by a debugger or a signal"
+        return f"{seen} {stopped}: `kill -CONT` lets a process go on."
     return seen
 
 
@@ -274,21 +256,17 @@ def _doubt_sentence(one: Verdict) -> str:
     """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
     if not one.without_end_note:
         return ""
-    it, who = (
-        "they" if len(one.without_end_note) > 1 else "it",
-        format_ranks(list(one.without_end_note)),
-    )
+    it, who = "they" if len(one.without_end_note) > 1 else "it", format_ranks(one.without_end_note)
     return f" No signal is noted of {who}: {it} left by an exit or SIGKILL, perhaps the launcher's."
 
 
 def _stuck_clause(one: Verdict) -> str:
     """Return a clause saying that ranks wait for messages; no other ranks are left."""
-    who, many = name_ranks(one.odd_ranks), len(one.odd_ranks) > 1
-    if one.ended:
-        return f"{who}{' all' * many} waited in {CALL_CLASSES[one.reason]}"
-    if many:
-        return f"{who} all wait in {CALL_CLASSES[one.reason]}, and none of them moves"
-    return f"{who} waits in {CALL_CLASSES[one.reason]}, and does not move"
+    many, call = len(one.odd_ranks) > 1, CALL_CLASSES[one.reason]
+    waits = "waited" if one.ended else "wait" if many else "waits"
+    moves = "none of them moves" if many else "does not move"
+    end = "" if one.ended else f", and {moves}"
+    return f"{_name_ranks(one.odd_ranks)}{' all' * many} {waits} in {call}{end}"
 
 
 def _advice_sentence(trace: Trace, one: Verdict) -> str:
@@ -320,61 +298,73 @@ def _waiting_sentence(
     wait = "waited" if verdict.ended else "wait" if many else "waits"
     if waiting and is_started_only(one, found):  # the start of the wait is unknown
         wait = f"{wait} in {CALL_CLASSES['completion']} for {operation}"
-        return f"{name_ranks(inside)} {wait} at {describe_site(trace, site)} on {on}."
+        return f"{_name_ranks(inside)} {wait} at {describe_site(trace, site)} on {on}."
     if now is not None and not verdict.ended:
         lasting = format_time(float(now - one.since_ns))
         wait = f"{'have' if many else 'has'} waited for {lasting}"
-    return f"{name_ranks(inside)} {wait} in {operation} at {describe_site(trace, site)} on {on}."
+    return f"{_name_ranks(inside)} {wait} in {operation} at {describe_site(trace, site)} on {on}."
 
 
 def _order_sentences(trace: Trace, one: Verdict) -> str:
-    links = "; ".join(
+    links = [
         f"rank {link.rank} waits in {link.call.operation} on "
         f"{communicator_name(trace, link.call.key[0])} at {describe_site(trace, link.call.site)} "
         f"for rank {link.waits_for}"
         for link in one.cycle[:8]
-    )
-    more = len(one.cycle) - 8
-    return (
-        f"Ranks wait for each other in a circle: {links}"
-        f"{f'; and {more} more' if more > 0 else ''}. All ranks must call the collectives of "
-        "different communicators in one order."
-    )
-
-
-def _left_early_sentence(found: Sequence[Position], one: Verdict, waits: str) -> str:
-    assert one.pending is not None
-    through = [r for r in (*one.pending.missing, *one.pending.arrived) if _has_finished(found[r])]
-    verb = "have" if len(through) > 1 else "has"
-    return (
-        f"{waits} {name_ranks(through)} will never come: it {verb} called MPI_Finalize. "
-        "A collective is missing there, or is one too many here."
-    ).replace("it have", "they have")
-
-
-def _has_finished(position: Position) -> bool:
-    return position.finished or any(call.operation == "finalize" for call in position.open)
+    ]
+    if len(one.cycle) > 8:
+        links.append(f"and {len(one.cycle) - 8} more")
+    rule = "All ranks must call the collectives of different communicators in one order."
+    return f"Ranks wait for each other in a circle: {'; '.join(links)}. {rule}"
 
 
 def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if not one.odd_ranks and trace.record == "summary":
-        return (
-            "The job ended before MPI_Finalize; calls are not logged, so that where its ranks were "
-            "is not known."
-        )
+        unknown = "calls are not logged, so that where its ranks were is not known"
+        return f"The job ended before MPI_Finalize; {unknown}."
     if not one.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
-    who, last = name_ranks(one.odd_ranks), last_seen(trace, found, one.odd_ranks, one.pending)
+    who, last = _name_ranks(one.odd_ranks), _last_seen(trace, found, one.odd_ranks, one.pending)
     if one.reason == "abort":
         sentences = f"{who} called MPI_Abort{last}."
     else:
         signal = f" of {one.reason}" if one.reason else ""
         sentences = f"{who} died{signal} before MPI_Finalize{last}."
         if one.ended and not one.reason:
-            it = "they" if len(one.odd_ranks) > 1 else "it"
-            sentences += (
-                f" No signal is noted: {it} left by an exit or SIGKILL, perhaps the launcher's."
-            )
+            left = f"{'they' if len(one.odd_ranks) > 1 else 'it'} left by an exit or SIGKILL"
+            sentences += f" No signal is noted: {left}, perhaps the launcher's."
     if one.pending is None:
         return sentences
     return f"{sentences} {_waiting_sentence(trace, found, one, now)}"
+
+
+DIFFERENT_ORDER = "call different operations in the same place of their order"
+DISAGREEMENT_WORDS = {  # the fault, and the rule that it breaks
+    "operation": (DIFFERENT_ORDER, "call the same operation"),
+    "root": ("name different roots in the same {operation}", "name the same root"),
+    "count": ("give different sizes in the same {operation}", "give the same size"),
+    "type": ("give different datatypes in the same {operation}", "give the same datatype"),
+    "reduction": ("give different reductions in the same {operation}", "give the same reduction"),
+}
+
+
+def _disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
+    """Return sentences about which ranks call what where, and the rule that they break."""
+    what, must = DISAGREEMENT_WORDS[wrong.kind]
+    sides = "; ".join(_side_clause(trace, wrong.kind, side) for side in wrong.sides[:4])
+    more = len(wrong.sides) - 4
+    if more > 0:
+        sides += f"; and {more} more"
+    where = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
+    return f"Ranks {what.format(operation=wrong.operation)} ({where}): {sides}. All must {must}."
+
+
+def _side_clause(trace: Trace, kind: str, side: Side) -> str:
+    where = describe_site(trace, side.sites[0]) if side.sites else "unknown place"
+    value = f"{side.value}"
+    if kind == "root":
+        value = f"root {side.value}"
+    elif kind == "count":
+        value = format_size(float(side.value))
+    verb = ("call" if kind == "operation" else "say") + "s" * (len(side.ranks) == 1)
+    return f"{format_ranks(side.ranks)} {verb} {value} at {where}"

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
+from mpiprof.diagnosis.findings import Finding
 from mpiprof.interface.format_units import capitalise, format_ranks, format_share
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.reports.site_labels import format_callsite, site_pattern
+from mpiprof.trace import Trace
 from mpiprof.trace.sites import label_site
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.trace import Trace
 
 MAIN_SHARE = 0.5  # minimum share of the instances
 MESSAGE_SHARE = "point_to_point"  # origin of lateness in messages
-LOAD_CAUSES = (
-    "rank",
-    "early",
-    "gradient",
-    "periodic",
-    "moving",
-)  # causes that no algorithm can remove
+LOAD_CAUSES = ("rank", "early", "gradient", "periodic", "moving")  # no algorithm removes these
+FIXED_ADVICE = {
+    "moving": "Look for work that is handed from rank to rank, such as a token or output in turn.",
+    "node": "Look there for a slower processor, other jobs, or a network that is shared.",
+    "barrier": "Remove the barrier if nothing depends on it, such as files or one-sided access.",
+    "clock": "Record longer, to MPI_Finalize, with synchronising collectives over all nodes.",
+}
 
 
 def advise(trace: Trace, found: Finding) -> str:
     """Return the advice for a finding."""
-    return _ADVICE[found.cause](trace, found)
+    return FIXED_ADVICE.get(found.cause) or _ADVICE[found.cause](trace, found)
 
 
 def _where_to_look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
@@ -39,10 +37,8 @@ def _where_to_look(trace: Trace, known: Mapping[str, Any], members: Sequence[int
     if doing is None or known["origin_rank"] not in members:
         return looked
     it = "it" if len(members) == 1 else f"rank {known['origin_rank']}"
-    return (
-        f"{looked} {format_share(doing['share'])} of that time {it} is in {label_site(doing)} "
-        "(sampled)."
-    )
+    share = format_share(doing["share"])
+    return f"{looked} {share} of that time {it} is in {label_site(doing)} (sampled)."
 
 
 def _calls_between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
@@ -73,10 +69,8 @@ def _do_ranks(trace: Trace, found: Finding) -> str:
     known = {**known, "origin_how": "outside"}
     if known["origin_rank"] not in workers:
         known |= {"origin_rank": workers[0], "doing": None}
-    return (
-        f"{_where_to_look(trace, known, workers)} {capitalise(format_ranks(talkers))} may only "
-        "wait for a message."
-    )
+    who = capitalise(format_ranks(talkers))
+    return f"{_where_to_look(trace, known, workers)} {who} may only wait for a message."
 
 
 def split_ranks(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
@@ -95,46 +89,34 @@ def is_by_messages(found: Finding) -> bool:
     known = found.evidence
     if found.cause == "early":
         return "point_to_point" in known
+    if found.cause not in LOAD_CAUSES or known.get("origin_how") != MESSAGE_SHARE:
+        return False
     sure = found.cause == "rank" or known.get("origin_share", 0.0) >= MAIN_SHARE
-    _, talkers = split_ranks(found)
-    return (
-        found.cause in LOAD_CAUSES
-        and known.get("origin_how") == MESSAGE_SHARE
-        and sure
-        and not talkers
-    )
-
-
-def _callsite_name(trace: Trace, found: Finding) -> str:
-    """Return the call site with most of the waiting."""
-    return format_callsite(trace, found.callsites[0])
+    return sure and not split_ranks(found)[1]
 
 
 def _do_early(trace: Trace, found: Finding) -> str:
     if is_by_messages(found):
-        return f"Look at who sends late to the others before {_callsite_name(trace, found)}."
+        here = format_callsite(trace, found.callsites[0])
+        return f"Look at who sends late to the others before {here}."
     if "let_go_early" in found.evidence:
         return "Look at whom the others wait for: that keeps them, and these wait for them in turn."
     it = "them" if len(found.ranks) > 1 else "it"
-    return (
-        f"Give {format_ranks(found.ranks)} more of the work, or the others less: nobody waits "
-        f"for {it}."
-    )
+    who = format_ranks(found.ranks)
+    return f"Give {who} more of the work, or the others less: nobody waits for {it}."
 
 
 def _do_periodic(trace: Trace, found: Finding) -> str:
     place = find_other_callsite(found)
     if is_by_messages(found):
-        before = _callsite_name(trace, found) if place is None else format_callsite(trace, place)
+        before = format_callsite(trace, found.callsites[0] if place is None else place)
         return f"Look for who sends late to {format_ranks(found.ranks)} before {before}."
     if place is not None:
         return _where_to_look(trace, found.evidence, found.ranks)
     who = format_ranks(found.ranks) or "the program"
-    verb = "do" if len(found.ranks) > 1 else "does"
-    return (
-        f"Look at what {who} {verb} before these instances and not before others, such as output "
-        "or a check."
-    )
+    work = f"what {who} {'do' if len(found.ranks) > 1 else 'does'}"
+    before = "before these instances and not before others"
+    return f"Look at {work} {before}, such as output or a check."
 
 
 def find_other_callsite(found: Finding) -> int | None:
@@ -149,16 +131,10 @@ def find_other_callsite(found: Finding) -> int | None:
     return origin if found.ranks and mostly and origin != found.callsites[0] else None
 
 
-def _do_moving(*_: Any) -> str:
-    return "Look for work that is handed from rank to rank, such as a token or output in turn."
-
-
 def _do_gradient(trace: Trace, found: Finding) -> str:
     if is_by_messages(found):
-        here = _callsite_name(trace, found)
-        return (
-            f"Look at the messages before {here}: a rank may wait for a message of the one before."
-        )
+        messages = f"the messages before {format_callsite(trace, found.callsites[0])}"
+        return f"Look at {messages}: a rank may wait for a message of the one before."
     return "Look at what grows with the rank: its share of the work, or the order of being served."
 
 
@@ -175,7 +151,7 @@ def _do_outlier(trace: Trace, found: Finding) -> str:
 
 def _look_when(trace: Trace, found: Finding) -> str:
     """Return where to look for an event at a given time."""
-    pattern = site_pattern(_site_labels(trace, found.callsites[0]))
+    pattern = _site_pattern(trace, found)
     does = "shows it" if found.evidence["instances"] == 1 else "lists its instances"
     site = f" (`report --site {quote_word(pattern)}` {does})" if pattern else ""
     return f"Look at that time in the timeline{site}"
@@ -195,10 +171,6 @@ def _do_inside(trace: Trace, found: Finding) -> str:
     )
 
 
-def _do_node(*_: Any) -> str:
-    return "Look there for a slower processor, other jobs, or a network that is shared."
-
-
 def _do_noise(trace: Trace, found: Finding) -> str:
     known = found.evidence
     place = known.get("origin_callsite", found.callsites[0])
@@ -214,46 +186,30 @@ def _do_noise(trace: Trace, found: Finding) -> str:
     if often and known["origin_how"] != "unknown":
         return f"It mostly begins before {format_callsite(trace, place)}: look there."
     if known["mostly_last"] is not None:
-        rank, _ = known["mostly_last"]
+        head = f"Look at rank {known['mostly_last'][0]} first: how late it comes varies too much"
         if known["besides"]:
-            return f"Look at rank {rank} first: how late it comes varies too much for a pattern."
-        return (
-            f"Look at rank {rank} first: how late it comes varies too much to be sure. Another run "
-            "would tell whether it is this rank again."
-        )
+            return f"{head} for a pattern."
+        return f"{head} to be sure. Another run would tell whether it is this rank again."
     return "Look for other work on the nodes, or for work whose amount changes at random."
 
 
 def _do_algorithm(trace: Trace, found: Finding) -> str:
-    rule = switch_value(site_pattern(_site_labels(trace, found.callsites[0])), found.algorithm)
+    rule = switch_value(_site_pattern(trace, found), found.algorithm)
     return f"Try: run --switch {quote_word(rule)}"
 
 
-def _do_barrier(*_: Any) -> str:
-    return "Remove the barrier if nothing depends on it, such as files or one-sided access."
-
-
-def _do_clock(*_: Any) -> str:
-    return "Record longer, to MPI_Finalize, with synchronising collectives over all nodes."
-
-
-def _site_labels(trace: Trace, callsite: int) -> Sequence[Mapping[str, Any]]:
-    row: Any = trace.callsites.loc[callsite]
-    found: Sequence[Mapping[str, Any]] = row["sites"]
-    return found
+def _site_pattern(trace: Trace, found: Finding) -> str:
+    row: Any = trace.callsites.loc[found.callsites[0]]
+    return site_pattern(row["sites"])
 
 
 _ADVICE: dict[str, Callable[[Trace, Finding], str]] = {
     "rank": _do_ranks,
     "early": _do_early,
     "periodic": _do_periodic,
-    "moving": _do_moving,
     "gradient": _do_gradient,
     "outlier": _do_outlier,
     "inside": _do_inside,
-    "node": _do_node,
     "noise": _do_noise,
     "algorithm": _do_algorithm,
-    "barrier": _do_barrier,
-    "clock": _do_clock,
 }

@@ -21,13 +21,10 @@ PROOF_MEANING = (
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions (name, end, end after the last arrival) in ns, and the excluded algorithms.
+    """Predicted times of an operation, in ns."""
 
-    Each excluded algorithm has its reason.
-    """
-
-    rows: Sequence[tuple[str, float, float]]
-    left_out: Sequence[tuple[str, str]]
+    rows: Sequence[tuple[str, float, float]]  # name, end, end after the last arrival
+    left_out: Sequence[tuple[str, str]]  # name of an excluded algorithm, and the reason
     bound: float
     last_arrival: float
 
@@ -54,14 +51,10 @@ def _library_entry(row: Mapping[str, Any]) -> str:
 
 
 def _catalogue_entry(row: Mapping[str, Any]) -> str:
-    lines = [_named_lines(str(row["name"]), str(row["cost"]))]
     needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
-    lines += [
-        wrap_paragraph(text, 30)
-        for text in (needs, f"from {row['source']}", row["parameters"])
-        if text
-    ]
-    return "\n".join(lines)
+    texts = [text for text in (needs, f"from {row['source']}", row["parameters"]) if text]
+    head = _named_lines(str(row["name"]), str(row["cost"]))
+    return "\n".join([head, *(wrap_paragraph(text, 30) for text in texts)])
 
 
 def _named_lines(name: str, words: str) -> str:
@@ -106,18 +99,16 @@ def times_text(end: float, after: float) -> str:
 
 def prediction_table(found: Prediction) -> str:
     """Return the table of predicted times, with the lower bound below it."""
-    late = found.last_arrival > 0
+    bound_after = max(0.0, found.bound - found.last_arrival)
+    rows = [*found.rows, ("lower bound", found.bound, bound_after)]
     columns = [
-        Column("algorithm", [*(row[0] for row in found.rows), "lower bound"], left=True),
-        Column("ends at", [*(format_time(row[1]) for row in found.rows), format_time(found.bound)]),
+        Column("algorithm", [name for name, _, _ in rows], left=True),
+        Column("ends at", [format_time(end) for _, end, _ in rows]),
     ]
-    if late:
-        rest = max(0.0, found.bound - found.last_arrival)
-        after = [*(format_time(row[2]) for row in found.rows), format_time(rest)]
-        columns.append(Column("after the last arrival", after))
-    columns.append(
-        Column("of the bound", [*(_ratio_to_bound(row[1], found) for row in found.rows), ""])
-    )
+    if found.last_arrival > 0:
+        columns.append(Column("after the last arrival", [format_time(r[2]) for r in rows]))
+    ratios = [f"{end / found.bound:.2f}" if found.bound > 0 else "" for _, end, _ in found.rows]
+    columns.append(Column("of the bound", [*ratios, ""]))
     text = render(columns)
     text += "\n" + wrap_paragraph(
         "lower bound: alpha, and beta for all bytes that one process has to send or to receive"
@@ -125,10 +116,6 @@ def prediction_table(found: Prediction) -> str:
     for name, why in found.left_out:
         text += "\n" + wrap_paragraph(f"not applicable: {name}, which {why}")
     return text
-
-
-def _ratio_to_bound(time: float, found: Prediction) -> str:
-    return f"{time / found.bound:.2f}" if found.bound > 0 else ""
 
 
 def predictions_as_data(found: Prediction) -> dict[str, Any]:
@@ -150,7 +137,10 @@ def proof_table(rows: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     if good:
         names = [row["operation"] + " between groups" * row["intercommunicator"] for row in good]
-        spans = [_format_span(row["least_bytes"], row["most_bytes"]) for row in good]
+        spans = [
+            f"{row['least_bytes']} to {format_size(row['most_bytes'])}" * (row["most_bytes"] > 0)
+            for row in good
+        ]
         columns = [
             Column("operation", names, left=True),
             Column("algorithm", [row["algorithm"] for row in good], left=True),
@@ -160,13 +150,8 @@ def proof_table(rows: Sequence[Mapping[str, Any]]) -> str:
             Column("problems", [format_count(row["problems"]) for row in good]),
         ]
         parts.append("Proved\n" + render(columns))
-    broken = [row for row in rows if row["failure"]]
-    if broken:
-        lines = [wrap_paragraph(row["failure"]) for row in broken]
-        parts.append("Not proved\n" + "\n".join(lines))
+    failures = [wrap_paragraph(row["failure"]) for row in rows if row["failure"]]
+    if failures:
+        parts.append("\n".join(["Not proved", *failures]))
     parts.append(wrap_paragraph(PROOF_MEANING))
     return "\n\n".join(parts)
-
-
-def _format_span(least: int, most: int) -> str:
-    return f"{least} to {format_size(most)}" if most else ""

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mpiprof.diagnosis.causes import Causes
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics.quantiles import LEVELS
+from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.reports.table import Column, render, render_bar
 
 SUMS = ("instances", "calls", "elapsed_ns", "lateness_ns", "last")
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.causes import Causes
-    from mpiprof.metrics.variance_components import Estimate
 
 
 def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) -> str:
@@ -58,21 +56,13 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
 
 def quantile_table(row: dict[str, Any]) -> str:
     """Return the 50 %, 90 % and 99 % quantiles over a call site's instances."""
-    rows = [
-        ("time in the call, mean over ranks", row["mean_elapsed_ns"], "elapsed"),
-        ("waiting, all ranks together", row["wait_ns"], "wait"),
-    ]
-    levels = [
-        Column(f"{percent} %", [format_time(float(row[f"{of}_{level}_ns"])) for _, _, of in rows])
-        for level, percent in LEVELS.items()
-    ]
-    return render(
-        [
-            Column("of an instance", [name for name, _, _ in rows], left=True),
-            Column("mean", [format_time(float(mean)) for _, mean, _ in rows]),
-            *levels,
-        ]
-    )
+    names = ["time in the call, mean over ranks", "waiting, all ranks together"]
+    means = [format_time(float(row[mean])) for mean in ("mean_elapsed_ns", "wait_ns")]
+    columns = [Column("of an instance", names, left=True), Column("mean", means)]
+    for level, percent in LEVELS.items():
+        values = [float(row[f"{of}_{level}_ns"]) for of in ("elapsed", "wait")]
+        columns.append(Column(f"{percent} %", [format_time(value) for value in values]))
+    return render(columns)
 
 
 def most_frequent_last(part: Any) -> str:
@@ -156,10 +146,7 @@ def phase_table(phases: pd.DataFrame) -> str:
 def callsite_title(row: dict[str, Any]) -> str:
     """Return one line that names a call site and its key figures."""
     total, recorded = row["total_instances"], row["instances"]
-    where = routine_at(row)
+    text = f"{format_count(total)} instance{'s' * (total != 1)}"
     if recorded < total:
-        return (
-            f"{where}: about {format_count(total)} instances, of which {format_count(recorded)} "
-            "recorded"
-        )
-    return f"{where}: {format_count(total)} instance{'s' * (total != 1)}"
+        text = f"about {format_count(total)} instances, of which {format_count(recorded)} recorded"
+    return f"{routine_at(row)}: {text}"

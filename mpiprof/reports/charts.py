@@ -16,15 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.interface.svg import (
-    BLUE,
-    choose_ticks,
-    make_box,
-    make_drawing,
-    make_image,
-    make_label,
-    make_path,
-)
+from mpiprof.interface import svg
 from mpiprof.reports.colours import operation_colour
 
 # Cividis (Nuñez, Anderton and Renslow 2018) at equal distances.
@@ -44,60 +36,57 @@ Colour = tuple[int, int, int, int]  # red, green, blue, opacity
 # ---- kinds of pictures
 
 
-def stacked_bar(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 760) -> str:
+def stacked_bar(parts: Sequence[tuple[str, float, str]], text: Text) -> str:
     """Return one stacked bar of (name, value, colour) with a legend below it."""
-    whole = sum(value for _, value, _ in parts) or 1.0
+    whole, width = sum(value for _, value, _ in parts) or 1.0, 760.0
     made, x = [], 0.0
     for name, value, colour in parts:
         wide = width * value / whole
-        made.append(make_box(x, 0, wide, 26, colour, f"{name}: {text(value)}, {value / whole:.0%}"))
+        note = f"{name}: {text(value)}, {value / whole:.0%}"
+        made.append(svg.make_box(x, 0, wide, 26, colour, note))
         x += wide
     for i, (name, value, colour) in enumerate(parts):
         y = 50 + 20 * i
-        made.append(make_box(0, y - 10, 12, 12, colour))
-        made.append(make_label(20, y, f"{name}: {value / whole:.0%}, {text(value)}"))
-    return make_drawing(width, 50 + 20 * len(parts), "where the time went", made)
+        made.append(svg.make_box(0, y - 10, 12, 12, colour))
+        made.append(svg.make_label(20, y, f"{name}: {value / whole:.0%}, {text(value)}"))
+    return svg.make_drawing(width, 50 + 20 * len(parts), "where the time went", made)
 
 
-def bar_chart(
-    rows: Sequence[tuple[str, float, str]], colour: str, title: str, width: float = 480
-) -> str:
+def bar_chart(rows: Sequence[tuple[str, float, str]], colour: str, title: str) -> str:
     """Return horizontal bars of (name, value, label)."""
     most = max((value for _, value, _ in rows), default=0.0) or 1.0
-    made, left, right = [], 84, 190
+    made, left, right, width = [], 84, 190, 480
     for i, (name, value, says) in enumerate(rows):
         y = 20 * i
-        made.append(make_label(left - 6, y + 14, name, "end"))
+        made.append(svg.make_label(left - 6, y + 14, name, "end"))
         wide = (width - left - right) * value / most
-        made.append(make_box(left, y + 3, max(wide, 0.5), 14, colour, f"{name}: {says}"))
-        made.append(make_label(left + wide + 6, y + 14, says))
-    return make_drawing(width, 20 * len(rows) + 4, title, made)
+        made.append(svg.make_box(left, y + 3, max(wide, 0.5), 14, colour, f"{name}: {says}"))
+        made.append(svg.make_label(left + wide + 6, y + 14, says))
+    return svg.make_drawing(width, 20 * len(rows) + 4, title, made)
 
 
-def line_chart(
-    values: Any, across: Text, up: Text, title: str, size: tuple[float, float] = (560, 150)
-) -> str:
+def line_chart(values: Any, across: Text, up: Text, title: str) -> str:
     """Return a line chart of values over a baseline of 0; NaN leaves a gap."""
-    (width, height), left, bottom = size, 64, 20
-    known = values[~np.isnan(values)]
-    high = float(known.max()) if len(known) else 1.0
-    high = high or 1.0
-    made = []
-    for tick in choose_ticks(0, high, 4):
-        y = (height - bottom) - (height - bottom - 8) * tick / high
-        made.append(make_path(f"M{left} {y:.1f}H{width}", GRID))
-        made.append(make_label(left - 6, y + 4, up(tick) if tick else "0", "end"))
+    width, height, left, ground = 560, 150, 64, 130
+    high, made = _highest(values), []
+    for tick in svg.choose_ticks(0, high, 4):
+        y = ground - (ground - 8) * tick / high
+        made.append(svg.make_path(f"M{left} {y:.1f}H{width}", GRID))
+        made.append(svg.make_label(left - 6, y + 4, up(tick) if tick else "0", "end"))
     for x, text in _axis_ends(len(values), across, left, width):
-        made.append(make_label(x, height - 4, text, "start" if x == left else "end"))
-    made.append(_line_path(values, high, left, width, height - bottom))
-    return make_drawing(width, height, title, made)
+        made.append(svg.make_label(x, height - 4, text, "start" if x == left else "end"))
+    made.append(_line_path(values, high, left, width, ground))
+    return svg.make_drawing(width, height, title, made)
 
 
 def sparkline(values: Any, title: str) -> str:
     """Return values as a sparkline."""
+    return svg.make_drawing(110, 24, title, [_line_path(values, _highest(values), 1, 109, 23)])
+
+
+def _highest(values: Any) -> float:
     known = values[~np.isnan(values)]
-    high = (float(known.max()) if len(known) else 1.0) or 1.0
-    return make_drawing(110, 24, title, [_line_path(values, high, 1, 109, 23)])
+    return (float(known.max()) if len(known) else 1.0) or 1.0
 
 
 def _line_path(values: Any, high: float, left: float, right: float, ground: float) -> str:
@@ -110,7 +99,7 @@ def _line_path(values: Any, high: float, left: float, right: float, ground: floa
         course += f"{pen}{left + step * i:.1f} {ground - (ground - 8) * value / high:.1f}"
         course += "h.1" if pen == "M" else ""  # makes a single point visible
         pen = "L"
-    return make_path(course, f'fill="none" stroke="{BLUE}" stroke-width="1.5"')
+    return svg.make_path(course, f'fill="none" stroke="{svg.BLUE}" stroke-width="1.5"')
 
 
 def _axis_ends(count: int, across: Text, left: float, right: float) -> list[tuple[float, str]]:
@@ -145,9 +134,9 @@ def png_address(content: bytes) -> str:
 
 def rank_axis(ranks: int, top: float, height: float, left: float) -> list[str]:
     """Return the rank numbers beside rows that represent all ranks, first on top."""
-    marks = [t for t in choose_ticks(0, ranks - 1, max(int(height / 24), 1)) if t == int(t)]
+    marks = [t for t in svg.choose_ticks(0, ranks - 1, max(int(height / 24), 1)) if t == int(t)]
     return [
-        make_label(left - 6, top + height * (rank + 0.5) / ranks + 4, f"{rank:.0f}", "end")
+        svg.make_label(left - 6, top + height * (rank + 0.5) / ranks + 4, f"{rank:.0f}", "end")
         for rank in marks
     ]
 
@@ -162,17 +151,18 @@ def heat_map(cells: Any, ranks: int, across: Text, text: Text, title: str) -> st
     most = float(np.nanmax(cells)) if np.isfinite(cells).any() else 0.0
     level = np.sqrt(np.nan_to_num(cells) / (most or 1.0)) * (LEVELS - 1)
     pixels = np.where(np.isnan(cells), LEVELS, level.round()).astype(np.uint8)
-    address = png_address(png(pixels, [*_cividis_palette(), (0, 0, 0, 0)]))
-    made = [*rank_axis(ranks, 4, height, left), make_image(left, 4, width, height, address)]
-    for x, colour_scale in _axis_ends(cells.shape[1], across, left, left + width):
-        made.append(make_label(x, height + 20, colour_scale, "start" if x == left else "end"))
-    scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], _cividis_palette()))
-    made.append(make_image(left, height + 30, 160, 10, scale))
+    palette = _cividis_palette()
+    address = png_address(png(pixels, [*palette, (0, 0, 0, 0)]))
+    made = [*rank_axis(ranks, 4, height, left), svg.make_image(left, 4, width, height, address)]
+    for x, instance in _axis_ends(cells.shape[1], across, left, left + width):
+        made.append(svg.make_label(x, height + 20, instance, "start" if x == left else "end"))
+    scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], palette))
+    made.append(svg.make_image(left, height + 30, 160, 10, scale))
     for part in (0.0, 0.25, 1.0):
         x = left + 160 * part**0.5
-        made.append(make_label(x, height + 54, text(most * part) if part else "0", "middle"))
-    made.append(make_label(left + 200, height + 40, title))
-    return make_drawing(left + width + 30, height + 60, title, made)
+        made.append(svg.make_label(x, height + 54, text(most * part) if part else "0", "middle"))
+    made.append(svg.make_label(left + 200, height + 40, title))
+    return svg.make_drawing(left + width + 30, height + 60, title, made)
 
 
 def _cividis_palette() -> list[Colour]:
@@ -187,9 +177,8 @@ def timeline_chart(
 ) -> str:
     """Return ranks x time, each cell filled from below by its operations, in proportion.
 
-    shares: rows x columns x operations, as shares of the cell's time. The unfilled rest is outside
-    collectives. waiting: the waiting part of `shares`, drawn pale above the rest of its operation.
-    span: the total time in ns. Tooltips show the shares at TOOLTIP_CELLS positions.
+    shares: rows x columns x operations, as shares of the cell's time; the unfilled part is outside
+    collectives. waiting: the waiting part of `shares`, drawn pale. span: the total time in ns.
     """
     left, width, height = 56, 1000, max(40.0, min(420.0, 18.0 * len(shares)))
     colours = [operation_colour(name) for name in operations]
@@ -199,31 +188,28 @@ def timeline_chart(
         palette += [(red, green, blue, 255), (red, green, blue, round(255 * PALE_SHARE))]
     parts = np.stack([shares - waiting, waiting], axis=3).reshape(*shares.shape[:2], -1)
     pixels = fill_cells(parts)
-    made = [*rank_axis(ranks, 4, height, left)]
-    made.append(make_box(left, 4, width, height, more='class="ground"'))
-    made.append(make_image(left, 4, width, height, png_address(png(pixels, palette))))
+    made = rank_axis(ranks, 4, height, left)
+    made.append(svg.make_box(left, 4, width, height, more='class="ground"'))
+    made.append(svg.make_image(left, 4, width, height, png_address(png(pixels, palette))))
     made += _tooltips(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
-    for tick in choose_ticks(0, span, 10):
+    for tick in svg.choose_ticks(0, span, 10):
         x = left + width * tick / max(span, 1)
-        made.append(make_path(f"M{x:.1f} {height + 4}v5", GRID))
-        made.append(make_label(x, height + 24, text(tick) if tick else "0", "middle"))
+        made.append(svg.make_path(f"M{x:.1f} {height + 4}v5", GRID))
+        made.append(svg.make_label(x, height + 24, text(tick) if tick else "0", "middle"))
     for i, (name, colour) in enumerate(zip(operations, colours, strict=True)):
         x, y = left + 340 * (i % 3), height + 40 + 18 * (i // 3)
         whole, waits = (float(part[:, :, i].mean()) for part in (shares, waiting))
         of_it = f", {waits / whole:.0%} of it waiting" if waits > 0 else ""
-        made.append(make_box(x, y, 12 if not of_it else 6, 12, colour))
+        made.append(svg.make_box(x, y, 12 if not of_it else 6, 12, colour))
         if of_it:
-            made.append(make_box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE_SHARE}"'))
-        made.append(make_label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
+            made.append(svg.make_box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE_SHARE}"'))
+        made.append(svg.make_label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
     below = 18 * -(-len(operations) // 3)
-    return make_drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
+    return svg.make_drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
 
 
 def fill_cells(shares: Any) -> Any:
-    """Return STEPS stacked pixels per cell: 0 is empty, otherwise 1 + the operation.
-
-    Operations are stacked in their order.
-    """
+    """Return STEPS stacked pixels per cell, in the order of operations: 0, or 1 + the operation."""
     rows, columns, operations = shares.shape
     if not operations:
         return np.zeros((rows * STEPS, columns), np.uint8)
@@ -260,11 +246,10 @@ def _tooltips(
                 for i in np.argsort(-mean)
                 if mean[i] > 0.005
             ]
-            if not parts:
-                continue
-            begin, end = (span * edge / shares.shape[1] for edge in (c, d))
-            note = f"{who}, {text(begin)} to {text(end)}: {', '.join(parts)}"
-            x, wide = left + width * c / shares.shape[1], width * (d - c) / shares.shape[1]
-            y, high = top + height * a / len(shares), height * (b - a) / len(shares)
-            made.append(make_box(x, y, wide, high, note=note, more='fill-opacity="0"'))
+            if parts:
+                begin, end = (text(span * edge / shares.shape[1]) for edge in (c, d))
+                note = f"{who}, {begin} to {end}: {', '.join(parts)}"
+                x, wide = left + width * c / shares.shape[1], width * (d - c) / shares.shape[1]
+                y, high = top + height * a / len(shares), height * (b - a) / len(shares)
+                made.append(svg.make_box(x, y, wide, high, note=note, more='fill-opacity="0"'))
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from mpiprof.interface import svg
 from mpiprof.interface.svg import BLUE, CYCLE, GREEN, GREY, OLIVE, ORANGE, PINK, RED, SKY
 from mpiprof.operations import OPERATIONS, base_operation
 
@@ -29,16 +30,6 @@ OTHER = "#4c5158"  # calls that create communicators, windows and files
 # Operations that occur together get distinct colours. Variants of one operation get shades of one
 # colour: the share of white, or of black if negative.
 SHADES = (0.0, 0.45, -0.35, 0.65, -0.6, 0.25)
-PALETTE = {
-    "BLUE": BLUE,
-    "GREEN": GREEN,
-    "GREY": GREY,
-    "OLIVE": OLIVE,
-    "ORANGE": ORANGE,
-    "PINK": PINK,
-    "RED": RED,
-    "SKY": SKY,
-}
 
 
 def operation_colour(operation: str) -> str:
@@ -48,13 +39,11 @@ def operation_colour(operation: str) -> str:
 
 @cache
 def _operation_colours() -> dict[str, str]:
-    kinds: dict[str, int] = {}
-    found = {}
-    for name, known in OPERATIONS.items():
-        shade = kinds.get(known.colour, 0)
-        kinds[known.colour] = shade + 1
-        found[name] = _shade_colour(PALETTE[known.colour], SHADES[shade])
-    return found
+    shades = {known.colour: iter(SHADES) for known in OPERATIONS.values()}
+    return {
+        name: _shade_colour(getattr(svg, known.colour), next(shades[known.colour]))
+        for name, known in OPERATIONS.items()
+    }
 
 
 def _shade_colour(colour: str, part: float) -> str:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS, Difference, judge_difference
 from mpiprof.interface.format_units import format_change, format_count, format_time
 from mpiprof.metrics.columns import find
-from mpiprof.reports import phrases
+from mpiprof.reports import json, phrases
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
-from mpiprof.reports.json import (
-    TOTAL_NAMES,
-    VERSION,
-    locations_of,
-    plain_number,
-    run_as_data,
-    totals_as_data,
-)
+from mpiprof.reports.json import TOTAL_NAMES, locations_of, plain_number, totals_as_data
 from mpiprof.reports.table import Column, render
 from mpiprof.reports.text import coverage_time, format_percent
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 TEXT_COLUMNS = ("operation", "matched", "algorithm", "other_algorithm")
 NUMBER_COLUMNS = tuple(name for name in COLUMNS if name not in (*TEXT_COLUMNS, "sites"))
@@ -45,15 +36,9 @@ LEGEND = (
 
 def comparison_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a comparison as data, with None for unknown values."""
+    convert = dict.fromkeys(TEXT_COLUMNS, lambda text: text) | {"sites": locations_of}
     return [
-        {
-            name: row[name]
-            if name in TEXT_COLUMNS
-            else locations_of(row["sites"])
-            if name == "sites"
-            else plain_number(row[name])
-            for name in COLUMNS
-        }
+        {name: convert.get(name, plain_number)(row[name]) for name in COLUMNS}
         for row in table.to_dict("records")
     ]
 
@@ -76,10 +61,8 @@ def make_verdicts(
     found = {}
     for number in sorted(set(table["other"].tolist())) or [1]:
         one = judge_difference(table[table["other"] == number])
-        name = chr(ord("A") + number)
         before, other = (traces, to) if to else (traces[:1], traces[number : number + 1])
-        words = in_words(one, other, len(before), name, before=before)
-        found[number] = one, words
+        found[number] = one, in_words(one, other, len(before), chr(ord("A") + number), before)
     return found
 
 
@@ -88,7 +71,7 @@ def comparison_data(
 ) -> dict[str, Any]:
     """Return a comparison as data: verdicts, runs, and one row per call site and other trace."""
     return {
-        "version": VERSION,
+        "version": json.VERSION,
         "verdicts": [
             {
                 "other": number,
@@ -103,7 +86,7 @@ def comparison_data(
             }
             for number, (one, words) in make_verdicts(traces, to, table).items()
         ],
-        "traces": [run_as_data(trace) for trace in [*traces, *to]],
+        "traces": [json.run_as_data(trace) for trace in [*traces, *to]],
         "callsites": comparison_rows(table),
     }
 
@@ -122,8 +105,7 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
     """Return one row per run, labelled A, B, ... or, for groups, A1, A2, ..., B1, ..."""
     names = [chr(ord("A") + i) for i in range(len(traces))]
     if to:
-        names = [f"{group}{i}" for group, of in (("A", traces), ("B", to))
-                 for i in range(1, len(of) + 1)]  # fmt: skip
+        names = [f"A{i + 1}" for i in range(len(traces))] + [f"B{i + 1}" for i in range(len(to))]
     traces = [*traces, *to]
     times = [phrases.run_times(trace) for trace in traces]
     coverage = [trace.derive("held") for trace in traces]
@@ -136,10 +118,8 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
             Column("ranks", [format_count(trace.ranks) for trace in traces]),
             Column("run time", [format_time(trace.run_ns) for trace in traces]),
             *shown,
-            Column(
-                "in collectives", [f"{format_time(c)} {format_percent(c, w)}" for c, _, w in times]
-            ),
-            Column("waiting", [f"{format_time(v)} {format_percent(v, w)}" for _, v, w in times]),
+            Column("in collectives", [_time_and_percent(c, w) for c, _, w in times]),
+            Column("waiting", [_time_and_percent(v, w) for _, v, w in times]),
         ]
     )
 
@@ -147,9 +127,10 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
 def change_table(table: pd.DataFrame) -> str:
     """Return the call sites of the first trace and another trace, with their changes."""
     rows: list[dict[Any, Any]] = table.to_dict("records")
+    counts = [_both_values(row | phrases.instance_counts(row), "count", str) for row in rows]
     columns = [
         *metric_columns(rows, "operation", "sites"),
-        Column("count", _count_cells(rows), drop=1),
+        Column("count", counts, drop=1),
         Column("time", [_both_values(row, "total_elapsed_ns", format_time) for row in rows]),
     ]
     for name in MEAN_COLUMNS:
@@ -157,23 +138,19 @@ def change_table(table: pd.DataFrame) -> str:
         columns.append(Column(head, [_both_values(row, name, format_time) for row in rows], drop=2))
         columns.append(Column(f"Δ{head}", [_format_change(row, name) for row in rows]))
     if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):
-        columns.append(
-            Column("algorithm", [_both_values(row, "algorithm", str) for row in rows], True)
-        )
+        algorithms = [_both_values(row, "algorithm", str) for row in rows]
+        columns.append(Column("algorithm", algorithms, left=True))
     return render(columns)
 
 
-def _count_cells(rows: list[dict[Any, Any]]) -> list[str]:
-    return [_both_values({**row, **phrases.instance_counts(row)}, "count", str) for row in rows]
+def _time_and_percent(time_ns: float, whole: float) -> str:
+    return f"{format_time(time_ns)} {format_percent(time_ns, whole)}"
 
 
 def _both_values(row: dict[Any, Any], name: str, shown: Any) -> str:
-    before, after = row[name], row[f"other_{name}"]
-    if row["callsite"] < 0 or row["other_callsite"] < 0:
-        return f"- → {shown(after)}" if row["callsite"] < 0 else f"{shown(before)} → -"
-    if shown(before) == shown(after):
-        return str(shown(before))
-    return f"{shown(before)} → {shown(after)}"
+    before = "-" if row["callsite"] < 0 else str(shown(row[name]))
+    after = "-" if row["other_callsite"] < 0 else str(shown(row[f"other_{name}"]))
+    return before if before == after else f"{before} → {after}"
 
 
 def _format_change(row: dict[Any, Any], name: str) -> str:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
+from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES, ChangedCallsite, Difference
 from mpiprof.interface.format_units import capitalise, format_change, format_time, lower_first
 from mpiprof.interface.shell_hints import quote_word, switch_value
+from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports.advice import advise
 from mpiprof.reports.conclusion import share_in_words
 from mpiprof.reports.sentences import problem_clause
 from mpiprof.reports.site_labels import routine_at, site_pattern
 from mpiprof.reports.text import coverage_time
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.compare import ChangedCallsite, Difference
-    from mpiprof.metrics.coverage import Coverage
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 NOTABLE = 0.1  # share of the time in collectives; a larger difference may be significant
 MORE_RUNS = "Record each several times, and `compare A1 A2 ... --to B1 B2 ...`."
@@ -28,22 +24,20 @@ def verdict_paragraphs(
     other: Sequence[Trace],
     runs: int = 1,
     name: str = "B",
-    first: str = "A",
     before: Sequence[Trace] = (),
 ) -> list[str]:
     """Return the verdict in paragraphs: the change, its location, its certainty and the advice.
 
-    other: the runs compared with `runs` earlier runs. before: the earlier traces, if available.
+    other: the runs compared with `runs` earlier runs, A. before: the earlier traces, if available.
     """
-    sums = _name_summaries(((first, before), (name, other)), runs)
-    lines = [_change_sentence(found, first, name), *_location_sentence(found, name)]
+    sums = _name_summaries((("A", before), (name, other)), runs)
+    lines = [_change_sentence(found, name), *_location_sentence(found, name)]
     lines.append(sums or _certainty_sentence(found, runs, len(other)))
     coverages = [trace.derive("held") for trace in (*before, *other)]
     lines.append(_partial_traces([*before, *other], coverages))
     reasons_differ = len({None if one is None else one.reason for one in coverages}) > 1
-    if not (
-        reasons_differ and found.outcome == "faster"
-    ):  # the other parts of the run may be slower
+    # If the traces lack different parts of their runs, these parts may be slower.
+    if not (reasons_differ and found.outcome == "faster"):
         lines.append(_advice_sentence(found, other, runs, name, bool(sums)))
     return [line for line in lines if line]
 
@@ -59,45 +53,35 @@ def _name_summaries(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> 
 
 def _partial_traces(traces: Sequence[Trace], coverages: Sequence[Coverage | None]) -> str:
     """Return which traces are compared only in part, or "" if all are complete."""
-    sentences = [
+    parts = [
         f"{trace.path.name} holds {coverage_time(one)} of {format_time(trace.run_ns)} "
         f"({one.reason})"
         for trace, one in zip(traces, coverages, strict=True)
         if one is not None
     ]
-    if not sentences:
-        return ""
-    return (
-        f"{'; '.join(sentences)}. The rest is not compared, and may differ: record whole runs to "
-        "tell."
-    )
+    advice = "The rest is not compared, and may differ: record whole runs to tell."
+    return f"{'; '.join(parts)}. {advice}" if parts else ""
 
 
-def _change_sentence(found: Difference, first: str, name: str) -> str:
+def _change_sentence(found: Difference, name: str) -> str:
     before, after = found.before_ns, found.after_ns
     if found.outcome in ("slower", "faster", "mixed"):
         more = "more" if found.effect_ns > 0 else "less"
         part = f" ({format_change(found.effect_ns / before)})" if before > 0 else ""
-        amount = (
-            f"{format_time(abs(found.effect_ns))} {more} of all ranks' time in collectives{part}, "
-            "over as many instances."
-        )
+        time = f"{format_time(abs(found.effect_ns))} {more} of all ranks' time in collectives"
+        amount = f"{time}{part}, over as many instances."
         if found.outcome == "mixed":
-            return (
-                f"{name} is slower than {first} here and faster there; together it takes {amount}"
-            )
-        return f"{name} is {found.outcome} than {first}: it takes {amount}"
+            return f"{name} is slower than A here and faster there; together it takes {amount}"
+        return f"{name} is {found.outcome} than A: it takes {amount}"
     if found.outcome == "unknown":
         if not found.compared:
-            return f"{first} and {name} have no call site in common."
-        return f"There is too little to tell {name} from {first}.{_untested_sentence(found)}"
+            return f"A and {name} have no call site in common."
+        return f"There is too little to tell {name} from A.{_untested_sentence(found)}"
     together = f"{format_time(after)} instead of {format_time(before)}"
-    text = (
-        f"The times of {name} and {first} differ by no more than chance: all collectives together "
-        f"take {together} of all ranks' time."
-    )
+    text = f"The times of {name} and A differ by no more than chance: "
+    text += f"all collectives together take {together} of all ranks' time."
     for one in found.changed[:1]:
-        text += f" But the arrivals do at {_format_site(one)}. {_difference_clause(one)}"
+        text += f" But the arrivals do at {routine_at(one.row)}. {_difference_clause(one)}"
     return text
 
 
@@ -107,15 +91,11 @@ def _untested_sentence(found: Difference) -> str:
     if row is None:
         return ""
     before, after = (format_time(float(row[f"{one}total_elapsed_ns"])) for one in ("", "other_"))
-    text = (
-        f" {capitalise(routine_at(row))} takes {after} instead of {before} "
-        "of all ranks' time, and was called too seldom for a test."
-    )
+    text = f" {capitalise(routine_at(row))} takes {after} instead of {before} of all ranks' time"
+    text += ", and was called too seldom for a test."
     for one in found.changed[:1]:
-        text += (
-            f" More than by chance differ the arrivals at {_format_site(one)}. "
-            f"{_difference_clause(one)}"
-        )
+        site = routine_at(one.row)
+        text += f" More than by chance differ the arrivals at {site}. {_difference_clause(one)}"
     return text
 
 
@@ -127,10 +107,11 @@ def _location_sentence(found: Difference, name: str) -> list[str]:
         mine = [c.effect_ns for c in found.changed if c.effect_ns * one.effect_ns > 0]
         part = share_in_words(one.effect_ns / sum(mine)) if len(mine) > 1 else "All"
         of = _side_callsite(one) if found.outcome == "mixed" else "it"
-        lines.append(
-            f"{part} of {of}: {_format_site(one)}. "
-            f"{_difference_clause(one)}{_algorithm_clause(one, name)}"
-        )
+        line = f"{part} of {of}: {routine_at(one.row)}. {_difference_clause(one)}"
+        before, after = one.row["algorithm"], one.row["other_algorithm"]
+        if before != after:
+            line += f" {name} ran it on {after} instead of {before}."
+        lines.append(line)
     return lines
 
 
@@ -138,16 +119,11 @@ def _side_callsite(one: ChangedCallsite) -> str:
     return "what was added" if one.effect_ns > 0 else "what was saved"
 
 
-def _format_site(one: ChangedCallsite) -> str:
-    return routine_at(one.row)
-
-
 def _difference_clause(one: ChangedCallsite) -> str:
     """Return the difference at a call site and its components."""
     before, after = (format_time(float(one.row[p + one.measure])) for p in ("", "other_"))
-    values = (
-        f"{after} instead of {before} ({format_change(float(one.row[f'{one.measure}_change']))})"
-    )
+    change = format_change(float(one.row[f"{one.measure}_change"]))
+    values = f"{after} instead of {before} ({change})"
     if one.measure == "wait_ns":
         return f"All ranks together wait {values} in an instance."
     if one.measure == "worst_imbalance_ns":
@@ -156,43 +132,29 @@ def _difference_clause(one: ChangedCallsite) -> str:
     return f"A call takes {values} on average. {most} {_side_callsite(one)} is waiting."
 
 
-def _algorithm_clause(one: ChangedCallsite, name: str) -> str:
-    before, after = one.row["algorithm"], one.row["other_algorithm"]
-    return f" {name} ran it on {after} instead of {before}." if before != after else ""
-
-
 def _certainty_sentence(found: Difference, runs: int, others: int) -> str:
     many = max(runs, others) > 1
+    sites = f"{found.compared} call site{'s' * (found.compared != 1)}"
     if found.outcome == "unknown":
         if not found.compared:
             return ""
         least = f"{MIN_RUNS} runs of each" if many else f"{MIN_STRETCHES} instances in both"
-        return f"A test needs at least {least}.{_unmatched_sentence(found)}"
-    sites = f"call site{'s' * (found.compared != 1)}"
+        text = f"A test needs at least {least}."
+        if found.only > found.compared:
+            text += f" Only {sites} can be compared: {found.only} are in one of the two."
+        return text
     number, s = len(found.changed) or "none", "s" * (len(found.changed) < 2)
-    text = f"Of {found.compared} {sites} {number} differ{s} by more than chance "
+    text = f"Of {sites} {number} differ{s} by more than chance "
     text += "(95 %, over all of them together)"
     if found.tested < found.compared:
         text += f"; {found.compared - found.tested} could not be tested"
     if found.only:
         text += f"; {found.only} more {'are' if found.only > 1 else 'is'} only in one of the two"
     if many:
-        return (
-            f"{text}. Times are means over {runs} and {others} runs, and chance is what these runs "
-            "differ by among themselves."
-        )
-    return (
-        f"{text}. Only chance within each run is counted: how much runs differ among themselves is "
-        f"not known. {MORE_RUNS}"
-    )
-
-
-def _unmatched_sentence(found: Difference) -> str:
-    """Return a sentence that most call sites occur in one trace only, or "" if most are in both."""
-    if found.only <= found.compared:
-        return ""
-    sites = f"call site{'s' * (found.compared != 1)}"
-    return f" Only {found.compared} {sites} can be compared: {found.only} are in one of the two."
+        chance = "chance is what these runs differ by among themselves"
+        return f"{text}. Times are means over {runs} and {others} runs, and {chance}."
+    unknown = "how much runs differ among themselves is not known"
+    return f"{text}. Only chance within each run is counted: {unknown}. {MORE_RUNS}"
 
 
 def _advice_sentence(

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.findings import MAIN_SHARE
-from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE
+from mpiprof.diagnosis.findings import MAIN_SHARE, Finding
+from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.advice import LOAD_CAUSES, advise, is_by_messages
 from mpiprof.reports.phrases import share_bounds
 from mpiprof.reports.sentences import finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
+from mpiprof.trace import Trace
 
 NO_FINDING = "Nothing stands out"
-NOTABLE_SHARE = (
-    0.1  # share of all ranks' time; calls that take more, waiting excluded, are reported
-)
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.diagnosis.verdict import Verdict
-    from mpiprof.trace import Trace
+NOTABLE_SHARE = 0.1  # of all ranks' time; calls that take more without waiting are reported
 
 
 def verdict_lines(trace: Trace, found: Verdict) -> list[str]:
@@ -83,24 +77,18 @@ def _call_time_sentence(trace: Trace, found: Verdict) -> str:
     do = ": `tune` looks for a faster algorithm"
     if operation != base_operation(operation):
         do = ": a rank that computes between its start and its Wait may hold up the others"
-    elif trace.record == "summary" or (
-        OPERATIONS[operation].wait_rule is WaitRule.RANK_FOR_SOURCES
-    ):
+    elif trace.record == "summary" or OPERATIONS[operation].wait_rule is WaitRule.RANK_FOR_SOURCES:
         do = ""
-    return (
-        f"The collectives themselves take more than the waiting, {format_share(rest)} of all "
-        "ranks' time, "
-        f"{part} of it {format_callsite(trace, most)}{do}."
-    )
+    more = f"more than the waiting, {format_share(rest)} of all ranks' time"
+    site = f"{part} of it {format_callsite(trace, most)}"
+    return f"The collectives themselves take {more}, {site}{do}."
 
 
 def _unknown_waiting_sentence(trace: Trace, found: Verdict) -> str:
     """Return a sentence that waiting is unknown because calls lack ranks; unknown is not zero."""
     why = "" if trace.record == "summary" else ": no call was recorded of all its ranks"
-    return (
-        f"{format_share(found.collective)} of all ranks' time is in collectives. How much of it is "
-        f"waiting is not known{why}."
-    )
+    share = f"{format_share(found.collective)} of all ranks' time is in collectives"
+    return f"{share}. How much of it is waiting is not known{why}."
 
 
 def _problem_sentence(trace: Trace, found: Verdict, one: Finding) -> str:
@@ -123,11 +111,8 @@ def _summary_lines(trace: Trace, found: Verdict) -> Iterator[str]:
     share = share_in_words(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
     problem = f"{share} of it is at {format_callsite(trace, int(worst['callsite']))}"
     if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MAIN_SHARE:
-        problem += (
-            f", where rank {worst['latest_rank']} comes last in "
-            f"{format_share(worst['latest_share'])}"
-        )
-        problem += " of the instances"
+        share = format_share(worst["latest_share"])
+        problem += f", where rank {worst['latest_rank']} comes last in {share} of the instances"
     yield f"{problem}."
     yield "A summary doesn't hold why ranks are late: record events to see it."
 
@@ -136,10 +121,8 @@ def _algorithm_sentence(trace: Trace, found: Verdict) -> str:
     """Return whether another algorithm would help; none makes a late rank arrive earlier."""
     if found.gain is not None:
         gained = format_time(float(found.gain.cost_ns))
-        return (
-            f" Besides, {found.gain.algorithm} would save {gained} at "
-            f"{format_callsite(trace, found.gain.callsites[0])}."
-        )
+        site = format_callsite(trace, found.gain.callsites[0])
+        return f" Besides, {found.gain.algorithm} would save {gained} at {site}."
     sure = found.beside or found.worst
     assert sure is not None
     helped = sure.cause in (*LOAD_CAUSES, "node") and "let_go_early" not in sure.evidence

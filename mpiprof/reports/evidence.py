@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mpiprof.diagnosis.findings import Finding
 from mpiprof.interface.format_units import capitalise, format_count, format_share, format_time
 from mpiprof.operations import WAIT_STATES
 from mpiprof.reports.site_labels import format_callsite
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 # Text for a rooted operation that ran on one of mpiprof's algorithms.
 SCHEDULE_RULE = "in the algorithm that ran, a rank waits for all through whom its data comes"
@@ -25,10 +23,8 @@ def evidence_text(trace: Trace, found: Finding) -> str:
     """Return the evidence for a finding."""
     known = found.evidence
     if found.cause == "algorithm":
-        return (
-            f"That is {known['how']} under the recorded arrivals, ± "
-            f"{format_time(known['error_ns'])}."
-        )
+        error = format_time(known["error_ns"])
+        return f"That is {known['how']} under the recorded arrivals, ± {error}."
     if found.cause == "barrier":
         earlier = format_time(found.cost_ns / known["size"])
         return f"Replayed without the barrier on the recorded times, the run ends {earlier} sooner."
@@ -44,7 +40,10 @@ def _instances_basis(found: Finding) -> str:
     known = found.evidence
     instances = known["instances"]
     if found.cause == "rank" and "collected" in known and known["late_instances"] == 1:
-        return _accumulation_clause(known["collected"])
+        collected = known["collected"]  # lateness that accumulated once, over many instances
+        mean = format_time(collected["late_ns"] / collected["instances"])
+        more = " How it was before these is not known." if collected["cut"] else ""
+        return f"Each of these adds {mean} on average.{more}"
     if instances == 1:
         return "One instance does not tell a habit from an accident."
     if found.cause == "noise":
@@ -62,10 +61,10 @@ def _instances_basis(found: Finding) -> str:
         return ""
     if found.cause in ("node", "gradient"):
         return f"That is the mean over {format_count(instances)} instances."
-    return (
-        f"It is so in {format_count(late)} of {format_count(known['taken_instances'])} "
-        f"instances{_partial_note(known)}."
-    )
+    taken = f"{format_count(known['taken_instances'])} instances"
+    if known["taken_instances"] < instances:
+        taken += f" that it takes part in, of {format_count(instances)}"
+    return f"It is so in {format_count(late)} of {taken}."
 
 
 def _change_clause(known: Mapping[str, Any]) -> str:
@@ -95,19 +94,6 @@ def instance_range(first: int, last: int, begin: int, end: int) -> str:
     return f" up to instance {last}" if first <= begin else f" in instances {first} to {last}"
 
 
-def _accumulation_clause(known: Mapping[str, Any]) -> str:
-    """Return the evidence for lateness that accumulated once, over many instances."""
-    mean = format_time(known["late_ns"] / known["instances"])
-    more = " How it was before these is not known." if known["cut"] else ""
-    return f"Each of these adds {mean} on average.{more}"
-
-
-def _partial_note(known: Mapping[str, Any]) -> str:
-    """Return a note if a rank takes part in some instances only, otherwise ""."""
-    some = known["taken_instances"] < known["instances"]
-    return f" that it takes part in, of {format_count(known['instances'])}" if some else ""
-
-
 def _spread_clause(found: Finding) -> str:
     """Return the evidence for waiting without a pattern."""
     known = found.evidence
@@ -115,10 +101,8 @@ def _spread_clause(found: Finding) -> str:
         return "That is what the other findings leave unexplained."
     if known["random"] is None or math.isnan(known["random"]):
         return f"That is from {format_count(known['instances'])} instances."
-    return (
-        f"The same ranks or nodes make {format_share(1 - known['random'])} of the spread over its "
-        f"{format_count(known['instances'])} instances."
-    )
+    share, instances = format_share(1 - known["random"]), format_count(known["instances"])
+    return f"The same ranks or nodes make {share} of the spread over its {instances} instances."
 
 
 def _other_callsites(trace: Trace, found: Finding) -> str:

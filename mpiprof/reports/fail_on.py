@@ -11,7 +11,7 @@ import math
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +55,10 @@ class Comparison:
         found = row.get(self.column)
         return found is not None and OPERATORS[self.operator](found, self.value)
 
-    def columns(self) -> Iterator[str]:
-        """Yield the columns that the comparison uses."""
-        yield self.column
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the comparison uses."""
+        return (self.column,)
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ class JoinedConditions:
         """Return whether a row meets the joined conditions."""
         return (all if self.every else any)(part.is_met_by(row) for part in self.parts)
 
-    def columns(self) -> Iterator[str]:
-        """Yield the columns that the conditions use."""
-        for part in self.parts:
-            yield from part.columns()
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the conditions use."""
+        return tuple(column for part in self.parts for column in part.columns)
 
 
 Condition = Comparison | JoinedConditions
@@ -150,10 +151,8 @@ class _Parser:
     def parse_number(self, column: str, text: str) -> float:
         units, wanted = COLUMN_UNITS.get(columns.quantity_of(column), NUMBER)
         found = VALUE_PATTERN.fullmatch(text)
-        unit = None
-        if found is not None:
-            unit = next((unit for unit in (found[2], found[2].upper()) if unit in units), None)
-        value = float(found[1]) * units[unit] if found and unit is not None else math.nan
+        number, unit = found.groups() if found else ("nan", "")
+        value = float(number) * units.get(unit, units.get(unit.upper(), math.nan))
         if not math.isfinite(value):
             raise UsageError(f"{text!r} in {self.expression!r}: {column} is {wanted}")
         return value
@@ -170,7 +169,7 @@ def judge(
 ) -> int:
     """Return 3 and report it if a call site or the run meets the condition, otherwise return 0."""
     _warn_of_unknown(expression, condition, rows, run)
-    if all(column in run for column in condition.columns()):
+    if all(column in run for column in condition.columns):
         met, by = condition.is_met_by(run), "the run"
     else:
         found = [row for row in rows if condition.is_met_by({**run, **row})]
@@ -186,20 +185,15 @@ def _warn_of_unknown(
     expression: str, condition: Condition, rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> None:
     """Warn about columns without any known value: no limit on them can be met."""
-    for column in dict.fromkeys(condition.columns()):
+    for column in dict.fromkeys(condition.columns):
         if rows and all({**run, **row}.get(column) is None for row in rows):
-            print(
-                f"mpiprof: --fail-on {expression!r}: {column} is not known here, so nothing meets "
-                "it",
-                file=sys.stderr,
-            )
+            why = f"{column} is not known here, so nothing meets it"
+            print(f"mpiprof: --fail-on {expression!r}: {why}", file=sys.stderr)
 
 
 def refuse_incomplete(trace: Any) -> None:
     """Raise TraceError if a trace is incomplete, because its numbers may then be too small."""
     if not trace.is_complete:
         why = next(iter(trace.problems), "not all of it was recorded")
-        raise TraceError(
-            f"{trace.path}: incomplete, so --fail-on can't judge it ({why}); "
-            "--incomplete has it judged all the same"
-        )
+        remedy = "--incomplete has it judged all the same"
+        raise TraceError(f"{trace.path}: incomplete, so --fail-on can't judge it ({why}); {remedy}")

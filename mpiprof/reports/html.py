@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
+from mpiprof.metrics.raster_data import Site, TimeShares
 from mpiprof.reports import callsite_table, charts, colours, conclusion, phrases, sentences, text
 from mpiprof.reports.site_labels import format_site, routine_at
-
-if TYPE_CHECKING:
-    from mpiprof.metrics.raster_data import Site, TimeShares
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 MAX_LISTED, MAX_DRAWN = 50, 12  # maximum call sites in the table, and with pictures
 ROWS, SITE_ROWS = 256, 96  # maximum rank rows in the timeline and in a call site's picture
@@ -136,11 +134,9 @@ def _timeline_section(trace: Trace, shares: TimeShares) -> list[str]:
         return [head, "<p>No call was recorded with its time.</p>"]
     parts = shares.cells, shares.waiting, shares.operations
     drawn = charts.timeline_chart(*parts, trace.ranks, trace.duration_ns, format_time)
-    pale = (
-        "the waiting time in an operation is not known"
-        if phrases.lacks_complete_instances(trace)
-        else "pale is waiting for other ranks"
-    )
+    pale = "pale is waiting for other ranks"
+    if phrases.lacks_complete_instances(trace):
+        pale = "the waiting time in an operation is not known"
     note = (
         "Ranks from top to bottom, time from left to right. Each rank's row is filled by the share "
         f"of time in each operation; {pale}. Empty places are outside collectives. Point at a "
@@ -157,15 +153,14 @@ def _callsites_section(
     left = len(trace.callsites) - len(rows)
     shown = columns.shown(columns.PAGE, rows)
     head = "".join(f"<th{_side(column)}>{column.heading}</th>" for column in shown)
-    body = [
-        f"<tr>{''.join(_cell(column, i, row, sites.get(int(row['callsite']))) for column in shown)}"
-        "</tr>"
-        for i, row in enumerate(rows)
-    ]
-    more = f"<p>{format_count(left)} more call sites are left out; `report` lists them.</p>" * (
-        left > 0
-    )
-    table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
+    body = ""
+    for i, row in enumerate(rows):
+        site = sites.get(int(row["callsite"]))
+        body += f"<tr>{''.join(_cell(column, i, row, site) for column in shown)}</tr>"
+    more = ""
+    if left > 0:
+        more = f"<p>{format_count(left)} more call sites are left out; `report` lists them.</p>"
+    table = f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
     meanings = callsite_table.legend("  ".join(column.heading for column in shown))
     legend = f'<p class="faint">{escape(meanings)}</p>'
     return ['<h2 id="sites">Call sites by total waiting time</h2>', table, legend, more]
@@ -177,10 +172,9 @@ def _side(column: columns.Column) -> str:
 
 def _cell(column: columns.Column, number: int, row: dict[str, Any], site: Site | None) -> str:
     if column.quantity == "picture":
-        drawn = ""
-        if site is not None and site.instances > 1:
-            drawn = charts.sparkline(site.worst_imbalance, column.heading)
-        return f"<td>{drawn}</td>"
+        if site is None or site.instances < 2:
+            return "<td></td>"
+        return f"<td>{charts.sparkline(site.worst_imbalance, column.heading)}</td>"
     text = _shorten(column.text(row))
     if column.quantity == "sites" and number < MAX_DRAWN and site:
         text = f'<a href="#site-{row["callsite"]}">{text}</a>'
@@ -217,33 +211,26 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
 
     late = np.where(np.isnan(site.late), -1.0, site.late)
     latest = [int(r) for r in np.argsort(-late, kind="stable")[:8] if late[r] >= 0]
-    ranks = [
-        (
-            f"rank {r}",
-            float(late[r]),
-            f"{format_time(late[r])}, last in {format_share(site.last[r] / site.instances)}",
-        )
-        for r in latest
-    ]
-    spread = [
-        (f"{name}", float(n), format_share(n / max(site.ranges.sum(), 1)))
-        for name, n in zip(RANGE_NAMES, site.ranges.tolist(), strict=True)
-    ]
     apiece = -(-trace.ranks // len(site.lateness))
     joined = f"; a row is the latest of up to {apiece} ranks" if apiece > 1 else ""
-    shown = [
-        (
-            charts.heat_map(
-                site.lateness, trace.ranks, across, format_time, "after the first arrival"
-            ),
-            f"How late each rank comes, from instance to instance{joined}",
-        ),
-        (charts.bar_chart(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
-    ]
+    title = "after the first arrival"
+    drawn = charts.heat_map(site.lateness, trace.ranks, across, format_time, title)
+    shown = [(drawn, f"How late each rank comes, from instance to instance{joined}")]
     if site.instances > 1:
         drawn = charts.line_chart(site.worst_imbalance, across, format_time, "ω over instances")
-        shown.insert(1, (drawn, "ω, the last arrival after the first, over instances"))
+        shown.append((drawn, "ω, the last arrival after the first, over instances"))
+    last = [format_share(site.last[r] / site.instances) for r in latest]
+    ranks = [
+        (f"rank {r}", float(late[r]), f"{format_time(late[r])}, last in {share}")
+        for r, share in zip(latest, last, strict=True)
+    ]
+    drawn = charts.bar_chart(ranks, colours.RED, "latest ranks")
+    shown.append((drawn, "The latest ranks: mean lateness"))
     if site.instances > 1 and site.ranges.sum():
+        spread = [
+            (name, float(n), format_share(n / site.ranges.sum()))
+            for name, n in zip(RANGE_NAMES, site.ranges.tolist(), strict=True)
+        ]
         drawn = charts.bar_chart(spread, colours.BLUE, "distribution of ω/T")
         shown.append((drawn, "Instances by ω/T; below 1 the arrivals are balanced"))
     return [f"<figure><figcaption>{words}</figcaption>{it}</figure>" for it, words in shown]

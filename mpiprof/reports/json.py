@@ -5,23 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import pandas as pd
+
+from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.diagnosis.verdict import make_verdict as conclude
 from mpiprof.metrics import columns
+from mpiprof.metrics.coverage import Coverage
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports import advice, conclusion, phrases, sentences, spawned_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import pandas as pd
-
-    from mpiprof.diagnosis.causes import Causes
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.diagnosis.verdict import Verdict
-    from mpiprof.metrics.coverage import Coverage
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 NAN = float("nan")
 VERSION = 2
@@ -79,10 +76,8 @@ def bounds_as_data(trace: Trace) -> dict[str, Any]:
         estimate = trace.totals[of]
         if of == "wait" and phrases.lacks_complete_instances(trace):
             estimate = Estimate(NAN, NAN, NAN)
-        found |= {
-            f"{name}_low_ns": plain_number(estimate.low),
-            f"{name}_high_ns": plain_number(estimate.high),
-        }
+        found[f"{name}_low_ns"] = plain_number(estimate.low)
+        found[f"{name}_high_ns"] = plain_number(estimate.high)
     return found
 
 
@@ -128,7 +123,7 @@ def finding_as_data(trace: Trace, found: Finding) -> dict[str, Any]:
         "cause": found.cause,
         "ranks": sorted(found.ranks),
         "sites": _locations_of_callsites(trace, found.callsites),
-        "operation": _callsite_as_data(trace, found.callsites[0])["operation"],
+        "operation": trace.callsites["operation"][found.callsites[0]],
         "period": found.period,
         "first_instance": found.first_instance,
         "last_instance": found.last_instance,
@@ -146,15 +141,9 @@ def finding_as_data(trace: Trace, found: Finding) -> dict[str, Any]:
 
 def _locations_of_callsites(trace: Trace, callsites: Sequence[int]) -> list[dict[str, Any]]:
     """Return the locations of some call sites, each once, in their order."""
-    rows = [locations_of(_callsite_as_data(trace, callsite)["sites"]) for callsite in callsites]
-    found: dict[Any, dict[str, Any]] = {}
-    for site in (site for of in rows for site in of):
-        found.setdefault(tuple(site.values()), site)
-    return list(found.values())
-
-
-def _callsite_as_data(trace: Trace, callsite: int) -> Any:
-    return trace.callsites.loc[callsite]
+    sites: Any = trace.callsites["sites"]
+    locations = [site for callsite in callsites for site in locations_of(sites[callsite])]
+    return list({tuple(site.values()): site for site in locations}.values())
 
 
 def locations_of(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mpiprof.diagnosis.findings import Finding
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import callsite_table, conclusion, sentences, text
 from mpiprof.reports.table import escape_markdown, render_markdown
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 
 def make_page(

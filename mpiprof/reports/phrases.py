@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from mpiprof.diagnosis.causes import Causes
 from mpiprof.interface.format_units import (
     between,
     format_count,
@@ -19,30 +20,21 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.metrics.columns import wait_limits
+from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports.site_labels import routine_at
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.causes import Causes
-    from mpiprof.metrics.variance_components import Estimate
-    from mpiprof.trace import Trace
-
+from mpiprof.trace import Trace
 
 NOTABLE = 0.005  # minimum share of a spread; a smaller share is reported as 0 %
 
 
 def cost_sentence(row: dict[str, Any], total_ns: float) -> str:
     """Return the cost of the waiting at one call site, and the spread of its arrivals."""
-    where = routine_at(row)
-    cost = f"costs {format_time(row['total_wait_ns'])}{waiting_bounds(row)} of waiting"
+    limits = wait_limits(row)
+    bounds = f" ({limits})" if limits else ""
+    text = f"{routine_at(row)} costs {format_time(row['total_wait_ns'])}{bounds} of waiting"
     if total_ns > 0:
-        cost += f", {format_share(row['total_wait_ns'] / total_ns)} of all ranks' time"
-    return " ".join(share for share in (f"{where} {cost}.", _spread_clause(row)) if share)
-
-
-def waiting_bounds(row: Mapping[str, Any]) -> str:
-    """Return the bounds of a call site's waiting in brackets after a blank, or "" if exact."""
-    found = wait_limits(row)
-    return f" ({found})" if found else ""
+        text += f", {format_share(row['total_wait_ns'] / total_ns)} of all ranks' time"
+    return f"{text}. {_spread_clause(row)}".rstrip()
 
 
 def lacks_complete_instances(trace: Trace) -> bool:
@@ -56,11 +48,9 @@ def run_times(trace: Trace) -> tuple[float, float, float]:
     Waiting is NaN if it is unknown.
     """
     inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
-    return (
-        inside,
-        math.nan if lacks_complete_instances(trace) else waiting,
-        float(trace.process_time_ns),
-    )
+    if lacks_complete_instances(trace):
+        waiting = math.nan
+    return inside, waiting, float(trace.process_time_ns)
 
 
 def started(trace: Trace) -> str:
@@ -100,26 +90,21 @@ def cause_sentences(found: Causes) -> list[str]:
     """Return sentences about why the arrivals at a call site differ."""
     parts = []
     if not math.isnan(found.inherited.value):
+        shares = (found.inherited, found.outside, found.point_to_point)
+        before, outside, messages = map(_format_estimate, shares)
         parts.append(
-            f"Of the spread of the arrivals (its variance) {_format_estimate(found.inherited)} "
-            "came in "
-            f"with the exits from the collective before; {_format_estimate(found.outside)} arose "
-            "since "
-            f"then outside MPI collectives and {_format_estimate(found.point_to_point)} in "
-            "point-to-point "
-            "messages."
+            f"Of the spread of the arrivals (its variance) {before} came in with the exits from "
+            f"the collective before; {outside} arose since then outside MPI collectives and "
+            f"{messages} in point-to-point messages."
         )
     if found.compensated.value >= NOTABLE:
-        parts.append(
-            f"Ranks make up for {_format_estimate(found.compensated)} of it before they arrive."
-        )
+        share = _format_estimate(found.compensated)
+        parts.append(f"Ranks make up for {share} of it before they arrive.")
     if not math.isnan(found.random.value):
         nodes = f", {_format_estimate(found.by_node)} by node" if len(found.nodes) > 1 else ""
-        parts.append(
-            f"{_format_estimate(found.by_rank)} is systematic by rank{nodes}, "
-            f"{_format_estimate(found.random)} "
-            "changes from instance to instance."
-        )
+        fixed = f"{_format_estimate(found.by_rank)} is systematic by rank{nodes}"
+        changing = f"{_format_estimate(found.random)} changes from instance to instance"
+        parts.append(f"{fixed}, {changing}.")
     if found.instances < found.complete_instances:
         seen, there = format_count(found.instances), format_count(found.complete_instances)
         parts.append(f"This is from {seen} of {there} instances.")
@@ -131,12 +116,10 @@ def period_sentence(phases: pd.DataFrame) -> str:
     if not len(phases) or not phases["period"].iloc[0]:
         return ""
     every, offset = int(phases["period"].iloc[0]), int(phases["period_offset"].iloc[0])
-    spread = float(phases["period_worst_imbalance_ns"].mean())
+    spread = format_time(float(phases["period_worst_imbalance_ns"].mean()))
     numbers = ", ".join(str(offset + i * every) for i in range(3))
-    return (
-        f"Every {format_ordinal(every)} instance ({numbers}, ...) is different: it spreads over "
-        f"{format_time(spread)}."
-    )
+    which = f"Every {format_ordinal(every)} instance ({numbers}, ...)"
+    return f"{which} is different: it spreads over {spread}."
 
 
 def _format_estimate(found: Estimate) -> str:
@@ -156,19 +139,16 @@ def clock_sentence(error_ns: float, nodes: int, *, partial: bool) -> str:
         return "not synchronised (--partial): times of different nodes don't compare"
     if math.isnan(error_ns) or error_ns < 0:
         return f"error between the {nodes} nodes unknown: their times don't compare"
-    return (
-        f"{nodes} nodes, error at most ±{format_time(error_ns)}: smaller differences mean nothing"
-    )
+    bound = f"error at most ±{format_time(error_ns)}"
+    return f"{nodes} nodes, {bound}: smaller differences mean nothing"
 
 
 def incompleteness_lines(trace: Any) -> list[str]:
     """Return a line for each missing part of a trace, or an empty list if it is complete."""
     lines = []
     if trace.dropped_records:
-        lines.append(
-            f"{format_count(trace.dropped_records)} records were dropped: the figures lack these "
-            "calls"
-        )
+        dropped = format_count(trace.dropped_records)
+        lines.append(f"{dropped} records were dropped: the figures lack these calls")
     if not trace.is_sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
     notes = {*trace.notes, trace.dropped_note}  # these are reported separately

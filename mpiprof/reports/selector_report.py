@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from mpiprof.interface.format_units import format_count, format_size, format_time
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.table import Column, render, wrap_paragraph
-from mpiprof.trace import selector_log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    import pandas as pd
-
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace, selector_log
 
 Rows = list[dict[str, Any]]
 NATIVE = "native"
@@ -62,10 +58,7 @@ def _make_phases(phases: Rows, trials: Rows, choices: Rows) -> Rows:
     return [
         {"phase": number}
         | (known.get(number) or empty)
-        | {
-            name: _rows_of_phase(rows, number)
-            for name, rows in (("trials", trials), ("choices", choices))
-        }
+        | {"trials": _rows_of_phase(trials, number), "choices": _rows_of_phase(choices, number)}
         for number in numbers
     ]
 
@@ -75,25 +68,17 @@ def _rows_of_phase(rows: Rows, phase: int) -> Rows:
 
 
 def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
-    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`.
-
-    named: the trace as the user gave it.
-    """
+    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`."""
     found = list_keys(trace)
     if not found:
         return wrap_paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
-    parts = [report_text(found, top), wrap_paragraph(LEGEND)]
-    if any(row["algorithm"] != NATIVE for row in found):
-        line = format_command("tune", *named, "--found", "-o", "plan.json")
-        parts.append(f"  as a plan: {line}")
-    return "\n".join(parts)
-
-
-def report_text(found: Sequence[dict[str, Any]], top: int) -> str:
-    """Return the candidates and choices of the first `top` keys."""
     parts = [_key_text(number, row) for number, row in enumerate(found[:top], 1)]
     if len(found) > top:
         parts.append(f"  and {len(found) - top} more (see --json)")
+    parts.append(wrap_paragraph(LEGEND))
+    if any(row["algorithm"] != NATIVE for row in found):
+        line = format_command("tune", *named, "--found", "-o", "plan.json")
+        parts.append(f"  as a plan: {line}")
     return "\n".join(parts)
 
 
@@ -104,20 +89,17 @@ def _key_text(number: int, row: dict[str, Any]) -> str:
     on = f" on {row['size']} ranks" if row["size"] else ""
     head = f"{number}. {row['operation']}{of} at {where}{on}: {row['algorithm']}."
     if row["instances"] is not None:
-        head += (
-            f" {format_count(row['instances'])} instances, {format_count(row['probes'] or 0)} of "
-            "them probes"
-        )
-        head += f"; {_saving_clause(row)}." if row["saved_ns"] else "."
+        instances, probes = format_count(row["instances"]), format_count(row["probes"] or 0)
+        head += f" {instances} instances, {probes} of them probes"
+        if row["saved_ns"]:
+            saved = "saved" if row["saved_ns"] > 0 else "lost"
+            head += f"; {saved} {format_time(abs(row['saved_ns']))} a rank against native"
+            head += ", by its own estimate"
+        head += "."
     lines = [wrap_paragraph(head, 2, 5)]
     lines += [wrap_paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]
     table = _trial_table(row["phases"])
     return "\n".join([*lines, table] if table else lines)
-
-
-def _saving_clause(row: dict[str, Any]) -> str:
-    verb = "saved" if row["saved_ns"] > 0 else "lost"
-    return f"{verb} {format_time(abs(row['saved_ns']))} a rank against native, by its own estimate"
 
 
 def _phase_text(phase: dict[str, Any]) -> Iterable[str]:
@@ -126,9 +108,8 @@ def _phase_text(phase: dict[str, Any]) -> Iterable[str]:
         head += f" from instance {phase['instance']}"
         head += "" if phase["why"] == "start" else f", as the {phase['why']} changed"
         if phase["imbalance_ns"]:
-            head += (
-                f" (the last process comes {format_time(phase['imbalance_ns'])} after the first)"
-            )
+            spread = format_time(phase["imbalance_ns"])
+            head += f" (the last process comes {spread} after the first)"
     for choice in phase["choices"]:
         yield f"{head}; {choice['algorithm']} from instance {choice['instance']}: {choice['why']}"
     if not phase["choices"]:

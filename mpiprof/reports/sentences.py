@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
+from mpiprof.diagnosis.findings import Finding
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,
@@ -17,11 +18,7 @@ from mpiprof.interface.format_units import (
 from mpiprof.reports.advice import advise, find_other_callsite, is_by_messages, split_ranks
 from mpiprof.reports.evidence import MAX_SPANS, evidence_text, instance_range
 from mpiprof.reports.site_labels import format_callsite
-
-if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
-    from mpiprof.trace import Trace
-
+from mpiprof.trace import Trace
 
 # Heading for each cause, which names the required action.
 TITLES = {
@@ -48,13 +45,11 @@ def finding_title(trace: Trace, found: Finding) -> str:
         who = capitalise(who)
     if found.evidence.get("each"):
         who = "the ranks"
-    if "let_go_early" in found.evidence:
-        return (
-            f"Look at whom the others wait for before {format_callsite(trace, found.callsites[0])}"
-        )
-    if is_by_messages(found) and found.cause != "moving":
-        return f"Look at the messages before {format_callsite(trace, found.callsites[0])}"
     here = format_callsite(trace, found.callsites[0])
+    if "let_go_early" in found.evidence:
+        return f"Look at whom the others wait for before {here}"
+    if is_by_messages(found) and found.cause != "moving":
+        return f"Look at the messages before {here}"
     origin = format_callsite(trace, found.callsites[-1])
     return TITLES[found.cause].format(who=who, where=here, origin=origin)
 
@@ -66,9 +61,7 @@ def finding_text(trace: Trace, found: Finding) -> str:
 
 def problem_and_evidence(trace: Trace, found: Finding) -> str:
     """Return the problem with its cost, and the evidence."""
-    return " ".join(
-        part for part in (problem_sentence(trace, found), evidence_text(trace, found)) if part
-    )
+    return f"{problem_sentence(trace, found)} {evidence_text(trace, found)}".rstrip()
 
 
 def problem_sentence(trace: Trace, found: Finding) -> str:
@@ -94,14 +87,10 @@ def problem_clause(trace: Trace, found: Finding) -> str:
 
 def cost_clause(found: Finding) -> str:
     """Return the cost of a finding."""
+    cost, share = format_time(float(found.cost_ns)), format_share(found.share)
     if found.cause in ("algorithm", "barrier"):
-        return (
-            f"{format_time(float(found.cost_ns))} of all ranks' time, {format_share(found.share)}"
-        )
-    waiting = f"{format_time(float(found.cost_ns))} of waiting"
-    return (
-        f"{waiting}, {format_share(found.share)} of all ranks' time" if found.share > 0 else waiting
-    )
+        return f"{cost} of all ranks' time, {share}"
+    return f"{cost} of waiting" + (f", {share} of all ranks' time" if found.share > 0 else "")
 
 
 def _ranks_and_ending(found: Finding) -> tuple[str, str]:
@@ -129,6 +118,7 @@ def instances_clause(found: Finding) -> str:
 
 def _rank_clause(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, format_callsite(trace, found.callsites[0])
+    when = instances_clause(found)
     who, s = _ranks_and_ending(found)
     late = format_time(known["late_ns"])
     changing = (*known.get("grows", ()), *(by for *_, by in known.get("levels", ())))
@@ -137,62 +127,42 @@ def _rank_clause(trace: Trace, found: Finding) -> str:
     how, place = known.get("origin_how", "unknown"), known.get("origin_callsite", START)
     if known.get("each"):
         late = f"{format_ranks(found.ranks)} {late} after the median of the others"
-        return f"Each rank comes at its own time to {here}{instances_clause(found)}, {late}"
+        return f"Each rank comes at its own time to {here}{when}, {late}"
+    come = f"{who} come{s} {late} later than the others to {here}{when}"
     if how not in ("outside", "point_to_point"):
-        return f"{who} come{s} {late} later than the others to {here}{instances_clause(found)}"
+        return come
     workers, talkers = split_ranks(found)
     if talkers:
-        it = "they do" if len(workers) > 1 else "it does"
+        do = "they do" if len(workers) > 1 else "it does"
         its = "their" if len(talkers) > 1 else "its"
-        return (
-            f"{who} come{s} {late} later than the others to {here}{instances_clause(found)}, "
-            f"{format_ranks(workers)} "
-            f"for what {it} before and {format_ranks(talkers)} for {its} messages"
-        )
+        work = f"{format_ranks(workers)} for what {do} before"
+        return f"{come}, {work} and {format_ranks(talkers)} for {its} messages"
     verb = f"take{s} {late} longer than the others"
     if how == "point_to_point":
         verb = f"spend{s} {late} more than the others in point-to-point messages"
     verb += f" {_before_clause(trace, place, known)}"
-    if place == found.callsites[0]:
-        return f"{who} {verb}{instances_clause(found)}"
-    return f"{who} {verb}, and that delays {here}{instances_clause(found)}"
+    delays = "" if place == found.callsites[0] else f", and that delays {here}"
+    return f"{who} {verb}{delays}{when}"
 
 
 def _before_clause(trace: Trace, place: int, known: Mapping[str, Any]) -> str:
     """Return where ranks become late: before a call, or gradually over many instances of it."""
-    collected = known.get("collected")
+    site, collected = format_callsite(trace, place), known.get("collected")
     if collected is None:
-        return f"before {format_callsite(trace, place)}"
-    return (
-        f"over {format_count(collected['usual_instances'])} instances of "
-        f"{format_callsite(trace, place)}"
-    )
+        return f"before {site}"
+    return f"over {format_count(collected['usual_instances'])} instances of {site}"
 
 
 def _early_clause(trace: Trace, found: Finding) -> str:
-    who, _ = _ranks_and_ending(found)
-    have = "have" if len(found.ranks) > 1 else "has"
-    late = format_time(found.evidence["late_ns"])
-    wait = "wait" if len(found.ranks) > 1 else "waits"
-    here = format_callsite(trace, found.callsites[0])
+    who, s = _ranks_and_ending(found)
+    have, late = "has" if s else "have", format_time(found.evidence["late_ns"])
+    here = f"{format_callsite(trace, found.callsites[0])}{instances_clause(found)}"
+    come = f"{who} come{s} {late} before the others to {here}, and wait{s}"
     if "let_go_early" in found.evidence:
-        s = "" if len(found.ranks) > 1 else "s"
-        return (
-            f"{who} come{s} {late} before the others to {here}{instances_clause(found)}, and "
-            f"{wait}, as the "
-            "call before kept the others longer"
-        )
+        return f"{come}, as the call before kept the others longer"
     if is_by_messages(found):
-        s = "" if len(found.ranks) > 1 else "s"
-        return (
-            f"{who} come{s} {late} before the others to {here}{instances_clause(found)}, and "
-            f"{wait}: most of "
-            "that the others spend in point-to-point messages"
-        )
-    return (
-        f"{who} {have} {late} less to do than the others before {here}{instances_clause(found)}, "
-        f"and {wait}"
-    )
+        return f"{come}: most of that the others spend in point-to-point messages"
+    return f"{who} {have} {late} less to do than the others before {here}, and wait{s}"
 
 
 def _periodic_clause(trace: Trace, found: Finding) -> str:
@@ -238,12 +208,9 @@ def _moving_clause(trace: Trace, found: Finding) -> str:
 
 def _gradient_clause(trace: Trace, found: Finding) -> str:
     late, here = format_time(found.evidence["late_ns"]), format_callsite(trace, found.callsites[0])
-    top = found.ranks[0]
     most = ", most of that in point-to-point messages" if is_by_messages(found) else ""
-    return (
-        f"Lateness grows along the ranks at {here}{instances_clause(found)}, up to {late} at "
-        f"rank {top}{most}"
-    )
+    grows = f"Lateness grows along the ranks at {here}{instances_clause(found)}"
+    return f"{grows}, up to {late} at rank {found.ranks[0]}{most}"
 
 
 def _outlier_clause(trace: Trace, found: Finding) -> str:
@@ -251,11 +218,9 @@ def _outlier_clause(trace: Trace, found: Finding) -> str:
     late = format_time(known["late_ns"])
     if known["late_instances"] > 1:
         late = f"up to {late}"
-    who = (
-        f"{format_ranks(found.ranks)} came {late} late"
-        if found.ranks
-        else f"ranks came {late} apart"
-    )
+    who = f"ranks came {late} apart"
+    if found.ranks:
+        who = f"{format_ranks(found.ranks)} came {late} late"
     if known["instances"] == 1:
         return f"In {_has_one_instance(trace)} of {here}, {who}"
     if known["late_instances"] == 1:
@@ -276,10 +241,8 @@ def _inside_clause(trace: Trace, found: Finding) -> str:
     if known["origin_callsite"] == found.callsites[0]:
         here = "its next call"
     if "collected" in known:
-        source = (
-            f"{source}, in {format_count(known['collected']['usual_instances'])} instances "
-            "together,"
-        )
+        instances = format_count(known["collected"]["usual_instances"])
+        source += f", in {instances} instances together,"
     inside_longer = f"{capitalise(source)} keeps rank {kept} {late} longer than the others"
     return f"{inside_longer}, and {then} late to {here}{instances_clause(found)}"
 
@@ -296,14 +259,11 @@ def _noise_clause(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, format_callsite(trace, found.callsites[0])
     spread = known["worst_imbalance_ns"]
     if known["instances"] == 1:
+        one = f"{_has_one_instance(trace)} of {here}"
         if known.get("ahead"):
-            who, early = capitalise(format_ranks(known["ahead"])), format_time(spread)
-            s = "" if len(known["ahead"]) > 1 else "s"
-            return (
-                f"{who} come{s} up to {early} before the others to {_has_one_instance(trace)} of "
-                f"{here}"
-            )
-        return f"The ranks come {format_time(spread)} apart to {_has_one_instance(trace)} of {here}"
+            who, s = capitalise(format_ranks(known["ahead"])), "s" * (len(known["ahead"]) < 2)
+            return f"{who} come{s} up to {format_time(spread)} before the others to {one}"
+        return f"The ranks come {format_time(spread)} apart to {one}"
     if known["besides"]:
         whole: Any = trace.callsites.loc[found.callsites[0], "total_wait_ns"]
         share = "Most" if found.cost_ns > whole / 2 else "Some"
@@ -321,11 +281,8 @@ def _no_rank_clause(known: Mapping[str, Any]) -> str:
 
 
 def _algorithm_clause(trace: Trace, found: Finding) -> str:
-    known = found.evidence
-    return (
-        f"{found.algorithm} would be faster than {known['ran']} for "
-        f"{format_callsite(trace, found.callsites[0])}"
-    )
+    here = format_callsite(trace, found.callsites[0])
+    return f"{found.algorithm} would be faster than {found.evidence['ran']} for {here}"
 
 
 def _barrier_clause(trace: Trace, found: Finding) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
+from mpiprof.trace import Trace
 from mpiprof.trace.sites import Site, describe_sites, format_site, matches_pattern, places
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
 
 __all__ = ["format_site", "matches_pattern", "places"]
 
@@ -38,6 +36,11 @@ def format_callsite(trace: Trace, callsite: int) -> str:
 def site_as_data(trace: Trace, site: int) -> dict[str, Any]:
     """Return the known ones of file, line and function of a site."""
     return describe_sites(trace.tables.sites, [[site]])[0][0]
+
+
+def describe_site(trace: Trace, site: int) -> str:
+    """Return the file, line and function of a site of the tables as text."""
+    return format_site(site_as_data(trace, site))
 
 
 def communicator_name(trace: Trace, index: int) -> str:

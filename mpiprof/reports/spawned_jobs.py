@@ -9,16 +9,13 @@ other trace.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace import Trace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SPAWNING = ("comm_spawn", "comm_spawn_multiple")
 MAX_FOLDERS = 1000  # a larger folder is not searched
@@ -54,10 +51,10 @@ def _spawn_calls(trace: Trace) -> Calls:
         if not np.isin(leader_row, wanted).any():
             continue
         for block in trace.open_stream(rank, local_times=True).iterate_blocks(1 << 16):
-            for i in np.flatnonzero(np.isin(block.shape, wanted) & (block.exit_ns != 0)).tolist():
-                found.append(
-                    (trace.node_ids.get(rank, "?"), int(block.enter_ns[i]), int(block.exit_ns[i]))
-                )
+            calls = np.isin(block.shape, wanted) & (block.exit_ns != 0)
+            times = block.enter_ns[calls].tolist(), block.exit_ns[calls].tolist()
+            node = trace.node_ids.get(rank, "?")
+            found += [(node, *entry_exit) for entry_exit in zip(*times, strict=True)]
     return found
 
 

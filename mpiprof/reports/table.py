@@ -44,11 +44,8 @@ class Column:
 
     def replace_unwritable(self) -> Column:
         """Return the column with words in place of symbols that cannot be written."""
-        return replace(
-            self,
-            head=replace_unwritable(self.head),
-            cells=[replace_unwritable(cell) for cell in self.cells],
-        )
+        cells = [replace_unwritable(cell) for cell in self.cells]
+        return replace(self, head=replace_unwritable(self.head), cells=cells)
 
 
 def terminal_width() -> int:
@@ -60,16 +57,18 @@ def render(columns: Sequence[Column], width: int | None = None, *, indent: str =
     """Return the table as lines with a heading."""
     width = terminal_width() if width is None else width
     columns_left = drop_unknown(columns)
-    while (room := _shrunk_widths(columns_left, width - len(indent))) is None:
-        columns_left.remove(_column_to_drop(columns_left))
+    while (width_left := _shrunk_widths(columns_left, width - len(indent))) is None:
+        # The column to leave out first: the last of those with the highest `drop`.
+        droppable = [column for column in columns_left[1:] if not column.shrink]
+        columns_left.remove(max(reversed(droppable), key=lambda column: column.drop))
     lines = []
     for row in range(-1, len(columns_left[0].cells)):
         cells = []
         for column in columns_left:
             cell = column.head if row < 0 else column.cells[row]
-            space = (
-                min(max(room, column.min_width), column.width) if column.shrink else column.width
-            )
+            space = column.width
+            if column.shrink:
+                space = min(max(width_left, column.min_width), space)
             if len(cell) > space:
                 cell = _shorten(cell, space)
             cells.append(cell.ljust(space) if column.left else cell.rjust(space))
@@ -103,12 +102,6 @@ def _shrunk_widths(columns: Sequence[Column], width: int) -> int | None:
     return None
 
 
-def _column_to_drop(columns: Sequence[Column]) -> Column:
-    """Return the column to leave out first."""
-    droppable = [column for column in columns[1:] if not column.shrink]
-    return max(reversed(droppable), key=lambda column: column.drop)
-
-
 def render_markdown(columns: Sequence[Column]) -> str:
     """Return the table as Markdown, all of its columns."""
     columns_left = [column for column in columns if any(cell != UNKNOWN for cell in column.cells)]
@@ -135,6 +128,6 @@ def wrap_paragraph(text: str, indent: int = 2, hanging: int | None = None) -> st
     return filled.replace(NO_BREAK, " ")
 
 
-def render_bar(share: float, width: int = 20) -> str:
-    """Return a bar for a share between 0 and 1; empty if the share is unknown."""
-    return "#" * round(width * max(0.0, min(1.0, 0.0 if math.isnan(share) else share)))
+def render_bar(share: float) -> str:
+    """Return a bar of up to 20 characters for a share; empty if the share is unknown."""
+    return "#" * round(20 * max(0.0, min(1.0, 0.0 if math.isnan(share) else share)))

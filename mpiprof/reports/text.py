@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from mpiprof.interface.format_units import (
     UNKNOWN,
@@ -17,19 +19,13 @@ from mpiprof.interface.format_units import (
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.libraries import mpi_name
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
-from mpiprof.metrics.coverage import LOST_REASON
+from mpiprof.metrics.coverage import LOST_REASON, Coverage
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
+from mpiprof.reports.json import plain_number
 from mpiprof.reports.site_labels import site_pattern
 from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from mpiprof.metrics.coverage import Coverage
-    from mpiprof.trace import Trace
-
+from mpiprof.trace import Trace
 
 SUMMED_TITLE = "Summed up after the logs had reached their limit"
 NARROW = 80  # terminal width below which facts are wrapped
@@ -51,32 +47,24 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
     title += f" · {mpi_name(trace.mpi)}" + (f" · {started}" if started else "")
     collective, waiting, total = phrases.run_times(trace)
-    whose = (
-        "all ranks"
-        if trace.thread_count == trace.ranks
-        else f"all {format_count(trace.thread_count)} threads"
-    )
+    whose = "all ranks"
+    if trace.thread_count != trace.ranks:
+        whose = f"all {format_count(trace.thread_count)} threads"
+    waited = "not known"
+    if not math.isnan(waiting):
+        share = f"{time_and_share(waiting, total)} of {whose}' time, for those not there yet"
+        waited = f"{share}{_share_bounds(trace, 'wait')}"
+    inside = f"{time_and_share(collective, total)} of {whose}' time"
     partial = bool((trace.meta.get("options") or {}).get("partial"))
+    error_ns = float(trace.clock_error_ns)
+    clocks = phrases.clock_sentence(error_ns, trace.node_count, partial=partial)
     until = "MPI_Finalize" if trace.is_finalised else "the last that is known of any rank"
     rows = [
         ("trace", str(trace.path)),
         ("run time", f"{format_time(trace.run_ns)} from MPI_Init to {until}"),
-        (
-            "in collectives",
-            f"{time_and_share(collective, total)} of {whose}' "
-            f"time{_share_bounds(trace, 'elapsed')}",
-        ),
-        (
-            "of it waiting",
-            "not known"
-            if math.isnan(waiting)
-            else f"{time_and_share(waiting, total)} of {whose}' time, for those not there yet"
-            f"{_share_bounds(trace, 'wait')}",
-        ),
-        (
-            "clocks",
-            phrases.clock_sentence(float(trace.clock_error_ns), trace.node_count, partial=partial),
-        ),
+        ("in collectives", f"{inside}{_share_bounds(trace, 'elapsed')}"),
+        ("of it waiting", waited),
+        ("clocks", clocks),
         ("message times", message_time_source(trace)),
     ]
     coverage = trace.derive("held")
@@ -110,23 +98,18 @@ def _share_bounds(trace: Trace, name: str) -> str:
 
 def coverage_text(coverage: Coverage) -> str:
     """Return which part of a run the trace contains."""
-    of = f"{format_count(coverage.instances)}" + (
-        f" of {format_count(coverage.total)}" if coverage.total else ""
-    )
+    of = format_count(coverage.instances)
+    of += f" of {format_count(coverage.total)}" if coverage.total else ""
+    part = f"{coverage_time(coverage)}, {of} instances ({coverage.reason})"
     but = {"--limit": ", but for what was summed up later", LOST_REASON: ""}
-    return (
-        f"{coverage_time(coverage)}, {of} instances ({coverage.reason}); all figures here are of "
-        "this part"
-        f"{but.get(coverage.reason, ', but for the totals of all')}"
-    )
+    more = but.get(coverage.reason, ", but for the totals of all")
+    return f"{part}; all figures here are of this part{more}"
 
 
 def coverage_time(coverage: Coverage) -> str:
     """Return how much of a run's time the trace contains, and from which end."""
-    return (
-        f"the {'last' if coverage.reason == '--record ring' else 'first'} "
-        f"{format_time(coverage.recorded_ns)}"
-    )
+    end = "last" if coverage.reason == "--record ring" else "first"
+    return f"the {end} {format_time(coverage.recorded_ns)}"
 
 
 def summary_text(observed: int, instances: int) -> str:
@@ -135,11 +118,8 @@ def summary_text(observed: int, instances: int) -> str:
         return "as summary: counts, times and sizes; no arrivals, so no waiting"
     if observed == instances:
         return "as summary: no single instances"
-    return (
-        f"as summary: arrivals of {format_count(observed)} of {format_count(instances)} "
-        "instances are known; "
-        "waiting is of all, from these"
-    )
+    known = f"arrivals of {format_count(observed)} of {format_count(instances)} instances"
+    return f"as summary: {known} are known; waiting is of all, from these"
 
 
 def time_and_share(time_ns: float, whole: float) -> str:
@@ -166,13 +146,9 @@ def message_time_source(trace: Trace) -> str:
     link = machine.get("between") or machine.get("within") or {}
     alpha = link.get("alpha_ns")
     if trace.machine_fault:
-        return (
-            f"not usable ({source}), so no factors: {trace.machine_fault}; with a core for each "
-            f"rank {CALIBRATE_HINT}"
-        )
-    if alpha is None:
-        return source
-    return f"{source}; {format_time(alpha)} for an empty message"
+        remedy = f"with a core for each rank {CALIBRATE_HINT}"
+        return f"not usable ({source}), so no factors: {trace.machine_fault}; {remedy}"
+    return source if alpha is None else f"{source}; {format_time(alpha)} for an empty message"
 
 
 def recorder_notes(trace: Trace) -> list[str]:
@@ -200,17 +176,15 @@ def factor_heading(callsites: Any) -> str:
 
 
 def factor_table(callsites: Any) -> str:
-    """Return the averages of both factors over all routines and over the major routines.
+    """Return the averages of both factors (Faraj et al., Tables 4 and 5).
 
-    Tables 4 and 5 of Faraj et al.
+    The first row has all routines, and the other rows have the major routines.
     """
     joined = join_by_routine(callsites)
-    major = joined[joined["major"]].to_dict("records")
-    overall: dict[str, Any] = {**average_factors(callsites)}
+    overall: dict[Any, Any] = {**average_factors(callsites)}
     overall |= {"operation": "all routines", "elapsed_share": 1.0}
     overall |= {name: int(joined[name].sum()) for name in ("count", "recorded")}
-    rows: list[dict[str, Any]] = [overall]
-    rows += [{str(key): value for key, value in row.items()} for row in major]
+    rows = [overall, *joined[joined["major"]].to_dict("records")]
     return render(
         [
             *metric_columns(rows, "operation"),
@@ -232,7 +206,7 @@ def distribution_table(trace: Trace) -> str:
         return ""
     columns = [Column("ω/T", [str(name) for name in found["range"]], left=True)]
     for name, head in (("small", "≤ 1000 B"), ("large", "> 1000 B")):
-        shares = [float(value) for value in found[name]]
+        shares = found[name].tolist()
         columns.append(Column(head, [format_share(value) for value in shares]))
         if int(found[name + "_count"].sum()):
             columns.append(Column("", [render_bar(value).ljust(20) for value in shares], left=True))
@@ -299,3 +273,52 @@ def next_command(trace_name: Sequence[Path], callsites: Any) -> str:
             return f"next: {line}   (that call site over its instances)"
     line = format_command("report", *trace_name, "--by", "routine")
     return f"next: {line}   (counts, sizes and times)"
+
+
+# Columns of the table of ranks, and their headings.
+COLUMN_HEADS = {
+    "collective_ns": "collectives",
+    "total_wait_ns": "of it waiting",
+    "point_to_point_ns": "point-to-point",
+    "completion_ns": "completion",
+    "one_sided_ns": "one-sided",
+    "files_ns": "files",
+}
+RANK_LEGEND = (
+    "  collectives: with what makes communicators, collective calls on windows and files, and\n"
+    "  MPI_Finalize; point-to-point: blocking calls; completion: Wait, Test and their like;\n"
+    "  files: calls of one process alone"
+)
+
+
+def _rank_rows(trace: Trace) -> list[dict[Any, Any]]:
+    """Return a row per rank with `rank` and the columns of COLUMN_HEADS; unknown values are NaN."""
+    table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
+    if trace.record == "summary" or trace.wrapped_chunks:
+        # The other columns also cover the whole run.
+        table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
+        table["total_wait_ns"] = float("nan")
+    else:
+        sums = trace.rank_totals.groupby("rank")[["elapsed_ns", "total_wait_ns"]].sum()
+        table["collective_ns"], table["total_wait_ns"] = sums["elapsed_ns"], sums["total_wait_ns"]
+        table["total_wait_ns"] = table["total_wait_ns"].fillna(0)
+    table["collective_ns"] = table["collective_ns"].fillna(0)
+    return table[list(COLUMN_HEADS)].rename_axis("rank").reset_index().to_dict("records")
+
+
+def rank_times_as_data(trace: Trace) -> list[dict[Any, Any]]:
+    """Return for each rank its time in MPI, by the columns of COLUMN_HEADS, as data."""
+    return [{name: plain_number(value) for name, value in row.items()} for row in _rank_rows(trace)]
+
+
+def rank_time_table(trace: Trace, most: int) -> str:
+    """Return a table of the ranks with most time in MPI calls, the largest first."""
+    found = _rank_rows(trace)
+    found.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
+    left = f", the first {most} of {format_count(len(found))}" if len(found) > most else ""
+    found = found[:most]
+    columns = [Column("rank", [str(row["rank"]) for row in found])]
+    for name, head in COLUMN_HEADS.items():
+        columns.append(Column(head, [format_time(row[name]) for row in found]))
+    table = render(columns)
+    return f"Ranks by time in MPI{left}\n{table}\n{RANK_LEGEND}"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mpiprof.interface.format_units import format_count, format_share, format_size, format_time
+from mpiprof.interface.format_units import (
+    format_count,
+    format_runs,
+    format_share,
+    format_size,
+    format_time,
+)
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.phrases import lacks_complete_instances
 from mpiprof.reports.table import Column, render, wrap_paragraph
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
+from mpiprof.trace import Trace
 
 Rows = Sequence[Mapping[str, Any]]
 MARKS = {"yes": "use it", "doubtful": "measure it"}
@@ -34,9 +39,7 @@ def closing_text(
     lines = []
     if output is not None:
         many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
-        lines.append(
-            f"{output}: {many}" + ("" if plan else ", because no change is certain to gain")
-        )
+        lines.append(f"{output}: {many}{'' if plan else ', because no change is certain to gain'}")
     if any("reduce" in one["operation"] for one in plan):
         lines.append("Floating-point reductions may round differently.")
     verb, name, *options = command
@@ -57,13 +60,14 @@ def closing_text(
 def works_table(rows: Rows, top: int) -> str:
     """Return the table of the first `top` tuning tasks, with the meaning of its words."""
     shown = rows[:top]
+    sizes = [format_size(r["bytes"][1]) if r["bytes"] else "–" for r in shown]
     table = render(
         [
             Column("operation", [r["operation"] for r in shown], left=True),
             Column("call site", [r["place"] for r in shown], left=True, shrink=True),
             Column("count", [format_count(r["instances"]) for r in shown], drop=2),
             Column("ranks", [str(r["size"]) for r in shown], drop=3),
-            Column("bytes", [_format_bytes(r["bytes"]) for r in shown], drop=1),
+            Column("bytes", sizes, drop=1),
             Column("now", [format_time(r["base_ns"]) for r in shown], drop=-1),
             Column("best", [r["best"] or "–" for r in shown], left=True, drop=-3),
             Column("then", [format_time(r["best_ns"]) for r in shown]),
@@ -74,18 +78,14 @@ def works_table(rows: Rows, top: int) -> str:
     left = f", the first {top} of {len(rows)}" if len(rows) > top else ""
     how = {r["how"] for r in rows}
     head = "measured" if how == {"replay"} else "predicted"
-    parts = [f"Call sites by time{left}: what another algorithm is {head} to save\n{table}"]
-    parts.append(
-        wrap_paragraph(
-            "now, then: mean time of a rank in the operation beyond what waiting for late ranks "
-            "takes. saves: an instance, 95 % interval."
-        )
+    text = f"Call sites by time{left}: what another algorithm is {head} to save\n{table}\n"
+    text += wrap_paragraph(
+        "now, then: mean time of a rank in the operation beyond what waiting for late ranks "
+        "takes. saves: an instance, 95 % interval."
     )
     reasons = [r for r in shown if r["worth"] != "yes" and r["reason"]]
-    if reasons:
-        lines = [f"  {r['operation']} at {r['place']}: {r['reason']}" for r in reasons]
-        parts.append("Why not\n" + "\n".join(dict.fromkeys(lines)))
-    return "\n".join(parts[:2]) + "".join(f"\n\n{part}" for part in parts[2:])
+    lines = [f"  {r['operation']} at {r['place']}: {r['reason']}" for r in reasons]
+    return text + ("\n\nWhy not\n" + "\n".join(dict.fromkeys(lines)) if lines else "")
 
 
 def summary_table(rows: Rows) -> str:
@@ -93,32 +93,26 @@ def summary_table(rows: Rows) -> str:
     total = sum(r["elapsed_ns"] for r in rows) or 1.0
     saved, perhaps = (sum(r[name] for r in rows) for name in ("saved_ns", "perhaps_ns"))
     most = max((r["elapsed_ns"] for r in rows), default=0.0) or 1.0
+    waiting = [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]
     table = render(
         [
             Column("operation", [r["operation"] for r in rows], left=True),
             Column("count", [format_count(r["calls"]) for r in rows]),
             Column("time", [format_time(r["elapsed_ns"]) for r in rows]),
             Column("of all", [format_share(r["elapsed_ns"] / total) for r in rows]),
-            Column(
-                "waiting",
-                [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows],
-            ),
+            Column("waiting", waiting),
             Column("less", [_share_cell(r, "saved_ns") for r in rows]),
             Column("perhaps", [_share_cell(r, "perhaps_ns") for r in rows]),
             Column("", [_time_bar(r, most) for r in rows], left=True),
         ]
     )
-    text = (
-        f"With the best algorithm at each call site {format_share(saved / total)} less time in "
-        f"collectives ({format_time(saved)} over all ranks)"
-    )
+    gain = f"{format_share(saved / total)} less time in collectives"
+    text = f"With the best algorithm at each call site {gain} ({format_time(saved)} over all ranks)"
     if perhaps:
         text += f", and perhaps {format_share(perhaps / total)} more, which only measuring can tell"
-    return (
-        f"What the program could gain, by operation\n{table}\n"
-        "  #: stays, of it -: waiting for late ranks; +: perhaps saved; .: saved\n\n"
-        + wrap_paragraph(text + ".", 0)
-    )
+    legend = "  #: stays, of it -: waiting for late ranks; +: perhaps saved; .: saved"
+    head = f"What the program could gain, by operation\n{table}\n{legend}"
+    return f"{head}\n\n{wrap_paragraph(f'{text}.', 0)}"
 
 
 def _share_cell(r: Mapping[str, Any], name: str) -> str:
@@ -138,10 +132,6 @@ def _time_bar(r: Mapping[str, Any], most: float) -> str:
     return "#" * busy + "-" * waiting + "+" * perhaps + "." * saved
 
 
-def _format_bytes(span: Sequence[int] | None) -> str:
-    return "–" if span is None else format_size(span[1])
-
-
 def _format_range(r: Mapping[str, Any]) -> str:
     low, high = r["gain_low_ns"], r["gain_high_ns"]
     if r["gain_ns"] != r["gain_ns"]:
@@ -156,3 +146,43 @@ def nothing_to_tune(trace: Trace) -> str:
     if lacks_complete_instances(trace):
         return "No call was recorded of all its ranks, so that none can be replayed."
     return "No blocking collective with another algorithm was recorded."
+
+
+def export_text(handed: Mapping[str, Any]) -> str:
+    """Return the export as paragraphs; `handed` comes from tune/export_rules/targets.py."""
+    path, parts = handed["path"], []
+    if handed["handed_over"]:
+        lines = [wrap_paragraph(_rule_line(row), 2, 4) for row in handed["handed_over"]]
+        parts.append("\n".join([f"{path}: the library runs these by itself", *lines]))
+    else:
+        parts.append(f"Nothing can be handed over, and {path} is not written.")
+    if handed["refused"]:
+        lines = [wrap_paragraph(_refusal_line(row), 2, 4) for row in handed["refused"]]
+        parts.append("\n".join(["Could not be handed over, so that it stays as it is", *lines]))
+    if handed["handed_over"]:
+        lines = [f"  export {n}={shlex.quote(v)}" for n, v in handed["environment"].items()]
+        parts.append("\n".join(["Set for the job, without mpiprof", *lines]))
+        parts += [wrap_paragraph(note, 0) for note in handed["notes"]]
+        parts.append(wrap_paragraph(f"To check: {handed['check']}", 0))
+    return "\n\n".join(parts)
+
+
+def _rule_line(row: Mapping[str, Any]) -> str:
+    found = f"{row['operation']} on {format_runs(row['sizes'])} processes"
+    if row["bytes"] is not None:
+        first, last = row["bytes"]
+        if last is not None:
+            found += f", {format_size(first)} to {format_size(last)}"
+        elif first:
+            found += f", {format_size(first)} and more"
+    found += f": {row['algorithm']}"
+    if row["number"] is not None:
+        found += f" ({row['number']})"
+    if row["segment"]:
+        found += f" in blocks of {format_size(row['segment'])}"
+    return found + (f"; {row['differs']}" if row["differs"] else "")
+
+
+def _refusal_line(row: Mapping[str, Any]) -> str:
+    on = f" on {format_runs(row['sizes'])} processes" if row["sizes"] else ""
+    return f"{row['where']}: {row['what']}{on}: {row['why']}"

@@ -90,7 +90,7 @@ def test_every_column_of_call_sites_is_accepted(tmp_path: Path) -> None:
     beside = {"callsite", "sites", "started", "algorithms"}
     assert set(trace.callsites.columns) - beside == {*columns.numbers(), *columns.texts()}
     for name in (*columns.numbers(), *RUN_NAMES):
-        assert list(fail_on.parse(f"{name} > 0").columns()) == [name]
+        assert list(fail_on.parse(f"{name} > 0").columns) == [name]
 
 
 def waiting(folder: Path) -> Path:

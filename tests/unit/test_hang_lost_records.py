@@ -120,5 +120,5 @@ def test_watch_reports_an_unknown_state(tmp_path: Path) -> None:
 
 def test_a_summary_is_not_reported_as_killed(tmp_path: Path) -> None:
     write(job(3), tmp_path / "t")
-    SummaryWriter(tmp_path / "s.json", tmp_path / "t", "").write_last()
+    SummaryWriter(tmp_path / "s.json", tmp_path / "t", "").write()
     assert json.loads((tmp_path / "s.json").read_text())["state"] == "unknown"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import mpiprof
-from mpiprof.hang import one_line, summary_writer
+from mpiprof.hang import summary_writer
 from mpiprof.hang.summary_writer import SummaryWriter
 from mpiprof.testing.synthetic import Synthetic
 
@@ -29,7 +29,7 @@ SAMPLE = re.compile(
 
 
 def test_a_short_summary_is_one_line() -> None:
-    text = one_line.format_line(FOUND)
+    text = summary_writer.format_line(FOUND)
     assert text.endswith("}\n") and text.count("\n") == 1
     assert json.loads(text) == FOUND
 
@@ -38,16 +38,16 @@ def test_a_short_summary_is_one_line() -> None:
 def test_names_of_any_length_fit_into_a_kilobyte(letter: str) -> None:
     long = {**FOUND, "program": 300 * letter, "trace": 4000 * letter}
     long["worst"] = {**FOUND["worst"], "site": 999 * letter}  # type: ignore[dict-item]
-    text = one_line.format_line(long)
-    assert len(text.encode()) <= one_line.MAX_BYTES
+    text = summary_writer.format_line(long)
+    assert len(text.encode()) <= summary_writer.MAX_BYTES
     assert json.loads(text)["ranks"] == 2
-    cut = json.loads(one_line.format_line({**FOUND, "trace": "/" + 200 * "x" + "/end"}))
+    cut = json.loads(summary_writer.format_line({**FOUND, "trace": "/" + 200 * "x" + "/end"}))
     assert cut["trace"].startswith("...") and cut["trace"].endswith("x/end")
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\udcffb"])
 def test_labels_are_escaped(name: str) -> None:
-    (written,) = [one_line._format_sample("ranks", {"program": name}, 2.0)]
+    *_, written = summary_writer._format_metric("ranks", "", [({"program": name}, 2.0)])
     match = SAMPLE.fullmatch(written)
     assert match and match[1] == "mpiprof_ranks" and match[3] == "2"
 
@@ -77,13 +77,15 @@ def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
 
     Synthetic(3).write(tmp_path / "t")
     trace = mpiprof.open(tmp_path / "t")
-    found = one_line.summarise_job(trace, one_line.table_from_totals(trace), "running")
+    found = summary_writer.summarise_job(trace, summary_writer.table_from_totals(trace), "running")
     assert (found["ranks"], found["calls"], found["worst"]) == (3, 0, None)
-    reported = samples(one_line.format_metrics(found, one_line.table_from_totals(trace), "job 1"))
+    reported = samples(
+        summary_writer.format_metrics(found, summary_writer.table_from_totals(trace), "job 1")
+    )
     labels = 'job_id="job 1",program="synthetic.py"'
     assert reported["mpiprof_ranks"] == {labels: 3.0}
     assert reported["mpiprof_state"] == {
-        f'{labels},state="{state}"': float(state == "running") for state in one_line.STATES
+        f'{labels},state="{state}"': float(state == "running") for state in summary_writer.STATES
     }
 
 
@@ -98,9 +100,10 @@ def test_the_time_goes_on_in_a_job_that_hangs(
     synthetic.write(tmp_path / "t", finished=False)
     trace = mpiprof.open(tmp_path / "t")
     minute = int(trace.run_start_ns) + 60 * 10**9
-    monkeypatch.setattr(one_line, "trace_now_ns", lambda _: minute)
+    monkeypatch.setattr(summary_writer, "trace_now_ns", lambda _: minute)
     seconds = {
-        state: one_line.summarise_job(trace, None, state)["run_s"] for state in one_line.STATES
+        state: summary_writer.summarise_job(trace, None, state)["run_s"]
+        for state in summary_writer.STATES
     }
     assert seconds["running"] == seconds["hung"] == 60
     assert seconds["killed"] < 1
@@ -116,8 +119,8 @@ def test_the_time_of_a_job_never_runs_backwards(
     to = SummaryWriter(tmp_path / "s.json", tmp_path / "t", "")
     seen = []
     for second, state in ((1, "running"), (60, "hung"), (61, "")):
-        for where in (one_line, summary_writer):
-            monkeypatch.setattr(where, "trace_now_ns", lambda _, at=second: 1_000 + at * 10**9)
+        at_ns = 1_000 + second * 10**9
+        monkeypatch.setattr(summary_writer, "trace_now_ns", lambda _, at=at_ns: at)
         to.write(state)
         seen.append(json.loads((tmp_path / "s.json").read_text()))
     assert [one["state"] for one in seen] == ["running", "hung", "killed"]
@@ -125,6 +128,6 @@ def test_the_time_of_a_job_never_runs_backwards(
     synthetic.ended_ns = 61_500_001_000
     synthetic.write(tmp_path / "t")
     monkeypatch.setattr(summary_writer, "trace_now_ns", lambda _: 99 * 10**9)
-    to.write_last()
+    to.write()
     last = json.loads((tmp_path / "s.json").read_text())
     assert (last["state"], last["run_s"]) == ("ended", 61.5)

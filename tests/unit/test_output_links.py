@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpiprof.formats import pack_writer
-from mpiprof.hang import hang_limit
+from mpiprof.hang import hang_threshold
 from mpiprof.interface import output_files
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace.pack import FILE_NAME
@@ -35,11 +35,11 @@ def test_the_name_of_an_unfinished_file_cannot_be_planted(victim: Path, tmp_path
 def test_what_watch_notes_follows_no_link(victim: Path, tmp_path: Path) -> None:
     folder = tmp_path / "trace"
     folder.mkdir(mode=0o700)
-    (folder / hang_limit.LIMIT_FILE).symlink_to(victim)
-    hang_limit.store_limit(folder, 7.0)
+    (folder / hang_threshold.LIMIT_FILE).symlink_to(victim)
+    hang_threshold.store_limit(folder, 7.0)
     assert victim.read_text() == "precious"
-    assert hang_limit.read_threshold(folder) == hang_limit.make_threshold(7.0)
-    assert (folder / hang_limit.LIMIT_FILE).stat().st_mode & 0o777 == 0o600
+    assert hang_threshold.read_threshold(folder) == hang_threshold.make_threshold(7.0)
+    assert (folder / hang_threshold.LIMIT_FILE).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("hard", [False, True])

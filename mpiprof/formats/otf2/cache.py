@@ -52,10 +52,8 @@ def open_converted(path: str | os.PathLike[str]) -> Path:
         with contextlib.suppress(OSError):  # a read-only or full folder
             return _make(anchor, folder, key)
     candidates = ", ".join(str(folder.parent) for folder in _candidate_folders(anchor))
-    raise TraceError(
-        f"{anchor}: its trace folder cannot be written to {candidates}: free disk space, or "
-        "permit writing"
-    )
+    failure = f"its trace folder cannot be written to {candidates}"
+    raise TraceError(f"{anchor}: {failure}: free disk space, or permit writing")
 
 
 def _candidate_folders(anchor: Path) -> Iterator[Path]:

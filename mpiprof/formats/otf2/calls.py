@@ -10,13 +10,8 @@ from mpiprof.formats.otf2.events import Location
 from mpiprof.formats.otf2.library import ATTRIBUTE_BITS, NEVER, UNDEFINED
 from mpiprof.trace.types import CALL, COMPLETION, Array, Bool, Int
 
-EXCHANGED_FIELDS = (
-    "communicator",
-    "root",
-    "sent",
-    "received",
-    "operation",
-)  # by start and completion
+# Fields that a start and its completion exchange.
+EXCHANGED_FIELDS = ("communicator", "root", "sent", "received", "operation")
 
 
 @dataclass

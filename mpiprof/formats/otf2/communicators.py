@@ -27,19 +27,19 @@ class Communicators:
             (n for n, c in self.known.items() if c.groups == (tuple(range(ranks)),)), UNDEFINED - 9
         )
         if self.world not in self.known:
-            self.known[self.world] = Communicator(WORLD, (tuple(range(ranks)),), UNDEFINED, "")
-        self._told: dict[int, dict[str, Any]] = {}
+            self.known[self.world] = Communicator(WORLD, (tuple(range(ranks)),), "")
+        self._facts: dict[int, dict[str, Any]] = {}
         self._lines: set[tuple[int, int]] = set()
 
     def recorded_facts(self, number: int) -> dict[str, Any]:
         """Return mpiprof's facts about a communicator; {} in archives of other tools."""
-        if number not in self._told:
+        if number not in self._facts:
             try:
                 found = json.loads(self.known[number].facts) if self.ours else {}
             except ValueError:
                 found = {}
-            self._told[number] = found if isinstance(found, dict) else {}
-        return self._told[number]
+            self._facts[number] = found if isinstance(found, dict) else {}
+        return self._facts[number]
 
     def described_by(self, rank: int) -> list[int]:
         """Return the communicators that this rank must describe for all ranks, used or not."""
@@ -58,18 +58,14 @@ class Communicators:
     def group_root(self, number: int, root: int) -> int:
         """Return a root as a rank of its (remote) group."""
         communicator = self.known[number]
-        if communicator.world_roots and communicator.groups:
-            return communicator.groups[0].index(root) if root in communicator.groups[0] else root
-        return root
+        group = communicator.groups[0] if communicator.groups else ()
+        return group.index(root) if communicator.world_roots and root in group else root
 
     def has_member(self, numbers: Array, rank: int) -> Bool:
         """Return whether each communicator is known and has the rank as a member."""
         codes, distinct = pd.factorize(numbers)
-        good = [
-            n in self.known
-            and (not self.known[n].groups or any(rank in g for g in self.known[n].groups))
-            for n in distinct.tolist()
-        ]
+        known = [self.known.get(number) for number in distinct.tolist()]
+        good = [c is not None and (not c.groups or any(rank in g for g in c.groups)) for c in known]
         found: Bool = np.array(good, np.bool_)[codes]
         return found
 
@@ -100,12 +96,15 @@ class Communicators:
             return []
         self._lines.add((number, rank))
         communicator, facts = self.known[number], self.recorded_facts(number)
+        origin = "group" if communicator.groups else "self"
+        if number == self.world:
+            origin = "world"
         lines: list[dict[str, Any]] = []
         line: dict[str, Any] = {
             "communicator": number,
             "identity": self.communicator_identity(number, rank),
             "parent": facts.get("parent"),
-            "how": facts.get("how") or self._describe_origin(number),
+            "how": facts.get("how") or origin,
         }
         duplicated = facts.get("like")
         if isinstance(duplicated, int) and duplicated in self.known:
@@ -118,22 +117,18 @@ class Communicators:
             lines.append({"communicator": number, "name": communicator.name})
         return lines
 
-    def _describe_origin(self, number: int) -> str:
-        communicator = self.known[number]
-        if number == self.world:
-            return "world"
-        return "self" if not communicator.groups else "group"
-
     def _describe_members(self, number: int, rank: int) -> dict[str, Any]:
         groups, facts = self.known[number].groups or ((rank,),), self.recorded_facts(number)
         if facts.get("local"):
             return {"local": True, "inter": False, "size": facts.get("size", 1), "members": None}
         side = self.find_side(number, rank)
+        runs, first = make_runs(list(groups[side])), groups[side][0]
         found: dict[str, Any] = {
             "local": False,
             "inter": len(groups) > 1,
             "size": len(groups[side]),
-            "members": _runs(groups[side], rank),
+            # Members as runs. If there are many, the first member describes the group.
+            "members": runs if len(runs) < MAX_INLINE_RUNS or rank == first else first,
         }
         if len(groups) > 1:
             found["remote"] = make_runs(list(groups[1 - side]))
@@ -142,9 +137,3 @@ class Communicators:
             if neighbours is not None:
                 found[name] = neighbours
         return found
-
-
-def _runs(group: tuple[int, ...], rank: int) -> list[list[int]] | int:
-    """Return a group as runs; if there are many, the first rank, which describes the group."""
-    found = make_runs(list(group))
-    return found if len(found) < MAX_INLINE_RUNS or rank == group[0] else group[0]

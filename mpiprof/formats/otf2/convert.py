@@ -19,12 +19,11 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.formats.otf2 import calls as calls_of
 from mpiprof.formats.otf2.communicators import Communicators
-from mpiprof.formats.otf2.definitions import Definitions, read_definitions
+from mpiprof.formats.otf2.definitions import ArchiveClock, Definitions, read_definitions
 from mpiprof.formats.otf2.events import Location, open_archive, open_locations, read_location
 from mpiprof.formats.otf2.library import CREATOR, NEVER, UNDEFINED, import_otf2
 from mpiprof.formats.otf2.regions import Regions, classify_regions
 from mpiprof.formats.otf2.shapes import RankTables
-from mpiprof.formats.otf2.times import ArchiveClock
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.types import COMPLETION, Array, Int
@@ -55,10 +54,9 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
         definitions = read_definitions(reader)
         regions = classify_regions(definitions, creator)
         threads = definitions.threads()
-        if not threads or not regions.has_mpi:
-            raise TraceError(
-                f"{anchor}: the archive has no MPI collectives, so there is nothing to show"
-            )
+        if not threads or not regions.operations:
+            why = "the archive has no MPI collectives, so there is nothing to show"
+            raise TraceError(f"{anchor}: {why}")
         local = open_locations(reader, [location for of in threads for location in of])
         metadata = _read_metadata(reader)
         conversion = _Conversion(folder, definitions, regions, metadata.get("dropped", {}))
@@ -94,7 +92,8 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
 def count_events(anchor: Path) -> int:
     """Return the number of events that an archive declares."""
     with open_archive(anchor) as reader:
-        return sum(int(told[2]) for told in read_definitions(reader).locations.values())
+        definitions = read_definitions(reader)
+        return sum(map(definitions.count_events, definitions.records["Location"]))
 
 
 def _read_metadata(reader: Any) -> dict[str, Any]:
@@ -146,22 +145,19 @@ class _Conversion:
                 log.append(make_chunks(of_thread, rank, number, 0, window=False, spent=spent))
         (self.folder / f"rank-{rank:06d}.log").write_bytes(b"".join(log))
         lines = [{"process": self._process_line(locations[0], read)}, *tables.lines]
-        if all(one.whole and self._has_ended(one) for one in read[:1]):
+        first = read[0]
+        if first.whole and (first.facts["ended"] or not first.facts["began"]):
             lines.append({"end": self._end_line(rank, read)})
         text = "".join(json.dumps({"rank": rank, **line}) + "\n" for line in lines)
         (self.folder / f"rank-{rank:06d}.tables").write_text(text)
 
-    def _has_ended(self, read: Location) -> bool:
-        return bool(read.facts["ended"] or not read.facts["began"])
-
     def _make_records(
         self, rank: int, tables: RankTables, read: list[Location]
     ) -> tuple[Array, Int]:
-        found = calls_of.pair_completions(
-            calls_of.merge_threads(read), by_thread=not self.regions.by_mpiprof
-        )
-        codes, names = tables.find_operations(found.calls)
+        merged = calls_of.merge_threads(read)
+        found = calls_of.pair_completions(merged, by_thread=not self.regions.by_mpiprof)
         calls = found.calls
+        codes, names = tables.find_operations(calls)
         known = np.array([name != "" for name in names], np.bool_)[codes]
         unplaced = (calls["communicator"] == UNDEFINED) & (calls["recorded"] == 0)
         if unplaced.any():
@@ -203,15 +199,12 @@ class _Conversion:
             more = f" and {len(lack.cut) - 4} more" if len(lack.cut) > 4 else ""
             some = ", ".join(map(str, lack.cut[:4])) + more
             notes.append(f"the archive's events of location {some} are truncated or damaged")
-        if lack.nowhere:
-            notes.append(
-                f"{lack.nowhere} calls have no communicator in the archive and are ignored"
-            )
-        if lack.assumed:
-            notes.append(
-                f"{lack.assumed} calls have no communicator in the archive and are "
-                "treated as calls on MPI_COMM_WORLD"
-            )
+        for calls, how in (
+            (lack.nowhere, "ignored"),
+            (lack.assumed, "treated as calls on MPI_COMM_WORLD"),
+        ):
+            if calls:
+                notes.append(f"{calls} calls have no communicator in the archive and are {how}")
         if lack.unknown:
             notes.append(f"{lack.unknown} events of unknown types are ignored")
         with (self.folder / "rank-000000.tables").open("a") as file:

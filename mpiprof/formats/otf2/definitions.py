@@ -9,13 +9,20 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from mpiprof.formats.otf2.library import UNDEFINED, import_otf2
+import numpy as np
 
-COMM_LOCATIONS, COMM_GROUP, COMM_SELF, GLOBAL_MEMBERS = 4, 5, 6, 1
+from mpiprof.formats.otf2.library import NEVER, UNDEFINED, import_otf2
+from mpiprof.trace.types import Array, Int
+
+COMM_LOCATIONS, COMM_SELF, GLOBAL_MEMBERS = 4, 6, 1
 MPI, PROCESS_THREAD = 4, 1
+RECORD_KINDS = (
+    *("SystemTreeNode", "LocationGroup", "Location", "Region", "Group", "Comm", "InterComm"),
+    *("SourceCodeLocation", "CallingContext", "Attribute"),
+)
 
 
 @dataclass(frozen=True)
@@ -37,29 +44,17 @@ class Communicator:
 
     name: str
     groups: tuple[tuple[int, ...], ...]
-    parent: int
     facts: str  # name of its (first) group, in which mpiprof writes facts
     world_roots: bool = False  # True if roots are world ranks
 
 
-@dataclass
 class Definitions:
-    """Definitions of an archive, by their numbers."""
+    """Definitions of an archive: its strings, and the records of each kind, by their numbers."""
 
-    resolution: int = 0
-    offset: int = 0
-    realtime: int = 0
-    strings: dict[int, str] = field(default_factory=dict)
-    nodes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    processes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    locations: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    region_definitions: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    groups: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    comms: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    inters: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    tree_nodes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    contexts: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    attributes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.resolution = self.offset = 0
+        self.strings: dict[int, str] = {}
+        self.records: dict[str, dict[int, tuple[Any, ...]]] = {kind: {} for kind in RECORD_KINDS}
 
     def find_string(self, reference: int) -> str:
         """Return a string, or "" if it is undefined."""
@@ -78,96 +73,72 @@ class Definitions:
                 0 if line == UNDEFINED else line,
             )
             for number, (name, canonical, description, role, paradigm, _, file, line, _) in (
-                self.region_definitions.items()
+                self.records["Region"].items()
             )
         }
 
     def threads(self) -> list[list[int]]:
         """Return the locations of each world rank, the MPI location first; [] without MPI."""
-        world = self._world()
+        locations, groups = self.records["Location"], self.records["Group"].values()
+        members = [g[4] for g in groups if g[1] == COMM_LOCATIONS and g[2] == MPI]
+        world = [first for first in (members[0] if members else []) if first in locations]
         of_process: dict[int, list[int]] = {}
-        for number, (_, kind, _, process) in sorted(self.locations.items()):
+        for number, (_, kind, _, process) in sorted(locations.items()):
             if kind == PROCESS_THREAD and number not in world:
                 of_process.setdefault(process, []).append(number)
-        return [
-            [first, *of_process.get(self.locations[first][3], [])]
-            for first in world
-            if first in self.locations
-        ]
-
-    def _world(self) -> list[int]:
-        found = [g[4] for g in self.groups.values() if g[1] == COMM_LOCATIONS and g[2] == MPI]
-        return found[0] if found else []
+        return [[first, *of_process.get(locations[first][3], [])] for first in world]
 
     def count_events(self, location: int) -> int:
         """Return the declared number of events of a location."""
-        return int(self.locations[location][2])
+        return int(self.records["Location"][location][2])
 
     def find_node(self, location: int) -> str:
         """Return the name of a location's node, else of its process's system tree entry."""
-        process = self.processes.get(self.locations[location][3])
-        tree_node = UNDEFINED if process is None else process[2]
-        told = tree_node
-        while tree_node in self.nodes:
-            name, kind, parent = self.nodes[tree_node]
+        nodes = self.records["SystemTreeNode"]
+        process = self.records["LocationGroup"].get(self.records["Location"][location][3])
+        first = tree_node = UNDEFINED if process is None else process[2]
+        while tree_node in nodes:
+            name, kind, parent = nodes[tree_node]
             if self.find_string(kind).lower() == "node":
                 return self.find_string(name)
             tree_node = parent
-        return self.find_string(self.nodes[told][0]) if told in self.nodes else "?"
+        return self.find_string(nodes[first][0]) if first in nodes else "?"
 
     def read_communicators(self) -> dict[int, Communicator]:
         """Return the communicators of MPI by their numbers."""
-        found = {}
-        for number, (name, *groups, parent, _) in [*self.comms.items(), *self.inters.items()]:
-            told = [self.groups.get(group) for group in groups]
-            if any(g is None or g[2] != MPI for g in told):
+        found, defined = {}, self.records["Group"]
+        records = self.records["Comm"] | self.records["InterComm"]
+        for number, (name, *groups, _, _) in records.items():
+            known = [defined[group] for group in groups if group in defined]
+            if len(known) < len(groups) or any(g[2] != MPI for g in known):
                 continue
-            alone = any(g[1] == COMM_SELF for g in told if g)
-            found[number] = Communicator(
-                self.find_string(name),
-                () if alone else tuple(tuple(g[4]) for g in told if g),
-                parent,
-                self.find_string(told[0][0] if told[0] else UNDEFINED),
-                any(g[3] & GLOBAL_MEMBERS for g in told if g),
-            )
+            alone = any(g[1] == COMM_SELF for g in known)
+            members = () if alone else tuple(tuple(g[4]) for g in known)
+            texts = [self.find_string(reference) for reference in (name, known[0][0])]
+            world_roots = any(g[3] & GLOBAL_MEMBERS for g in known)
+            found[number] = Communicator(texts[0], members, texts[1], world_roots)
         return found
-
-
-def enum_number(value: Any) -> Any:
-    """Return the number of a value of the wheel's enumerations."""
-    return getattr(value, "value", value)
 
 
 def read_definitions(reader: Any) -> Definitions:
     """Read the global definitions of an open archive; raises the wheel's exceptions."""
     otf2, found = import_otf2(), Definitions()
 
-    def clock(_: Any, resolution: int, offset: int, length: int, realtime: int) -> None:  # noqa: ARG001
-        found.resolution, found.offset, found.realtime = resolution, offset, realtime
+    def clock(_: Any, resolution: int, offset: int, *_rest: int) -> None:
+        found.resolution, found.offset = resolution, offset
 
     def into(table: dict[int, Any]) -> Callable[..., None]:
-        def keep(_: Any, number: int, *values: Any) -> None:
-            table[number] = tuple(enum_number(value) for value in values)
+        def store(_: Any, number: int, *values: Any) -> None:
+            # A value may be a member of the wheel's enumerations.
+            table[number] = tuple(getattr(value, "value", value) for value in values)
 
-        return keep
+        return store
 
     def string(_: Any, number: int, text: bytes | str) -> None:
         found.strings[number] = text if isinstance(text, str) else text.decode(errors="replace")
 
-    handlers: dict[str, Callable[..., None]] = {
-        "ClockProperties": clock,
-        "String": string,
-        "SystemTreeNode": into(found.nodes),
-        "LocationGroup": into(found.processes),
-        "Location": into(found.locations),
-        "Region": into(found.region_definitions),
-        "Group": into(found.groups),
-        "Comm": into(found.comms),
-        "InterComm": into(found.inters),
-        "SourceCodeLocation": into(found.tree_nodes),
-        "CallingContext": into(found.contexts),
-        "Attribute": into(found.attributes),
-    }
+    handlers: dict[str, Callable[..., None]] = {"ClockProperties": clock, "String": string}
+    handlers |= {kind: into(table) for kind, table in found.records.items()}
     definitions = otf2.Reader_GetGlobalDefReader(reader)
     callbacks = otf2.GlobalDefReaderCallbacks_New()
     for name, handler in handlers.items():
@@ -179,3 +150,41 @@ def read_definitions(reader: Any) -> Definitions:
         otf2.Reader_ReadAllGlobalDefinitions(reader, definitions)
     otf2.Reader_CloseGlobalDefReader(reader, definitions)
     return found
+
+
+NS_PER_SECOND = 10**9
+# Ticks per second up to which a second's ticks times 10^9 fit into 64 bits.
+EXACT_BELOW = (1 << 64) // NS_PER_SECOND
+LATEST_NS = 1 << 60  # ns; later times count from the archive's begin
+
+
+class ArchiveClock:
+    """The clock of an archive."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.resolution = definitions.resolution or NS_PER_SECOND
+        late = definitions.offset > LATEST_NS // NS_PER_SECOND * self.resolution
+        self.origin = definitions.offset if late else 0
+
+    def spans_to_ns(self, ticks: Array) -> Int:
+        """Convert numbers of ticks (uint64) to ns (int64)."""
+        if self.resolution == NS_PER_SECOND:
+            return ticks.astype(np.int64)
+        if self.resolution > EXACT_BELOW:
+            scaled = np.rint(ticks.astype(np.longdouble) * NS_PER_SECOND / self.resolution)
+            return np.asarray(scaled, np.int64)
+        second, resolution = np.uint64(NS_PER_SECOND), np.uint64(self.resolution)
+        whole, part = np.divmod(ticks, resolution)
+        part = (part * second + resolution // np.uint64(2)) // resolution
+        found: Int = (whole * second + part).astype(np.int64)
+        return found
+
+    def times_to_ns(self, ticks: Array) -> Int:
+        """Convert times (uint64 ticks) to ns, with 0 for NEVER."""
+        never = ticks == NEVER
+        since = np.maximum(ticks, np.uint64(self.origin)) - np.uint64(self.origin)
+        return self.spans_to_ns(np.where(never, 0, since))
+
+    def time_to_ns(self, ticks: int) -> int:
+        """Return one time in ns."""
+        return int(self.times_to_ns(np.array([ticks], np.uint64))[0])

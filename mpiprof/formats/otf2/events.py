@@ -55,9 +55,8 @@ def open_archive(anchor: Path) -> Iterator[Any]:
         otf2.Reader_SetSerialCollectiveCallbacks(reader)
         yield reader
     except otf2.Error as error:
-        raise TraceError(
-            f"{anchor}: cannot be read: {error}; its definitions are damaged"
-        ) from None
+        why = f"{error}; its definitions are damaged"
+        raise TraceError(f"{anchor}: cannot be read: {why}") from None
     finally:
         with suppress(otf2.Error):
             otf2.Reader_Close(reader)
@@ -106,12 +105,12 @@ def read_location(
         if count < 0:
             raise MemoryError
         calls = library.view_calls(core.reading_calls(handle), count)
-        told = np.zeros(len(library.FACT_NAMES), np.uint64)
-        core.reading_facts(handle, told.ctypes.data)
+        values = np.zeros(len(library.FACT_NAMES), np.uint64)
+        core.reading_facts(handle, values.ctypes.data)
     except BaseException:
         core.reading_close(handle)
         raise
-    facts = dict(zip(library.FACT_NAMES, told.tolist(), strict=True))
+    facts = dict(zip(library.FACT_NAMES, values.tolist(), strict=True))
     return Location(calls, facts, whole and bool(events), handle)
 
 

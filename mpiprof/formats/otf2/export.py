@@ -31,6 +31,12 @@ from mpiprof.trace.sites import describe_sites
 ARCHIVE_NAME = "traces"
 CHUNK_BYTES = 1 << 20  # bytes per chunk of events and of definitions
 TICKS_PER_SECOND = 10**9
+ROLES = {  # of regions, by the wait state of their operation
+    "barrier": "BARRIER",
+    "late_root": "COLL_ONE2ALL",
+    "early_root": "COLL_ALL2ONE",
+    "nxn": "COLL_ALL2ALL",
+}
 
 
 def write(folder: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
@@ -73,12 +79,12 @@ class Archive:
 
     def _collect_metadata(self) -> dict[str, Any]:
         trace = self.trace
-        ends = trace.tables.ends
+        ends = trace.tables.ends.items()
         return {
             **{name: trace.meta[name] for name in COPIED_META if name in trace.meta},
             "mpi": trace.mpi,
             "clock_error_ns": int(trace.clock_error_ns),
-            "dropped": {rank: end["dropped"] for rank, end in ends.items() if end["dropped"]},
+            "dropped": {rank: end["dropped"] for rank, end in ends if end["dropped"]},
         }
 
     def find_string(self, text: str) -> int:
@@ -104,11 +110,11 @@ class Archive:
         self, name: str, description: Any, role: Any, file: str = "", line: int = 0
     ) -> int:
         """Return the number of a region; MPI regions have no file."""
-        told = json.dumps(description, sort_keys=True) if description else ""
-        key = json.dumps([name, told, file, line])
+        described = json.dumps(description, sort_keys=True) if description else ""
+        key = json.dumps([name, described, file, line])
         if key not in self.regions:
             mpi = self.otf2.PARADIGM_MPI if name.startswith("MPI_") else self.otf2.PARADIGM_USER
-            texts = [self.find_string(text) for text in (name, name, told)]
+            texts = [self.find_string(text) for text in (name, name, described)]
             number = len(self.regions)
             where = self.find_string(file) if file else UNDEFINED
             none = self.otf2.REGION_FLAG_NONE
@@ -130,8 +136,7 @@ class Archive:
             )
             for frames, place in zip(sites, described, strict=True)
         ]
-        shapes = tables.shapes
-        number = np.uint32
+        shapes, number = tables.shapes, np.uint32
         return Shapes(
             np.array([self._mpi_region(s) for s in shapes], number),
             np.array([self._mpi_region(s, start=True) for s in shapes], number),
@@ -146,7 +151,7 @@ class Archive:
         """Return the region of a shape's calls, or of the starts of a persistent operation."""
         if start and not shape.operation.endswith("_init"):
             return UNDEFINED
-        told = {
+        facts = {
             "algorithm": shape.algorithm if shape.algorithm != "native" else "",
             "flags": list(shape.flags),
             "type": shape.type,
@@ -154,17 +159,9 @@ class Archive:
             "operation": shape.operation if start else "",
         }
         name = "MPI_Start" if start else f"MPI_{shape.operation.capitalize()}"
-        kept = {key: value for key, value in told.items() if value}
-        return self.find_region(name, kept, self._operation_role(shape.operation))
-
-    def _operation_role(self, operation: str) -> Any:
-        role = {
-            "barrier": "BARRIER",
-            "late_root": "COLL_ONE2ALL",
-            "early_root": "COLL_ALL2ONE",
-            "nxn": "COLL_ALL2ALL",
-        }.get(wait_state(base_operation(operation)) or "", "COLL_OTHER")
-        return getattr(self.otf2, f"REGION_ROLE_{role}")
+        described = {key: value for key, value in facts.items() if value}
+        role = ROLES.get(wait_state(base_operation(shape.operation)) or "", "COLL_OTHER")
+        return self.find_region(name, described, getattr(self.otf2, f"REGION_ROLE_{role}"))
 
     # Definitions
 
@@ -176,8 +173,8 @@ class Archive:
         )
         lines = [*self._system_tree(counts), *self._communicator_definitions()]
         for number, name in enumerate(library.ATTRIBUTES):
-            told = self.find_string(ATTRIBUTE_PREFIX + name)
-            lines.append(("Attribute", number, told, 0, otf2.TYPE_UINT64))
+            label = self.find_string(ATTRIBUTE_PREFIX + name)
+            lines.append(("Attribute", number, label, 0, otf2.TYPE_UINT64))
         lines += [("Region", *values) for values in self.regions.values()]
         for text, number in self.strings.items():
             otf2.GlobalDefWriter_WriteString(writer, number, text)
@@ -188,24 +185,15 @@ class Archive:
     def _system_tree(self, counts: Mapping[int, int]) -> list[tuple[Any, ...]]:
         """Return the system tree: nodes, processes and threads."""
         otf2, trace = self.otf2, self.trace
-        lines: list[tuple[Any, ...]] = [
-            (
-                "SystemTreeNode",
-                0,
-                self.find_string("machine"),
-                self.find_string("machine"),
-                UNDEFINED,
-            )
-        ]
+        machine = self.find_string("machine")
+        lines: list[tuple[Any, ...]] = [("SystemTreeNode", 0, machine, machine, UNDEFINED)]
         hosts = {node: trace.tables.processes[r]["host"] for r, node in trace.node_ids.items()}
         names = list(hosts.values())
         nodes = {}
         for number, (node, host) in enumerate(hosts.items(), 1):
             nodes[node] = number
-            told = host if names.count(host) == 1 else f"{host} {node}"
-            lines.append(
-                ("SystemTreeNode", number, self.find_string(told), self.find_string("node"), 0)
-            )
+            name = self.find_string(host if names.count(host) == 1 else f"{host} {node}")
+            lines.append(("SystemTreeNode", number, name, self.find_string("node"), 0))
         process = otf2.LOCATION_GROUP_TYPE_PROCESS
         for rank in range(trace.ranks):
             place = nodes.get(trace.node_ids.get(rank, ""), 0)
@@ -221,16 +209,20 @@ class Archive:
     def _communicator_definitions(self) -> list[tuple[Any, ...]]:
         """Return the groups and communicators; a group's name carries further facts."""
         otf2, trace = self.otf2, self.trace
-        mpi, none = otf2.PARADIGM_MPI, otf2.GROUP_FLAG_NONE
-        world = list(range(trace.ranks))
-        text = self.find_string
-        located = otf2.GROUP_TYPE_COMM_LOCATIONS
-        groups: list[tuple[Any, ...]] = [("Group", 0, text("processes"), located, mpi, none, world)]
+        groups: list[tuple[Any, ...]] = []
         found: list[tuple[Any, ...]] = []
+        text = self.find_string
+
+        def add_group(name: str, kind: Any, members: list[int]) -> int:
+            fixed = (otf2.PARADIGM_MPI, otf2.GROUP_FLAG_NONE)
+            groups.append(("Group", len(groups), text(name), kind, *fixed, members))
+            return len(groups) - 1
+
+        add_group("processes", otf2.GROUP_TYPE_COMM_LOCATIONS, list(range(trace.ranks)))
         names, flag = communicator_names(trace), otf2.COMM_FLAG_NONE
         neighbours = _list_neighbours(trace)
         for c in trace.tables.communicators:
-            told = {
+            facts = {
                 "identity": c.identity,
                 "how": c.origin,
                 "parent": c.parent,
@@ -240,12 +232,8 @@ class Archive:
                 "unnamed": c.index not in trace.tables.names,
                 **neighbours.get(c.index, {}),
             }
-            numbers = []
-            for members in c.groups:
-                numbers.append(len(groups))
-                told_text = text(json.dumps(told))
-                kind = otf2.GROUP_TYPE_COMM_GROUP
-                groups.append(("Group", len(groups), told_text, kind, mpi, none, members.tolist()))
+            kind, facts_text = otf2.GROUP_TYPE_COMM_GROUP, json.dumps(facts)
+            numbers = [add_group(facts_text, kind, members.tolist()) for members in c.groups]
             if c.is_inter and len(numbers) == 2:
                 name = text(names[c.index])
                 found.append(("InterComm", c.index, name, *numbers, UNDEFINED, flag))

@@ -29,9 +29,7 @@ class Archive(Protocol):
 
 WAIT_REGION = 0  # number of the region
 BLOCK_CALLS = 1 << 16  # records per block
-REQUIRED_IF_OPEN = sum(
-    ATTRIBUTE_BITS[name] for name in ("communicator", "root", "sent", "received")
-)
+REQUIRED_IF_OPEN = sum(ATTRIBUTE_BITS[n] for n in ("communicator", "root", "sent", "received"))
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,10 @@ class RankWriter:
     def write(self, step: Callable[[int], None]) -> dict[int, int]:
         """Write all events and return their number per location."""
         trace = self.archive.trace
-        writers = {
-            t: LocationWriter(self.archive, t * trace.ranks + self.rank) for t in self.threads
-        }
-        process, end = trace.tables.processes.get(self.rank, {}), trace.tables.ends.get(self.rank)
-        clock = trace.clock_of(self.rank)
-        started = process.get("started_ns")
+        numbers = {t: t * trace.ranks + self.rank for t in self.threads}
+        writers = {t: LocationWriter(self.archive, number) for t, number in numbers.items()}
+        end, clock = trace.tables.ends.get(self.rank), trace.clock_of(self.rank)
+        started = trace.tables.processes.get(self.rank, {}).get("started_ns")
         if started is not None:
             writers[0].begin_program(started + clock.offset_at(started), self.program)
         for block in trace.open_stream(self.rank).iterate_blocks(BLOCK_CALLS):
@@ -91,9 +87,8 @@ class RankWriter:
         kind = get_column(block, "kind") if block.kind is not None else np.full(len(block), CALL)
         start = get_column(block, "start")
         calls["enter"] = np.maximum(block.enter_ns, 0)
-        calls["exit"] = np.where(
-            block.exit_ns == 0, NEVER, np.maximum(block.exit_ns, 0).view(np.uint64)
-        )
+        left = np.maximum(block.exit_ns, 0).view(np.uint64)
+        calls["exit"] = np.where(block.exit_ns == 0, NEVER, left)
         calls["kind"], calls["start"], calls["sequence"] = kind, start, block.sequence
         calls["region"] = np.where(kind == START, shapes.start_region[shape], shapes.region[shape])
         calls["site"] = shapes.site[shape]
@@ -116,9 +111,7 @@ class RankWriter:
 
     def _request_numbers(self, calls: Array) -> Int:
         """Return the request number of each call; each start of an operation has its own number."""
-        keys = zip(
-            *(calls[name].tolist() for name in ("communicator", "sequence", "start")), strict=True
-        )
+        keys = calls[["communicator", "sequence", "start"]].tolist()
         known = self.requests
         return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
 
@@ -182,9 +175,8 @@ class LocationWriter:
         listed = otf2.conf.lib
         functions = [listed[f"OTF2_EvtWriter_{name}"] for name in library.WRITERS]
         functions.append(listed["OTF2_AttributeList_AddUint64"])
-        self.functions = (ctypes.c_void_p * len(functions))(
-            *map(library.function_address, functions)
-        )
+        addresses = map(library.function_address, functions)
+        self.functions = (ctypes.c_void_p * len(functions))(*addresses)
 
     def begin_program(self, time: int, program: int) -> None:
         """Write that the program begins."""
@@ -210,9 +202,8 @@ class LocationWriter:
             len(calls),
         )
         if done < 0:
-            raise MpiprofError(
-                f"location {self.number}: OTF2 cannot write its events: check the free disk space"
-            )
+            failure = "OTF2 cannot write its events: check the free disk space"
+            raise MpiprofError(f"location {self.number}: {failure}")
 
     def close(self) -> int:
         """Close the location and return its number of events."""

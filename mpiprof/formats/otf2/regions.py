@@ -69,11 +69,6 @@ class Regions:
     by_mpiprof: bool
     score_p: bool
 
-    @property
-    def has_mpi(self) -> bool:
-        """Return whether the archive defines any MPI collective."""
-        return bool(self.operations)
-
     def site_frames(self, site: int) -> list[dict[str, Any]] | None:
         """Return the frames of a call site: of a calling context if defined, else of a region."""
         if len(self.wanted.context_regions):
@@ -87,20 +82,18 @@ class Regions:
 
     def _context_frames(self, context: int) -> list[dict[str, Any]] | None:
         """Return the frames around a call's own context, the innermost first."""
-        contexts, places = self.definitions.contexts, self.definitions.tree_nodes
+        records = self.definitions.records
+        contexts, places = records["CallingContext"], records["SourceCodeLocation"]
         frames: list[dict[str, Any]] = []
         calling_context = contexts.get(context, (0, 0, UNDEFINED))[2]
         while calling_context in contexts and len(frames) < MAX_FRAMES:
             number, where, outer = contexts[calling_context]
             region = self.regions.get(number)
             if region is not None and region.paradigm != MPI:
-                file, line = places.get(where, (UNDEFINED, 0))
-                described = self.definitions.find_string(file)
-                frames.append(
-                    _make_frame(
-                        region, described or region.file, line if described else region.line
-                    )
-                )
+                reference, line = places.get(where, (UNDEFINED, 0))
+                file = self.definitions.find_string(reference)
+                place = (file, line) if file else (region.file, region.line)
+                frames.append(_make_frame(region, *place))
             calling_context = outer
         return frames or None
 
@@ -139,10 +132,12 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
             operations[number] = name
         if by_mpiprof and what != OTHER:
             shapes[number] = _parse_json(region.description, dict) or {}
-    contexts = np.full(max(definitions.contexts, default=-1) + 1, UNDEFINED, np.uint32)
-    for number, (region_number, _, _) in definitions.contexts.items():
+    recorded = definitions.records["CallingContext"]
+    contexts = np.full(max(recorded, default=-1) + 1, UNDEFINED, np.uint32)
+    for number, (region_number, _, _) in recorded.items():
         contexts[number] = region_number
-    named = {definitions.find_string(a[0]): number for number, a in definitions.attributes.items()}
+    attributes = definitions.records["Attribute"].items()
+    named = {definitions.find_string(attribute[0]): number for number, attribute in attributes}
     first = named.get(ATTRIBUTE_PREFIX + ATTRIBUTES[0], UNDEFINED) if by_mpiprof else UNDEFINED
     wanted = ReadFilter(classes, contexts, first)
     score_p = creator.startswith("Score-P")

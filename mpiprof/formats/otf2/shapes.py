@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ import pandas as pd
 from mpiprof.formats.otf2 import sizes
 from mpiprof.formats.otf2.calls import RankCalls
 from mpiprof.formats.otf2.communicators import Communicators
+from mpiprof.formats.otf2.definitions import ArchiveClock
 from mpiprof.formats.otf2.library import NEVER, ROOT_NOBODY, ROOT_SELF, UNDEFINED
 from mpiprof.formats.otf2.regions import OPERATION_NUMBERS, Regions
-from mpiprof.formats.otf2.times import ArchiveClock
 from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.trace.types import EXTENSION, NTH_START, OUTSIDE, RECEIVED, SENT, Array, Bool, Int
 from mpiprof.trace.writer import RECORD_TYPE
@@ -54,22 +53,17 @@ class RankTables:
         calls = found.calls
         sent, received = (_signed_size(calls[name]) for name in ("sent", "received"))
         if self.regions.score_p:
-            members, rank_in_group = self.communicators.sizes_and_ranks(
-                calls["communicator"], self.rank
-            )
-            at_root = calls["root"] == rank_in_group
-            sent, received = sizes.convert_sizes(
-                *operations, sent, received, members, rank_in_group, at_root
-            )
+            given = (*operations, sent, received)
+            groups = self.communicators.sizes_and_ranks(calls["communicator"], self.rank)
+            sent, received = sizes.convert_sizes(*given, *groups, calls["root"] == groups[1])
         codes, distinct = _distinct_shapes(calls, sent, received)
         varying = len(distinct) > MAX_SHAPES
         if varying:
-            codes, distinct = _distinct_shapes(
-                calls, np.full_like(sent, -1), np.full_like(received, -1)
-            )
+            unknown = np.full_like(sent, -1)
+            codes, distinct = _distinct_shapes(calls, unknown, unknown)
         for shape, row in enumerate(distinct.tolist()):
-            size = (None, None) if varying else (_size_text(sent[row]), _size_text(received[row]))
-            self._add_shape(shape, calls[row], operations[1][operations[0][row]], size)
+            known = [None if varying or n < 0 else int(n) for n in (sent[row], received[row])]
+            self._add_shape(shape, calls[row], operations[1][operations[0][row]], *known)
         records = np.zeros(len(calls), RECORD_TYPE)
         records["enter_ns"] = ticks.times_to_ns(calls["enter"])
         records["exit_ns"] = ticks.times_to_ns(calls["exit"])
@@ -87,12 +81,11 @@ class RankTables:
         return _add_extensions(records, found.thread, wide)
 
     def _add_shape(
-        self, shape: int, call: Any, operation: str, size: tuple[int | None, int | None]
+        self, shape: int, call: Any, operation: str, sent: int | None, received: int | None
     ) -> None:
         known = self.regions.shapes.get(int(call["region"]), {})
         communicator = int(call["communicator"])
         self.lines += self.communicators.table_lines(communicator, self.rank)
-        sent, received = size
         self.lines.append(
             {
                 "shape": shape,
@@ -109,7 +102,8 @@ class RankTables:
         )
 
     def _table_root(self, root: int, operation: str, communicator: int) -> int | None:
-        if root == UNDEFINED or not _is_rooted(operation):
+        known = OPERATIONS.get(base_operation(operation))
+        if root == UNDEFINED or (known is not None and not known.rooted):
             return None
         if root == ROOT_SELF:
             return -3
@@ -127,22 +121,9 @@ class RankTables:
                 self.lines.append({"site": number, "frames": frames})
         return self._sites[region]
 
-    def as_text(self) -> str:
-        """Return the lines as text."""
-        return "".join(json.dumps({"rank": self.rank, **line}) + "\n" for line in self.lines)
-
 
 def _signed_size(column: Array) -> Int:
     return np.where(column == NEVER, -1, np.minimum(column, 1 << 61).astype(np.int64))
-
-
-def _size_text(size: Any) -> int | None:
-    return None if size < 0 else int(size)
-
-
-def _is_rooted(operation: str) -> bool:
-    known = OPERATIONS.get(base_operation(operation))
-    return known is None or known.rooted
 
 
 def _distinct_shapes(calls: Array, sent: Int, received: Int) -> tuple[Int, Int]:
@@ -166,7 +147,7 @@ def _add_extensions(
     """Return the records, each preceded by its extensions."""
     if not any(bool(chosen.any()) for _, _, chosen in wide):
         return records, thread
-    parts, places, threads = [], [], []
+    parts, places = [], []
     for which, value, chosen in wide:
         rows = np.flatnonzero(chosen)
         more = np.zeros(len(rows), RECORD_TYPE)
@@ -174,9 +155,6 @@ def _add_extensions(
         more["thread"] = thread[rows]
         parts.append(more)
         places.append(rows)
-        threads.append(thread[rows])
-    parts.append(records)
-    places.append(np.arange(len(records)))
-    threads.append(thread)
-    order = np.argsort(np.concatenate(places), kind="stable")
-    return np.concatenate(parts)[order], np.concatenate(threads)[order]
+    row = np.concatenate([*places, np.arange(len(records))])
+    order = np.argsort(row, kind="stable")
+    return np.concatenate([*parts, records])[order], thread[row[order]]

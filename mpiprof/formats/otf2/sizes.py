@@ -28,11 +28,9 @@ def convert_sizes(
 ) -> tuple[Int, Int]:
     """Return the bytes sent and received in mpiprof's convention; -1 stays unknown.
 
-    codes: index of each call's operation in `names`. members: size of the (remote) group. place:
-    the rank in the communicator.
+    codes: index of each call's operation in `names`. members: size of the (remote) group.
     """
-    bases = [name.removesuffix("_init") for name in names]
-    bases = [name.removeprefix("i") for name in bases]
+    bases = [name.removesuffix("_init").removeprefix("i") for name in names]
 
     def of(*wanted: str) -> Bool:
         found: Bool = np.array([name in wanted for name in bases], np.bool_)[codes]
@@ -41,17 +39,14 @@ def convert_sizes(
     sent = np.where(of(*SENT_BY_ALL), _share_without_own(sent, members), sent)
     received = np.where(of(*RECEIVED_BY_ALL), _share_without_own(received, members), received)
     received = np.where(of("bcast") & at_root, 0, received)
-    scanned, before = of("scan"), of("exscan")
-    vector = np.where(scanned, _divide_exactly(received, rank_in_group + 1), -1)
+    scan, exscan = of("scan"), of("exscan")
     upwards = _divide_exactly(sent, members - rank_in_group - 1)
-    vector = np.where(
-        before,
-        np.where(rank_in_group + 1 < members, upwards, _divide_exactly(received, rank_in_group)),
-        vector,
-    )
-    either = scanned | before
-    received = np.where(either, np.where(before & (rank_in_group == 0), 0, vector), received)
-    return np.where(either, vector, sent), received
+    downwards = _divide_exactly(received, rank_in_group)
+    vector = np.where(rank_in_group + 1 < members, upwards, downwards)
+    vector = np.where(scan, _divide_exactly(received, rank_in_group + 1), vector)
+    received = np.where(scan | exscan, vector, received)
+    received = np.where(exscan & (rank_in_group == 0), 0, received)
+    return np.where(scan | exscan, vector, sent), received
 
 
 def _divide_exactly(total: Int, parts: Int) -> Int:
