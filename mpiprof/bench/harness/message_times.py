@@ -22,11 +22,8 @@ from mpiprof.trace.machine import MIN_REPETITIONS
 Times = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-MESSAGE_SIZES = (
-    0,
-    65536,
-    262144,
-)  # two large sizes determine the slope, because an idle port sends its first bytes at once
+# Two large sizes determine the slope, because an idle port sends its first bytes at once.
+MESSAGE_SIZES = (0, 65536, 262144)
 REPETITIONS = 16
 EXCHANGES = 3  # per round; the shortest counts
 SPREAD_PARTS = 8  # parts of the rounds, in order of time
@@ -70,11 +67,10 @@ def fit_link(times: Times, clean: Flags) -> dict[str, Any]:
 def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
     """Return the repeatable time, and the relative excess of the middle part of the rounds."""
     count = int(clean.sum())
-    kept = times[clean == (count >= MIN_REPETITIONS or count >= len(times) - count)]
-    took = float(np.sort(kept)[len(kept) // 10])
-    shortest = sorted(
-        float(part.min()) for part in np.array_split(kept, min(SPREAD_PARTS, len(kept)))
-    )
+    chosen = times[clean == (count >= MIN_REPETITIONS or count >= len(times) - count)]
+    took = float(np.sort(chosen)[len(chosen) // 10])
+    parts = np.array_split(chosen, min(SPREAD_PARTS, len(chosen)))
+    shortest = sorted(float(part.min()) for part in parts)
     return took, max(shortest[len(shortest) // 2] / took, 1.0)
 
 
@@ -86,10 +82,8 @@ def _measure_rounds(world: Any) -> tuple[Times, Flags]:
     byte, largest = import_mpi().BYTE, max(MESSAGE_SIZES)
     buffer, into = np.zeros(largest, np.uint8), np.zeros(largest, np.uint8)
     right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
-    times, clean = (
-        np.zeros((len(MESSAGE_SIZES), REPETITIONS)),
-        np.zeros((len(MESSAGE_SIZES), REPETITIONS), np.bool_),
-    )
+    times = np.zeros((len(MESSAGE_SIZES), REPETITIONS))
+    clean = np.zeros_like(times, np.bool_)
     start, count = time.monotonic_ns(), 0
     for number in range(-1, REPETITIONS):
         late = time.monotonic_ns() - start > MAX_DURATION_NS
