@@ -112,13 +112,14 @@ def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan
         return plan
     from mpiprof.tune import plan_check
 
-    remarks, left = list(plan.remarks), []
+    remarks: list[str] = list(plan.remarks)
+    left: set[int] = set()
     for rule, text in plan_check.find_missing_sites(plan, Path(program.command[0])):
         if args.strict_plan or not rule.file:
             raise UsageError(f"{rule.source_text}: {text}" if rule.file else f"--switch {text}")
         remarks.append(f"{rule.source_text}: {text} (left out)")
-        left.append(rule)
-    rules = tuple(rule for rule in plan.rules if not any(rule is one for one in left))
+        left.add(id(rule))
+    rules = tuple(rule for rule in plan.rules if id(rule) not in left)
     return replace(plan, rules=rules, remarks=tuple(remarks))
 
 
