@@ -9,7 +9,7 @@ of an inter-communicator.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,17 +29,12 @@ IN_PLACE_FROM_IN = (*SCATTERS, *REDUCE_SCATTERS)
 Labels = NDArray[np.int64]
 
 
-@dataclass
 class ExpressionTable:
     """Interned association trees of operands; leaf r is the operand of process r."""
 
-    known: dict[tuple[int, int], int] = field(default_factory=dict)
-    members: list[int] = field(default_factory=list)
-    ordered: list[bool] = field(default_factory=list)
-
-    def add_leaves(self, size: int) -> None:
-        """Create the leaves 0 .. size - 1."""
-        self.members = [1 << r for r in range(size)]
+    def __init__(self, size: int) -> None:
+        self.known: dict[tuple[int, int], int] = {}
+        self.members = [1 << r for r in range(size)]  # of each tree, as bits
         self.ordered = [True] * size
 
     def combine(self, left: int, right: int) -> int:

@@ -70,11 +70,9 @@ def load_catalogue() -> tuple[Algorithm, ...]:
 
 def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algorithm:
     """Return an algorithm; raises MpiprofError with the existing names."""
-    named = {
-        a.name: a
-        for a in load_catalogue()
-        if a.operation == operation and a.intercommunicator == intercommunicator
-    }
+    wanted = (operation, intercommunicator)
+    known = [a for a in load_catalogue() if (a.operation, a.intercommunicator) == wanted]
+    named = {a.name: a for a in known}
     if name not in named:
         names = ", ".join(named) or "none"
         raise MpiprofError(f"{operation} has no algorithm {name!r}: known are {names}")

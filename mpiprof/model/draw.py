@@ -123,12 +123,8 @@ def draw_page(timing: Timing, names: Sequence[str], title: str, facts: Sequence[
     lane = min(max(DRAWN_HIGH // (3 * len(names)), NARROW), WIDE)
     paper = _Geometry(_total_time(timing), lane, max(6, lane))
     height = paper.y(len(names)) + 10
-    parts = [
-        HEAD,
-        *_draw_grid(paper, height),
-        *_draw_processes(timing, names, paper),
-        *_draw_messages(timing, names, paper),
-    ]
+    rows = [*_draw_processes(timing, names, paper), *_draw_messages(timing, names, paper)]
+    parts = [HEAD, *_draw_grid(paper, height), *rows]
     described = "".join(f"<p>{html.escape(fact)}</p>" for fact in facts)
     return (
         f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"

@@ -87,17 +87,13 @@ class Traffic:
                 if begin + count <= len(self._peers):
                     break
                 balance = before
-                self._grow(begin + count)
+                more = begin + count - len(self._peers)
+                self._peers = np.pad(self._peers, (0, more))
+                self._lengths = np.pad(self._lengths, (0, more))
             begin += count
         if balance[0]:
             return None
         sends, receives, reduced, barriers = self._facts.T
         sources = np.repeat(self._numbers, sends)
-        return Round(
-            sources, self._peers[:begin], self._lengths[:begin], sends, receives, reduced, barriers
-        )
-
-    def _grow(self, capacity: int) -> None:
-        more = capacity - len(self._peers)
-        self._peers = np.pad(self._peers, (0, more))
-        self._lengths = np.pad(self._lengths, (0, more))
+        messages = (sources, self._peers[:begin], self._lengths[:begin])
+        return Round(*messages, sends, receives, reduced, barriers)

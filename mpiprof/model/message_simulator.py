@@ -122,9 +122,8 @@ class MessageSimulation:
                 self._start((offer, who), woken_by, now)
         stuck = [i for i, p in enumerate(self.processes) if not p.done]
         if stuck:
-            raise MpiprofError(
-                f"rank {stuck[0]} waits forever in round {self.processes[stuck[0]].round}"
-            )
+            at = self.processes[stuck[0]].round
+            raise MpiprofError(f"rank {stuck[0]} waits forever in round {at}")
         return self.finish
 
     def _handle_event(self, who: int, what: int, now: float) -> None:
@@ -218,9 +217,9 @@ class MessageSimulation:
         for port in ports:
             self.busy[port] = True
         self.posted[pair] -= 1
+        m = self.machine
         within = self.nodes[source] == self.nodes[target]
-        alpha = self.machine.alpha_within if within else self.machine.alpha
-        beta = self.machine.beta_within if within else self.machine.beta
+        alpha, beta = (m.alpha_within, m.beta_within) if within else (m.alpha, m.beta)
         end = now + (alpha + length * beta)
         heapq.heappush(self.agenda, (end, source, target))
         if self.messages is not None:

@@ -152,17 +152,13 @@ def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) 
             if r >= least:
                 np.less_equal(counts, r, out=idle)
         np.copyto(takes, NO_MESSAGE, where=idle)
-        _compute_ready(now, end)
+        # A message starts when its position and the successor are both ready.
+        np.maximum(now[:-1], now[1:], out=end[:-1])
+        end[-1] = max(now[-1], now[0])
         end += takes
         np.maximum(now, end, out=now)
         _receive(now, end)
     return now
-
-
-def _compute_ready(now: Times, out: Times) -> None:
-    """Fill `out` with the times at which each position and its successor are both ready."""
-    np.maximum(now[:-1], now[1:], out=out[:-1])
-    out[-1] = max(now[-1], now[0])
 
 
 def _receive(now: Times, end: Times) -> None:

@@ -75,10 +75,10 @@ class Schedule:
 
     def __post_init__(self) -> None:
         p = self.problem
-        if self.algorithm.operation in ("gatherv", "scatterv") and self.rank != p.root:
+        rooted = self.algorithm.operation in ("gatherv", "scatterv") and self.rank != p.root
+        unknown = p.remote_size and p.counts and not self.algorithm.needs_counts
+        if rooted or unknown:
             p = replace(p, bytes=p.counts[self.rank], counts=())  # each knows only its count
-        if p.remote_size and p.counts and not self.algorithm.needs_counts:
-            p = replace(p, bytes=p.counts[self.rank], counts=())
         sizes = (p.size, p.remote_size, p.root, p.bytes, p.remote_bytes, p.unit, p.block_size)
         options = (ORDERS.index(p.order), p.first_group, p.equal_blocks, p.late)
         sends: Sequence[int] = p.rows[self.rank] if p.rows else p.counts
@@ -93,10 +93,9 @@ class Schedule:
         where = (self.algorithm.index, self.rank)
         self.handle = _library().schedule_open(*where, *addresses, p.alpha, p.beta) or 0
         if not self.handle:
-            raise MpiprofError(
-                f"{self.algorithm.operation} {self.algorithm.name} does not apply to "
-                f"{p.size} processes: {self.algorithm.restrictions}"
-            )
+            a = self.algorithm
+            what = f"{a.operation} {a.name} does not apply to {p.size} processes"
+            raise MpiprofError(f"{what}: {a.restrictions}")
 
     def __enter__(self) -> Schedule:
         return self

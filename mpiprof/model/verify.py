@@ -197,9 +197,8 @@ class _Proof:
         received = sent = -1
         for begin, length, kind, i in ranges:
             if begin < received or (kind == RECEIVE and begin < sent):
-                raise self.fail(
-                    process, rows[i], "receives into a range that another step of the round uses"
-                )
+                what = "receives into a range that another step of the round uses"
+                raise self.fail(process, rows[i], what)
             if kind == RECEIVE:
                 received = max(received, begin + length)
             else:
@@ -208,12 +207,8 @@ class _Proof:
     def match(self, sender: tuple[_Process, Row], receiver: tuple[_Process, Row]) -> None:
         (source, out), (target, into) = sender, receiver
         if out[5] != into[5] or (out[8] ^ into[8]) & TOKEN:
-            raise self.fail(
-                target,
-                into,
-                f"receives {into[5]} bytes where rank {source.rank} "
-                f"sends {out[5]} in round {source.round}",
-            )
+            sent = f"rank {source.rank} sends {out[5]} in round {source.round}"
+            raise self.fail(target, into, f"receives {into[5]} bytes where {sent}")
         if not out[8] & TOKEN:
             self.write(target, into, self.read(source, out, out[3], out[4]))
         target.received_from |= source.entered
@@ -306,18 +301,15 @@ class _Proof:
             self.advance(self.ready.popleft())
         for process in self.processes:
             if not process.done:
-                stuck = next(
-                    (row for queue in self.posted.values() for who, row in queue if who is process),
-                    [0] * 9,
-                )
+                posted = (pair for queue in self.posted.values() for pair in queue)
+                stuck = next((row for who, row in posted if who is process), [0] * 9)
                 raise self.fail(process, stuck, "waits forever: its message has no partner")
 
 
 def verify(algorithm: Algorithm, problem: Problem, *, in_place: bool = False) -> Proof:
     """Prove a schedule for one problem; raises BrokenScheduleError with rank, round and range."""
     reduces = algorithm.operation in buffer_contract.REDUCTIONS
-    expressions = ExpressionTable()
-    expressions.add_leaves(problem.size + problem.remote_size)
+    expressions = ExpressionTable(problem.size + problem.remote_size)
     if problem.remote_size and not problem.first_group:
         problem = buffer_contract.mirror_problem(problem)
     groups = buffer_contract.list_groups(problem)

@@ -43,11 +43,6 @@ class SelectorRun:
             return str(self.end["algorithm"])
         return str(self.choices[-1]["algorithm"]) if self.choices else NATIVE
 
-    def last_scores(self) -> dict[str, Line]:
-        """Return the last trial of each algorithm, in the last phase with trials."""
-        last = max((int(t["phase"]) for t in self.trials), default=0)
-        return {str(t["algorithm"]): t for t in self.trials if int(t["phase"]) == last}
-
 
 def read(folder: Path) -> list[SelectorRun]:
     """Return the lines by key; raises TraceError if the trace has no selector log."""
@@ -107,7 +102,8 @@ def _trial_score(trial: Line, unit: str = "") -> str:
 
 def format_reason(f: SelectorRun) -> str:
     """Return the numbers in favour of a choice."""
-    scores = f.last_scores()
+    last = max((int(t["phase"]) for t in f.trials), default=0)
+    scores = {str(t["algorithm"]): t for t in f.trials if int(t["phase"]) == last}
     parts = []
     if f.algorithm in scores and NATIVE in scores:
         score, native = _trial_score(scores[f.algorithm], " instances"), scores[NATIVE]

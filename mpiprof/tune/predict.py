@@ -60,7 +60,9 @@ def machine_for(work: Work, machine: Machine) -> Machine:
 
 
 def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Comparison | None]:
-    patterns = _spread_patterns(work.patterns)
+    # In this order, every prefix is spread over all patterns.
+    order = sorted(range(len(work.patterns)), key=lambda i: int(f"{i:012b}"[::-1], 2))
+    patterns = [work.patterns[i] for i in order]
     recorded = [score_parts(work.operation, p.arrivals, p.exits, p.problem) for p in patterns]
     base = np.array([shares.mean() for shares in recorded])
     weights = np.array([p.weight for p in patterns])
@@ -134,9 +136,3 @@ def simulate_candidate(
     """Return the simulated timing of a candidate under one pattern."""
     problem = candidate.set_parameters(pattern.problem, machine, work.nodes)
     return simulate(candidate.algorithm, problem, machine, pattern.arrivals, work.nodes)
-
-
-def _spread_patterns(patterns: tuple[Pattern, ...]) -> list[Pattern]:
-    """Return the patterns in an order in which every prefix is spread over all of them."""
-    order = sorted(range(len(patterns)), key=lambda i: int(f"{i:012b}"[::-1], 2))
-    return [patterns[i] for i in order]

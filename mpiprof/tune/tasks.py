@@ -190,7 +190,7 @@ def _short_name(frame: Site) -> str:
 
 
 class _Labels:
-    """Labels of call sites, for plans and for users."""
+    """Frames of call sites, and their names in plans."""
 
     def __init__(self, trace: Trace) -> None:
         tables = trace.tables
@@ -209,10 +209,6 @@ class _Labels:
         name = _short_name(frame)
         return f"{frame['file']}:{frame['line']}" if name in self.ambiguous else name
 
-    def site_label(self, site: int) -> str:
-        """Return the label for the user."""
-        return label_site(self.frames[site]) if site >= 0 else "?"
-
 
 def _make_work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) -> Work:
     # Occasional calls on other algorithms (a selector's probes) are counted with the rest.
@@ -226,7 +222,7 @@ def _make_work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: in
         callsite,
         operation,
         sites=tuple(patterns) if all(patterns) else (),
-        label=labels.site_label(sites[0]),
+        label=label_site(labels.frames[sites[0]]) if sites[0] >= 0 else "?",
         size=size,
         remote_size=remote,
         ranks=ranks,

@@ -316,7 +316,8 @@ def take_down(ip: str, identity: str) -> None:
     names = list(NETNS.glob(f"{PREFIX}{identity}-*")) if NETNS.is_dir() else []
     inside = {(s.st_dev, s.st_ino) for s in (path.stat() for path in names)}
     for _ in range(50):
-        living = [pid for pid in _list_processes() if _network_namespace(pid) in inside]
+        processes = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        living = [pid for pid in processes if _network_namespace(pid) in inside]
         for pid in living:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -340,10 +341,6 @@ def remove_abandoned(ip: str) -> int:
                 continue
             take_down(ip, folder.name)
     return alive
-
-
-def _list_processes() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def _network_namespace(pid: int) -> tuple[int, int] | None:

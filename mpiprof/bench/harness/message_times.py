@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.bench.harness.calls import import_mpi
-from mpiprof.bench.harness.timing import Ranks
+from mpiprof.bench.harness.timing import Ranks, first_rank_of_nodes
 from mpiprof.trace.machine import MIN_REPETITIONS
 
 Times = NDArray[np.float64]
@@ -41,7 +40,7 @@ def measure_message_times(ranks: Ranks) -> dict[str, Any]:
     every_clean = np.zeros((world.size, *clean.shape), np.bool_)
     world.Allgather(times, every_time)
     world.Allgather(clean, every_clean)
-    nodes = _first_rank_of_nodes(world)
+    nodes = first_rank_of_nodes(world)
     sending = [r for r in range(world.size) if nodes[r] != nodes[(r + 1) % world.size]]
     chosen = every_time[sending] if sending else every_time
     link = fit_link(np.median(chosen, axis=0), np.asarray(every_clean.all(axis=0)))
@@ -104,11 +103,3 @@ def _context_switches() -> int:
     """Return how often this thread has left its core."""
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return used.ru_nvcsw + used.ru_nivcsw
-
-
-def _first_rank_of_nodes(world: Any) -> Sequence[int]:
-    """Return for each rank the first rank of its node."""
-    node = world.Split_type(import_mpi().COMM_TYPE_SHARED)
-    first = int(node.allreduce(world.rank, import_mpi().MIN))
-    node.Free()
-    return [int(rank) for rank in world.allgather(first)]

@@ -208,13 +208,18 @@ def gather_times(ranks: Ranks, own_times: Int) -> Int | None:
     return every
 
 
+def first_rank_of_nodes(world: Any) -> list[int]:
+    """Return for each rank the first rank of its node; collective over all ranks."""
+    node = world.Split_type(import_mpi().COMM_TYPE_SHARED)
+    first = int(node.allreduce(world.rank, import_mpi().MIN))
+    node.Free()
+    return [int(rank) for rank in world.allgather(first)]
+
+
 def has_shared_nodes(ranks: Ranks) -> bool:
     """Return True if there are several nodes, and some have more than one rank."""
-    world, mpi = ranks.world, import_mpi()
-    mine = world.Split_type(mpi.COMM_TYPE_SHARED)
-    most = int(world.allreduce(mine.size, mpi.MAX))
-    mine.Free()
-    return 1 < most < int(world.size)
+    nodes = first_rank_of_nodes(ranks.world)
+    return 1 < len(set(nodes)) < len(nodes)
 
 
 def abort_on_error(error: BaseException) -> None:

@@ -123,11 +123,8 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     chosen = options.only or PARTS
     took = CALIBRATION_S + sum(APPS[name].seconds for name in chosen) * len(RUNS)
     times = "a minute" if options.quick else f"{format_rough_time(took)}, on 16 nodes at 100 Mbit/s"
-    print(
-        f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.\n"
-        f"This will take about {times}.",
-        flush=True,
-    )
+    print(f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.")
+    print(f"This will take about {times}.", flush=True)
     progress = Progress(1 + len(chosen) * len(RUNS), shown=True)
     rows, first = [], {}
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:

@@ -113,11 +113,9 @@ def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> st
     sizes, totals = _map_edges(cells)
     lines = [title, "    p" + "".join(f"{format_round_size(n):>26}" for n in totals)]
     for p in sizes:
-        line = f"{p:5}"
-        for n in totals:
-            name, gain = cells.get((p, n), ("", np.nan))
-            line += f"{name + ('' if np.isnan(gain) else f' {gain:.2f}'):>26}"
-        lines.append(line)
+        found = [cells.get((p, n), ("", np.nan)) for n in totals]
+        texts = [name if np.isnan(gain) else f"{name} {gain:.2f}" for name, gain in found]
+        lines.append(f"{p:5}" + "".join(f"{text:>26}" for text in texts))
     return "\n".join(lines)
 
 
