@@ -68,11 +68,15 @@ def load_catalogue() -> tuple[Algorithm, ...]:
     return tuple(entries)
 
 
+def find_all(operation: str, *, intercommunicator: bool = False) -> list[Algorithm]:
+    """Return an operation's algorithms for one group, or for two, in the catalogue's order."""
+    wanted = (operation, intercommunicator)
+    return [a for a in load_catalogue() if (a.operation, a.intercommunicator) == wanted]
+
+
 def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algorithm:
     """Return an algorithm; raises MpiprofError with the existing names."""
-    wanted = (operation, intercommunicator)
-    known = [a for a in load_catalogue() if (a.operation, a.intercommunicator) == wanted]
-    named = {a.name: a for a in known}
+    named = {a.name: a for a in find_all(operation, intercommunicator=intercommunicator)}
     if name not in named:
         names = ", ".join(named) or "none"
         raise MpiprofError(f"{operation} has no algorithm {name!r}: known are {names}")

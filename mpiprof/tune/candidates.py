@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.model.catalogue import Algorithm, load_catalogue, parse_parameters
+from mpiprof.model.catalogue import Algorithm, find_all, parse_parameters
 from mpiprof.model.machine import Machine
 from mpiprof.model.message_rounds import applies_to
 from mpiprof.model.pipeline_formulas import best_ring_block, ceil_log2, pipeline_block_size
@@ -43,10 +43,7 @@ def list_candidates(work: Work, machine: Machine) -> list[Candidate]:
     """Return the candidates that can run a work, in the order of the catalogue."""
     problem = work.patterns[-1].problem
     found = []
-    for algorithm in load_catalogue():
-        wanted = (work.operation, bool(work.remote_size))
-        if (algorithm.operation, algorithm.intercommunicator) != wanted:
-            continue
+    for algorithm in find_all(work.operation, intercommunicator=bool(work.remote_size)):
         if applies_to(algorithm, problem):
             parameters = _candidate_parameters(algorithm, work, machine)
             found += [Candidate(algorithm, words) for words in parameters]

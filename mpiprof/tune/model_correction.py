@@ -51,21 +51,16 @@ def parse_lesson(line: str) -> Lesson | None:
     """Return the lesson of a line, or None if the recorder cannot have written the line."""
     try:
         found = json.loads(line)
-        lesson = Lesson(
-            str(found["operation"]),
-            str(found["algorithm"]),
-            int(found["bytes"]),
-            int(found["members"]),
-            float(found["ratio"]),
-            int(found["runs"]),
-            mpi_name(str(found["measured"]["mpi"])),
-        )
+        names = (str(found["operation"]), str(found["algorithm"]))
+        numbers = (int(found["bytes"]), int(found["members"]), float(found["ratio"]))
+        mpi = mpi_name(str(found["measured"]["mpi"]))
+        lesson = Lesson(*names, *numbers, int(found["runs"]), mpi)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     is_native = library_name(lesson.algorithm)
-    names = lesson.operation.isidentifier() and (is_native or lesson.algorithm.isidentifier())
+    are_named = lesson.operation.isidentifier() and (is_native or lesson.algorithm.isidentifier())
     counts = min(lesson.bytes, lesson.members, lesson.runs) > 0
-    return lesson if names and counts and 0 < lesson.ratio < math.inf else None
+    return lesson if are_named and counts and 0 < lesson.ratio < math.inf else None
 
 
 def read(path: Path) -> list[Lesson]:

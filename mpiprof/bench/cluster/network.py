@@ -170,9 +170,9 @@ class Cluster:
         try:
             self._ip_batch(None, [f"netns add {self.prefix}{n}" for n in ["switch", *addresses]])
         except MpiprofError as error:
+            reason = str(error).rpartition(": ")[2]
             raise MpiprofError(
-                "network namespaces are not permitted here "
-                f"({str(error).rpartition(': ')[2]}): start the container with "
+                f"network namespaces are not permitted here ({reason}): start the container with "
                 "--privileged"
             ) from None
         for script in (

@@ -82,11 +82,7 @@ class Setup:
         self, operation: str, wanted: Sequence[str], *, inter: bool = False
     ) -> list[str]:
         """Return the wanted choices that exist; native only with a library."""
-        known = {
-            a.name
-            for a in catalogue.load_catalogue()
-            if a.operation == operation and a.intercommunicator == inter
-        }
+        known = {a.name for a in catalogue.find_all(operation, intercommunicator=inter)}
         native = set() if self.simulated else {"native"}
         return [w for w in wanted if w.partition(":")[0] in known | native]
 

@@ -40,6 +40,7 @@ TITLE = "Irregular allgather"
 LAPS = 7
 SIZES = (16 << 10, 64 << 10, 256 << 10)  # the paper's c
 BLOCKS = (8 << 10, 32 << 10)
+LABELS = ("distribution", "c", "bytes", "processes", "communicator", "algorithm")
 PARTS = tuple(DISTRIBUTIONS)  # names for --only
 
 
@@ -54,14 +55,9 @@ def make_case(
     """Return one case; a label after "@" in the choice names the source of its block size."""
     sizes = make_contributions(distribution, size, base, GAP_BYTES if gaps else 1)
     choice, _, label = choice.partition("@")
-    labels = {
-        "distribution": distribution,
-        "c": base,
-        "bytes": sum(sizes),
-        "processes": size,
-        "communicator": members + (", with gaps" if gaps else ""),
-        "algorithm": label or choice,
-    }
+    communicator = members + (", with gaps" if gaps else "")
+    values = (distribution, base, sum(sizes), size, communicator, label or choice)
+    labels = dict(zip(LABELS, values, strict=True))
     return Case(labels, "allgatherv", choice, Problem(size, counts=sizes), members, gaps)
 
 

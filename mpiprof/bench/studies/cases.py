@@ -30,7 +30,7 @@ from mpiprof.bench.harness.study import (
 )
 from mpiprof.bench.studies.allgatherv import make_contributions
 from mpiprof.bench.studies.reduction import make_case as reduction_case
-from mpiprof.model.catalogue import load_catalogue
+from mpiprof.model.catalogue import find_all
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
 
@@ -54,7 +54,7 @@ def make_cases(setup: Setup) -> list[Case]:
     for choice in setup.find_choices("allgather", ("native", "kang"), inter=True):
         problem = Problem(half, MB // half, remote_size=half, remote_bytes=MB // half)
         made.append(Case({"part": "inter"}, "allgather", choice, problem, f"{half}+{half}"))
-    protocols = [a.name for a in load_catalogue() if a.operation == "allreduce"]
+    protocols = [a.name for a in find_all("allreduce")]
     for size in {min(setup.ranks, n): None for n in REDUCTION_SIZES}:
         for choice in setup.find_choices("allreduce", ["native", *protocols]):
             case = reduction_case("allreduce", "sum", size, MB, choice, setup.ranks)

@@ -21,7 +21,7 @@ from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup, Values, ratio_interval
 from mpiprof.bench.harness.timing import Int
-from mpiprof.model.catalogue import load_catalogue, parse_parameters
+from mpiprof.model.catalogue import find_all, parse_parameters
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
 
@@ -60,9 +60,7 @@ def candidates(
             for one in libraries.find_algorithms(setup.library, operation)
             if one.is_selectable and one.runs_on(problem.size) and not one.catalogue_name
         ]
-    for a in load_catalogue():
-        if a.operation != operation or a.intercommunicator != inter:
-            continue
+    for a in find_all(operation, intercommunicator=inter):
         known = parse_parameters(a)
         if "late" in known:
             found.append(f"{a.name}:late={late}")

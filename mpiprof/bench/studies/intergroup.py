@@ -125,12 +125,6 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
         Series.of_points(f"setting {n} (limit {SETTINGS[n].limit})", points)
         for n, points in curves.items()
     ]
-    figure = Lines(
-        "Improvement (Figure 6)",
-        series,
-        "largest message of a process",
-        f"{old} / kang",
-        y_scale="linear",
-        ticks=format_round_size,
-    )
+    title, labels = "Improvement (Figure 6)", ("largest message of a process", f"{old} / kang")
+    figure = Lines(title, series, *labels, y_scale="linear", ticks=format_round_size)
     return Report(list_columns(rows), rows, [], [figure] if series else [])

@@ -15,7 +15,7 @@ from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Figure, Lines, Map, Series
 from mpiprof.bench.harness.study import Report, Result, Setup, group_results, list_columns, make_row
 from mpiprof.interface.format_units import format_round_size
-from mpiprof.model.catalogue import load_catalogue
+from mpiprof.model.catalogue import find_all
 from mpiprof.model.schedule import Problem
 
 TITLE = "Reductions"
@@ -53,9 +53,7 @@ def make_cases(setup: Setup) -> list[Case]:
     )
     made = []
     for operation in options.only or (PARTS[:1] if options.quick else PARTS):
-        wanted = ["native"] + [
-            a.name for a in load_catalogue() if a.operation == operation and not a.intercommunicator
-        ]
+        wanted = ["native", *(a.name for a in find_all(operation))]
         for operand in UNITS:
             for size in sizes:
                 for total in totals:

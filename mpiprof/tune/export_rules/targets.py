@@ -123,9 +123,8 @@ def installed_mpich() -> Path:
     mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
     if mpi is None or mpi.abi != "mpich" or mpi.library is None:
         raise UsageError(
-            "--to mpich reads the tree of algorithms from the MPICH of this Python, "
-            "which has none: run this command with the Python whose mpi4py uses that "
-            "MPICH"
+            "--to mpich reads the tree of algorithms from the MPICH of this Python, which has "
+            "none: run this command with the Python whose mpi4py uses that MPICH"
         )
     return mpi.library
 
@@ -194,9 +193,8 @@ def as_data(done: Export, path: Path) -> ExportData:
     """
     together: dict[tuple[Any, ...], list[int]] = {}
     for c in done.cells:
-        together.setdefault((c.operation, c.algorithm, c.first, c.last, c.segment), []).append(
-            c.size
-        )
+        key = (c.operation, c.algorithm, c.first, c.last, c.segment)
+        together.setdefault(key, []).append(c.size)
     return {
         "to": done.library,
         "path": str(path),

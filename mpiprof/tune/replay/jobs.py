@@ -89,7 +89,7 @@ def replay_trace(request: ReplayRequest) -> ReplayedTrace | int:
 
 def prepare_tasks(request: ReplayRequest, ranks: int | None) -> tuple[Trace, list[Work]]:
     """Return the trace and the tasks that fit on so many ranks; raises UsageError if none fits."""
-    from mpiprof.store.cached_trace import open_trace  # pandas, which most ranks do not need
+    from mpiprof.store.cached_trace import open_trace  # imports pandas, so on few ranks
 
     folder = choose_trace(request.trace)
     with show_work(f"reading {folder}"):
