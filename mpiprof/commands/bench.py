@@ -14,7 +14,6 @@ NAME-1.pdf and so on. The expected duration is printed first.
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import re
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
 from mpiprof.bench.harness.options import Options
+from mpiprof.bench.studies import import_study
 from mpiprof.errors import UsageError
 from mpiprof.interface.parse_units import parse_sizes
 from mpiprof.interface.shell_hints import format_command
@@ -173,7 +173,7 @@ def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
         return ()
     if args.study not in STUDIES_WITH_ONLY:
         raise UsageError(f"--only requires one of the studies {', '.join(STUDIES_WITH_ONLY)}")
-    known = importlib.import_module(f"mpiprof.bench.studies.{args.study}").option_names()
+    known = import_study(args.study).PARTS
     wanted = tuple(word.strip() for word in args.only.split(","))
     unknown = [word for word in wanted if word not in known]
     if unknown:

@@ -9,7 +9,7 @@ of an inter-communicator.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,24 +20,21 @@ from mpiprof.operations import OPERATIONS
 STRIDE = 1 << 40
 EMPTY = -1
 SCATTERS = ("scatter", "scatterv")
+GATHERS, ALLGATHERS = ("gather", "gatherv"), ("allgather", "allgatherv")
+REDUCE_SCATTERS = ("reduce_scatter", "reduce_scatter_block")
 REDUCTIONS = tuple(name for name, o in OPERATIONS.items() if o.reduces)
 # With MPI_IN_PLACE, OUT of these operations lies within IN. For all others IN lies within OUT.
-IN_PLACE_FROM_IN = (*SCATTERS, "reduce_scatter", "reduce_scatter_block")
+IN_PLACE_FROM_IN = (*SCATTERS, *REDUCE_SCATTERS)
 
 Labels = NDArray[np.int64]
 
 
-@dataclass
 class ExpressionTable:
     """Interned association trees of operands; leaf r is the operand of process r."""
 
-    known: dict[tuple[int, int], int] = field(default_factory=dict)
-    members: list[int] = field(default_factory=list)
-    ordered: list[bool] = field(default_factory=list)
-
-    def add_leaves(self, size: int) -> None:
-        """Create the leaves 0 .. size - 1."""
-        self.members = [1 << r for r in range(size)]
+    def __init__(self, size: int) -> None:
+        self.known: dict[tuple[int, int], int] = {}
+        self.members = [1 << r for r in range(size)]  # of each tree, as bits
         self.ordered = [True] * size
 
     def combine(self, left: int, right: int) -> int:
@@ -74,17 +71,15 @@ def make_block_labels(first: int, lengths: Sequence[int], starts: int | Labels =
     return np.repeat(shift, length) + np.arange(length.sum())
 
 
-def block_sizes(problem: Problem, operation: str) -> list[int]:
+def block_sizes(problem: Problem) -> list[int]:
     """Return the bytes of each rank's block, in the local group."""
-    if operation in ("alltoallv",):
-        raise ValueError(operation)
     return list(problem.counts) if problem.counts else [problem.bytes] * problem.size
 
 
 def count_elements(operation: str, problem: Problem) -> int:
     """Return the number of elements of a reduction's vector."""
-    scattered = operation in ("reduce_scatter", "reduce_scatter_block")
-    return (sum(block_sizes(problem, operation)) if scattered else problem.bytes) // problem.unit
+    scattered = operation in REDUCE_SCATTERS
+    return (sum(block_sizes(problem)) if scattered else problem.bytes) // problem.unit
 
 
 def mirror_problem(problem: Problem) -> Problem:
@@ -101,20 +96,28 @@ def mirror_problem(problem: Problem) -> Problem:
     )
 
 
+def list_groups(problem: Problem) -> list[tuple[Problem, int, int]]:
+    """Return each group's problem, and the first process of the group and of its remote group."""
+    groups = [(problem, 0, problem.size)]
+    if problem.remote_size:
+        groups.append((mirror_problem(problem), problem.size, 0))
+    return groups
+
+
 def initial_contents(operation: str, problem: Problem, rank: int, process: int) -> Labels:
     """Return the initial contents of IN (for bcast: of OUT at the root)."""
-    p = problem
+    p, length = problem, 0
     if operation in REDUCTIONS:
-        return make_labels(process, count_elements(operation, p))
-    if operation == "alltoall":
-        return make_labels(process, p.bytes * p.size)
-    if operation == "alltoallv":
-        return make_labels(process, sum(p.rows[rank]))
-    if operation in ("scatter", "scatterv"):
-        return make_labels(process, sum(block_sizes(p, operation)) if rank == p.root else 0)
-    if operation in ("gather", "gatherv", "allgather", "allgatherv"):
-        return make_labels(process, block_sizes(p, operation)[rank])
-    return make_labels(process, 0)
+        length = count_elements(operation, p)
+    elif operation == "alltoall":
+        length = p.bytes * p.size
+    elif operation == "alltoallv":
+        length = sum(p.rows[rank])
+    elif operation in SCATTERS and rank == p.root:
+        length = sum(block_sizes(p))
+    elif operation in (*GATHERS, *ALLGATHERS):
+        length = block_sizes(p)[rank]
+    return make_labels(process, length)
 
 
 def required_contents(operation: str, problem: Problem, rank: int) -> Labels:
@@ -122,31 +125,24 @@ def required_contents(operation: str, problem: Problem, rank: int) -> Labels:
     p = problem
     if operation == "bcast":
         return make_labels(p.root, p.bytes)
-    if operation in ("allreduce", "reduce"):
-        return make_labels(
-            0, p.bytes // p.unit if operation == "allreduce" or rank == p.root else 0
-        )
-    if operation in ("reduce_scatter", "reduce_scatter_block"):
-        parts = [n // p.unit for n in block_sizes(p, operation)]
+    if operation == "allreduce" or (operation == "reduce" and rank == p.root):
+        return make_labels(0, p.bytes // p.unit)
+    if operation in REDUCE_SCATTERS:
+        parts = [n // p.unit for n in block_sizes(p)]
         return make_labels(0, parts[rank], sum(parts[:rank]))
     if operation == "alltoall":
         return make_block_labels(0, [p.bytes] * p.size, rank * p.bytes)
     if operation == "alltoallv":
         before = np.array([sum(row[:rank]) for row in p.rows], np.int64)
         return make_block_labels(0, [row[rank] for row in p.rows], before)
-    if operation in ("scatter", "scatterv"):
-        sizes = block_sizes(p, operation)
+    if operation in SCATTERS:
+        sizes = block_sizes(p)
         return make_labels(p.root, sizes[rank], sum(sizes[:rank]))
-    if operation in ("allgather", "allgatherv") and p.remote_size:
-        there = mirror_problem(p)
-        sizes, first = block_sizes(there, operation), p.size if p.first_group else 0
-    elif operation in ("gather", "gatherv") and rank != p.root:
-        sizes, first = [], 0
-    elif operation in ("gather", "gatherv", "allgather", "allgatherv"):
-        sizes, first = block_sizes(p, operation), 0
-    else:
-        sizes, first = [], 0
-    return make_block_labels(first, sizes)
+    if operation in ALLGATHERS and p.remote_size:
+        return make_block_labels(p.size if p.first_group else 0, block_sizes(mirror_problem(p)))
+    if operation in ALLGATHERS or (operation in GATHERS and rank == p.root):
+        return make_block_labels(0, block_sizes(p))
+    return make_labels(0, 0)
 
 
 def make_buffers(
@@ -155,16 +151,17 @@ def make_buffers(
     """Return the initial IN and OUT; with in_place, one is a slice of the other."""
     initial = initial_contents(operation, problem, rank, process)
     required = required_contents(operation, problem, rank)
-    out = (
-        required if operation == "bcast" and rank == problem.root else np.full_like(required, EMPTY)
-    )
-    in_place_block = find_in_place_block(operation, problem, rank) if in_place else None
-    if in_place_block is not None and operation in IN_PLACE_FROM_IN:
-        out = initial[in_place_block[0] : in_place_block[0] + in_place_block[1]]
-    elif in_place_block is not None:
-        out[in_place_block[0] : in_place_block[0] + in_place_block[1]] = initial
-        initial = out[in_place_block[0] : in_place_block[0] + in_place_block[1]]
-    return initial, out
+    filled = operation == "bcast" and rank == problem.root
+    out = required if filled else np.full_like(required, EMPTY)
+    block = find_in_place_block(operation, problem, rank) if in_place else None
+    if block is None:
+        return initial, out
+    offset, length = block
+    if operation in IN_PLACE_FROM_IN:
+        return initial, initial[offset : offset + length]
+    shared = out[offset : offset + length]
+    shared[:] = initial
+    return shared, out
 
 
 def find_in_place_block(operation: str, problem: Problem, rank: int) -> tuple[int, int] | None:
@@ -174,13 +171,12 @@ def find_in_place_block(operation: str, problem: Problem, rank: int) -> tuple[in
     """
     if problem.remote_size:
         return None
-    if operation in ("allgather", "allgatherv") or (
-        operation in ("gather", "gatherv", *SCATTERS) and rank == problem.root
-    ):
-        sizes = block_sizes(problem, operation)
+    at_root = rank == problem.root
+    if operation in ALLGATHERS or (operation in (*GATHERS, *SCATTERS) and at_root):
+        sizes = block_sizes(problem)
         return sum(sizes[:rank]), sizes[rank]
-    if operation in ("allreduce",) or (operation == "reduce" and rank == problem.root):
+    if operation == "allreduce" or (operation == "reduce" and at_root):
         return 0, problem.bytes // problem.unit
-    if operation in ("reduce_scatter", "reduce_scatter_block"):
-        return 0, block_sizes(problem, operation)[rank] // problem.unit
+    if operation in REDUCE_SCATTERS:
+        return 0, block_sizes(problem)[rank] // problem.unit
     return None

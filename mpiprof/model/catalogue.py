@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from mpiprof.errors import MpiprofError
 from mpiprof.launch.library import load_library
@@ -25,35 +26,32 @@ class Algorithm:
     source: str
     intercommunicator: bool
     keeps_order: bool
-    needs_counts: bool = False
+    needs_counts: bool
 
 
 @cache
 def load_schedules() -> ctypes.CDLL:
-    """Return the C library of schedules, loaded once."""
+    """Return the C library of schedules (python_api.c), loaded once."""
+    number, real, address = ctypes.c_int, ctypes.c_double, ctypes.c_void_p
+    long = ctypes.c_int64
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "schedule_text": (ctypes.c_char_p, [number, number]),
+        "schedule_columns": (ctypes.c_char_p, []),
+        "schedule_open": (address, [number, number, *[address] * 4, real, real]),
+        "schedule_rounds": (long, [address]),
+        "schedule_scratch": (long, [address]),
+        "schedule_steps": (long, [address, long, long, address, long]),
+        "schedule_turns": (ctypes.c_bool, [address, number, *[address] * 3]),
+        "schedule_traffic": (
+            long,
+            [address, number, long, number, number, *[address] * 3, long, address],
+        ),
+        "schedule_close": (None, [address]),
+    }
     loaded = load_library("libmpiprof-schedule.so")
-    loaded.schedule_text.restype = ctypes.c_char_p
-    loaded.schedule_columns.restype = ctypes.c_char_p
-    loaded.schedule_open.restype = ctypes.c_void_p
-    loaded.schedule_open.argtypes = [
-        ctypes.c_int,
-        ctypes.c_int,
-        *[ctypes.c_void_p] * 4,
-        ctypes.c_double,
-        ctypes.c_double,
-    ]
-    for function in (loaded.schedule_rounds, loaded.schedule_scratch):
-        function.restype = ctypes.c_int64
-        function.argtypes = [ctypes.c_void_p]
-    loaded.schedule_steps.restype = ctypes.c_int64
-    loaded.schedule_steps.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_int64,
-        ctypes.c_int64,
-        ctypes.c_void_p,
-        ctypes.c_int64,
-    ]
-    loaded.schedule_close.argtypes = [ctypes.c_void_p]
+    for name, (result, arguments) in signatures.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
     return loaded
 
 
@@ -63,34 +61,22 @@ def load_catalogue() -> tuple[Algorithm, ...]:
     loaded = load_schedules()
     entries = []
     for index in range(loaded.schedule_entries()):
-        operation, name, restrictions, cost, parameters, source = (
-            (loaded.schedule_text(index, which) or b"").decode() for which in range(6)
-        )
+        facts: list[Any] = [(loaded.schedule_text(index, i) or b"").decode() for i in range(6)]
         traits = loaded.schedule_traits(index)
-        entries.append(
-            Algorithm(
-                index,
-                operation,
-                name,
-                restrictions,
-                cost,
-                parameters,
-                source,
-                bool(traits & 1),
-                bool(traits & 2),
-                bool(traits & 4),
-            )
-        )
+        facts += [bool(traits & 1 << bit) for bit in range(3)]
+        entries.append(Algorithm(index, *facts))
     return tuple(entries)
+
+
+def find_all(operation: str, *, intercommunicator: bool = False) -> list[Algorithm]:
+    """Return an operation's algorithms for one group, or for two, in the catalogue's order."""
+    wanted = (operation, intercommunicator)
+    return [a for a in load_catalogue() if (a.operation, a.intercommunicator) == wanted]
 
 
 def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algorithm:
     """Return an algorithm; raises MpiprofError with the existing names."""
-    named = {
-        a.name: a
-        for a in load_catalogue()
-        if a.operation == operation and a.intercommunicator == intercommunicator
-    }
+    named = {a.name: a for a in find_all(operation, intercommunicator=intercommunicator)}
     if name not in named:
         names = ", ".join(named) or "none"
         raise MpiprofError(f"{operation} has no algorithm {name!r}: known are {names}")
@@ -112,8 +98,5 @@ def applies_to_size(algorithm: Algorithm, size: int) -> bool:
 
 def parse_parameters(algorithm: Algorithm) -> dict[str, tuple[str, ...]]:
     """Return an algorithm's parameters, each with its values, or BYTES or RANK."""
-    found: dict[str, tuple[str, ...]] = {}
-    for word in algorithm.parameters.split():
-        name, _, values = word.partition("=")
-        found[name] = tuple(values.split("|"))
-    return found
+    words = (word.partition("=") for word in algorithm.parameters.split())
+    return {name: tuple(values.split("|")) for name, _, values in words}

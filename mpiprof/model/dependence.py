@@ -65,12 +65,10 @@ def find_dependence(algorithm: Algorithm, problem: Problem) -> Dependence | None
     messages = 0
     for rank in range(problem.size):
         found = _rank_rounds(algorithm, problem, rank)
-        if found is None:
+        messages += sum(len(sends) for sends, _ in found or ())
+        if found is None or messages > MAX_MESSAGES:
             return None
         rounds.append(found)
-        messages += sum(len(sends) for sends, _ in found)
-        if messages > MAX_MESSAGES:
-            return None
     return _RoundWalk(rounds).find_dependence()
 
 

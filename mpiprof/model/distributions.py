@@ -11,11 +11,6 @@ from collections.abc import Callable
 Counts = tuple[int, ...]
 
 
-def regular_counts(base: int, size: int) -> Counts:
-    """Return m_i = c."""
-    return (base,) * size
-
-
 def broadcast_counts(base: int, size: int) -> Counts:
     """Return m_0 = c, all other contributions 0."""
     return (base,) + (0,) * (size - 1)
@@ -27,11 +22,6 @@ def spike_counts(base: int, size: int) -> Counts:
         return (base,)
     each = base // (2 * (size - 1))
     return (base - each * (size - 1),) + (each,) * (size - 1)
-
-
-def half_full_counts(base: int, size: int) -> Counts:
-    """Return 2c on even ranks, 0 on odd ranks."""
-    return tuple(2 * base * (rank % 2 == 0) for rank in range(size))
 
 
 def decreasing_counts(base: int, size: int) -> Counts:
@@ -59,11 +49,12 @@ def geometric_counts(base: int, size: int) -> Counts:
     return tuple(bytes_ + (rank < left) for rank, bytes_ in enumerate(made))
 
 
+# half_full: 2c on even ranks, 0 on odd ranks.
 DISTRIBUTIONS: dict[str, Callable[[int, int], Counts]] = {
-    "regular": regular_counts,
+    "regular": lambda base, size: (base,) * size,
     "broadcast": broadcast_counts,
     "spike": spike_counts,
-    "half_full": half_full_counts,
+    "half_full": lambda base, size: tuple(2 * base * (r % 2 == 0) for r in range(size)),
     "decreasing": decreasing_counts,
     "geometric": geometric_counts,
 }

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from mpiprof.interface import svg
 from mpiprof.interface.ascii_fallback import REPLACEMENTS, replace_unwritable
 from mpiprof.interface.format_units import unit_of
-from mpiprof.model.message_simulator import Message
 from mpiprof.model.simulate import Timing
 
 SENDS, RECEIVES, CONTINUES, WAITS, ENDS = "→", "←", "─", "·", "┃"
@@ -21,13 +20,8 @@ LEGEND = (
     f"{SENDS}3 sends to 3, {RECEIVES}5 receives from 5, {WAITS} waits or reduces, "
     f"blank before its arrival, {ENDS} has ended"
 )
-ASCII_MARKS = {
-    **REPLACEMENTS,
-    SENDS: ">",
-    RECEIVES: "<",
-    CONTINUES: "-",
-    WAITS: ".",
-}  # single characters
+# Each mark is one character.
+ASCII_MARKS = {**REPLACEMENTS, SENDS: ">", RECEIVES: "<", CONTINUES: "-", WAITS: "."}
 
 # Sizes in the page are in pixels. With few processes, lanes are wide and contain names.
 WIDTH, MARGIN, TOP = 1100, 60, 30
@@ -55,7 +49,8 @@ def draw_text(timing: Timing, names: Sequence[str], width: int) -> str:
         begin, end = place(timing.arrivals[i]), place(timing.finish[i])
         for sending in (True, False):
             row = [" "] * begin + [WAITS] * (end - begin) + [ENDS] + [" "] * (cells - end)
-            for m in _messages_of(timing.messages, i, sending):
+            mine = [m for m in timing.messages if (m.source if sending else m.target) == i]
+            for m in sorted(mine, key=lambda m: m.start):
                 first, last = place(m.start), place(m.end)
                 peer = names[m.target if sending else m.source]
                 label = (SENDS if sending else RECEIVES) + peer
@@ -64,11 +59,6 @@ def draw_text(timing: Timing, names: Sequence[str], width: int) -> str:
     return replace_unwritable(
         "\n".join([*lines, _draw_axis(whole, cells, left), LEGEND]), ASCII_MARKS
     )
-
-
-def _messages_of(messages: Sequence[Message], process: int, sending: bool) -> list[Message]:
-    mine = [m for m in messages if (m.source if sending else m.target) == process]
-    return sorted(mine, key=lambda m: m.start)
 
 
 def _total_time(timing: Timing) -> float:
@@ -133,12 +123,8 @@ def draw_page(timing: Timing, names: Sequence[str], title: str, facts: Sequence[
     lane = min(max(DRAWN_HIGH // (3 * len(names)), NARROW), WIDE)
     paper = _Geometry(_total_time(timing), lane, max(6, lane))
     height = paper.y(len(names)) + 10
-    parts = [
-        HEAD,
-        *_draw_grid(paper, height),
-        *_draw_processes(timing, names, paper),
-        *_draw_messages(timing, names, paper),
-    ]
+    rows = [*_draw_processes(timing, names, paper), *_draw_messages(timing, names, paper)]
+    parts = [HEAD, *_draw_grid(paper, height), *rows]
     described = "".join(f"<p>{html.escape(fact)}</p>" for fact in facts)
     return (
         f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"

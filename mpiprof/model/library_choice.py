@@ -91,7 +91,7 @@ def identify_family(version: str) -> str | None:
 def identify_library(version: str, ranks: int, settings_text: object) -> LibrarySettings | None:
     """Return the library of a job, or None if its choices are unknown.
 
-    version: the library's version text. told: the trace's record of its settings.
+    version: the library's version text. settings_text: the trace's record of its settings.
     """
     family = identify_family(version)
     if family is None or not isinstance(settings_text, dict):
@@ -109,11 +109,8 @@ def predict_choice(library: LibrarySettings, call: LibraryCall) -> str:
     """Return the name of the algorithm that a call took, or UNKNOWN if it is uncertain."""
     if call.bytes == 0 and call.operation != "barrier":
         return UNKNOWN  # no data is sent
-    return (
-        _openmpi_choice(library, call)
-        if library.family == OPENMPI
-        else _mpich_choice(library, call)
-    )
+    choose = _openmpi_choice if library.family == OPENMPI else _mpich_choice
+    return choose(library, call)
 
 
 def _meets(need: str, call: LibraryCall) -> bool | None:
@@ -187,10 +184,8 @@ def _row_if_met(row: LibraryAlgorithm, call: LibraryCall) -> str:
     holds = _meets_all(checked, call)
     if holds:
         return row.name
-    name = REPLACEMENTS.get((row.library, row.operation, row.name))
-    if holds is None or name is None:
-        return UNKNOWN
-    return name
+    key = (row.library, row.operation, row.name)
+    return UNKNOWN if holds is None else REPLACEMENTS.get(key, UNKNOWN)
 
 
 def _choose_segmented_ring(call: LibraryCall, segment: int) -> str:
@@ -273,10 +268,12 @@ def _choose_allgather(call: LibraryCall) -> str:
 def _choose_allreduce(call: LibraryCall) -> str:
     if call.bytes <= 8 or not call.builtin:
         return "recursive_doubling"
+    return _if_enough_elements(call, "reduce_scatter_allgather", "recursive_doubling")
+
+
+def _if_enough_elements(call: LibraryCall, name: str, other: str) -> str:
     enough = _meets("half_elements", call)
-    if enough is None:
-        return UNKNOWN
-    return "reduce_scatter_allgather" if enough else "recursive_doubling"
+    return UNKNOWN if enough is None else name if enough else other
 
 
 def _choose_alltoall(call: LibraryCall) -> str:
@@ -287,17 +284,10 @@ def _choose_alltoall(call: LibraryCall) -> str:
     return "scattered" if call.bytes <= 32 << 10 else "pairwise"
 
 
-def _choose_alltoallv(call: LibraryCall) -> str:
-    return "pairwise_sendrecv_replace" if call.in_place else "scattered"
-
-
 def _choose_reduce(call: LibraryCall) -> str:
-    if call.bytes <= 2048:
+    if call.bytes <= 2048 or not call.builtin:
         return "binomial"
-    enough = _meets("half_elements", call) if call.builtin else False
-    if enough is None:
-        return UNKNOWN
-    return "reduce_scatter_gather" if enough else "binomial"
+    return _if_enough_elements(call, "reduce_scatter_gather", "binomial")
 
 
 def _choose_reduce_scatter(call: LibraryCall) -> str:
@@ -313,7 +303,7 @@ CHOOSERS: dict[str, Callable[[LibraryCall], str]] = {
     "allgatherv": _choose_allgather,
     "allreduce": _choose_allreduce,
     "alltoall": _choose_alltoall,
-    "alltoallv": _choose_alltoallv,
+    "alltoallv": lambda call: "pairwise_sendrecv_replace" if call.in_place else "scattered",
     "gather": lambda _: "binomial",
     "gatherv": lambda _: "linear",
     "reduce": _choose_reduce,

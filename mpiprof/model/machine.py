@@ -16,6 +16,7 @@ from mpiprof.interface.shell_hints import format_command
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
+FindFault = Callable[[Any], str]  # trace.machine.find_fault, which this layer cannot import
 
 
 @dataclass(frozen=True)
@@ -38,18 +39,10 @@ class Machine:
         return np.asarray(alpha + lengths * np.where(between, self.beta, self.beta_within))
 
 
-def make_uniform(alpha: float, beta: float, gamma: float = 0.0) -> Machine:
-    """Return a machine without distinction of nodes."""
-    return Machine(alpha, beta, gamma, alpha, beta)
-
-
 # Machine without measurements: a cluster with a fast network.
 DEFAULT = Machine()
-
-
-def add_memory(machine: Machine) -> Machine:
-    """Return a machine with memory faster than its network, at assumed values."""
-    return replace(machine, alpha_within=500.0, beta_within=0.05)
+# The same with several processes per node; memory is assumed to be faster than the network.
+WITH_FAST_MEMORY = replace(DEFAULT, alpha_within=500.0, beta_within=0.05)
 
 
 def add_node_port(machine: Machine) -> Machine:
@@ -64,34 +57,26 @@ def scale_machine(machine: Machine, factor: float) -> Machine:
 
 
 def from_options(
-    path: Path | None, per_node: int, fault: Callable[[Any], str], *, node_port: bool
+    path: Path | None, per_node: int, find_fault: FindFault, *, node_port: bool
 ) -> Machine:
-    """Return the machine of --machine, --per-node and --node-port; without a file, a default.
-
-    fault: as in `read`. Raises the errors of `read`.
-    """
-    if path is not None:
-        found = read(path, fault)
-    else:
-        found = add_memory(DEFAULT) if per_node > 1 else DEFAULT
+    """Return the machine of --machine, --per-node and --node-port; without a file, a default."""
+    usual = WITH_FAST_MEMORY if per_node > 1 else DEFAULT
+    found = usual if path is None else read(path, find_fault)
     return add_node_port(found) if node_port else found
 
 
-def read(path: Path, fault: Callable[[Any], str]) -> Machine:
-    """Return the machine that `calibrate -o FILE` measured; raises UsageError.
-
-    fault: returns the reason why a table's times are unusable, or an empty text.
-    """
-    return machine_of_table(read_table(path, fault), str(path))
+def read(path: Path, find_fault: FindFault) -> Machine:
+    """Return the machine that `calibrate -o FILE` measured; raises UsageError."""
+    return machine_of_table(read_table(path, find_fault), str(path))
 
 
-def read_optional(path: Path | None, fault: Callable[[Any], str]) -> dict[str, Any] | None:
-    """Return the table of --machine, or None without the option; see `read`."""
-    return None if path is None else read_table(path, fault)
+def read_optional(path: Path | None, find_fault: FindFault) -> dict[str, Any] | None:
+    """Return the table of --machine, or None without the option; raises UsageError."""
+    return None if path is None else read_table(path, find_fault)
 
 
-def read_table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
-    """Return the table that `calibrate -o FILE` has written; errors and `fault` as of `read`."""
+def read_table(path: Path, find_fault: FindFault) -> dict[str, Any]:
+    """Return the table that `calibrate -o FILE` has written; raises UsageError."""
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:
@@ -100,7 +85,7 @@ def read_table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as a machine table: {error}") from None
-    why = fault(found)
+    why = find_fault(found)
     if why:
         again = format_command("calibrate", "-o", path, ranks=4)
         raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{again}`")

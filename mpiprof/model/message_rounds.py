@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model import buffer_contract
+from mpiprof.model.buffer_contract import list_groups
 from mpiprof.model.schedule import Algorithm, Problem, Schedule, read_group_round
 
 FACTS_PER_MESSAGE = 4  # per process: sends, receives, bytes reduced, barriers
@@ -48,26 +48,20 @@ class Traffic:
         self._numbers = np.arange(self.size)
         self.schedules: list[Schedule] = []
         self._groups: list[tuple[NDArray[np.uint64], int, int]] = []
-        self.groups = [(0, problem.size), (problem.size, self.size)][
-            : 2 if problem.remote_size else 1
-        ]
         self._peers = np.empty(INITIAL_CAPACITY, np.int32)
         self._lengths = np.empty(INITIAL_CAPACITY, np.int64)
         self._facts = np.zeros((self.size, FACTS_PER_MESSAGE), np.int64)
-        sides = [(problem, 0, problem.size)]
-        if problem.remote_size:
-            sides.append((buffer_contract.mirror_problem(problem), problem.size, 0))
         try:
-            for side, first, remote_first in sides:
-                for rank in range(side.size):
-                    self.schedules.append(Schedule(algorithm, side, rank))
-                mine = self.schedules[first:]
-                handles = np.array([s.handle for s in mine], np.uint64)
+            for group, first, remote_first in list_groups(problem):
+                for rank in range(group.size):
+                    self.schedules.append(Schedule(algorithm, group, rank))
+                handles = np.array([s.handle for s in self.schedules[first:]], np.uint64)
                 self._groups.append((handles, first, remote_first))
         except BaseException:
             self.close()
             raise
         self.rounds = max(s.rounds for s in self.schedules)
+        self.groups = [(first, first + len(handles)) for handles, first, _ in self._groups]
 
     def __enter__(self) -> Traffic:
         return self
@@ -93,17 +87,13 @@ class Traffic:
                 if begin + count <= len(self._peers):
                     break
                 balance = before
-                self._grow(begin, begin + count)
+                more = begin + count - len(self._peers)
+                self._peers = np.pad(self._peers, (0, more))
+                self._lengths = np.pad(self._lengths, (0, more))
             begin += count
         if balance[0]:
             return None
         sends, receives, reduced, barriers = self._facts.T
         sources = np.repeat(self._numbers, sends)
-        return Round(
-            sources, self._peers[:begin], self._lengths[:begin], sends, receives, reduced, barriers
-        )
-
-    def _grow(self, kept: int, capacity: int) -> None:
-        peers, lengths = np.empty(capacity, np.int32), np.empty(capacity, np.int64)
-        peers[:kept], lengths[:kept] = self._peers[:kept], self._lengths[:kept]
-        self._peers, self._lengths = peers, lengths
+        messages = (sources, self._peers[:begin], self._lengths[:begin])
+        return Round(*messages, sends, receives, reduced, barriers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +54,6 @@ class _Process:
     group: range
     round: int = -1
     steps: Steps = NO_STEPS
-    sends: list[tuple[int, int]] = field(default_factory=list)
     sent: int = 0
     open: int = 0
     at_barrier: float | None = None  # time of arrival at the barrier
@@ -68,33 +67,22 @@ def _read_rounds(schedule: Schedule, first: int, group: range, remote: range) ->
         rows = rows[np.isin(rows[:, 1], (SEND, RECEIVE, REDUCE, BARRIER))]
         edges = np.searchsorted(rows[:, 0], np.arange(begin, end + 1))
         for i in range(end - begin):
-            steps = Steps([], [], 0, False)
-            for _, kind, peer, _, _, length, _, _, flags in rows[edges[i] : edges[i + 1]].tolist():
-                other = peer + (remote if flags & REMOTE else group).start
-                if kind == SEND:
-                    steps.sends.append((other, length))
-                elif kind == RECEIVE:
-                    steps.receives.append(other)
-                elif kind == REDUCE:
-                    steps = steps._replace(reduced=steps.reduced + length)
-                else:
-                    steps = steps._replace(barrier=True)
-            yield steps
+            part = rows[edges[i] : edges[i + 1]].tolist()
+            steps = [
+                (kind, peer + (remote if flags & REMOTE else group).start, length)
+                for _, kind, peer, _, _, length, _, _, flags in part
+            ]
+            yield Steps(
+                [(peer, length) for kind, peer, length in steps if kind == SEND],
+                [peer for kind, peer, _ in steps if kind == RECEIVE],
+                sum(length for kind, _, length in steps if kind == REDUCE),
+                any(kind == BARRIER for kind, _, _ in steps),
+            )
 
 
-def simulate_messages(
-    schedules: Sequence[Schedule],
-    machine: Machine,
-    begin: Times,
-    nodes: Numbers,
-    first_round: int = 0,
-    messages: list[Message] | None = None,
-) -> Times:
-    """Return the end of each process, if it enters `first_round` at `begin`."""
-    return _Simulation(schedules, machine, nodes, first_round, messages).run(begin)
+class MessageSimulation:
+    """Simulation of all processes from a round on; `messages`, if given, receives each message."""
 
-
-class _Simulation:
     def __init__(
         self,
         schedules: Sequence[Schedule],
@@ -117,51 +105,51 @@ class _Simulation:
         self.parked: defaultdict[int | Pair, list[Offer]] = defaultdict(list)
         self.posted: defaultdict[Pair, int] = defaultdict(int)
         self.ready: list[tuple[float, int, int | Pair | None]] = []
-        self.agenda: list[tuple[float, int, int]] = []  # time, process, event: see `handle_event`
+        self.agenda: list[tuple[float, int, int]] = []  # time, process, event: see `_handle_event`
         self.finish = np.zeros(size)
 
     def run(self, begin: Times) -> Times:
+        """Return the end of each process, if it enters the first round at `begin`."""
         for i, time in enumerate(begin.tolist()):
-            self.leave_round(i, time)
+            self._leave_round(i, time)
         while self.agenda:
             now = self.agenda[0][0]
             while self.agenda and self.agenda[0][0] == now:
                 _, who, what = heapq.heappop(self.agenda)
-                self.handle_event(who, what, now)
+                self._handle_event(who, what, now)
             while self.ready:
                 offer, who, woken_by = heapq.heappop(self.ready)
-                self.start((offer, who), woken_by, now)
+                self._start((offer, who), woken_by, now)
         stuck = [i for i, p in enumerate(self.processes) if not p.done]
         if stuck:
-            raise MpiprofError(
-                f"rank {stuck[0]} waits forever in round {self.processes[stuck[0]].round}"
-            )
+            at = self.processes[stuck[0]].round
+            raise MpiprofError(f"rank {stuck[0]} waits forever in round {at}")
         return self.finish
 
-    def handle_event(self, who: int, what: int, now: float) -> None:
+    def _handle_event(self, who: int, what: int, now: float) -> None:
         """Handle an event: a process is ready for its messages (-1), or its send to `what` ends."""
         process = self.processes[who]
         if what < 0:
-            self.enter_round(who, now)
+            self._enter_round(who, now)
             return
-        for port in self.find_ports(who, what):
+        for port in self._find_ports(who, what):
             self.busy[port] = False
-            self.wake_waiting(port)
+            self._wake_waiting(port)
         process.sent += 1
-        self.offer_send(who, now)
+        self._offer_send(who, now)
         for i in (who, what):
             self.processes[i].open -= 1
             if self.processes[i].open == 0:
-                self.leave_round(i, now)
+                self._leave_round(i, now)
 
-    def leave_round(self, who: int, now: float) -> None:
+    def _leave_round(self, who: int, now: float) -> None:
         """Move a process from a finished round to its next round with messages or a barrier."""
         process = self.processes[who]
         for steps in process.rounds:
             process.round += 1
             if steps.barrier:
                 process.steps, process.at_barrier = steps, now
-                self.release_barrier(process.group)
+                self._release_barrier(process.group)
                 return
             now += steps.reduced * self.machine.gamma
             if steps.sends or steps.receives:
@@ -171,10 +159,9 @@ class _Simulation:
         process.done = True
         self.finish[who] = now
 
-    def release_barrier(self, group: range) -> None:
+    def _release_barrier(self, group: range) -> None:
         """Release a group from a barrier after its last arrival."""
-        came = [self.processes[i].at_barrier for i in group]
-        times = [time for time in came if time is not None]
+        times = [t for i in group if (t := self.processes[i].at_barrier) is not None]
         if len(times) < len(group):
             return
         now = max(times) + ceil_log2(len(group)) * self.machine.alpha
@@ -183,41 +170,41 @@ class _Simulation:
             reduced = self.processes[i].steps.reduced
             heapq.heappush(self.agenda, (now + reduced * self.machine.gamma, i, -1))
 
-    def enter_round(self, who: int, now: float) -> None:
+    def _enter_round(self, who: int, now: float) -> None:
         process = self.processes[who]
-        process.sends, process.sent = process.steps.sends, 0
-        process.open = len(process.sends) + len(process.steps.receives)
+        process.sent = 0
+        process.open = len(process.steps.sends) + len(process.steps.receives)
         if not process.open:
-            self.leave_round(who, now)
+            self._leave_round(who, now)
             return
         for source in process.steps.receives:
             self.posted[source, who] += 1
-            self.wake_waiting((source, who))
-        self.offer_send(who, now)
+            self._wake_waiting((source, who))
+        self._offer_send(who, now)
 
-    def offer_send(self, who: int, now: float) -> None:
+    def _offer_send(self, who: int, now: float) -> None:
         process = self.processes[who]
-        if process.sent < len(process.sends):
+        if process.sent < len(process.steps.sends):
             heapq.heappush(self.ready, (now, who, None))
 
-    def wake_waiting(self, obstacle: int | Pair) -> None:
+    def _wake_waiting(self, obstacle: int | Pair) -> None:
         waiting = self.parked.get(obstacle)
         if waiting:
             offer, who = heapq.heappop(waiting)
             heapq.heappush(self.ready, (offer, who, obstacle))
 
-    def find_ports(self, source: int, target: int) -> tuple[int, ...]:
+    def _find_ports(self, source: int, target: int) -> tuple[int, ...]:
         here, there = self.nodes[source], self.nodes[target]
         if here == there or not self.machine.node_port:
             return (target,)
         return (target, self.size + 2 * here, self.size + 2 * there + 1)
 
-    def start(self, offer: Offer, woken_by: int | Pair | None, now: float) -> None:
+    def _start(self, offer: Offer, woken_by: int | Pair | None, now: float) -> None:
         """Start a message, or park it at its obstacle."""
         source = offer[1]
         process = self.processes[source]
-        target, length = process.sends[process.sent]
-        ports = self.find_ports(source, target)
+        target, length = process.steps.sends[process.sent]
+        ports = self._find_ports(source, target)
         pair = (source, target)
         obstacle: int | Pair | None = next((port for port in ports if self.busy[port]), None)
         if not self.posted[pair]:
@@ -225,14 +212,14 @@ class _Simulation:
         if obstacle is not None:
             heapq.heappush(self.parked[obstacle], offer)
             if woken_by not in (None, obstacle) and isinstance(woken_by, int):
-                self.wake_waiting(woken_by)
+                self._wake_waiting(woken_by)
             return
         for port in ports:
             self.busy[port] = True
         self.posted[pair] -= 1
+        m = self.machine
         within = self.nodes[source] == self.nodes[target]
-        alpha = self.machine.alpha_within if within else self.machine.alpha
-        beta = self.machine.beta_within if within else self.machine.beta
+        alpha, beta = (m.alpha_within, m.beta_within) if within else (m.alpha, m.beta)
         end = now + (alpha + length * beta)
         heapq.heappush(self.agenda, (end, source, target))
         if self.messages is not None:

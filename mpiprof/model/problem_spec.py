@@ -24,6 +24,8 @@ from mpiprof.model.variant import Variant
 from mpiprof.operations import OPERATIONS
 
 DOUBLE_BYTES = 8  # bytes per element of a reduction
+# Facts of a catalogue entry; libraries publish no cost, parameters and source.
+FACTS = ("operation", "name", "intercommunicator", "restrictions", "cost", "parameters", "source")
 
 
 @dataclass(frozen=True)
@@ -87,31 +89,19 @@ def find_algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
 
 def catalogue_row(a: Algorithm) -> dict[str, Any]:
     """Return a catalogue entry as data."""
-    return {
-        "operation": a.operation,
-        "name": a.name,
-        "intercommunicator": a.intercommunicator,
-        "restrictions": a.restrictions,
-        "cost": a.cost,
-        "parameters": a.parameters,
-        "source": a.source,
-        "library": None,
-        "number": None,
-        "same_as": [],
-    }
+    row = {name: getattr(a, name) for name in FACTS}
+    return row | {"library": None, "number": None, "same_as": []}
 
 
 def library_rows(operation: str) -> list[dict[str, Any]]:
     """Return the algorithms of an operation in MPI libraries, as data."""
     return [
-        {
+        dict.fromkeys(FACTS)
+        | {
             "operation": one.operation,
             "name": one.name,
             "intercommunicator": False,
             "restrictions": one.restrictions_text,
-            "cost": None,
-            "parameters": None,
-            "source": None,
             "library": one.library,
             "number": one.number,
             "same_as": [word.partition(":")[0] for word in one.catalogue_name.split()],
@@ -137,17 +127,10 @@ def make_problem(operation: str, setting: ProblemSpec) -> Problem:
         tuple(m // unit * unit for m in DISTRIBUTIONS[s.distribution](s.bytes, n)) if n else ()
         for n in (s.size, s.remote_size)
     )
-    made = Problem(
-        s.size,
-        s.bytes // unit * unit,
-        s.root,
-        s.remote_size,
-        s.bytes if s.remote_size else 0,
-        unit,
-        nodes=s.nodes[: s.size],
-        alpha=s.machine.alpha,
-        beta=s.machine.beta,
-    )
+    remote_bytes = s.bytes if s.remote_size else 0
+    sizes = (s.size, s.bytes // unit * unit, s.root, s.remote_size, remote_bytes, unit)
+    alpha, beta = s.machine.alpha, s.machine.beta
+    made = Problem(*sizes, nodes=s.nodes[: s.size], alpha=alpha, beta=beta)
     if operation == "alltoallv":
         return replace(made, rows=tuple((m,) * s.size for m in counts))
     if facts.irregular:

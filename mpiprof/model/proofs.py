@@ -12,13 +12,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-from mpiprof.model import buffer_contract
+from mpiprof.model.buffer_contract import REDUCTIONS, find_in_place_block
 from mpiprof.model.catalogue import Algorithm, applies_to_size, parse_parameters
-from mpiprof.model.proof import BrokenScheduleError
 from mpiprof.model.schedule import Problem
-from mpiprof.model.verify import verify
+from mpiprof.model.verify import BrokenScheduleError, verify
 from mpiprof.operations import OPERATIONS
 
 PROVED_SIZES = (*range(1, 18), 24, 31, 32, 33)
@@ -43,18 +43,10 @@ class Proofs:
 
     def as_row(self) -> dict[str, Any]:
         """Return the result as data."""
-        a = self.algorithm
-        return {
-            "operation": a.operation,
-            "algorithm": a.name,
-            "intercommunicator": a.intercommunicator,
-            "processes": list(self.processes),
-            "roots": self.roots,
-            "least_bytes": self.least_bytes,
-            "most_bytes": self.most_bytes,
-            "problems": self.problems,
-            "failure": self.failure,
-        }
+        a, row = self.algorithm, dict(vars(self))
+        del row["algorithm"]
+        names = {"operation": a.operation, "algorithm": a.name}
+        return names | {"intercommunicator": a.intercommunicator} | row
 
 
 def prove(algorithm: Algorithm, sizes: Sequence[int] = PROVED_SIZES) -> Proofs:
@@ -66,8 +58,10 @@ def prove(algorithm: Algorithm, sizes: Sequence[int] = PROVED_SIZES) -> Proofs:
     try:
         for size in (size for size in sizes if applies_to_size(algorithm, size)):
             for problem in make_problems(algorithm, size):
-                for in_place in in_place_values(algorithm, problem):
-                    verify(algorithm, problem, in_place=in_place)
+                verify(algorithm, problem)
+                count += 1
+                if find_in_place_block(algorithm.operation, problem, problem.root) is not None:
+                    verify(algorithm, problem, in_place=True)
                     count += 1
                 roots.add((size, problem.root))
                 lengths.add(problem_bytes(problem))
@@ -86,12 +80,6 @@ def problem_bytes(problem: Problem) -> int:
     return sum((*problem.counts, *problem.remote_counts)) or problem.bytes
 
 
-def in_place_values(algorithm: Algorithm, problem: Problem) -> tuple[bool, ...]:
-    """Return the values of `in_place` to prove a problem with."""
-    known = buffer_contract.find_in_place_block(algorithm.operation, problem, problem.root)
-    return (False,) if known is None else (False, True)
-
-
 def make_problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
     """Yield the problems for `size` processes, with each value of the algorithm's parameters."""
     plain = inter_problems if algorithm.intercommunicator else intra_problems
@@ -106,14 +94,9 @@ def vary_parameters(algorithm: Algorithm, problem: Problem, number: int) -> Iter
         long = problem_bytes(problem) > ELEMENT_BYTES * MAX_SMALL_SIZE
         problem = replace(problem, block_size=BLOCK_SIZES[long], equal_blocks=number % 2 == 1)
     late = {0, number % problem.size, problem.size - 1} if "late" in values else {0}
-    for rank in sorted(late):
-        yield from _order_ring(replace(problem, late=rank), values)
-
-
-def _order_ring(problem: Problem, values: dict[str, tuple[str, ...]]) -> Iterator[Problem]:
-    for order in values.get("order", ("ranks",)):
+    for rank, order in product(sorted(late), values.get("order", ("ranks",))):
         nodes = tuple(rank * 3 % 4 for rank in range(problem.size)) if order != "ranks" else ()
-        yield replace(problem, order=order, nodes=nodes)
+        yield replace(problem, late=rank, order=order, nodes=nodes)
 
 
 def intra_problems(operation: str, size: int) -> Iterator[Problem]:
@@ -128,7 +111,7 @@ def intra_problems(operation: str, size: int) -> Iterator[Problem]:
             unit = ELEMENT_BYTES if operation == "reduce_scatter" else 1
             for counts in irregular_counts(size, root):
                 yield Problem(size, root=root, unit=unit, counts=tuple(unit * n for n in counts))
-        elif operation in buffer_contract.REDUCTIONS:
+        elif operation in REDUCTIONS:
             for i, n in enumerate(vector_lengths(size)):
                 unit = ELEMENT_BYTES if (size + i) % 2 else 1
                 yield Problem(size, unit * n, root, unit=unit)
@@ -186,7 +169,5 @@ def make_matrices(size: int) -> Iterator[Problem]:
     """Yield bytes between all pairs of ranks: random with zeros, and all zero."""
     dice = random.Random(size)
     for most in (30, 0):
-        rows = [
-            [dice.randint(0, most) * dice.randint(0, 1) for _ in range(size)] for _ in range(size)
-        ]
-        yield Problem(size, rows=tuple(map(tuple, rows)))
+        drawn = [dice.randint(0, most) * dice.randint(0, 1) for _ in range(size * size)]
+        yield Problem(size, rows=tuple(tuple(drawn[i : i + size]) for i in range(0, size**2, size)))

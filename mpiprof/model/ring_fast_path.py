@@ -69,9 +69,8 @@ def estimate_work(algorithm: Algorithm, problem: Problem) -> float:
     rounds, skips = len(sizes) - 1, False
     if algorithm.name == "pipelined_ring":
         skips = not sizes.all()
-        rounds = (
-            int(count_blocks(sizes, _ring_block_size(problem, sizes)).sum()) + len(sizes) * skips
-        )
+        blocks = count_blocks(sizes, _ring_block_size(problem, sizes))
+        rounds = int(blocks.sum()) + len(sizes) * skips
     return float(rounds * (ROUND_WORK + len(sizes)) * (SKIPPING_FACTOR if skips else 1))
 
 
@@ -90,10 +89,8 @@ def _describe_ring(algorithm: Algorithm, problem: Problem) -> _Ring:
         pair, times = (sizes // parts + 1, sizes // parts), (longer, blocks - longer)
     else:
         last = np.minimum(blocks, 1)
-        pair, times = (
-            (np.full_like(sizes, block), sizes - (blocks - 1) * block),
-            (blocks - last, last),
-        )
+        pair = (np.full_like(sizes, block), sizes - (blocks - 1) * block)
+        times = (blocks - last, last)
     lengths = np.repeat(np.stack(pair, 1).reshape(-1), np.stack(times, 1).reshape(-1))
     first = np.concatenate([[0], np.cumsum(blocks)])
     rounds = count_skipping_ring_rounds(blocks, 1)
@@ -155,17 +152,13 @@ def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) 
             if r >= least:
                 np.less_equal(counts, r, out=idle)
         np.copyto(takes, NO_MESSAGE, where=idle)
-        _compute_ready(now, end)
+        # A message starts when its position and the successor are both ready.
+        np.maximum(now[:-1], now[1:], out=end[:-1])
+        end[-1] = max(now[-1], now[0])
         end += takes
         np.maximum(now, end, out=now)
         _receive(now, end)
     return now
-
-
-def _compute_ready(now: Times, out: Times) -> None:
-    """Fill `out` with the times at which each position and its successor are both ready."""
-    np.maximum(now[:-1], now[1:], out=out[:-1])
-    out[-1] = max(now[-1], now[0])
 
 
 def _receive(now: Times, end: Times) -> None:

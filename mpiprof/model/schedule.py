@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ SEND, RECEIVE, COPY, REDUCE, BARRIER = range(5)
 IN, OUT, SCRATCH = range(3)
 TOKEN, REMOTE, RIGHT = 1, 2, 4
 FACTS_PER_ROUND = 5  # target, bytes, source, bytes reduced, whether these facts are incomplete
+NO_MEMORY = "no memory for the schedule's steps"
 ORDERS = ("ranks", "spread", "nodes", "both")
 
 
@@ -70,51 +70,32 @@ class Schedule:
     algorithm: Algorithm
     problem: Problem
     rank: int
-    _handle: int = field(default=0, repr=False)
-    _arrays: list[NDArray[np.int64] | NDArray[np.int32] | None] = field(
-        default_factory=list, repr=False
-    )
+    handle: int = field(default=0, init=False, repr=False)  # address of the context
+    _arrays: list[NDArray[Any] | None] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         p = self.problem
-        if self.algorithm.operation in ("gatherv", "scatterv") and self.rank != p.root:
+        rooted = self.algorithm.operation in ("gatherv", "scatterv") and self.rank != p.root
+        unknown = p.remote_size and p.counts and not self.algorithm.needs_counts
+        if rooted or unknown:
             p = replace(p, bytes=p.counts[self.rank], counts=())  # each knows only its count
-        if p.remote_size and p.counts and not self.algorithm.needs_counts:
-            p = replace(p, bytes=p.counts[self.rank], counts=())
-        numbers = np.array(
-            [
-                p.size,
-                p.remote_size,
-                p.root,
-                p.bytes,
-                p.remote_bytes,
-                p.unit,
-                p.block_size,
-                ORDERS.index(p.order),
-                p.first_group,
-                p.equal_blocks,
-                p.late,
-            ],
-            np.int64,
-        )
+        sizes = (p.size, p.remote_size, p.root, p.bytes, p.remote_bytes, p.unit, p.block_size)
+        options = (ORDERS.index(p.order), p.first_group, p.equal_blocks, p.late)
         sends: Sequence[int] = p.rows[self.rank] if p.rows else p.counts
         receives = [row[self.rank] for row in p.rows] if p.rows else p.remote_counts
         self._arrays = [
-            numbers,
+            np.array([*sizes, *options], np.int64),
             _as_c_array(tuple(sends)) if len(sends) else None,
             np.array(receives, np.int64) if len(receives) else None,
             np.array(p.nodes, np.int32) if p.nodes else None,
         ]
         addresses = [None if a is None else a.ctypes.data for a in self._arrays]
-        self._handle = (
-            _library().schedule_open(self.algorithm.index, self.rank, *addresses, p.alpha, p.beta)
-            or 0
-        )
-        if not self._handle:
-            raise MpiprofError(
-                f"{self.algorithm.operation} {self.algorithm.name} does not apply to "
-                f"{p.size} processes: {self.algorithm.restrictions}"
-            )
+        where = (self.algorithm.index, self.rank)
+        self.handle = _library().schedule_open(*where, *addresses, p.alpha, p.beta) or 0
+        if not self.handle:
+            a = self.algorithm
+            what = f"{a.operation} {a.name} does not apply to {p.size} processes"
+            raise MpiprofError(f"{what}: {a.restrictions}")
 
     def __enter__(self) -> Schedule:
         return self
@@ -124,36 +105,32 @@ class Schedule:
 
     def close(self) -> None:
         """Release the context."""
-        if self._handle:
-            _library().schedule_close(self._handle)
-            self._handle = 0
-
-    @property
-    def handle(self) -> int:
-        """Address of the context, for `traffic` and `turns`."""
-        return self._handle
+        if self.handle:
+            _library().schedule_close(self.handle)
+            self.handle = 0
 
     @property
     def rounds(self) -> int:
         """Number of rounds."""
-        return int(_library().schedule_rounds(self._handle))
+        return int(_library().schedule_rounds(self.handle))
 
     @property
     def scratch(self) -> int:
         """Bytes of scratch memory."""
-        return int(_library().schedule_scratch(self._handle))
+        return int(_library().schedule_scratch(self.handle))
 
     def read_steps(self, first: int, last: int) -> NDArray[np.int64]:
         """Return the steps of rounds first .. last - 1, one per row; `columns` names them."""
-        room = 64
+        capacity = 64
         while True:
-            rows = np.empty((room, len(step_columns())), np.int64)
-            count = _library().schedule_steps(self._handle, first, last, rows.ctypes.data, room)
+            rows = np.empty((capacity, len(step_columns())), np.int64)
+            where = (rows.ctypes.data, capacity)
+            count = _library().schedule_steps(self.handle, first, last, *where)
             if count < 0:
-                raise MpiprofError("no memory for the schedule's steps")
-            if count <= room:
+                raise MpiprofError(NO_MEMORY)
+            if count <= capacity:
                 return rows[:count]
-            room = int(count)
+            capacity = int(count)
 
     def by_round(self) -> Iterator[NDArray[np.int64]]:
         """Yield the steps of each round, in order."""
@@ -163,39 +140,15 @@ class Schedule:
             yield rows[edges[i] : edges[i + 1]]
 
 
-@cache
-def _load_schedule_turns() -> Callable[..., bool]:
-    function = _library().schedule_turns
-    function.restype = ctypes.c_bool
-    function.argtypes = [ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 3]
-    return cast(Callable[..., bool], function)
-
-
 def read_current_rounds(
     handles: NDArray[np.uint64], rounds: NDArray[np.int64], firsts: NDArray[np.int32]
 ) -> NDArray[np.int64]:
     """Return a row of `schedule_turns` (python_api.c) for the current round of each process."""
     rows = np.empty((len(handles), FACTS_PER_ROUND), np.int64)
     given = (array.ctypes.data for array in (rounds, firsts, rows))
-    if not _load_schedule_turns()(handles.ctypes.data, len(handles), *given):
-        raise MpiprofError("no memory for the schedule's steps")
+    if not _library().schedule_turns(handles.ctypes.data, len(handles), *given):
+        raise MpiprofError(NO_MEMORY)
     return rows
-
-
-@cache
-def _load_schedule_traffic() -> Callable[..., int]:
-    function = _library().schedule_traffic
-    function.restype = ctypes.c_int64
-    function.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_int,
-        ctypes.c_int64,
-        *[ctypes.c_int] * 2,
-        *[ctypes.c_void_p] * 3,
-        ctypes.c_int64,
-        ctypes.c_void_p,
-    ]
-    return cast(Callable[..., int], function)
 
 
 def read_group_round(
@@ -210,19 +163,9 @@ def read_group_round(
 
     Returns the number of sends, which may exceed the size of the arrays.
     """
-    facts, peers, lengths = (a.ctypes.data for a in arrays)
-    count = _load_schedule_traffic()(
-        handles.ctypes.data,
-        len(handles),
-        r,
-        first,
-        remote_first,
-        facts,
-        peers,
-        lengths,
-        len(arrays[1]),
-        balance.ctypes.data,
-    )
+    group = (handles.ctypes.data, len(handles), r, first, remote_first)
+    addresses = (a.ctypes.data for a in arrays)
+    count = _library().schedule_traffic(*group, *addresses, len(arrays[1]), balance.ctypes.data)
     if count < 0:
-        raise MpiprofError("no memory for the schedule's steps")
+        raise MpiprofError(NO_MEMORY)
     return int(count)

@@ -33,12 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model import message_simulator, ring_fast_path, vector_simulator
+from mpiprof.model import ring_fast_path
 from mpiprof.model.machine import DEFAULT, Machine, Numbers, Times
 from mpiprof.model.message_rounds import Round, Traffic
-from mpiprof.model.message_simulator import Message
+from mpiprof.model.message_simulator import Message, MessageSimulation
 from mpiprof.model.pipeline_formulas import ceil_log2
 from mpiprof.model.schedule import Algorithm, Problem
+from mpiprof.model.vector_simulator import simulate_vectors
 
 MIN_RING_SIZE = 256  # minimum number of processes for the fast path of rings
 MIN_WAVE_SENDS = 16  # minimum mean number of messages per wave, so that waves are faster
@@ -84,6 +85,7 @@ def simulate(
     messages: list[Message] | None = [] if trace else None
     if not method and not trace and runs_as_ring(algorithm, problem, machine, place):
         method = "ring"
+    finish: Times | None
     if method == "ring":
         finish = ring_fast_path.simulate_ring(algorithm, problem, machine, begin, place)
     else:
@@ -94,13 +96,10 @@ def simulate(
             now = begin if one_by_one else run.now
             finish = now
             if done < traffic.rounds:
-                rest = (traffic.schedules, machine, now, place, done)
-                at_once = None if one_by_one or trace else vector_simulator.simulate_vectors(*rest)
-                finish = (
-                    message_simulator.simulate_messages(*rest, messages)
-                    if at_once is None
-                    else at_once
-                )
+                left = (traffic.schedules, machine)
+                finish = None if one_by_one or trace else simulate_vectors(*left, now, place, done)
+                if finish is None:
+                    finish = MessageSimulation(*left, place, done, messages).run(now)
     return Timing(begin, finish, messages or [])
 
 
@@ -113,9 +112,7 @@ def runs_as_ring(algorithm: Algorithm, problem: Problem, machine: Machine, nodes
 class _RoundSimulation:
     """State of all processes, computed round by round."""
 
-    def __init__(
-        self, machine: Machine, nodes: Numbers, messages: list[Message] | None = None
-    ) -> None:
+    def __init__(self, machine: Machine, nodes: Numbers, messages: list[Message] | None) -> None:
         self.machine, self.nodes, self.messages = machine, nodes, messages
         self.now = np.zeros(0)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the launcher reads variants and must not wait for numpy
     from mpiprof.model.schedule import Problem
 
-
 NATIVE = "native"
 
 
@@ -36,19 +35,17 @@ class Variant:
         return cls(name, tuple((key, value) for key, _, value in (w.partition("=") for w in words)))
 
     def __str__(self) -> str:
-        """Return the text that `read` parses."""
+        """Return the text that `parse` reads."""
         return ":".join([self.name, *(f"{key}={value}" for key, value in self.parameters)])
 
     def set_parameters(self, problem: Problem) -> Problem:
         """Return the problem with these parameters set."""
-        words = dict(self.parameters)
         changes: dict[str, Any] = {}
-        if "block_size" in words:
-            changes["block_size"] = int(words["block_size"])
-        if "order" in words:
-            changes["order"] = words["order"]
-        if "blocks" in words:
-            changes["equal_blocks"] = words["blocks"] == "equal"
-        if "late" in words:
-            changes["late"] = int(words["late"])
+        for name, value in self.parameters:
+            if name in ("block_size", "late"):
+                changes[name] = int(value)
+            elif name == "order":
+                changes[name] = value
+            elif name == "blocks":
+                changes["equal_blocks"] = value == "equal"
         return replace(problem, **changes)

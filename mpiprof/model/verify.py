@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiprof.errors import MpiprofError
 from mpiprof.model import buffer_contract
 from mpiprof.model.buffer_contract import EMPTY, STRIDE, ExpressionTable, Labels
-from mpiprof.model.proof import BrokenScheduleError, Proof
 from mpiprof.model.schedule import (
     BARRIER,
     COPY,
@@ -37,7 +38,33 @@ from mpiprof.model.schedule import (
 
 BUFFERS = ("IN", "OUT", "SCRATCH")
 PAIR = 1 << 24  # above every tree's number; in a label, tree numbers are above PLACE
+MAXIMA = ("talking", "messages", "sent", "received", "conflicts")  # of the processes, for `Proof`
 Row = list[int]
+
+
+class BrokenScheduleError(MpiprofError):
+    """Raised for a schedule that violates its operation; names rank, round and range."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Cost of a proved schedule. All values are maxima over the ranks, without tokens.
+
+    - rounds: rounds with messages. ordered: reductions preserve the order of operands.
+    - conflicts: rounds in which a rank sends or receives several messages at once.
+    - span, volume: time of the last end if every message takes time 1 (also tokens), or its bytes.
+    Span and volume assume full-duplex ports that serve one message at a time, in the order of the
+    proof. They are an algorithm's cost before alpha and beta.
+    """
+
+    rounds: int
+    messages: int
+    sent: int
+    received: int
+    conflicts: int
+    ordered: bool
+    span: int
+    volume: int
 
 
 @dataclass(slots=True)
@@ -76,11 +103,6 @@ class _Process:
     def __post_init__(self) -> None:
         self.addresses = [data.ctypes.data // data.itemsize for data in self.buffers]
 
-    def describe_step(self, row: Row) -> str:
-        return (
-            f"rank {self.rank}, round {self.round}, {BUFFERS[row[3]]} [{row[4]}, {row[4] + row[5]})"
-        )
-
 
 @dataclass
 class _Proof:
@@ -97,8 +119,10 @@ class _Proof:
 
     def fail(self, process: _Process, row: Row, what: str) -> BrokenScheduleError:
         name = f"{self.algorithm.operation} {self.algorithm.name}"
+        step = f"{BUFFERS[row[3]]} [{row[4]}, {row[4] + row[5]})"
         return BrokenScheduleError(
-            f"{name}, {len(self.processes)} processes: {what} ({process.describe_step(row)})"
+            f"{name}, {len(self.processes)} processes: {what} "
+            f"(rank {process.rank}, round {process.round}, {step})"
         )
 
     def step_range(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
@@ -173,9 +197,8 @@ class _Proof:
         received = sent = -1
         for begin, length, kind, i in ranges:
             if begin < received or (kind == RECEIVE and begin < sent):
-                raise self.fail(
-                    process, rows[i], "receives into a range that another step of the round uses"
-                )
+                what = "receives into a range that another step of the round uses"
+                raise self.fail(process, rows[i], what)
             if kind == RECEIVE:
                 received = max(received, begin + length)
             else:
@@ -184,12 +207,8 @@ class _Proof:
     def match(self, sender: tuple[_Process, Row], receiver: tuple[_Process, Row]) -> None:
         (source, out), (target, into) = sender, receiver
         if out[5] != into[5] or (out[8] ^ into[8]) & TOKEN:
-            raise self.fail(
-                target,
-                into,
-                f"receives {into[5]} bytes where rank {source.rank} "
-                f"sends {out[5]} in round {source.round}",
-            )
+            sent = f"rank {source.rank} sends {out[5]} in round {source.round}"
+            raise self.fail(target, into, f"receives {into[5]} bytes where {sent}")
         if not out[8] & TOKEN:
             self.write(target, into, self.read(source, out, out[3], out[4]))
         target.received_from |= source.entered
@@ -282,44 +301,33 @@ class _Proof:
             self.advance(self.ready.popleft())
         for process in self.processes:
             if not process.done:
-                stuck = next(
-                    (row for queue in self.posted.values() for who, row in queue if who is process),
-                    [0] * 9,
-                )
+                posted = (pair for queue in self.posted.values() for pair in queue)
+                stuck = next((row for who, row in posted if who is process), [0] * 9)
                 raise self.fail(process, stuck, "waits forever: its message has no partner")
 
 
 def verify(algorithm: Algorithm, problem: Problem, *, in_place: bool = False) -> Proof:
     """Prove a schedule for one problem; raises BrokenScheduleError with rank, round and range."""
     reduces = algorithm.operation in buffer_contract.REDUCTIONS
-    expressions = ExpressionTable()
-    expressions.add_leaves(problem.size + problem.remote_size)
+    expressions = ExpressionTable(problem.size + problem.remote_size)
     if problem.remote_size and not problem.first_group:
         problem = buffer_contract.mirror_problem(problem)
-    sides = [(problem, 0, problem.size)]
-    if problem.remote_size:
-        sides.append((buffer_contract.mirror_problem(problem), problem.size, 0))
+    groups = buffer_contract.list_groups(problem)
     processes = [
-        _start_process(algorithm, side, rank, first, remote, in_place)
-        for side, first, remote in sides
-        for rank in range(side.size)
+        _start_process(algorithm, group, rank, first, remote, in_place)
+        for group, first, remote in groups
+        for rank in range(group.size)
     ]
     run = _Proof(algorithm, problem.unit if reduces else 1, reduces, expressions, processes)
     try:
         run.run()
-        ordered = _check_results(run, sides)
+        ordered = _check_results(run, groups)
     finally:
         for process in processes:
             process.schedule.close()
-    return Proof(
-        max(p.talking for p in processes),
-        max(p.messages for p in processes),
-        max(p.sent for p in processes),
-        max(p.received for p in processes),
-        max(p.conflicts for p in processes),
-        ordered,
-        *(max(clocks[i].end for clocks in (p.clocks for p in processes)) for i in range(2)),
-    )
+    facts: list[Any] = [max(getattr(p, name) for p in processes) for name in MAXIMA]
+    facts += [ordered, *(max(p.clocks[i].end for p in processes) for i in range(2))]
+    return Proof(*facts)
 
 
 def _start_process(
@@ -335,20 +343,20 @@ def _start_process(
     )
 
 
-def _check_results(run: _Proof, sides: list[tuple[Problem, int, int]]) -> bool:
+def _check_results(run: _Proof, groups: list[tuple[Problem, int, int]]) -> bool:
     operation = run.algorithm.operation
-    total = buffer_contract.count_elements(operation, sides[0][0]) if run.reduces else 0
+    total = buffer_contract.count_elements(operation, groups[0][0]) if run.reduces else 0
     agreed = np.full(total, EMPTY, np.int64)
     ordered = True
-    for problem, first, _ in sides:
+    for problem, first, _ in groups:
         everyone = (1 << problem.size) - 1
         for process in run.processes[first : first + problem.size]:
             want = buffer_contract.required_contents(operation, problem, process.rank)
             have = process.buffers[OUT]
             right = have % STRIDE == want if run.reduces else have == want
-            if not bool(np.all(right & (have != EMPTY))):
-                at = int(np.flatnonzero(~(right & (have != EMPTY)))[0])
-                row = [0, 0, 0, OUT, at * run.unit, run.unit, 0, 0, 0]
+            wrong = np.flatnonzero(~right | (have == EMPTY))
+            if len(wrong):
+                row = [0, 0, 0, OUT, int(wrong[0]) * run.unit, run.unit, 0, 0, 0]
                 raise run.fail(process, row, "wrong data at the end")
             if operation == "barrier" and process.entered != (1 << len(run.processes)) - 1:
                 missing = (~process.entered & -~process.entered).bit_length() - 1

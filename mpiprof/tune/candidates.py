@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.errors import MpiprofError
-from mpiprof.model.catalogue import Algorithm, load_catalogue, parse_parameters
+from mpiprof.model.catalogue import Algorithm, find_all, parse_parameters
 from mpiprof.model.machine import Machine
-from mpiprof.model.pipeline_formulas import best_ring_block, pipeline_block_size
-from mpiprof.model.schedule import Problem, Schedule
+from mpiprof.model.message_rounds import applies_to
+from mpiprof.model.pipeline_formulas import best_ring_block, ceil_log2, pipeline_block_size
+from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant
 from mpiprof.tune.tasks import Work
 
@@ -43,25 +43,11 @@ def list_candidates(work: Work, machine: Machine) -> list[Candidate]:
     """Return the candidates that can run a work, in the order of the catalogue."""
     problem = work.patterns[-1].problem
     found = []
-    for algorithm in load_catalogue():
-        if algorithm.operation != work.operation:
-            continue
-        if algorithm.intercommunicator != bool(work.remote_size):
-            continue
-        if not _applies(algorithm, problem):
-            continue
-        found += [
-            Candidate(algorithm, words) for words in _candidate_parameters(algorithm, work, machine)
-        ]
+    for algorithm in find_all(work.operation, intercommunicator=bool(work.remote_size)):
+        if applies_to(algorithm, problem):
+            parameters = _candidate_parameters(algorithm, work, machine)
+            found += [Candidate(algorithm, words) for words in parameters]
     return found
-
-
-def _applies(algorithm: Algorithm, problem: Problem) -> bool:
-    try:
-        Schedule(algorithm, problem, 0).close()
-    except MpiprofError:
-        return False
-    return True
 
 
 def _candidate_parameters(
@@ -101,10 +87,9 @@ def _candidate_block_sizes(algorithm: Algorithm, problem: Problem, machine: Mach
         largest = max(problem.counts)
         best = best_ring_block(problem.counts, alpha, beta)
     else:
-        largest = problem.bytes
-        more = (
-            problem.size - 2 if algorithm.name == "chain" else (problem.size - 1).bit_length() - 1
-        )
+        largest, more = problem.bytes, ceil_log2(problem.size) - 1
+        if algorithm.name == "chain":
+            more = problem.size - 2
         best = pipeline_block_size(problem.bytes, more, alpha, beta, max(problem.bytes, 1))
     if best >= largest:
         return [max(largest, 1)]

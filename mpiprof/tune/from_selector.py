@@ -43,11 +43,6 @@ class SelectorRun:
             return str(self.end["algorithm"])
         return str(self.choices[-1]["algorithm"]) if self.choices else NATIVE
 
-    def last_scores(self) -> dict[str, Line]:
-        """Return the last trial of each algorithm, in the last phase with trials."""
-        last = max((int(t["phase"]) for t in self.trials), default=0)
-        return {str(t["algorithm"]): t for t in self.trials if int(t["phase"]) == last}
-
 
 def read(folder: Path) -> list[SelectorRun]:
     """Return the lines by key; raises TraceError if the trace has no selector log."""
@@ -66,20 +61,15 @@ def read(folder: Path) -> list[SelectorRun]:
 def _add(found: dict[str, SelectorRun], line: Line) -> None:
     kind, key = line["kind"], line["key"]
     if kind == "key":
-        found.setdefault(
-            key, SelectorRun(dict(line, bytes=int(line["bytes"]), size=int(line["size"])))
-        )
+        numbers = {name: int(line[name]) for name in ("bytes", "size")}
+        found.setdefault(key, SelectorRun({**line, **numbers}))
     elif kind == "trial":
         found[key].trials.append(line)
     elif kind == "choice":
         found[key].choices.append(line)
     elif kind == "end":
-        totals = {name: _format_number(line[name]) for name in ("instances", "probes", "saved_ns")}
-        found[key].end = {**line, **totals}
-
-
-def _format_number(number: float) -> int:
-    return 0 if math.isnan(number) else int(number)
+        totals = ("instances", "probes", "saved_ns")
+        found[key].end = {**line, **{n: int(np.nan_to_num(line[n])) for n in totals}}
 
 
 def make_entries(found: list[SelectorRun], measured: Mapping[str, Any]) -> list[Entry]:
@@ -88,18 +78,9 @@ def make_entries(found: list[SelectorRun], measured: Mapping[str, Any]) -> list[
     chosen.sort(key=lambda f: -(f.end or {}).get("saved_ns", 0))
     made = []
     for f in chosen:
-        places = f.key["places"]
-        made.append(
-            plan_entries.make_entry(
-                f.key["operation"],
-                f.key["size"],
-                _key_span(f),
-                places if all(places) else (),
-                f.algorithm,
-                format_reason(f),
-                measured,
-            )
-        )
+        sites = f.key["places"] if all(f.key["places"]) else ()
+        calls = (f.key["operation"], f.key["size"], _key_span(f), sites)
+        made.append(plan_entries.make_entry(*calls, f.algorithm, format_reason(f), measured))
     return plan_entries.drop_overlaps(made)
 
 
@@ -121,14 +102,12 @@ def _trial_score(trial: Line, unit: str = "") -> str:
 
 def format_reason(f: SelectorRun) -> str:
     """Return the numbers in favour of a choice."""
-    scores = f.last_scores()
-    own, native = scores.get(f.algorithm), scores.get(NATIVE)
+    last = max((int(t["phase"]) for t in f.trials), default=0)
+    scores = {str(t["algorithm"]): t for t in f.trials if int(t["phase"]) == last}
     parts = []
-    if own is not None and native is not None:
-        parts.append(
-            f"score {_trial_score(own, ' instances')} against {_trial_score(native)} of the "
-            "library's own"
-        )
+    if f.algorithm in scores and NATIVE in scores:
+        score, native = _trial_score(scores[f.algorithm], " instances"), scores[NATIVE]
+        parts.append(f"score {score} against {_trial_score(native)} of the library's own")
     if f.end is not None:
         parts.append(
             f"{f.end['probes']} of {f.end['instances']} instances probed, "

@@ -37,10 +37,6 @@ def find_gains(trace: Trace, budget_s: float) -> list[Gain]:
 
 def make_gain(verdict: Verdict) -> Gain:
     """Convert a verdict to the form of a finding."""
-    return Gain(
-        verdict.result.work.callsite,
-        verdict.best,
-        verdict.total_saving(verdict.gain_ns),
-        verdict.total_saving(verdict.gain_ns - max(verdict.low_ns, 0.0)),
-        "simulated",
-    )
+    saving, callsite = verdict.total_saving, verdict.result.work.callsite
+    error_ns = saving(verdict.gain_ns - max(verdict.low_ns, 0.0))
+    return Gain(callsite, verdict.best, saving(verdict.gain_ns), error_ns, "simulated")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mpiprof.errors import UsageError
@@ -25,7 +25,7 @@ MAX_RUNS = 16  # maximum weight of an entry, as in the recorder
 
 @dataclass(frozen=True)
 class Lesson:
-    """Return the recorder's start values, means of lessons under this MPI, or None."""
+    """Measured over predicted time of an algorithm, as the mean over some runs of a phase."""
 
     operation: str
     algorithm: str
@@ -36,38 +36,31 @@ class Lesson:
     mpi: str = ""
 
     def combine(self, later: Lesson) -> Lesson:
-        """Return the recorder's start values, means of lessons under this MPI, or None."""
+        """Return the weighted mean of two lessons."""
         runs = self.runs + later.runs
         ratio = (self.ratio * self.runs + later.ratio * later.runs) / runs
-        return Lesson(
-            self.operation, self.algorithm, self.bytes, self.members, ratio, min(runs, MAX_RUNS)
-        )
+        return replace(self, ratio=ratio, runs=min(runs, MAX_RUNS))
 
     def as_text(self) -> str:
-        """Return the recorder's start values, means of lessons under this MPI, or None."""
+        """Return the lesson as the recorder reads it."""
         where = f"{self.bytes.bit_length() - 1} {self.members.bit_length() - 1}"
         return f"{self.operation} {self.algorithm} {where} {self.ratio:.4g} {self.runs};"
 
 
 def parse_lesson(line: str) -> Lesson | None:
-    """Return the recorder's start values, means of lessons under this MPI, or None."""
+    """Return the lesson of a line, or None if the recorder cannot have written the line."""
     try:
         found = json.loads(line)
-        lesson = Lesson(
-            str(found["operation"]),
-            str(found["algorithm"]),
-            int(found["bytes"]),
-            int(found["members"]),
-            float(found["ratio"]),
-            int(found["runs"]),
-            mpi_name(str(found["measured"]["mpi"])),
-        )
+        names = (str(found["operation"]), str(found["algorithm"]))
+        numbers = (int(found["bytes"]), int(found["members"]), float(found["ratio"]))
+        mpi = mpi_name(str(found["measured"]["mpi"]))
+        lesson = Lesson(*names, *numbers, int(found["runs"]), mpi)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     is_native = library_name(lesson.algorithm)
-    names = lesson.operation.isidentifier() and (is_native or lesson.algorithm.isidentifier())
+    are_named = lesson.operation.isidentifier() and (is_native or lesson.algorithm.isidentifier())
     counts = min(lesson.bytes, lesson.members, lesson.runs) > 0
-    return lesson if names and counts and 0 < lesson.ratio < math.inf else None
+    return lesson if are_named and counts and 0 < lesson.ratio < math.inf else None
 
 
 def read(path: Path) -> list[Lesson]:

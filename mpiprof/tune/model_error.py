@@ -19,9 +19,8 @@ import numpy as np
 from mpiprof.trace.types import Float
 
 CONFIDENCE = 0.95
-MIN_RELATIVE_SPREAD = (
-    0.25  # ranks' times count if a misfit is below this share of the others' median
-)
+# The ranks' times count if a misfit is below this share of the others' median.
+MIN_RELATIVE_SPREAD = 0.25
 UNKNOWN = (
     "the error of the model is unknown, because no recorded algorithm matches one of the "
     "catalogue: measure it"

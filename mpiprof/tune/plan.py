@@ -42,16 +42,8 @@ from mpiprof.tune.rules import (
 )
 
 AUTO = "auto"
-ENTRY_KEYS = (
-    "operation",
-    "size",
-    "bytes",
-    "call_sites",
-    "algorithm",
-    "parameters",
-    "why",
-    "measured",
-)
+SELECTION_KEYS = ("operation", "size", "bytes", "call_sites")
+ENTRY_KEYS = (*SELECTION_KEYS, "algorithm", "parameters", "why", "measured")
 PROVENANCE_KEYS = ("how", "mpi", "hosts", "date")
 # A call site and its choice; the last line number before a "=" ends the call site.
 CALL_SITE = re.compile(r"(.+:[1-9][0-9]*)=([A-Za-z_].*)", re.DOTALL)
@@ -108,9 +100,8 @@ def read(specification: str, *, strict: bool = True) -> Plan:
         if item.startswith("random:"):
             if item != specification:
                 raise UsageError(f"--switch {item}: cannot be combined with other items")
-            return Plan(
-                seed=_parse_seed(item.removesuffix(":own")), with_native=item.endswith(":own")
-            )
+            seed = _parse_seed(item.removesuffix(":own"))
+            return Plan(seed=seed, with_native=item.endswith(":own"))
         if item == AUTO:
             auto = True
         elif "=" in item and not _is_file(item):
@@ -270,9 +261,8 @@ def make_entry_rules(where: str, entry: Any) -> list[Rule]:
         raise UsageError(f"{where}: is {_type_name(entry)}, not {{operation, algorithm, ...}}")
     for name in entry:
         if name not in ENTRY_KEYS:
-            raise UsageError(
-                f"{where}: a plan has no key {name!r}; {suggest_names(name, ENTRY_KEYS)}"
-            )
+            nearest = suggest_names(name, ENTRY_KEYS)
+            raise UsageError(f"{where}: a plan has no key {name!r}; {nearest}")
     if "algorithm" not in entry:
         raise UsageError(f"{where}: has no algorithm")
     operation = entry.get("operation")
@@ -288,9 +278,8 @@ def make_entry_rules(where: str, entry: Any) -> list[Rule]:
     parameters = entry.get("parameters") or {}
     if not isinstance(parameters, dict):
         raise UsageError(f"{where}: parameters is {_type_name(parameters)}, not {{name: value}}")
-    rule = make_rule(
-        where, operation, None, _check_text(where, "algorithm", entry["algorithm"]), parameters
-    )
+    algorithm = _check_text(where, "algorithm", entry["algorithm"])
+    rule = make_rule(where, operation, None, algorithm, parameters)
     first, last = _parse_byte_range(where, operation, entry.get("bytes"))
     rule = replace(
         rule,
@@ -300,11 +289,8 @@ def make_entry_rules(where: str, entry: Any) -> list[Rule]:
         why=_check_text(where, "why", entry.get("why") or ""),
         measured=_parse_provenance(where, entry.get("measured")),
     )
-    if not sites:
-        return [rule]
-    return [
-        replace(rule, site=check_site(where, _check_text(where, "a call site", s))) for s in sites
-    ]
+    named = [check_site(where, _check_text(where, "a call site", site)) for site in sites]
+    return [replace(rule, site=site) for site in named] or [rule]
 
 
 def _parse_provenance(where: str, given: Any) -> Provenance:

@@ -48,11 +48,8 @@ def find_obstacle(rule: Rule, ranks: int | None) -> str | None:
     if not rule.sizes:
         return None
     sizes = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in rule.sizes)
-    found = [
-        a
-        for a in load_catalogue()
-        if a.name == rule.algorithm and rule.operation in (a.operation, None)
-    ]
+    named = [a for a in load_catalogue() if a.name == rule.algorithm]
+    found = [a for a in named if rule.operation in (a.operation, None)]
     restricted = found and all(a.restrictions and not a.intercommunicator for a in found)
     if restricted and not any(_may_apply(found, first, last) for first, last in rule.sizes):
         return (
@@ -78,11 +75,8 @@ def find_overlaps(rules: Sequence[Rule]) -> Iterator[str]:
             continue
         if (one.algorithm, one.parameters) != (other.algorithm, other.parameters):
             reported.add(pair)
-            of = one.site or one.operation
-            yield (
-                f"{other.source_text}: overlaps with entry {one.entry} ({of}), which takes "
-                "precedence"
-            )
+            of = f"entry {one.entry} ({one.site or one.operation})"
+            yield f"{other.source_text}: overlaps with {of}, which takes precedence"
 
 
 def _overlap(one: Rule, other: Rule) -> bool:
@@ -142,9 +136,8 @@ def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
     supported, texts = [], []
     for rule in plan.rules:
         name = library_name(rule.algorithm)
-        possible = [
-            one for one in find_algorithms(library or "") if rule.operation in (one.operation, None)
-        ]
+        known = find_algorithms(library or "")
+        possible = [one for one in known if rule.operation in (one.operation, None)]
         can = [one.name for one in possible if one.is_selectable]
         if not name or library is None or name in can or name.isdigit():
             supported.append(rule)

@@ -65,16 +65,13 @@ def drop_overlaps(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _is_covered(accepted: Sequence[Entry], one: Entry, site: str | None) -> bool:
+    key = (one["operation"], one["size"])
     for k in accepted:
-        if (k["operation"], k["size"]) != (one["operation"], one["size"]):
-            continue
-        if site not in k.get("call_sites", [None]):
-            continue
-        span, other_span = one.get("bytes"), k.get("bytes")
-        if span is None or other_span is None:
-            return True
-        if max(span["from"], other_span["from"]) <= min(span["to"], other_span["to"]):
-            return True
+        if (k["operation"], k["size"]) == key and site in k.get("call_sites", [None]):
+            spans = [entry["bytes"] for entry in (k, one) if "bytes" in entry]
+            # An entry without a range covers all sizes.
+            if len(spans) < 2 or max(s["from"] for s in spans) <= min(s["to"] for s in spans):
+                return True
     return False
 
 
@@ -82,9 +79,8 @@ def _follows(k: Entry, one: Entry) -> bool:
     same = ("operation", "size", "call_sites", "algorithm", "parameters")
     if "bytes" not in k or "bytes" not in one or any(k.get(n) != one.get(n) for n in same):
         return False
-    return bool(
-        k["bytes"]["to"] + 1 == one["bytes"]["from"] or one["bytes"]["to"] + 1 == k["bytes"]["from"]
-    )
+    low, high = sorted((k["bytes"], one["bytes"]), key=lambda span: span["from"])
+    return bool(low["to"] + 1 == high["from"])
 
 
 def write(path: Path, entries: Sequence[Entry]) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from mpiprof.metrics.wait_states import score_parts
 from mpiprof.model.machine import Machine, add_node_port
-from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import Timing, simulate
 from mpiprof.trace.types import Float
 from mpiprof.tune.candidates import Candidate, list_candidates
@@ -61,44 +60,44 @@ def machine_for(work: Work, machine: Machine) -> Machine:
 
 
 def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Comparison | None]:
-    patterns = _spread_patterns(work.patterns)
-    base = np.array([score_instance(work, p.problem, p.arrivals, p.exits) for p in patterns])
+    # In this order, every prefix is spread over all patterns.
+    order = sorted(range(len(work.patterns)), key=lambda i: int(f"{i:012b}"[::-1], 2))
+    patterns = [work.patterns[i] for i in order]
+    recorded = [score_parts(work.operation, p.arrivals, p.exits, p.problem) for p in patterns]
+    base = np.array([shares.mean() for shares in recorded])
     weights = np.array([p.weight for p in patterns])
     if time.monotonic() > end:
         note = "not examined within the --budget"
         return Result(work, MODEL, base, weights, (), note=note), None
     machine = machine_for(work, machine)
     found = list_candidates(work, machine)
-    scores = np.full((len(found), len(patterns)), np.nan)
-    misfits = np.full((len(found), len(patterns)), np.nan)
+    scores, misfits = np.full((2, len(found), len(patterns)), np.nan)
     alive = list(range(len(found)))
     for j, pattern in enumerate(patterns):
-        recorded = score_shares(work, pattern.problem, pattern.arrivals, pattern.exits)
         for i in alive:
             timing = simulate_candidate(work, found[i], pattern, machine)
-            modelled = score_shares(work, pattern.problem, timing.arrivals, timing.finish)
+            times = (timing.arrivals, timing.finish)
+            modelled = score_parts(work.operation, *times, pattern.problem)
             scores[i, j] = modelled.mean()
-            misfits[i, j] = compute_misfit(recorded, modelled)
+            misfits[i, j] = compute_misfit(recorded[j], modelled)
         if j + 1 == FIRST_PATTERNS and alive:
-            least = min(float(scores[i, :FIRST_PATTERNS].mean()) for i in alive)
-            alive = [
-                i for i in alive if scores[i, :FIRST_PATTERNS].mean() <= HOPELESS_FACTOR * least
-            ]
+            first = scores[:, :FIRST_PATTERNS].mean(1)
+            least = first[alive].min()
+            alive = [i for i in alive if first[i] <= HOPELESS_FACTOR * least]
         if time.monotonic() > end:
             break
     trials = tuple(Trial(c.name, row) for c, row in zip(found, scores, strict=True))
-    return Result(work, MODEL, base, weights, trials), _make_comparison(
-        work, weighted_mean(base, weights), weights, trials, misfits
-    )
+    result = Result(work, MODEL, base, weights, trials)
+    return result, _make_comparison(result, misfits)
 
 
-def _make_comparison(
-    work: Work, measured: float, weights: Float, trials: tuple[Trial, ...], misfits: Float
-) -> Comparison | None:
+def _make_comparison(result: Result, misfits: Float) -> Comparison | None:
     """Return the comparison for the model's error, with each algorithm's nearest parameters."""
+    work, weights = result.work, result.weights
+    measured = weighted_mean(result.base_scores, weights)
     times: dict[str, float] = {}
     far: dict[str, float] = {}
-    for trial, row in zip(trials, misfits, strict=True):
+    for trial, row in zip(result.trials, misfits, strict=True):
         predicted = weighted_mean(trial.scores, weights)
         if not (predicted > 0 and measured > 0):
             continue
@@ -110,9 +109,8 @@ def _make_comparison(
     if not times:
         return None
     key = (work.size, work.remote_size, work.bytes)
-    return Comparison(
-        key, work.algorithm if work.algorithm in times else None, measured, times, far
-    )
+    recorded = work.algorithm if work.algorithm in times else None
+    return Comparison(key, recorded, measured, times, far)
 
 
 def _apply_doubt(result: Result, factor: float) -> Result:
@@ -125,20 +123,11 @@ def _apply_doubt(result: Result, factor: float) -> Result:
     return replace(result, doubt=factor, note=note)
 
 
-def score_instance(work: Work, problem: Problem, arrivals: Float, exits: Float) -> float:
-    """Return the score of one instance of a work in ns."""
-    return float(score_shares(work, problem, arrivals, exits).mean())
-
-
-def score_shares(work: Work, problem: Problem, arrivals: Float, exits: Float) -> Float:
-    """Return each process's share of the score in ns."""
-    return score_parts(work.operation, arrivals, exits, problem)
-
-
 def predict_score(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> float:
     """Return a candidate's score for one pattern in ns."""
     timing = simulate_candidate(work, candidate, pattern, machine)
-    return score_instance(work, pattern.problem, timing.arrivals, timing.finish)
+    parts = score_parts(work.operation, timing.arrivals, timing.finish, pattern.problem)
+    return float(parts.mean())
 
 
 def simulate_candidate(
@@ -147,9 +136,3 @@ def simulate_candidate(
     """Return the simulated timing of a candidate under one pattern."""
     problem = candidate.set_parameters(pattern.problem, machine, work.nodes)
     return simulate(candidate.algorithm, problem, machine, pattern.arrivals, work.nodes)
-
-
-def _spread_patterns(patterns: tuple[Pattern, ...]) -> list[Pattern]:
-    """Return the patterns in an order in which every prefix is spread over all of them."""
-    order = sorted(range(len(patterns)), key=lambda i: int(f"{i:012b}"[::-1], 2))
-    return [patterns[i] for i in order]

@@ -102,9 +102,8 @@ def judge(result: Result, collectives_ns: float) -> Verdict:
     most = max(_count_measured(t) for t in tried)
     known = [t for t in tried if 2 * _count_measured(t) >= most]
     trial = max(known, key=lambda t: weighted_mean(result.base_scores - t.scores, result.weights))
-    both = np.where(
-        np.isnan(trial.scores), np.nan, result.base_scores
-    )  # only patterns that both ran
+    # Only patterns that both ran.
+    both = np.where(np.isnan(trial.scores), np.nan, result.base_scores)
     half = interval_half_width(both - trial.scores, result.weights, len(tried))
     gain = weighted_mean(both - trial.scores, result.weights)
     base = weighted_mean(both, result.weights)
@@ -116,12 +115,9 @@ def judge(result: Result, collectives_ns: float) -> Verdict:
     elif result.work.instances < FEW_INSTANCES:
         worth, reason = NO, "it is called too few times"
     elif gain < MIN_GAIN * base:
-        worth, reason = (
-            NO,
-            "the current algorithm is the fastest"
-            if gain <= 0
-            else "the possible gain is negligible",
-        )
+        worth, reason = NO, "the possible gain is negligible"
+        if gain <= 0:
+            reason = "the current algorithm is the fastest"
     elif low <= 0 or result.doubt > MAX_DOUBT:
         worth, reason = DOUBTFUL, result.note or "the gain is smaller than its uncertainty"
     return Verdict(result, trial.name, base, now, gain, low, high, worth, reason)

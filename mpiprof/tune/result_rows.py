@@ -61,26 +61,17 @@ def summarise_operations(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]
     operation, calls (instances), elapsed_ns and total_wait_ns (over all ranks), saved_ns (expected
     and certain), perhaps_ns (expected but uncertain), candidates (True if there are any).
     """
-    table = trace.callsites
     known = {a.operation for a in load_catalogue()}
     found: dict[str, Row] = {}
-    for one in table.to_dict("records"):
+    for one in trace.callsites.to_dict("records"):
         name = str(one["operation"])
-        made = found.setdefault(
-            name,
-            {
-                "operation": name,
-                "calls": 0,
-                "elapsed_ns": 0.0,
-                "total_wait_ns": 0.0,
-                "saved_ns": 0.0,
-                "perhaps_ns": 0.0,
-                "candidates": name in known and not one["started"],
-            },
-        )
-        made["calls"] += int(one["instances"])
-        made["elapsed_ns"] += float(one["total_elapsed_ns"])
-        made["total_wait_ns"] += float(np.nan_to_num(one["total_wait_ns"]))
+        if name not in found:
+            sums = dict.fromkeys(("elapsed_ns", "total_wait_ns", "saved_ns", "perhaps_ns"), 0.0)
+            candidates = name in known and not one["started"]
+            found[name] = {"operation": name, "calls": 0, **sums, "candidates": candidates}
+        found[name]["calls"] += int(one["instances"])
+        found[name]["elapsed_ns"] += float(one["total_elapsed_ns"])
+        found[name]["total_wait_ns"] += float(np.nan_to_num(one["total_wait_ns"]))
     for v in verdicts:
         column = {YES: "saved_ns", DOUBTFUL: "perhaps_ns"}.get(v.worth)
         if column is not None:
@@ -95,34 +86,29 @@ def make_plan_entries(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) 
     """
     chosen = []
     for v in verdicts:
-        recorded = v.result.work.algorithm
+        work, recorded = v.result.work, v.result.work.algorithm
         if v.worth == YES and v.best != NATIVE:
-            chosen.append((v.total_saving(v.gain_ns), v, v.best, format_reason(v)))
+            saving, choice, text = v.total_saving(v.gain_ns), v.best, format_reason(v)
         elif v.worth != YES and recorded != NATIVE and "+" not in recorded:
-            chosen.append((0.0, v, recorded, "recorded on it, and nothing certain to be better"))
-    chosen.sort(key=lambda one: -one[0])
-    return plan_entries.drop_overlaps(
-        [_make_entry(v, choice, text, measured) for _, v, choice, text in chosen]
-    )
-
-
-def _make_entry(v: Verdict, choice: str, text: str, measured: Mapping[str, Any]) -> Entry:
-    work = v.result.work
-    return plan_entries.make_entry(
-        work.operation, work.members, work.bytes, work.sites, choice, text, measured
-    )
+            saving, choice = 0.0, recorded
+            text = "recorded on it, and nothing certain to be better"
+        else:
+            continue
+        calls = (work.operation, work.members, work.bytes, work.sites)
+        chosen.append((saving, plan_entries.make_entry(*calls, choice, text, measured)))
+    chosen.sort(key=lambda pair: -pair[0])
+    return plan_entries.drop_overlaps([entry for _, entry in chosen])
 
 
 def format_reason(v: Verdict) -> str:
     """Return the numbers in favour of the best candidate."""
     model = v.result.method == MODEL
     word = "predicted" if model else "measured"
+    patterns = int((~np.isnan(v.result.base_scores)).sum())
     text = (
         f"score {word} {_as_us(v.best_ns)} in place of {_as_us(v.base_ns)}: {_as_us(v.gain_ns)} "
-        "saved "
-        f"({_as_us(v.low_ns)} to {_as_us(v.high_ns)}) an instance, of {v.result.work.instances}, "
-        "over "
-        f"{int((~np.isnan(v.result.base_scores)).sum())} recorded arrival patterns"
+        f"saved ({_as_us(v.low_ns)} to {_as_us(v.high_ns)}) an instance, of "
+        f"{v.result.work.instances}, over {patterns} recorded arrival patterns"
     )
     if model:
         text += f"; the model is off by a factor of {v.result.doubt:.2g}"

@@ -18,13 +18,14 @@ from mpiprof.model.catalogue import (
     load_catalogue,
     parse_parameters,
 )
+from mpiprof.model.variant import NATIVE as NATIVE
 from mpiprof.model.variant import Variant
 
-NATIVE = "native"
 STATIC = "static"  # protocol by processes and bytes (core/selection/rules/rabenseifner_protocol.c)
 PAPER_OPERATIONS = ("reduce", "allreduce")
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 MAX_BYTES = 1 << 40
+BYTES_PATTERN = re.compile(r"([0-9]{1,18})([kmg]?)(?:i?b)?")
 SITE_PATTERN = re.compile(r"[^:]+:[1-9][0-9]*")
 NATIVE_VARIANT = re.compile(r"native:[A-Za-z0-9_-]{1,48}")  # the library's algorithm of that name
 SEGMENT = "segment"  # bytes of the messages into which a library's algorithm divides the data
@@ -108,9 +109,8 @@ def make_rule(
     possible = [a for a in load_catalogue() if operation in (a.operation, None)]
     found = [a for a in possible if a.name == algorithm]
     if NATIVE_VARIANT.fullmatch(algorithm):
-        return Rule(
-            algorithm, operation, site, _library_parameters(where, operation, algorithm, parameters)
-        )
+        checked = _library_parameters(where, operation, algorithm, parameters)
+        return Rule(algorithm, operation, site, checked)
     names = [NATIVE, *([STATIC] if operation in PAPER_OPERATIONS else [])]
     if algorithm not in names and not found:
         known = list(dict.fromkeys([*(a.name for a in possible), *names]))
@@ -146,26 +146,18 @@ def _library_parameters(
 
 def parse_bytes(where: str, name: str, value: Any, least: int = 0) -> int:
     """Return bytes from a number or a text such as 64K; raises UsageError with the range."""
-    found = -1
-    if isinstance(value, int) and not isinstance(value, bool):
-        found = value
-    elif isinstance(value, str):
-        parts = re.fullmatch(r"([0-9]{1,18})([kmg]?)(?:i?b)?", value.strip().lower())
-        if parts:
-            found = int(parts[1]) * UNITS[parts[2]]
-    if not least <= found <= MAX_BYTES:
+    parts = BYTES_PATTERN.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+    number = int(parts[1]) * UNITS[parts[2]] if parts else value
+    if type(number) is not int or not least <= number <= MAX_BYTES:
         raise UsageError(
             f"{where}: {name}={value}: a number of bytes from {least} to 2^40, such as 65536 or 64K"
         )
-    return found
+    return number
 
 
 def _parse_rank(where: str, name: str, value: Any) -> int:
-    if (
-        isinstance(value, bool)
-        or not re.fullmatch("[0-9]{1,10}", str(value))
-        or int(value) > MAX_NUMBER
-    ):
+    is_number = re.fullmatch("[0-9]{1,10}", str(value)) is not None
+    if not is_number or int(value) > MAX_NUMBER:
         raise UsageError(f"{where}: {name}={value}: a rank of the communicator, such as 3")
     return int(value)
 
@@ -173,9 +165,7 @@ def _parse_rank(where: str, name: str, value: Any) -> int:
 def _check_parameter(
     where: str, algorithm: str, found: Sequence[Algorithm], name: str, value: Any
 ) -> tuple[str, str]:
-    known: dict[str, tuple[str, ...]] = {}
-    for one in found:
-        known |= parse_parameters(one)
+    known = dict(pair for one in found for pair in parse_parameters(one).items())
     if name not in known:
         if not known:
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {name!r}")

@@ -84,19 +84,14 @@ def read_usable_plan(
         )
     strict = bool(args.strict_plan)
     found = plan.read(args.switch, strict=strict)
-    check_options(args, found)
+    for name, option in AUTO_OPTIONS:
+        if getattr(args, name) and not found.auto:
+            raise UsageError(f"{option} requires automatic selection: --switch {args.switch},auto")
+    if strict and not found.files:
+        raise UsageError(f"--strict-plan: --switch {args.switch} names no plan file with entries")
     ranks = args.ranks or find_rank_count(environment)
     found = plan_check.check_plan(found, ranks, strict=strict)
     return locate_sites(args, found, program)
-
-
-def check_options(args: argparse.Namespace, plan: Plan) -> None:
-    """Raise UsageError for options that contradict --switch."""
-    for name, option in AUTO_OPTIONS:
-        if getattr(args, name) and not plan.auto:
-            raise UsageError(f"{option} requires automatic selection: --switch {args.switch},auto")
-    if args.strict_plan and not plan.files:
-        raise UsageError(f"--strict-plan: --switch {args.switch} names no plan file with entries")
 
 
 def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
@@ -112,13 +107,14 @@ def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan
         return plan
     from mpiprof.tune import plan_check
 
-    remarks, left = list(plan.remarks), []
+    remarks: list[str] = list(plan.remarks)
+    left: set[int] = set()
     for rule, text in plan_check.find_missing_sites(plan, Path(program.command[0])):
         if args.strict_plan or not rule.file:
             raise UsageError(f"{rule.source_text}: {text}" if rule.file else f"--switch {text}")
         remarks.append(f"{rule.source_text}: {text} (left out)")
-        left.append(rule)
-    rules = tuple(rule for rule in plan.rules if not any(rule is one for one in left))
+        left.add(id(rule))
+    rules = tuple(rule for rule in plan.rules if id(rule) not in left)
     return replace(plan, rules=rules, remarks=tuple(remarks))
 
 

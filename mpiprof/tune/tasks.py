@@ -24,7 +24,7 @@ from mpiprof.model.catalogue import load_catalogue
 from mpiprof.model.schedule import Problem
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.metadata import Communicator
-from mpiprof.trace.sites import describe_sites, label_site
+from mpiprof.trace.sites import Site, describe_sites, label_site
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 from mpiprof.tune.rules import NATIVE
@@ -51,7 +51,7 @@ class Work:
     """Calls that one entry of a plan can address.
 
     sites: file:line as the communicator's rank 0 sees it, empty if unknown.
-    place: call site for the user.
+    label: call site for the user.
     ranks: world ranks of the members, the remote group last.
     nodes: node index of each member.
     bytes: first and last of the size class, None if no member knows all sizes.
@@ -79,18 +79,12 @@ class Work:
         return self.size + self.remote_size
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One stored instance; by process: arrivals, exits, bytes sent and received."""
-
-    position: int
-    first: int
-    columns: Int  # 4 x processes
-
-
 @dataclass
 class _Rows:
-    """Instances of one key: all are counted, and every `stride`-th is stored."""
+    """Instances of one key: all are counted, and every `stride`-th is stored.
+
+    rows: position, and arrivals, exits, bytes sent and received by process.
+    """
 
     key: tuple[Any, ...]
     communicator: Communicator
@@ -98,7 +92,7 @@ class _Rows:
     instances: int = 0
     elapsed: float = 0.0
     stride: int = 1
-    rows: list[_Row] = field(default_factory=list)
+    rows: list[tuple[int, Int]] = field(default_factory=list)
 
 
 def list_works(trace: Trace, most: int) -> list[Work]:
@@ -150,7 +144,9 @@ def _add(
     columns: Int,
 ) -> None:
     communicator = batch.communicator
-    sizes = _group_sizes(communicator)
+    sizes = (len(communicator.groups[0]), 0)
+    if communicator.is_inter:
+        sizes = (sizes[0], len(communicator.groups[1]))
     sent = _known_volumes(batch.sent, signature.sent, columns)
     received = _known_volumes(batch.received, signature.received, columns)
     known = known_bytes(signature.base, sizes, sent, received)
@@ -169,11 +165,6 @@ def _add(
         found[key].elapsed += float(batch.elapsed_ns[:, part].sum())
 
 
-def _group_sizes(communicator: Communicator) -> tuple[int, int]:
-    groups = [len(group) for group in communicator.groups]
-    return groups[0], groups[1] if communicator.is_inter else 0
-
-
 def _known_volumes(given: Int | None, known: Int, columns: Int) -> Int:
     whole = np.broadcast_to(known[:, None], (len(known), len(columns)))
     return whole if given is None else np.where(given[:, columns] >= 0, given[:, columns], whole)
@@ -185,19 +176,21 @@ def _store_instances(rows: _Rows, columns: Int) -> None:
     count = columns.shape[2]
     while len(rows.rows) + count // rows.stride > 2 * most:
         rows.stride *= 2
-        rows.rows = [row for row in rows.rows if row.position % rows.stride == 0]
-    positions = rows.instances + np.arange(count)
-    for i in np.flatnonzero(positions % rows.stride == 0).tolist():
-        first = int(columns[0, :, i].min())
-        rows.rows.append(_Row(int(positions[i]), first, columns[:, :, i].copy()))
+        rows.rows = [row for row in rows.rows if row[0] % rows.stride == 0]
+    for i in range(-rows.instances % rows.stride, count, rows.stride):
+        rows.rows.append((rows.instances + i, columns[:, :, i].copy()))
     rows.instances += count
 
 
 # ---- building works
 
 
+def _short_name(frame: Site) -> str:
+    return f"{PurePath(frame['file'] or '').name}:{frame['line']}"
+
+
 class _Labels:
-    """Labels of call sites, for plans and for users."""
+    """Frames of call sites, and their names in plans."""
 
     def __init__(self, trace: Trace) -> None:
         tables = trace.tables
@@ -205,22 +198,16 @@ class _Labels:
         self.frames = [d[0] for d in described]
         files: dict[str, set[str]] = {}
         for frame in self.frames:
-            if frame["file"] and frame["line"]:
-                name = f"{PurePath(frame['file']).name}:{frame['line']}"
-                files.setdefault(name, set()).add(frame["file"])
-        self.doubtful = {name for name, several in files.items() if len(several) > 1}
+            files.setdefault(_short_name(frame), set()).add(frame["file"])
+        self.ambiguous = {name for name, several in files.items() if len(several) > 1}
 
     def plan_site(self, site: int) -> str:
         """Return file:line as in a plan, with folders if the name alone is ambiguous."""
         frame = self.frames[site] if site >= 0 else None
         if frame is None or not frame["file"] or not frame["line"]:
             return ""
-        name = f"{PurePath(frame['file']).name}:{frame['line']}"
-        return f"{frame['file']}:{frame['line']}" if name in self.doubtful else name
-
-    def site_label(self, site: int) -> str:
-        """Return the label for the user."""
-        return label_site(self.frames[site]) if site >= 0 else "?"
+        name = _short_name(frame)
+        return f"{frame['file']}:{frame['line']}" if name in self.ambiguous else name
 
 
 def _make_work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) -> Work:
@@ -230,20 +217,21 @@ def _make_work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: in
     ranks = tuple(main.communicator.ranks.tolist())
     names = list(dict.fromkeys(trace.node_ids.get(rank, "?") for rank in range(trace.ranks)))
     patterns = [labels.plan_site(site) for site in sites]
+    ends = _find_phase_ends(trace, callsite)
     return Work(
         callsite,
         operation,
-        tuple(patterns) if all(patterns) else (),
-        labels.site_label(sites[0]),
-        size,
-        remote,
-        ranks,
-        tuple(names.index(trace.node_ids.get(rank, "?")) for rank in ranks),
-        class_span(size_class),
-        algorithm,
-        sum(rows.instances for rows in several),
-        sum(rows.elapsed for rows in several),
-        _sample_patterns(main, operation, (size, remote), _find_phase_ends(trace, callsite), most),
+        sites=tuple(patterns) if all(patterns) else (),
+        label=label_site(labels.frames[sites[0]]) if sites[0] >= 0 else "?",
+        size=size,
+        remote_size=remote,
+        ranks=ranks,
+        nodes=tuple(names.index(trace.node_ids.get(rank, "?")) for rank in ranks),
+        bytes=class_span(size_class),
+        algorithm=algorithm,
+        instances=sum(rows.instances for rows in several),
+        elapsed_ns=sum(rows.elapsed for rows in several),
+        patterns=_sample_patterns(main, operation, (size, remote), ends, most),
     )
 
 
@@ -258,7 +246,7 @@ def _sample_patterns(
     rows: _Rows, operation: str, sizes: tuple[int, int], ends: Array, most: int
 ) -> tuple[Pattern, ...]:
     """Return stored instances in proportion to the phases' lengths, at least two per phase."""
-    first = np.array([row.first for row in rows.rows], np.int64)
+    first = np.array([columns[0].min() for _, columns in rows.rows], np.int64)
     phase = np.searchsorted(ends, first, "left")
     made = []
     for one in np.unique(phase).tolist():
@@ -266,10 +254,9 @@ def _sample_patterns(
         share = len(inside) / len(first)
         count = min(len(inside), max(2, round(share * most)))
         for i in inside[(np.arange(count) * len(inside)) // count].tolist():
-            arrivals, exits, sent, received = rows.rows[i].columns
-            begin = rows.rows[i].first
+            arrivals, exits, sent, received = rows.rows[i][1]
             problem = make_problem(operation, sizes, rows.root, sent, received)
-            came, left = ((t - begin).astype(np.float64) for t in (arrivals, exits))
+            came, left = ((t - first[i]).astype(np.float64) for t in (arrivals, exits))
             made.append(Pattern(problem, came, left, share / count))
     return tuple(made)
 

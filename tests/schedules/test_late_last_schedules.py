@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from support.uniform_machine import make_uniform
 
 from mpiprof.model.catalogue import find
-from mpiprof.model.machine import make_uniform
 from mpiprof.model.proofs import prove
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import simulate

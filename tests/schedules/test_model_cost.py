@@ -10,10 +10,10 @@ import pytest
 from support.cost_formulas import COSTS, Cost, cost
 from support.intergroup_cost import FORMULAS
 from support.round_counts import is_power_of_two
+from support.uniform_machine import make_uniform
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.buffer_contract import REDUCTIONS
-from mpiprof.model.machine import make_uniform
 from mpiprof.model.message_rounds import applies_to
 from mpiprof.model.schedule import Algorithm, Problem, find, load_catalogue
 from mpiprof.model.simulate import simulate

@@ -19,7 +19,6 @@ from support.intergroup_bounds import (
     unsegmented_bytes,
 )
 
-from mpiprof.model.proof import Proof
 from mpiprof.model.schedule import (
     RECEIVE,
     REMOTE,
@@ -30,7 +29,7 @@ from mpiprof.model.schedule import (
     find,
     load_catalogue,
 )
-from mpiprof.model.verify import verify
+from mpiprof.model.verify import Proof, verify
 
 GROUPS = [(p, q) for p in range(1, 10) for q in range(1, 10)]
 UNEQUAL = [(25, 7), (7, 25)]

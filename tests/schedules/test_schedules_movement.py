@@ -20,7 +20,6 @@ from support.round_counts import (
 )
 
 from mpiprof.model import pipeline_formulas
-from mpiprof.model.proof import BrokenScheduleError
 from mpiprof.model.schedule import (
     ORDERS,
     RECEIVE,
@@ -31,7 +30,7 @@ from mpiprof.model.schedule import (
     find,
     load_catalogue,
 )
-from mpiprof.model.verify import verify
+from mpiprof.model.verify import BrokenScheduleError, verify
 
 OPERATIONS = (
     "bcast",

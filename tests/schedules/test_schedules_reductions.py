@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from support.rabenseifner import Machine, largest_exponent_gap, paper_time, static_choice
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model.proof import BrokenScheduleError, Proof
 from mpiprof.model.schedule import REDUCE, RIGHT, Algorithm, Problem, Schedule, find, load_catalogue
-from mpiprof.model.verify import verify
+from mpiprof.model.verify import BrokenScheduleError, Proof, verify
 
 SMALL = range(1, 34)
 LARGE = (64, 100, 128)

@@ -6,11 +6,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from support.uniform_machine import make_uniform
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model import ring_fast_path
 from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.machine import Machine, make_uniform
+from mpiprof.model.machine import Machine
 from mpiprof.model.message_rounds import applies_to
 from mpiprof.model.schedule import Algorithm, Problem, find, load_catalogue
 from mpiprof.model.simulate import lower_bound, simulate

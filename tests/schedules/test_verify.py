@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 from support.round_counts import every_size
 
-from mpiprof.model.proof import BrokenScheduleError
 from mpiprof.model.schedule import (
     OUT,
     RECEIVE,
@@ -20,7 +19,7 @@ from mpiprof.model.schedule import (
     find,
     load_catalogue,
 )
-from mpiprof.model.verify import verify
+from mpiprof.model.verify import BrokenScheduleError, verify
 
 Spoiler = Callable[[NDArray[np.int64]], None]
 

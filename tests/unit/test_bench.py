@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from support.jobs import run, run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
+from support.uniform_machine import make_uniform
 
 from mpiprof.__main__ import main
 from mpiprof.bench.harness import figures, simulated_cases, study
@@ -28,7 +29,7 @@ from mpiprof.commands import bench
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model import catalogue, ring_fast_path
 from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.machine import Machine, make_uniform
+from mpiprof.model.machine import Machine
 from mpiprof.model.schedule import Problem
 
 MACHINE = make_uniform(60e3, 83.9)
@@ -46,7 +47,7 @@ def result(case: Case, *ms: float) -> Result:
 
 def test_contributions_add_up() -> None:
     c = 1 << 16
-    for name in allgatherv.option_names():
+    for name in allgatherv.PARTS:
         total = c if name in ("broadcast", "spike") else 16 * c
         assert sum(allgatherv.make_contributions(name, 16, c)) == pytest.approx(total, rel=0.001)
     assert all(m % 8 == 0 for m in allgatherv.make_contributions("geometric", 16, c, 8))
@@ -148,7 +149,8 @@ def test_laps_fit_the_time_limit() -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
-    from mpiprof.bench.harness.runner import import_study, requested_laps
+    from mpiprof.bench.harness.runner import requested_laps
+    from mpiprof.bench.studies import import_study
 
     module = import_study(name)
     lap_s = study.estimate_lap_s(module.make_cases(SETUP), SETUP)

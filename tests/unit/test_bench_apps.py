@@ -81,7 +81,7 @@ def test_why_there_is_no_figure_2() -> None:
 
 def test_a_failing_program_is_named() -> None:
     with pytest.raises(MpiprofError, match=r"ft.py --switch auto ended with 3"):
-        apps.one_run(lambda *_: 3, ["samples/ft.py"], "auto")
+        apps.record_run(lambda *_: 3, ["samples/ft.py"], "auto")
 
 
 def simulated_ranks(started: list[list[str]]) -> apps.Start:

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.uniform_machine import make_uniform
 
+from mpiprof.bench.harness import loop
 from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup
-from mpiprof.bench.studies import adaptive, contest, robust
-from mpiprof.model.machine import make_uniform
+from mpiprof.bench.studies import adaptive, auto_robustness, contest
 from mpiprof.model.schedule import Problem
 
 MACHINE = make_uniform(60e3, 83.9)
@@ -51,10 +52,10 @@ def a_contest(held_ms: float, **labels: object) -> contest.Contest:
 
 def test_a_contest_s_ratios() -> None:
     found = a_contest(81)
-    assert found.best() == "ring"
-    assert found.against_best() == pytest.approx((81 / 80,) * 3)
+    assert found.best == "ring"
+    assert found.over_best == pytest.approx((81 / 80,) * 3)
     whole = (40 * 120 + 260 * 81) / 300
-    assert found.against("native", contest.after_last)[0] == pytest.approx(100 / whole)
+    assert found.against("native", loop.total_ns)[0] == pytest.approx(100 / whole)
     assert contest.medians_text(found) == "ring 80, native 100, pair 130"
 
 
@@ -64,10 +65,10 @@ def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
     fixed = looped({"native": [90.0] * 10, "ring": [95.0] * 10})
     held = Behaviour(("pair",) * 300, ("hold",) * 300)
     (found,) = contest.contests([fixed, auto, fixed], [Behaviour(), held, Behaviour()])
-    assert found.against("native", contest.after_last) == pytest.approx((100 / 110,) * 3)
-    assert found.best() == "native"
-    assert found.against_best() == pytest.approx((1.1,) * 3)
-    assert found.against("ring", contest.after_last)[0] == pytest.approx(95 / 165)
+    assert found.against("native", loop.total_ns) == pytest.approx((100 / 110,) * 3)
+    assert found.best == "native"
+    assert found.over_best == pytest.approx((1.1,) * 3)
+    assert found.against("ring", loop.total_ns)[0] == pytest.approx(95 / 165)
 
 
 def test_choices_before_a_change_do_not_count_after_it() -> None:
@@ -79,17 +80,17 @@ def test_choices_before_a_change_do_not_count_after_it() -> None:
 
 def test_the_line_of_a_robust_setting() -> None:
     labels = {"operation": "alltoall", "bytes": 64 << 10, "computation ms": 50, "MAX_IF": 1}
-    row = robust.make_row(a_contest(81, **labels))
+    row = auto_robustness.make_row(a_contest(81, **labels))
     assert row["native ms"] == 100 and row["auto ms"] == 81 and row["best ms"] == 80
     assert (row["algorithm"], row["best"], row["probes"]) == ("ring", "ring", "40")
     assert row["native / auto"] == pytest.approx(100 / 81) and row["holds"] == "NO: best, probes"
-    assert robust.make_row(a_contest(80.5, **labels))["holds"] == "NO: probes"
+    assert auto_robustness.make_row(a_contest(80.5, **labels))["holds"] == "NO: probes"
 
 
 def test_the_goals_over_all_settings() -> None:
     """Native takes 100 ms; auto 40 times 120 and then 80.5 or 90, and the best choice 80."""
     near, median = (
-        robust.overall_rows([a_contest(80.5), a_contest(90)]),
+        auto_robustness.overall_rows([a_contest(80.5), a_contest(90)]),
         f"{(80.5 + 90) / 2 / 80:.3g}",
     )
     after = "after probing at most 1.01 of the best: 1 of 2 settings, surely not 1; median "
@@ -128,7 +129,7 @@ def test_library_algorithms_are_rivals_if_mpiprof_lacks_them() -> None:
 def test_requirements_of_a_robust_setting(
     number: int, ratio: float, low: float, whole: float, probes: list[int], laps: int, expected: str
 ) -> None:
-    assert robust.judge_row(number, ratio, low, whole, probes, laps) == expected
+    assert auto_robustness.judge_row(number, ratio, low, whole, probes, laps) == expected
 
 
 def test_the_lines_of_an_adaptive_case() -> None:
@@ -167,7 +168,7 @@ def test_the_arrivals_of_the_adaptive_cases() -> None:
     autos = {
         one.labels["name"]: one for one in adaptive.make_loops(setup) if one.labels["part"] == AUTO
     }
-    assert set(autos) == set(adaptive.option_names())
+    assert set(autos) == set(adaptive.PARTS)
     message = 60e3 + 64 * 1024 * 83.9
     late = {name: np.array([p.late_ns for p in one.phases]) for name, one in autos.items()}
     assert late["late"].sum() == pytest.approx(4 * message, rel=1e-6)

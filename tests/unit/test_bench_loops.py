@@ -6,6 +6,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from benchmarks import overhead
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.uniform_machine import make_uniform
 
 from mpiprof.bench.harness import loop, selector, study
 from mpiprof.bench.harness.case import AUTO, Case
@@ -21,10 +23,9 @@ from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.runner import fit_time_limit
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import LoopStudy, Setup
-from mpiprof.bench.studies import adaptive, arrival, robust
+from mpiprof.bench.harness.study import Setup
+from mpiprof.bench.studies import adaptive, arrival, auto_robustness
 from mpiprof.commands import bench
-from mpiprof.model.machine import make_uniform
 from mpiprof.model.schedule import Problem
 from mpiprof.testing.synthetic import MACHINE as MACHINE_TABLE
 
@@ -54,10 +55,11 @@ def test_a_score_excludes_time_that_no_algorithm_can_shorten(
     operation: str, problem: Problem, expected: float
 ) -> None:
     arrivals, exits = np.array([[10, 50, 20]]), np.array([[60, 55, 65]])
-    found = loop.score_ns(case("native", operation, problem), arrivals, exits)
+    one = case("native", operation, problem)
+    found = loop.score_ns(one, arrivals, exits)
     assert found == pytest.approx([expected])
-    assert loop.total_ns(arrivals, exits) == [15]
-    assert loop.elapsed_ns(arrivals, exits) == pytest.approx([(50 + 5 + 45) / 3])
+    assert loop.total_ns(one, arrivals, exits) == [15]
+    assert loop.elapsed_ns(one, arrivals, exits) == pytest.approx([(50 + 5 + 45) / 3])
 
 
 def test_lateness_changes_with_the_phase() -> None:
@@ -174,8 +176,8 @@ def test_cases_run_in_sequence_or_alternately() -> None:
 # ---- duration
 
 
-@pytest.mark.parametrize("module", [arrival, robust, adaptive], ids=lambda m: m.TITLE)
-def test_a_study_takes_less_than_twenty_minutes(module: LoopStudy) -> None:
+@pytest.mark.parametrize("module", [arrival, auto_robustness, adaptive], ids=lambda m: m.TITLE)
+def test_a_study_takes_less_than_twenty_minutes(module: ModuleType) -> None:
     setup = fit_time_limit(module, SETUP)
     assert setup.laps >= module.MIN_LAPS
     assert loop.estimate_seconds(module.make_loops(setup), MACHINE, 16) < 20 * 60
@@ -184,7 +186,9 @@ def test_a_study_takes_less_than_twenty_minutes(module: LoopStudy) -> None:
 
 
 def test_the_full_grid_is_the_paper_s() -> None:
-    full = robust.make_settings(replace(SETUP, options=Options(full=True, only=("alltoall",))))
+    full = auto_robustness.make_settings(
+        replace(SETUP, options=Options(full=True, only=("alltoall",)))
+    )
     shapes = {(s.computation_ms, s.most) for s in full}
     assert shapes == {(50, 1), (100, 1), (200, 1), (400, 1), (200, 10), (200, 50), (200, 100)}
     assert {s.bytes for s in full} >= {1, 64 << 10, 256 << 10} and len(full) == 49

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.uniform_machine import make_uniform
 
 from mpiprof.bench.harness import message_times
 from mpiprof.bench.harness.loop import Loop, LoopTimes
@@ -19,7 +20,7 @@ from mpiprof.bench.harness.runner import find_machine
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.bench.studies import arrival
-from mpiprof.model.machine import DEFAULT, make_uniform
+from mpiprof.model.machine import DEFAULT
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import find_fault
 

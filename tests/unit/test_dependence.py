@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.uniform_machine import make_uniform
 
 from mpiprof.metrics.wait_states import Group, awaited_rows, compute_waits
 from mpiprof.model.dependence import find_dependence
-from mpiprof.model.machine import make_uniform
 from mpiprof.model.schedule import Problem, find
 from mpiprof.model.simulate import simulate
 from mpiprof.operations import WaitRule

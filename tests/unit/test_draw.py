@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from support.uniform_machine import make_uniform
+
 from mpiprof.model.draw import axis_ticks, draw_page, draw_text, name_processes
-from mpiprof.model.machine import make_uniform
 from mpiprof.model.schedule import Problem, find
 from mpiprof.model.simulate import Timing, simulate
 

@@ -22,6 +22,7 @@ from mpiprof.tune.export_rules.cells import (
     Refusal,
     Refusals,
     TraceCalls,
+    exclude_cells,
     make_cells,
 )
 from mpiprof.tune.export_rules.mpich import TreeCall, find_leaf
@@ -37,10 +38,12 @@ def handed(
     """Return the cells of a plan that a library can obey, and the refusals."""
     refusals = Refusals()
     found = make_cells(ExportRequest(rules_of(entries), library, **words), refusals)
-    if library == "mpich":
-        return mpich.expressible_cells(found, MPICH, refusals), refusals.merged()
-    module = {"openmpi": openmpi, "intel": intel}[library]
-    return module.expressible_cells(found, refusals), refusals.merged()
+    find_obstacle = {
+        "mpich": mpich.find_obstacle(MPICH),
+        "openmpi": openmpi.find_obstacle,
+        "intel": intel.find_obstacle,
+    }[library]
+    return exclude_cells(found, find_obstacle, refusals), refusals.merged()
 
 
 def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:

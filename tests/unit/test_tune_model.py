@@ -12,11 +12,12 @@ import pytest
 from support import advice_traces, tune_traces
 from support.synthetic import Synthetic
 from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
+from support.uniform_machine import make_uniform
 
 import mpiprof
 from mpiprof.errors import TraceError
 from mpiprof.metrics import problem_size
-from mpiprof.model.machine import machine_of_table, make_uniform
+from mpiprof.model.machine import machine_of_table
 from mpiprof.model.schedule import Problem
 from mpiprof.testing.synthetic import MACHINE
 from mpiprof.tune import (

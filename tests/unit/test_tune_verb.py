@@ -19,13 +19,8 @@ from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.model.schedule import Problem
-from mpiprof.tune.replay.imposed_arrivals import (
-    NATIVE,
-    Measurement,
-    ReplayedTask,
-    Task,
-    drop_slower_half,
-)
+from mpiprof.model.variant import NATIVE
+from mpiprof.tune.replay.imposed_arrivals import Measurement, ReplayedTask, Task, drop_slower_half
 
 APP = """import numpy as np
 from mpi4py import MPI

@@ -21,6 +21,15 @@ from mpiprof.errors import MpiprofError
 # Each rank has a session, and so a separate scheduling group, which this command favours.
 PRIORITISED_SHELL = ("/bin/sh", "-c", 'echo -10 >/proc/self/autogroup; exec "$@"', "sh")
 TCP_VARIABLES = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
+OPENMPI_SETTINGS = {
+    "pml": "ob1",
+    "btl": "tcp,self,sm",
+    "btl_tcp_if_include": "eth0",
+    "mpi_yield_when_idle": "1",
+    "btl_tcp_eager_limit": "4194304",
+    "btl_tcp_rndv_eager_limit": "4194304",
+    "btl_tcp_max_send_size": "4194304",
+}
 
 
 def launcher_words(abi: str, agent: str, hosts: str) -> list[str]:
@@ -29,22 +38,11 @@ def launcher_words(abi: str, agent: str, hosts: str) -> list[str]:
         words = ["-launcher", "ssh", "-launcher-exec", agent, "-localhost", "head"]
         return [*words, "-iface", "eth0", "-hosts", hosts]
     words = ["--allow-run-as-root", "--host", hosts, "--map-by", "slot", "--bind-to", "none"]
-    for name, value in (
-        ("plm", "ssh"),
-        ("plm_ssh_agent", agent),
-        ("prte_if_include", "eth0"),
-        ("plm_ssh_no_tree_spawn", "1"),
-    ):
+    launcher = {"plm": "ssh", "plm_ssh_agent": agent, "plm_ssh_no_tree_spawn": "1"}
+    launcher["prte_if_include"] = "eth0"
+    for name, value in launcher.items():
         words += ["--prtemca", name, value]
-    for name, value in (
-        ("pml", "ob1"),
-        ("btl", "tcp,self,sm"),
-        ("btl_tcp_if_include", "eth0"),
-        ("mpi_yield_when_idle", "1"),
-        ("btl_tcp_eager_limit", "4194304"),
-        ("btl_tcp_rndv_eager_limit", "4194304"),
-        ("btl_tcp_max_send_size", "4194304"),
-    ):
+    for name, value in OPENMPI_SETTINGS.items():
         words += ["--mca", name, value]
     return words
 

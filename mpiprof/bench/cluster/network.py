@@ -149,13 +149,8 @@ class Cluster:
             fcntl.flock(everybody, fcntl.LOCK_EX)
             alive = remove_abandoned(self._ip)
             if alive:
-                print(
-                    (
-                        f"mpiprof: {alive} other emulated cluster(s) run on this machine: "
-                        "both will be slow"
-                    ),
-                    file=sys.stderr,
-                )
+                others = f"{alive} other emulated cluster(s) run on this machine"
+                print(f"mpiprof: {others}: both will be slow", file=sys.stderr)
             identity = secrets.token_hex(3)
             self.prefix, self.folder = f"{PREFIX}{identity}-", STATE_FOLDER / identity
             self.folder.mkdir(mode=0o700)
@@ -169,26 +164,22 @@ class Cluster:
         (self.folder / "hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
         (self.folder / "tmp").mkdir()
         agent = self.folder / "agent"
-        agent.write_text(
-            AGENT_SCRIPT.format(
-                ip=self._ip, unshare=self._unshare, prefix=self.prefix, folder=self.folder
-            )
-        )
+        names = {"prefix": self.prefix, "folder": self.folder}
+        agent.write_text(AGENT_SCRIPT.format(ip=self._ip, unshare=self._unshare, **names))
         agent.chmod(0o700)
         try:
             self._ip_batch(None, [f"netns add {self.prefix}{n}" for n in ["switch", *addresses]])
         except MpiprofError as error:
+            reason = str(error).rpartition(": ")[2]
             raise MpiprofError(
-                "network namespaces are not permitted here "
-                f"({str(error).rpartition(': ')[2]}): start the container with "
+                f"network namespaces are not permitted here ({reason}): start the container with "
                 "--privileged"
             ) from None
-        self._run_in_node("switch", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
-        self._run_in_node(
-            "switch",
+        for script in (
+            "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6",
             "for f in /proc/sys/net/bridge/*; do echo 0 >$f; done 2>/dev/null",
-            check=False,
-        )
+        ):
+            self._run_in_node("switch", script, check=False)
         bridge = "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         self._ip_batch("switch", [bridge, f"link set br0 mtu {MTU} up"])
         for number, name in enumerate(addresses):
@@ -198,24 +189,19 @@ class Cluster:
         packet = _packet_bytes(self.shape)
         socket = max(8 * packet, 131072)
         port = f"port{number}"
-        self._ip_batch(
-            None,
-            [
-                f"link add eth0 netns {self.prefix}{name} mtu {MTU} address "
-                f"{_hardware_address(number)} "
-                f"type veth peer name {port} netns {self.prefix}switch mtu {MTU}"
-            ],
-        )
-        self._ip_batch(
-            "switch", [f"link set {port} gso_max_size 65536 txqueuelen 10000 master br0 up"]
-        )
-        settings = {
+        ends = (f"eth0 netns {self.prefix}{name}", f"{port} netns {self.prefix}switch")
+        address = f"address {_hardware_address(number)}"
+        link = f"link add {ends[0]} mtu {MTU} {address} type veth peer name {ends[1]} mtu {MTU}"
+        self._ip_batch(None, [link])
+        settings = "gso_max_size 65536 txqueuelen 10000"
+        self._ip_batch("switch", [f"link set {port} {settings} master br0 up"])
+        variables = {
             "tcp_slow_start_after_idle": "0",
             "tcp_no_metrics_save": "1",
             "tcp_rmem": f"4096 {socket} {socket}",
             "tcp_wmem": f"4096 {socket} {socket}",
         }
-        script = "".join(f"echo {v} >/proc/sys/net/ipv4/{k}; " for k, v in settings.items())
+        script = "".join(f"echo {v} >/proc/sys/net/ipv4/{k}; " for k, v in variables.items())
         self._run_in_node(name, f"set -e; {script}")
         self._run_in_node(name, "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
         self._run_in_node(name, "echo reno >/proc/sys/net/ipv4/tcp_congestion_control", check=False)
@@ -330,7 +316,8 @@ def take_down(ip: str, identity: str) -> None:
     names = list(NETNS.glob(f"{PREFIX}{identity}-*")) if NETNS.is_dir() else []
     inside = {(s.st_dev, s.st_ino) for s in (path.stat() for path in names)}
     for _ in range(50):
-        living = [pid for pid in _list_processes() if _network_namespace(pid) in inside]
+        processes = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        living = [pid for pid in processes if _network_namespace(pid) in inside]
         for pid in living:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -354,10 +341,6 @@ def remove_abandoned(ip: str) -> int:
                 continue
             take_down(ip, folder.name)
     return alive
-
-
-def _list_processes() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def _network_namespace(pid: int) -> tuple[int, int] | None:

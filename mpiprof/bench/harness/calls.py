@@ -30,7 +30,6 @@ class Call:
     """
 
     run: Callable[[], Any]
-    sent: NDArray[Any]
     received: NDArray[Any]
     expected: NDArray[Any] | None
     switched: int = 0
@@ -53,9 +52,10 @@ def _gathered(sizes: Sequence[int]) -> NDArray[np.uint8]:
     return np.repeat(np.arange(1, len(sizes) + 1).astype(np.uint8), sizes)
 
 
-def _allgatherv(case: Case, comm: Any) -> Call:
+def _allgather(case: Case, comm: Any) -> Call:
     p, mpi = case.problem, import_mpi()
-    own, others = list(p.counts), list(p.remote_counts if p.remote_size else p.counts)
+    own = list(p.counts or [p.bytes] * p.size)
+    others = list(p.remote_counts or [p.remote_bytes] * p.remote_size) or own
     if p.remote_size and not _in_first(case, comm):
         own, others = others, own
     kind, size = mpi.BYTE, 1
@@ -67,9 +67,11 @@ def _allgatherv(case: Case, comm: Any) -> Call:
     sent, expected = _insert_gaps(data, case.gaps), _insert_gaps(_gathered(others), case.gaps)
     received = np.full(len(expected), 0, np.uint8)  # touches its pages
     counts = [n // size for n in others]
-    into = [received, counts, _displacements(counts), kind]
-    out = [sent, own[comm.rank] // size, kind]
-    return Call(lambda: comm.Allgatherv(out, into), sent, received, expected)
+    out, into = [sent, own[comm.rank] // size, kind], [received, counts[0], kind]
+    if case.operation == "allgather":
+        return Call(lambda: comm.Allgather(out, into), received, expected)
+    into[1:2] = [counts, _displacements(counts)]
+    return Call(lambda: comm.Allgatherv(out, into), received, expected)
 
 
 def _in_first(case: Case, comm: Any) -> bool:
@@ -78,38 +80,19 @@ def _in_first(case: Case, comm: Any) -> bool:
     return int(import_mpi().COMM_WORLD.rank) < first and comm.Is_inter()
 
 
-def _allgather(case: Case, comm: Any) -> Call:
-    p, mpi = case.problem, import_mpi()
-    own, other, number = p.bytes, p.bytes, p.size
-    if p.remote_size:
-        own, other, number = p.bytes, p.remote_bytes, p.remote_size
-        if not _in_first(case, comm):
-            own, other, number = other, own, p.size
-    sent = np.full(own, comm.rank + 1, np.uint8)
-    expected = _gathered([other] * number)
-    received = np.full(len(expected), 0, np.uint8)  # touches its pages
-    return Call(
-        lambda: comm.Allgather([sent, own, mpi.BYTE], [received, other, mpi.BYTE]),
-        sent,
-        received,
-        expected,
-    )
-
-
 def _alltoall(case: Case, comm: Any) -> Call:
     n, mpi = case.problem.bytes, import_mpi()
     sent = np.full(n * comm.size, comm.rank + 1, np.uint8)
     received = np.full(n * comm.size, 0, np.uint8)
     out, into = [sent, n, mpi.BYTE], [received, n, mpi.BYTE]
-    return Call(lambda: comm.Alltoall(out, into), sent, received, _gathered([n] * comm.size))
+    return Call(lambda: comm.Alltoall(out, into), received, _gathered([n] * comm.size))
 
 
 def _bcast(case: Case, comm: Any) -> Call:
     n, root, mpi = case.problem.bytes, case.problem.root, import_mpi()
     message = np.full(n, 7 if comm.rank == root else 0, np.uint8)
-    return Call(
-        lambda: comm.Bcast([message, n, mpi.BYTE], root), message, message, np.full(n, 7, np.uint8)
-    )
+    buffer, expected = [message, n, mpi.BYTE], np.full(n, 7, np.uint8)
+    return Call(lambda: comm.Bcast(buffer, root), message, expected)
 
 
 def _reduction(case: Case, comm: Any) -> Call:
@@ -131,8 +114,8 @@ def _reduction(case: Case, comm: Any) -> Call:
     out, into = [sent, count, kind], [received, count, kind]
     if case.operation == "reduce":
         wanted = expected if comm.rank == root else None
-        return Call(lambda: comm.Reduce(out, into, op, root), sent, received, wanted)
-    return Call(lambda: comm.Allreduce(out, into, op), sent, received, expected)
+        return Call(lambda: comm.Reduce(out, into, op, root), received, wanted)
+    return Call(lambda: comm.Allreduce(out, into, op), received, expected)
 
 
 def _number_types(unit: int) -> tuple[Any, Any]:
@@ -150,12 +133,12 @@ def _reduce_scatter(case: Case, comm: Any) -> Call:
     sent = np.full(sum(counts), comm.rank + 1, number)
     received = np.zeros(own, number)
     expected = np.full(own, comm.size * (comm.size + 1) // 2).astype(number)
-    out, into, op = [sent, sum(counts), kind], [received, own, kind], import_mpi().SUM
+    op, into = import_mpi().SUM, [received, own, kind]
     if p.counts:
-        return Call(lambda: comm.Reduce_scatter(out, into, counts, op), sent, received, expected)
-    return Call(
-        lambda: comm.Reduce_scatter_block([sent, own, kind], into, op), sent, received, expected
-    )
+        out = [sent, sum(counts), kind]
+        return Call(lambda: comm.Reduce_scatter(out, into, counts, op), received, expected)
+    out = [sent, own, kind]
+    return Call(lambda: comm.Reduce_scatter_block(out, into, op), received, expected)
 
 
 def _alltoallv(case: Case, comm: Any) -> Call:
@@ -164,40 +147,29 @@ def _alltoallv(case: Case, comm: Any) -> Call:
     sent = np.full(sum(to), comm.rank + 1, np.uint8)
     received = np.full(sum(of), 0, np.uint8)
     out, into = ([b, c, _displacements(c), mpi.BYTE] for b, c in ((sent, to), (received, of)))
-    return Call(lambda: comm.Alltoallv(out, into), sent, received, _gathered(of))
+    return Call(lambda: comm.Alltoallv(out, into), received, _gathered(of))
 
 
-def _gather(case: Case, comm: Any) -> Call:
-    p, mpi = case.problem, import_mpi()
+def _rooted(case: Case, comm: Any) -> Call:
+    """Return a gather or a scatter; the root has the data of all ranks, others only their part."""
+    p, byte = case.problem, import_mpi().BYTE
     counts, at_root = list(p.counts or [p.bytes] * comm.size), comm.rank == p.root
-    sent = np.full(counts[comm.rank], comm.rank + 1, np.uint8)
-    received = np.full(sum(counts) if at_root else 0, 0, np.uint8)
-    out = [sent, counts[comm.rank], mpi.BYTE]
-    wanted = _gathered(counts) if at_root else None
-    if p.counts:
-        into = [received, counts, _displacements(counts), mpi.BYTE] if at_root else None
-        return Call(lambda: comm.Gatherv(out, into, p.root), sent, received, wanted)
-    into = [received, p.bytes, mpi.BYTE] if at_root else None
-    return Call(lambda: comm.Gather(out, into, p.root), sent, received, wanted)
-
-
-def _scatter(case: Case, comm: Any) -> Call:
-    p, mpi = case.problem, import_mpi()
-    counts, at_root = list(p.counts or [p.bytes] * comm.size), comm.rank == p.root
-    own = counts[comm.rank]
-    sent = _gathered(counts) if at_root else np.zeros(0, np.uint8)
-    received = np.full(own, 0, np.uint8)
-    into, wanted = [received, own, mpi.BYTE], np.full(own, comm.rank + 1).astype(np.uint8)
-    if p.counts:
-        out = [sent, counts, _displacements(counts), mpi.BYTE] if at_root else None
-        return Call(lambda: comm.Scatterv(out, into, p.root), sent, received, wanted)
-    out = [sent, p.bytes, mpi.BYTE] if at_root else None
-    return Call(lambda: comm.Scatter(out, into, p.root), sent, received, wanted)
+    everything = _gathered(counts) if at_root else np.zeros(0, np.uint8)
+    own = np.full(counts[comm.rank], comm.rank + 1).astype(np.uint8)
+    gathers = case.operation in ("gather", "gatherv")
+    sent, expected = (own, everything) if gathers else (everything, own)
+    received = np.full(len(expected), 0, np.uint8)
+    whole, part = (received, sent) if gathers else (sent, received)
+    layout = [counts, _displacements(counts)] if p.counts else [p.bytes]
+    buffers = [[whole, *layout, byte] if at_root else None, [part, len(part), byte]]
+    function = getattr(comm, case.operation.capitalize())
+    out, into = reversed(buffers) if gathers else buffers
+    return Call(lambda: function(out, into, p.root), received, expected)
 
 
 def _barrier(_: Case, comm: Any) -> Call:
     nothing = np.zeros(0, np.uint8)
-    return Call(comm.Barrier, nothing, nothing, None)
+    return Call(comm.Barrier, nothing, None)
 
 
 def _linear_broadcast(case: Case, comm: Any) -> Call:
@@ -210,24 +182,18 @@ def _linear_broadcast(case: Case, comm: Any) -> Call:
         elif comm.rank == last:
             comm.Recv([message, n, mpi.BYTE], 0)
 
-    return Call(run, message, message, None)
+    return Call(run, message, None)
 
 
 CALL_MAKERS: dict[str, Callable[[Case, Any], Call]] = {
-    "allgather": _allgather,
-    "allgatherv": _allgatherv,
+    **dict.fromkeys(("allgather", "allgatherv"), _allgather),
     "alltoall": _alltoall,
     "alltoallv": _alltoallv,
     "barrier": _barrier,
     "bcast": _bcast,
-    "gather": _gather,
-    "gatherv": _gather,
-    "reduce": _reduction,
-    "reduce_scatter": _reduce_scatter,
-    "reduce_scatter_block": _reduce_scatter,
-    "scatter": _scatter,
-    "scatterv": _scatter,
-    "allreduce": _reduction,
+    **dict.fromkeys(("gather", "gatherv", "scatter", "scatterv"), _rooted),
+    **dict.fromkeys(("reduce", "allreduce"), _reduction),
+    **dict.fromkeys(("reduce_scatter", "reduce_scatter_block"), _reduce_scatter),
     LINE: _linear_broadcast,
 }
 

@@ -36,8 +36,8 @@ class Clock:
 
         Ranks do not spin, because they may outnumber the processors.
         """
-        seconds, rest = divmod(joint_ns - self.offset_ns, 10**9)
-        end = _Timespec(seconds, rest)
+        seconds, nanoseconds = divmod(joint_ns - self.offset_ns, 10**9)
+        end = _Timespec(seconds, nanoseconds)
         self._sleep(MONOTONIC, ABSOLUTE, ctypes.byref(end), None)
 
     def synchronise(self) -> None:
@@ -52,11 +52,11 @@ class Clock:
             self._world.Barrier()
 
     def _answer_rank(self, rank: int) -> None:
-        told = np.zeros(1, np.int64)
+        now_ns = np.zeros(1, np.int64)
         for _ in range(ROUND_TRIPS):
-            self._world.Recv(told, rank)
-            told[0] = time.monotonic_ns()
-            self._world.Send(told, rank)
+            self._world.Recv(now_ns, rank)
+            now_ns[0] = time.monotonic_ns()
+            self._world.Send(now_ns, rank)
 
     def _measure_offset(self) -> int:
         remote_ns = np.zeros(1, np.int64)
@@ -74,8 +74,6 @@ class Clock:
 
 def clock_identity() -> str:
     """Return an identity that is equal on ranks that share a monotonic clock."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    space = Path("/proc/self/ns/time")
-    return (boot.read_text().strip() if boot.exists() else "") + (
-        space.readlink().as_posix() if space.is_symlink() else ""
-    )
+    boot, space = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/time")
+    boot_text = boot.read_text().strip() if boot.exists() else ""
+    return boot_text + (space.readlink().as_posix() if space.is_symlink() else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +32,11 @@ class Series:
     x: Sequence[float]
     y: Sequence[float]
     half: Sequence[float] = ()
+
+    @classmethod
+    def of_points(cls, name: str, points: Iterable[tuple[float, float]]) -> Series:
+        """Return the line through some points."""
+        return cls(name, *map(list, zip(*points, strict=True)))
 
 
 @dataclass(frozen=True)

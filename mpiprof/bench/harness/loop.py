@@ -8,9 +8,9 @@ messages. So the loop's operation is the only collective that the selector sees.
 from __future__ import annotations
 
 import os
-import time
+import timeit
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check, import_mpi
 from mpiprof.bench.harness.case import AUTO, AUTO_AGAIN, Case
 from mpiprof.bench.harness.clock import clock_identity
 from mpiprof.bench.harness.study import estimate_case_ns
-from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
+from mpiprof.bench.harness.timing import Int, Ranks, gather_times, lead_ns
 from mpiprof.metrics.wait_states import score_instances
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import lower_bound
@@ -45,8 +45,8 @@ class Loop:
 
     cases: of one operation and problem; each case runs all its laps in a row, because a call
       affects the next one (a tenth of 1.5 ms), and a program's algorithm also runs in a row.
-    turns: if set, the cases alternate after so many laps, because a machine drifts by a tenth in a
-      minute.
+    alternating: if set, the cases alternate after so many laps, because a machine drifts by a tenth
+      in a minute.
     computation_ns: before each call.
     agreed: all ranks begin together, as after the barrier of Figure 11; otherwise each rank
       continues when it leaves the previous call (Figure 4).
@@ -69,11 +69,7 @@ class Loop:
 
     def late_ns(self, lap: int, rank: int) -> int:
         """Return how late a rank arrives in a lap, in ns."""
-        late = 0
-        for phase in self.phases:
-            if lap >= phase.since:
-                late = phase.late_ns[rank]
-        return late
+        return next((p.late_ns[rank] for p in reversed(self.phases) if lap >= p.since), 0)
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class LoopTimes:
     """Times of a loop on the joint clock, ns: cases x laps x ranks; empty if a case did not apply.
 
     arrivals, exits: of each call. begins: of the computation before the call. span_ns: of the whole
-    loop. lines: the selector's log of the loop (selection.jsonl).
+    loop. log_lines: the selector's log of the loop (selection.jsonl).
     """
 
     loop: Loop
@@ -89,7 +85,7 @@ class LoopTimes:
     arrivals: Int
     exits: Int
     span_ns: tuple[int, int] = (0, 0)
-    log_lines: tuple[str, ...] = field(default=())
+    log_lines: tuple[str, ...] = ()
 
     def case_index(self, choice: str) -> int:
         """Return the index of a choice among the cases, or -1 if it did not run."""
@@ -97,13 +93,13 @@ class LoopTimes:
         return names.index(choice) if choice in names else -1
 
 
-def elapsed_ns(arrivals: Int, exits: Int) -> NDArray[np.float64]:
+def elapsed_ns(_: Case, arrivals: Int, exits: Int) -> NDArray[np.float64]:
     """Return the mean over ranks of the time in the call, by lap: e of the paper's Section 3."""
     mean: NDArray[np.float64] = (exits - arrivals).mean(axis=-1)
     return mean
 
 
-def total_ns(arrivals: Int, exits: Int) -> NDArray[np.float64]:
+def total_ns(_: Case, arrivals: Int, exits: Int) -> NDArray[np.float64]:
     """Return the last exit minus the last arrival, by lap."""
     return np.asarray(exits.max(axis=-1) - arrivals.max(axis=-1), np.float64)
 
@@ -121,11 +117,6 @@ def lateness_pattern(max_imbalance: int, message_ns: int, size: int) -> tuple[in
 
 
 # ---- expected duration
-
-
-def lead_ns(size: int) -> int:
-    """Return how far in the future a start is agreed on, in ns."""
-    return LEAD_NS + LEAD_RANK_NS * size
 
 
 def estimate_call_ns(case: Case, machine: Machine) -> float:
@@ -164,13 +155,8 @@ class Computation:
         self._a, self._b = np.zeros(CHUNK), np.full(CHUNK, 3.0)
         self._chunk_ns = 1.0
         if not self.timer:
-            times = [self._time(200) for _ in range(20)]
-            self._chunk_ns = ranks.world.bcast(float(np.median(times)))
-
-    def _time(self, chunks: int) -> float:
-        began = time.monotonic_ns()
-        self._compute(chunks)
-        return (time.monotonic_ns() - began) / chunks
+            times = timeit.repeat(lambda: self._compute(200), number=1, repeat=20)
+            self._chunk_ns = ranks.world.bcast(float(np.median(times)) / 200 * 1e9)
 
     def _compute(self, chunks: int) -> None:
         for _ in range(chunks):
@@ -226,8 +212,7 @@ def run(
     ended = ranks.clock.now_ns()
     for case in loop.cases:
         check(case, call)
-    every = np.zeros((ranks.world.size, *own_times.shape), np.int64) if ranks.rank == 0 else None
-    ranks.world.Gather(own_times, every, 0)
+    every = gather_times(ranks, own_times)
     if every is None:
         return None
     begins, arrivals, exits = np.moveaxis(every, 0, -1)

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.bench.harness.calls import import_mpi
-from mpiprof.bench.harness.timing import Ranks
+from mpiprof.bench.harness.timing import Ranks, first_rank_of_nodes
 from mpiprof.trace.machine import MIN_REPETITIONS
 
 Times = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-MESSAGE_SIZES = (
-    0,
-    65536,
-    262144,
-)  # two large sizes determine the slope, because an idle port sends its first bytes at once
+# Two large sizes determine the slope, because an idle port sends its first bytes at once.
+MESSAGE_SIZES = (0, 65536, 262144)
 REPETITIONS = 16
 EXCHANGES = 3  # per round; the shortest counts
 SPREAD_PARTS = 8  # parts of the rounds, in order of time
@@ -44,7 +40,7 @@ def measure_message_times(ranks: Ranks) -> dict[str, Any]:
     every_clean = np.zeros((world.size, *clean.shape), np.bool_)
     world.Allgather(times, every_time)
     world.Allgather(clean, every_clean)
-    nodes = _first_rank_of_nodes(world)
+    nodes = first_rank_of_nodes(world)
     sending = [r for r in range(world.size) if nodes[r] != nodes[(r + 1) % world.size]]
     chosen = every_time[sending] if sending else every_time
     link = fit_link(np.median(chosen, axis=0), np.asarray(every_clean.all(axis=0)))
@@ -70,11 +66,10 @@ def fit_link(times: Times, clean: Flags) -> dict[str, Any]:
 def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
     """Return the repeatable time, and the relative excess of the middle part of the rounds."""
     count = int(clean.sum())
-    kept = times[clean == (count >= MIN_REPETITIONS or count >= len(times) - count)]
-    took = float(np.sort(kept)[len(kept) // 10])
-    shortest = sorted(
-        float(part.min()) for part in np.array_split(kept, min(SPREAD_PARTS, len(kept)))
-    )
+    chosen = times[clean == (count >= MIN_REPETITIONS or count >= len(times) - count)]
+    took = float(np.sort(chosen)[len(chosen) // 10])
+    parts = np.array_split(chosen, min(SPREAD_PARTS, len(chosen)))
+    shortest = sorted(float(part.min()) for part in parts)
     return took, max(shortest[len(shortest) // 2] / took, 1.0)
 
 
@@ -86,10 +81,8 @@ def _measure_rounds(world: Any) -> tuple[Times, Flags]:
     byte, largest = import_mpi().BYTE, max(MESSAGE_SIZES)
     buffer, into = np.zeros(largest, np.uint8), np.zeros(largest, np.uint8)
     right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
-    times, clean = (
-        np.zeros((len(MESSAGE_SIZES), REPETITIONS)),
-        np.zeros((len(MESSAGE_SIZES), REPETITIONS), np.bool_),
-    )
+    times = np.zeros((len(MESSAGE_SIZES), REPETITIONS))
+    clean = np.zeros_like(times, np.bool_)
     start, count = time.monotonic_ns(), 0
     for number in range(-1, REPETITIONS):
         late = time.monotonic_ns() - start > MAX_DURATION_NS
@@ -110,11 +103,3 @@ def _context_switches() -> int:
     """Return how often this thread has left its core."""
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return used.ru_nvcsw + used.ru_nivcsw
-
-
-def _first_rank_of_nodes(world: Any) -> Sequence[int]:
-    """Return for each rank the first rank of its node."""
-    node = world.Split_type(import_mpi().COMM_TYPE_SHARED)
-    first = int(node.allreduce(world.rank, import_mpi().MIN))
-    node.Free()
-    return [int(rank) for rank in world.allgather(first)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from types import ModuleType
 
 import numpy as np
 
@@ -17,17 +16,17 @@ from mpiprof.bench.harness.message_times import measure_message_times
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.selector import read_behaviour, read_log
 from mpiprof.bench.harness.study import (
-    LoopStudy,
     Report,
     Result,
     Setup,
-    Study,
     estimate_lap_s,
     fit_laps,
+    format_link,
     print_table,
     write,
 )
-from mpiprof.bench.harness.timing import Ranks
+from mpiprof.bench.harness.timing import Int, Ranks
+from mpiprof.bench.studies import import_study
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_rough_time, format_time
 from mpiprof.interface.progress import Progress
@@ -35,12 +34,7 @@ from mpiprof.model.machine import DEFAULT, Machine, from_options, machine_of_tab
 from mpiprof.trace.machine import find_fault
 
 
-def import_study(name: str) -> Study:
-    """Import a study's module."""
-    return cast(Study, importlib.import_module(f"mpiprof.bench.studies.{name}"))
-
-
-def requested_laps(study: Study, options: Options) -> int:
+def requested_laps(study: ModuleType, options: Options) -> int:
     """Return the number of laps of a study without a time limit."""
     name, usual = ("QUICK_LAPS", 3) if options.quick else ("LAPS", 7)
     return options.laps or int(getattr(study, name, usual))
@@ -54,10 +48,8 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
     try:
         ranks = timing.begin_study()
         setup = _make_setup(ranks, options, library)
-        if in_loops:
-            _run_loops(import_loop_study(name), ranks, setup)
-        else:
-            _run_calls(import_study(name), ranks, setup)
+        run = _run_loops if in_loops else _run_calls
+        run(import_study(name), ranks, setup)
     except BaseException as error:
         timing.abort_on_error(error)
         raise
@@ -80,7 +72,7 @@ def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
     return (DEFAULT, why) if why else (machine_of_table(table, "these ranks"), "")
 
 
-def _run_calls(study: Study, ranks: Ranks, setup: Setup) -> None:
+def _run_calls(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
     cases = study.make_cases(setup)
     for case in cases:
         ranks.communicator(case.members)
@@ -88,32 +80,26 @@ def _run_calls(study: Study, ranks: Ranks, setup: Setup) -> None:
     setup = replace(setup, laps=fit_laps(setup, requested_laps(study, setup.options), lap_s))
     chief = ranks.rank == 0
     if chief:
-        _announce(
-            study.TITLE, setup, f"{len(cases)} cases, {setup.laps} laps", lap_s * (setup.laps + 1)
-        )
-    samples = _measure(ranks, cases, setup, chief)
+        what = f"{len(cases)} cases, {setup.laps} laps"
+        _announce(study.TITLE, setup, what, lap_s * (setup.laps + 1))
+    progress = Progress(len(cases) * (setup.laps + 1), chief)
+    applicable = _run_first_lap(ranks, cases, progress)
+    progress.steps -= (len(cases) - len(applicable)) * setup.laps
+    samples = timing.measure(ranks, applicable, setup.laps, progress.advance)
     if chief:
-        publish_results(study, [_make_result(s) for s in samples], setup)
+        publish_results(study, [_make_result(*sample) for sample in samples], setup)
 
 
-def _make_result(s: timing.Sample) -> Result:
-    spread = s.arrivals.max(axis=1) - s.arrivals.min(axis=1)
-    total = s.total_ns.astype(np.float64)
-    return Result(s.case, total, s.elapsed_ns, spread.astype(np.float64))
+def _make_result(case: Case, arrivals: Int, exits: Int) -> Result:
+    times = (loop.total_ns(case, arrivals, exits), loop.elapsed_ns(case, arrivals, exits))
+    return Result(case, *times, np.ptp(arrivals, axis=1).astype(np.float64))
 
 
 def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
     times = f"; messages take {setup.message_times_text}" if not setup.fault else ""
     lines = [f"{title}: {what}, {setup.ranks} ranks{times}."]
-    lines += [setup.warning] * bool(setup.fault)
-    print("\n".join([*lines, f"This will take about {format_rough_time(seconds)}."]), flush=True)
-
-
-def _measure(ranks: Ranks, cases: list[Case], setup: Setup, chief: bool) -> list[timing.Sample]:
-    progress = Progress(len(cases) * (setup.laps + 1), chief)
-    applicable = _run_first_lap(ranks, cases, progress)
-    progress.steps -= (len(cases) - len(applicable)) * setup.laps
-    return timing.measure(ranks, applicable, setup.laps, progress.advance)
+    lines += [*setup.warnings, f"This will take about {format_rough_time(seconds)}."]
+    print("\n".join(lines), flush=True)
 
 
 def _run_first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case]:
@@ -127,28 +113,19 @@ def _run_first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[
 # ---- loops inside MPI
 
 
-def import_loop_study(name: str) -> LoopStudy:
-    """Import the module of a loop study."""
-    return cast(LoopStudy, importlib.import_module(f"mpiprof.bench.studies.{name}"))
-
-
-def fit_time_limit(study: LoopStudy, setup: Setup) -> Setup:
+def fit_time_limit(study: ModuleType, setup: Setup) -> Setup:
     """Return the set-up with as many instances as requested, or as the time limit allows."""
     options = setup.options
-    wanted = options.laps or (study.QUICK_LAPS if options.quick else study.LAPS)
+    wanted = requested_laps(study, options)
     setup = replace(setup, laps=wanted)
     if options.laps or options.full:
         return setup
-    part = (
-        options.minutes
-        * 60
-        / loop.estimate_seconds(study.make_loops(setup), setup.machine, setup.ranks)
-    )
-    least = min(study.MIN_LAPS, wanted)
-    return replace(setup, laps=max(min(wanted, int(wanted * part)), least))
+    seconds = loop.estimate_seconds(study.make_loops(setup), setup.machine, setup.ranks)
+    possible = int(wanted * (options.minutes * 60 / seconds))
+    return replace(setup, laps=min(wanted, max(possible, study.MIN_LAPS)))
 
 
-def _run_loops(study: LoopStudy, ranks: Ranks, setup: Setup) -> None:
+def _run_loops(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
     setup = fit_time_limit(study, setup)
     loops = study.make_loops(setup)
     for one in loops:
@@ -160,21 +137,22 @@ def _run_loops(study: LoopStudy, ranks: Ranks, setup: Setup) -> None:
     if ranks.rank == 0 and work.timer:
         print("Ranks outnumber processors, so computation is replaced by a timer.", flush=True)
     fixed = {_case_identity(c): c for one in loops for c in one.cases if c.choice != AUTO}
-    progress = Progress(
-        len(fixed) + sum(one.laps * len(one.cases) for one in loops), ranks.rank == 0
-    )
+    progress = Progress(len(fixed) + _count_instances(loops), ranks.rank == 0)
     applicable = {_case_identity(c) for c in _run_first_lap(ranks, list(fixed.values()), progress)}
     loops = [_drop_cases(one, applicable) for one in loops]
-    progress.steps = len(fixed) + sum(one.laps * len(one.cases) for one in loops)
+    progress.steps = len(fixed) + _count_instances(loops)
     folder = find_trace_folder()
     found: list[LoopTimes] = []
     for one in loops:
         looped = loop.run(ranks, work, one, lambda: read_log(folder), progress.advance)
         found += [looped] if looped is not None else []
     if ranks.rank == 0:
-        publish_report(
-            study.make_report(found, read_behaviour(folder, found), setup), study.TITLE, setup
-        )
+        report = study.make_report(found, read_behaviour(folder, found), setup)
+        publish_report(report, study.TITLE, setup)
+
+
+def _count_instances(loops: list[Loop]) -> int:
+    return sum(one.laps * len(one.cases) for one in loops)
 
 
 def _case_identity(case: Case) -> tuple[object, ...]:
@@ -202,54 +180,45 @@ def find_trace_folder() -> Path | None:
 def simulate_study(name: str, options: Options, processes: int) -> None:
     """Simulate a study for so many processes."""
     study = import_study(name)
-    machine = from_options(
-        options.machine, options.per_node, find_fault, node_port=options.node_port
-    )
+    per_node, node_port = options.per_node, options.node_port
+    machine = from_options(options.machine, per_node, find_fault, node_port=node_port)
     # Simulated times are exact, so more laps are needed only for different patterns.
     laps = min(requested_laps(study, options), timing.PATTERNS) if name == "impact" else 1
-    per_node = options.per_node
     setup = Setup(
         processes, options, machine, "", per_node > 1, simulated=True, laps=laps, per_node=per_node
     )
     cases = study.make_cases(setup)
-    print(
-        f"{study.TITLE}: {len(cases)} cases, {processes} processes, "
-        f"{_describe_machine(machine, per_node)}.\n"
-        "This will take about "
-        f"{format_rough_time(simulated_cases.estimate_seconds(cases, setup))}.",
-        flush=True,
-    )
+    title = f"{study.TITLE}: {len(cases)} cases, {processes} processes"
+    seconds = simulated_cases.estimate_seconds(cases, setup)
+    print(f"{title}, {_describe_machine(machine, per_node)}.")
+    print(f"This will take about {format_rough_time(seconds)}.", flush=True)
     progress = Progress(len(cases), shown=True)
     results = simulated_cases.simulate_cases(cases, setup, progress.advance)
     publish_results(study, results, setup)
 
 
 def _describe_machine(machine: Machine, per_node: int) -> str:
-    def message(alpha: float, beta: float) -> str:
-        return f"{format_time(alpha)} and {beta:.3g} ns a byte"
-
-    text = f"simulated with {message(machine.alpha, machine.beta)} a message"
+    text = f"simulated with {format_link(machine.alpha, machine.beta)} a message"
     if per_node == 1:
         return text
-    within = message(machine.alpha_within, machine.beta_within)
+    within = format_link(machine.alpha_within, machine.beta_within)
     port = ", which share its port" * machine.node_port
     return f"{text}, {within} within nodes of {per_node} processes{port}"
 
 
-def publish_results(study: Study, results: list[Result], setup: Setup) -> None:
+def publish_results(study: ModuleType, results: list[Result], setup: Setup) -> None:
     """Print and write the results."""
     found: Report = study.make_report(results, setup)
     starts = [float(np.median(r.spread)) for r in results if r.case.arrivals[0] <= 1]
     if starts and not setup.simulated:
-        found.notes.append(
-            f"Ranks started within {format_time(float(np.median(starts)))} (median)."
-        )
+        spread = format_time(float(np.median(starts)))
+        found.notes.append(f"Ranks started within {spread} (median).")
     publish_report(found, study.TITLE, setup)
 
 
 def publish_report(found: Report, title: str, setup: Setup) -> None:
     """Print a report, and write it if an output was requested."""
-    found.notes += [setup.warning] * bool(setup.fault)
+    found.notes += setup.warnings
     print()
     print_table(found)
     if setup.options.output is not None:

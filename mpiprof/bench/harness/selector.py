@@ -17,8 +17,8 @@ import mpiprof
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.loop import LoopTimes
 from mpiprof.errors import MpiprofError
+from mpiprof.trace import selector_log
 
-LOG_FILE = "selection.jsonl"
 CHOSEN_SHARE = 0.6  # of the instances, from the end; the paper reports the last 120 of 200
 
 
@@ -57,12 +57,8 @@ class Behaviour:
 
 def read_log(folder: Path | None) -> str:
     """Return the selector's log so far."""
-    if folder is None:
-        return ""
-    try:
-        return (folder / LOG_FILE).read_text()
-    except OSError:
-        return ""
+    file = None if folder is None else folder / selector_log.FILE
+    return file.read_text() if file is not None and file.exists() else ""
 
 
 def parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:

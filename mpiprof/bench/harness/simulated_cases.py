@@ -30,43 +30,32 @@ def simulate_cases(cases: Sequence[Case], setup: Setup, step: Callable[[], None]
     """Return the results of all applicable cases from the simulator."""
     results = []
     for case in cases:
-        result = _simulate_case(case, setup)
-        results += [result] if result is not None else []
+        with contextlib.suppress(MpiprofError):  # no such algorithm, or not for so many processes
+            results.append(_simulate_case(case, setup))
         step()
     return results
 
 
-def _simulate_case(case: Case, setup: Setup) -> Result | None:
-    """Return the simulated result, or None if the algorithm does not apply."""
+def _simulate_case(case: Case, setup: Setup) -> Result:
+    """Return the simulated result; raises MpiprofError if the algorithm does not apply."""
     if case.operation == LINE:
         took = np.array([setup.machine.alpha + case.problem.bytes * setup.machine.beta])
         return Result(case, took, took, np.zeros(1))
     algorithm, problem = _find_algorithm(case), _case_problem(case, setup)
-    if algorithm is None:
-        return None
     size = problem.size + problem.remote_size
     nodes = assign_nodes(problem.size, problem.remote_size, setup.per_node)
     total, elapsed = [], []
     for lap in range(setup.laps):
         late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
-        try:
-            timing = simulate(algorithm, problem, setup.machine, late, nodes)
-        except MpiprofError:  # not applicable to so many processes
-            return None
+        timing = simulate(algorithm, problem, setup.machine, late, nodes)
         total.append(timing.after_last)
         elapsed.append(float((timing.finish - timing.arrivals).mean()))
     return Result(case, np.array(total), np.array(elapsed), np.zeros(len(total)))
 
 
-def _find_algorithm(case: Case) -> Algorithm | None:
+def _find_algorithm(case: Case) -> Algorithm:
     inter = case.problem.remote_size > 0
-    wanted = (case.operation, case.name, inter)
-    found = (
-        a
-        for a in catalogue.load_catalogue()
-        if (a.operation, a.name, a.intercommunicator) == wanted
-    )
-    return next(found, None)
+    return catalogue.find(case.operation, case.name, intercommunicator=inter)
 
 
 def _case_problem(case: Case, setup: Setup) -> Problem:
@@ -82,28 +71,23 @@ def estimate_seconds(cases: Sequence[Case], setup: Setup) -> float:
     """Return the approximate time of `simulated` in s, scaled by the time of trials."""
     in_rings, others = 0.0, 0.0
     for case in cases:
-        algorithm, problem = _find_algorithm(case), _case_problem(case, setup)
-        if algorithm is None:
-            continue
+        problem = _case_problem(case, setup)
         nodes = np.array(assign_nodes(problem.size, problem.remote_size, setup.per_node), np.int64)
-        if runs_as_ring(algorithm, problem, setup.machine, nodes):
-            in_rings += ring_fast_path.estimate_work(algorithm, problem)
-            continue
         with contextlib.suppress(MpiprofError):  # not applicable
-            others += _simulation_cost(algorithm, problem, one_by_one=setup.machine.node_port)
+            algorithm = _find_algorithm(case)
+            if runs_as_ring(algorithm, problem, setup.machine, nodes):
+                in_rings += ring_fast_path.estimate_work(algorithm, problem)
+            else:
+                others += _simulation_cost(algorithm, problem, one_by_one=setup.machine.node_port)
     took = 0.0
     if in_rings:
         ring = catalogue.find("allgather", "ring")
-        took += (
-            in_rings
-            / ring_fast_path.estimate_work(ring, RING_TRIAL_PROBLEM)
-            * _time_simulation(ring, RING_TRIAL_PROBLEM)
-        )
+        units = in_rings / ring_fast_path.estimate_work(ring, RING_TRIAL_PROBLEM)
+        took += units * _time_simulation(ring, RING_TRIAL_PROBLEM)
     if others:
         ring = catalogue.find("alltoall", "ring")
-        took += (
-            others / _simulation_cost(ring, TRIAL_PROBLEM) * _time_simulation(ring, TRIAL_PROBLEM)
-        )
+        units = others / _simulation_cost(ring, TRIAL_PROBLEM)
+        took += units * _time_simulation(ring, TRIAL_PROBLEM)
     return took * setup.laps
 
 

@@ -1,18 +1,22 @@
 """Shared code of the papers' studies: set-up, laps within a time limit, tables, files.
 
-A study is a module with TITLE, `cases(setup)` and `report(results, setup)`. The same cases are
-measured inside MPI or simulated, and the report does not depend on which.
+A study is a module with TITLE, `make_cases(setup)` and `make_report(results, setup)`. The same
+cases are measured inside MPI or simulated, and the report does not depend on which. Optional are
+LAPS and QUICK_LAPS, which replace the usual number of laps, and PARTS, the names for --only. A
+study in loops (harness/loop.py) has `make_loops(setup)`, `make_report(results, selected, setup)`,
+LAPS and QUICK_LAPS for the number of instances, and MIN_LAPS for the minimum under a time limit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +36,7 @@ Values = NDArray[np.float64]
 Row = dict[str, Any]
 RESAMPLE_COUNT = 1000
 MIN_LAPS = 3
+REQUIRED_RANKS = 16  # of an emulated cluster, to which the requirements apply
 NATIVE_MESSAGES = 4  # times the bound: assumed time of a library that was not yet measured
 
 
@@ -55,20 +60,19 @@ class Setup:
 
     @property
     def message_times_text(self) -> str:
-        """Return the message times in words, such as "2.00 µs and 0.1 ns a byte"."""
-        return f"{format_time(self.machine.alpha)} and {self.machine.beta:.3g} ns a byte"
+        """Return the message times in words."""
+        return format_link(self.machine.alpha, self.machine.beta)
 
     @property
-    def warning(self) -> str:
-        """Return the consequences of unusable message times; "" if they are usable."""
+    def warnings(self) -> list[str]:
+        """Return the consequences of unusable message times; [] if they are usable."""
         if not self.fault:
-            return ""
-        return (
-            f"Message times are not usable: {self.fault}. {self.message_times_text} are "
-            "assumed for "
-            "block sizes and for how late ranks come, and there are no factors. Measure with "
+            return []
+        return [
+            f"Message times are not usable: {self.fault}. {self.message_times_text} are assumed "
+            "for block sizes and for how late ranks come, and there are no factors. Measure with "
             "`calibrate -o FILE` on a quiet machine, and repeat with --machine FILE."
-        )
+        ]
 
     def message_ns(self, size: int) -> float:
         """Return T of so many bytes in ns; NaN if the message times are not usable."""
@@ -78,11 +82,7 @@ class Setup:
         self, operation: str, wanted: Sequence[str], *, inter: bool = False
     ) -> list[str]:
         """Return the wanted choices that exist; native only with a library."""
-        known = {
-            a.name
-            for a in catalogue.load_catalogue()
-            if a.operation == operation and a.intercommunicator == inter
-        }
+        known = {a.name for a in catalogue.find_all(operation, intercommunicator=inter)}
         native = set() if self.simulated else {"native"}
         return [w for w in wanted if w.partition(":")[0] in known | native]
 
@@ -117,31 +117,55 @@ class Report:
     figures: Sequence[Figure] = ()
 
 
-class Study(Protocol):
-    """A module of a study."""
+@dataclass(frozen=True)
+class Requirement:
+    """Requirement on a ratio, and its text in the table; no test if it does not apply here."""
 
-    TITLE: str
+    text: str
+    is_met: Callable[[float], bool] | None = None
 
-    def make_cases(self, setup: Setup) -> list[Case]:
-        """Return the cases to measure."""
+    def judge(self, value: float) -> Row:
+        """Return the columns of the requirement and of the verdict on a value."""
+        holds = "" if self.is_met is None else "yes" if self.is_met(value) else "NO"
+        return {"asked": self.text, "holds": holds}
 
-    def make_report(self, results: Sequence[Result], setup: Setup) -> Report:
-        """Return the report of the results."""
+
+def at_least(bound: float, text: str = "") -> Requirement:
+    """Return the requirement on a ratio that must reach a bound."""
+    return Requirement(text or f"at least {bound:g}", lambda value: value >= bound)
 
 
-class LoopStudy(Protocol):
-    """A module of a loop study (bench/harness/loop.py); MIN_LAPS: minimum under a time limit."""
+def at_most(bound: float, text: str = "") -> Requirement:
+    """Return the requirement on a ratio that must not exceed a bound."""
+    return Requirement(text or f"at most {bound:g}", lambda value: value <= bound)
 
-    TITLE: str
-    LAPS: int
-    QUICK_LAPS: int
-    MIN_LAPS: int
 
-    def make_loops(self, setup: Setup) -> list[Any]:
-        """Return the loops to measure; `setup.laps` is the number of instances."""
+def remove_verdict(row: Row) -> None:
+    """Put a row's requirement into parentheses, because it applies to another set-up."""
+    row |= {"asked": f"({row['asked'].strip('()')}, at {REQUIRED_RANKS})", "holds": ""}
 
-    def make_report(self, results: Sequence[Any], selected: Sequence[Any], setup: Setup) -> Report:
-        """Return the report of the results."""
+
+def list_columns(rows: Sequence[Row]) -> list[str]:
+    """Return the columns of a table in the order in which the rows have them."""
+    return list(dict.fromkeys(column for row in rows for column in row))
+
+
+def group_results(results: Sequence[Result], columns: Sequence[str]) -> Iterator[list[Result]]:
+    """Yield adjacent results whose cases have equal labels in some columns."""
+    for _, group in groupby(results, lambda r: [r.case.labels[c] for c in columns]):
+        yield list(group)
+
+
+def make_row(result: Result, group: Sequence[Result], rivals: Mapping[str, str]) -> Row:
+    """Return a case's labels and times, and the time of each rival over its own.
+
+    rivals: name in the column, and algorithm. Ratios of rivals outside of the group are NaN.
+    """
+    medians = {r.case.labels["algorithm"]: r.median_ms for r in group}
+    row = result.case.labels | {"least ms": result.min_ms, "median ms": result.median_ms}
+    for name, algorithm in rivals.items():
+        row[f"{name} / this"] = medians.get(algorithm, np.nan) / result.median_ms
+    return row
 
 
 # ---- numbers
@@ -228,22 +252,21 @@ def port_busy_ms(case: Case, machine: Machine) -> float:
 # ---- output
 
 
+def format_link(alpha: float, beta: float) -> str:
+    """Return message times in words, such as "2.00 µs and 0.1 ns a byte"."""
+    return f"{format_time(alpha)} and {beta:.3g} ns a byte"
+
+
 def print_table(report: Report) -> None:
     """Print a report's table and notes."""
-    cells = [[_format_cell(row.get(c, "")) for c in report.columns] for row in report.rows]
-    widths = [
-        max(len(c), *(len(line[i]) for line in cells)) if cells else len(c)
-        for i, c in enumerate(report.columns)
-    ]
-    numeric = [
-        all(isinstance(row.get(c, 0), int | float) for row in report.rows) for c in report.columns
-    ]
-    for line in [list(report.columns), *cells]:
-        shown = [
-            text.rjust(w) if right else text.ljust(w)
-            for text, w, right in zip(line, widths, numeric, strict=True)
-        ]
-        print("  ".join(shown).rstrip())
+    columns = []
+    for name in report.columns:
+        cells = [name, *(_format_cell(row.get(name, "")) for row in report.rows)]
+        width = max(map(len, cells))
+        numeric = all(isinstance(row.get(name, 0), int | float) for row in report.rows)
+        columns.append([text.rjust(width) if numeric else text.ljust(width) for text in cells])
+    for line in zip(*columns, strict=True):
+        print("  ".join(line).rstrip())
     for note in report.notes:
         print(f"\n{note}")
 

@@ -28,27 +28,6 @@ LEAD_RANK_NS = 300_000
 PATTERNS = 32  # of lateness; laps cycle through them
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Times of a case in ns on the joint clock, laps x members."""
-
-    case: Case
-    arrivals: Int
-    exits: Int
-
-    @property
-    def total_ns(self) -> Int:
-        """Last exit minus last arrival, by lap."""
-        total: Int = self.exits.max(axis=1) - self.arrivals.max(axis=1)
-        return total
-
-    @property
-    def elapsed_ns(self) -> NDArray[np.float64]:
-        """Mean over the members of the time in the call, by lap."""
-        elapsed: NDArray[np.float64] = (self.exits - self.arrivals).mean(axis=1)
-        return elapsed
-
-
 @dataclass
 class Ranks:
     """Communicators, clock and the recorder's function to choose an algorithm, on this rank."""
@@ -80,11 +59,10 @@ class Ranks:
             first, second = map(int, members.split("+"))
             if first + second > world.size:
                 raise MpiprofError(f"{members} ranks required, but the job has {world.size}")
-            side = 0 if world.rank < first else 1 if world.rank < first + second else None
-            local = world.Split(import_mpi().UNDEFINED if side is None else side, world.rank)
-            if side is None:
-                return None
-            return local.Create_intercomm(0, world, first if side == 0 else 0, 7)
+            side = int(world.rank >= first)
+            outside = world.rank >= first + second
+            local = world.Split(import_mpi().UNDEFINED if outside else side, world.rank)
+            return None if outside else local.Create_intercomm(0, world, (first, 0)[side], 7)
         if members == "ends":
             inside = world.rank in (0, world.size - 1)
         else:
@@ -117,6 +95,11 @@ def begin_study() -> Ranks:
 # ---- laps
 
 
+def lead_ns(size: int) -> int:
+    """Return how far in the future a start is agreed on, in ns."""
+    return LEAD_NS + LEAD_RANK_NS * size
+
+
 def lateness_ns(case: Case, lap: int, rank: int) -> int:
     """Return how late a rank is in a lap, in ns; equal for all cases with the same MAX_IF.
 
@@ -125,35 +108,39 @@ def lateness_ns(case: Case, lap: int, rank: int) -> int:
     most, unit = case.arrivals
     if most <= 1 or not unit:
         return 0
-    return (
-        int(np.random.default_rng((17, lap % PATTERNS, most)).integers(0, most, rank + 1)[rank])
-        * unit
-    )
+    drawn = np.random.default_rng((17, lap % PATTERNS, most)).integers(0, most, rank + 1)
+    return int(drawn[rank]) * unit
 
 
 def agree_start(ranks: Ranks) -> int:
     """Return a future time on the joint clock in ns; collective over all ranks."""
     ranks.world.Barrier()
-    lead = LEAD_NS + LEAD_RANK_NS * ranks.world.size
-    mine = np.array([ranks.clock.now_ns() + lead], np.int64)
+    mine = np.array([ranks.clock.now_ns() + lead_ns(ranks.world.size)], np.int64)
     agreed = np.zeros(1, np.int64)
     ranks.world.Allreduce(mine, agreed, import_mpi().MAX)
     return int(agreed[0])
 
 
-def run_once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int, int]:
-    """Run one case once; returns this rank's arrival and exit, 0 if it does not take part."""
+def run_once(
+    ranks: Ranks, case: Case, call: Call | None, late_ns: int, spin_ns: int = 0
+) -> tuple[int, int, int]:
+    """Run one case once; returns this rank's target arrival, arrival and exit, 0 without a call.
+
+    spin_ns: time before the target in which the rank no longer sleeps.
+    """
     start = agree_start(ranks)
     ranks.choose(case.recorder_rule())  # the same on all ranks
     if call is None:
         ranks.choose("")
-        return 0, 0
-    ranks.clock.wait_until(start + late_ns)
-    arrival = ranks.clock.now_ns()
+        return 0, 0, 0
+    target = start + late_ns
+    ranks.clock.wait_until(target - spin_ns)
+    while (arrival := ranks.clock.now_ns()) < target:
+        pass
     call.run()
     exit_ = ranks.clock.now_ns()
     call.switched += ranks.choose("")
-    return arrival, exit_
+    return target, arrival, exit_
 
 
 def make_call(ranks: Ranks, case: Case) -> Call | None:
@@ -189,37 +176,50 @@ def run_lap(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], No
     times = np.zeros((len(cases), 2), np.int64)
     for i in np.random.default_rng(lap).permutation(len(cases)):
         call = make_call(ranks, cases[i])
-        times[i] = run_once(ranks, cases[i], call, lateness_ns(cases[i], lap, ranks.rank))
+        times[i] = run_once(ranks, cases[i], call, lateness_ns(cases[i], lap, ranks.rank))[1:]
         step()
     return times
 
 
 def measure(
     ranks: Ranks, cases: Sequence[Case], laps: int, step: Callable[[], None]
-) -> list[Sample]:
-    """Run all laps; rank 0 returns the samples, other ranks []."""
+) -> list[tuple[Case, Int, Int]]:
+    """Run all laps; rank 0 returns each case's arrivals and exits, other ranks [].
+
+    Arrivals and exits are on the joint clock in ns, laps x members.
+    """
     own_times = np.stack([run_lap(ranks, cases, lap, step) for lap in range(laps)])
-    everybody = (
-        np.zeros((ranks.world.size, *own_times.shape), np.int64) if ranks.rank == 0 else None
-    )
-    ranks.world.Gather(own_times, everybody, 0)
+    everybody = gather_times(ranks, own_times)
     if everybody is None:
         return []
     samples = []
     for i, case in enumerate(cases):
         members = everybody[:, 0, i, 0] > 0
-        times = everybody[members, :, i, :]
-        samples.append(Sample(case, times[:, :, 0].T, times[:, :, 1].T))
+        arrivals, exits = np.moveaxis(everybody[members, :, i, :], (2, 1), (0, 1))
+        samples.append((case, arrivals, exits))
     return samples
+
+
+def gather_times(ranks: Ranks, own_times: Int) -> Int | None:
+    """Return the times of all ranks, by rank; None on all ranks but 0."""
+    shape = (ranks.world.size, *own_times.shape)
+    every = np.zeros(shape, np.int64) if ranks.rank == 0 else None
+    ranks.world.Gather(own_times, every, 0)
+    return every
+
+
+def first_rank_of_nodes(world: Any) -> list[int]:
+    """Return for each rank the first rank of its node; collective over all ranks."""
+    node = world.Split_type(import_mpi().COMM_TYPE_SHARED)
+    first = int(node.allreduce(world.rank, import_mpi().MIN))
+    node.Free()
+    return [int(rank) for rank in world.allgather(first)]
 
 
 def has_shared_nodes(ranks: Ranks) -> bool:
     """Return True if there are several nodes, and some have more than one rank."""
-    world, mpi = ranks.world, import_mpi()
-    mine = world.Split_type(mpi.COMM_TYPE_SHARED)
-    most = int(world.allreduce(mine.size, mpi.MAX))
-    mine.Free()
-    return 1 < most < int(world.size)
+    nodes = first_rank_of_nodes(ranks.world)
+    return 1 < len(set(nodes)) < len(nodes)
 
 
 def abort_on_error(error: BaseException) -> None:

@@ -12,25 +12,33 @@ a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
+from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns, total_ns
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import Report, Row, Setup, ratio_interval
-from mpiprof.bench.studies.cases import at_least, at_most
+from mpiprof.bench.harness.study import (
+    REQUIRED_RANKS,
+    Report,
+    Requirement,
+    Row,
+    Setup,
+    Values,
+    at_least,
+    at_most,
+    ratio_interval,
+    remove_verdict,
+)
 from mpiprof.bench.studies.contest import (
     LEAST_WHOLE,
     PROBES,
     WITHIN,
     Contest,
-    after_last,
     contest_loops,
     contests,
     medians_text,
-    score,
 )
 from mpiprof.interface.format_units import format_round_size, format_time
 from mpiprof.model.distributions import broadcast_counts
@@ -42,7 +50,6 @@ QUICK_LAPS = 60
 MIN_LAPS = 300  # the requirements apply to so many instances
 MB = 1 << 20
 LATE_MESSAGES = 4
-ASKED_RANKS = 16
 MIN_LATE_FACTOR = 1.3
 COLUMNS = ("case", "compared", "took", "measured", "95 %", "asked", "holds")
 
@@ -67,11 +74,7 @@ CASE_TYPES = {
     "late_allreduce": CaseType("allreduce {message}, one rank late", "allreduce"),
     "late_ends": CaseType("allreduce {message}, lateness ends", "allreduce", changes=True),
 }
-
-
-def option_names() -> tuple[str, ...]:
-    """Return the names that `--only` accepts."""
-    return tuple(CASE_TYPES)
+PARTS = tuple(CASE_TYPES)  # names for --only
 
 
 def make_loops(setup: Setup) -> list[Loop]:
@@ -111,101 +114,75 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
         if kind.changes:
             phases.append(other if name == "moves" else (0,) * p)
     since = (0, setup.laps // 2)
-    return contest_loops(
-        setup,
-        labels,
-        kind.operation,
-        problem,
-        members=members,
-        phases=tuple(Phase(i, late) for i, late in zip(since, phases, strict=False)),
-    )
+    made = tuple(Phase(i, late) for i, late in zip(since, phases, strict=False))
+    return contest_loops(setup, labels, kind.operation, problem, members=members, phases=made)
 
 
 # ---- the table
 
 
 def _make_row(
-    contest: Contest, compared: str, measured: float, asked: str, holds: bool | None, more: Row
+    contest: Contest, compared: str, value: float, required: Requirement, more: Row | None = None
 ) -> Row:
-    return {
-        "case": contest.labels["title"],
-        "compared": compared,
-        "measured": measured,
-        "asked": asked,
-        "holds": "" if holds is None else "yes" if holds else "NO",
-    } | more
+    row = {"case": contest.labels["title"], "compared": compared, "measured": value}
+    return row | required.judge(value) | (more or {})
 
 
-def _format_interval(low: float, high: float) -> str:
-    return f"{low:.3g} to {high:.3g}"
+def _make_ratio_row(
+    contest: Contest,
+    compared: str,
+    ratio: tuple[float, float, float],
+    times: Sequence[float],
+    required: Requirement,
+) -> Row:
+    value, low, high = ratio
+    took = " / ".join(map(format_time, times))
+    more = {"took": took, "95 %": f"{low:.3g} to {high:.3g}"}
+    return _make_row(contest, compared, value, required, more)
 
 
-def fixed_choice_row(contest: Contest, choice: str, least: float | None) -> Row:
+def _medians(*several: Values) -> list[float]:
+    return [float(np.median(values)) for values in several]
+
+
+def fixed_choice_row(contest: Contest, choice: str, required: Requirement) -> Row:
     """Return the row of a fixed choice's sum over auto's."""
-    measure = score if contest.operation == "bcast" else after_last
-    value, low, high = contest.against(choice, measure)
-    measured_auto = contest.own(measure)
-    sums = (contest.rival(choice, measure).mean() * len(measured_auto), measured_auto.sum())
-    holds: Callable[[float], bool] = at_least(least or 0)
-    return _make_row(
-        contest,
-        f"{choice} / auto",
-        value,
-        f"at least {least:g}" if least else "(Open MPI only)",
-        holds(value) if least else None,
-        {"took": " / ".join(map(format_time, sums)), "95 %": _format_interval(low, high)},
-    )
+    measure = score_ns if contest.operation == "bcast" else total_ns
+    own = contest.own(measure)
+    sums = (float(contest.rival(choice, measure).mean()) * len(own), float(own.sum()))
+    ratio = contest.against(choice, measure)
+    return _make_ratio_row(contest, f"{choice} / auto", ratio, sums, required)
 
 
 def after_probing_row(contest: Contest) -> Row:
     """Return the row of auto's held instances over the best fixed choice."""
-    only_after = CASE_TYPES[contest.labels["name"]].changes
-    best = contest.best(only_after=only_after)
-    value, low, high = contest.against_best(only_after=only_after)
-    rival = contest.rival(best, score, contest.held, only_after=only_after)
-    times = (contest.own(score, contest.held), rival)
+    best = contest.best
+    own, rival = contest.own(score_ns, held=True), contest.rival(best, score_ns, held=True)
     chosen = contest.selection.chosen_algorithm(contest.auto.loop.laps) or "auto"
-    return _make_row(
-        contest,
-        f"after probing: {chosen} / {best}".replace("block_size=", ""),
-        value,
-        f"at most {WITHIN:g}",
-        at_most(WITHIN)(value),
-        {
-            "took": " / ".join(format_time(float(np.median(t))) for t in times),
-            "95 %": _format_interval(low, high),
-        },
-    )
+    compared = f"after probing: {chosen} / {best}".replace("block_size=", "")
+    times = _medians(own, rival)
+    return _make_ratio_row(contest, compared, contest.over_best, times, at_most(WITHIN))
 
 
 def joining_last_row(contest: Contest) -> Row:
     """Return the row of the best other fixed choice over the one that the late rank joins last."""
     choices = [case.choice for case in contest.after.loop.cases]
-    taken = {choice: contest.fixed(choice, after_last) for choice in choices}
+    taken = {choice: contest.fixed(choice, total_ns) for choice in choices}
     joins = next(choice for choice in choices if "late=" in choice)
     others = [choice for choice in choices if choice != joins]
     best = min(others, key=lambda choice: float(np.median(taken[choice])))
-    value, low, high = ratio_interval(taken[best], taken[joins])
-    return _make_row(
-        contest,
-        f"{best} / {joins}",
-        value,
-        f"at least {MIN_LATE_FACTOR:g}",
-        at_least(MIN_LATE_FACTOR)(value),
-        {
-            "took": " / ".join(format_time(float(np.median(taken[c]))) for c in (best, joins)),
-            "95 %": _format_interval(low, high),
-        },
-    )
+    ratio, times = ratio_interval(taken[best], taken[joins]), _medians(taken[best], taken[joins])
+    return _make_ratio_row(contest, f"{best} / {joins}", ratio, times, at_least(MIN_LATE_FACTOR))
 
 
 def probing_row(contest: Contest) -> Row:
     """Return the row of the phase with most probing instances."""
     probes = contest.selection.probes_by_phase()
-    most = float(max(probes)) if probes else np.nan
     text = "probing instances" + (f" ({'+'.join(map(str, probes))})" if len(probes) > 1 else "")
-    asked = f"at most {PROBES} a phase"
-    return _make_row(contest, text, most, asked, most <= PROBES if probes else None, {})
+    required = at_most(PROBES, f"at most {PROBES} a phase")
+    if not probes:
+        return _make_row(contest, text, np.nan, Requirement(required.text))
+    return _make_row(contest, text, float(max(probes)), required)
 
 
 def detection_row(contest: Contest) -> Row:
@@ -213,24 +190,27 @@ def detection_row(contest: Contest) -> Row:
     change = contest.auto.loop.phases[-1].since
     s = contest.selection
     later = [(i, w) for i, w in zip(s.phases, s.windows, strict=True) if i >= change]
-    instance, window = later[0] if later else (-1, 0)
-    asked = f"by {change + 2 * window}" if window else "within two windows"
-    holds = instance <= change + 2 * window if window else None
-    if s.phases and not later:
-        holds = False
-    measured = float(instance) if later else np.nan
-    return _make_row(contest, f"change at {change} noticed at", measured, asked, holds, {})
+    compared = f"change at {change} noticed at"
+    required = Requirement("within two windows")
+    if not later:
+        if s.phases:  # never detected
+            required = Requirement(required.text, lambda _: False)
+        return _make_row(contest, compared, np.nan, required)
+    instance, window = later[0]
+    if window:
+        last = change + 2 * window
+        required = at_most(last, f"by {last}")
+    return _make_row(contest, compared, float(instance), required)
 
 
 def make_rows(contest: Contest, library: str) -> list[Row]:
     """Return all rows of one case."""
     name, openmpi = contest.labels["name"], library == "openmpi"
-    if name == "allgatherv":
-        rows = [fixed_choice_row(contest, "native", 2.5 if openmpi else LEAST_WHOLE)]
-    else:
-        rows = [fixed_choice_row(contest, "native", 4.0 if name == "intergroup" else LEAST_WHOLE)]
+    least = {"allgatherv": 2.5 if openmpi else LEAST_WHOLE, "intergroup": 4.0}
+    rows = [fixed_choice_row(contest, "native", at_least(least.get(name, LEAST_WHOLE)))]
     if name == "late" and contest.after.case_index("pair") >= 0:
-        rows.append(fixed_choice_row(contest, "pair", 1.3 if openmpi else None))
+        required = at_least(1.3) if openmpi else Requirement("(Open MPI only)")
+        rows.append(fixed_choice_row(contest, "pair", required))
     if name in ("late_reduce", "late_allreduce"):
         rows.append(joining_last_row(contest))
     if CASE_TYPES[name].changes:
@@ -244,11 +224,8 @@ def make_report(
     """Return the table of requirements and measurements."""
     found = contests(results, selected)
     rows = [row for contest in found for row in make_rows(contest, setup.library)]
-    if setup.ranks != ASKED_RANKS or setup.laps < LAPS or setup.options.sizes:
+    if setup.ranks != REQUIRED_RANKS or setup.laps < LAPS or setup.options.sizes:
         for row in rows:
-            row |= {"asked": f"({row['asked'].strip('()')}, at {ASKED_RANKS})", "holds": ""}
-    medians = "\n".join(
-        f"{c.labels['title']}: {medians_text(c, only_after=CASE_TYPES[c.labels['name']].changes)}"
-        for c in found
-    )
+            remove_verdict(row)
+    medians = "\n".join(f"{c.labels['title']}: {medians_text(c)}" for c in found)
     return Report(COLUMNS, rows, [f"Median scores (ms):\n{medians}"])

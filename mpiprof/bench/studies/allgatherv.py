@@ -16,14 +16,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 
 from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.study import Report, Result, Setup, port_busy_ms
+from mpiprof.bench.harness.study import (
+    Report,
+    Result,
+    Setup,
+    group_results,
+    list_columns,
+    make_row,
+    port_busy_ms,
+)
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.pipeline_formulas import best_ring_block, ring_block_size
@@ -33,20 +40,8 @@ TITLE = "Irregular allgather"
 LAPS = 7
 SIZES = (16 << 10, 64 << 10, 256 << 10)  # the paper's c
 BLOCKS = (8 << 10, 32 << 10)
-COLUMNS = (
-    "distribution",
-    "c",
-    "bytes",
-    "processes",
-    "communicator",
-    "algorithm",
-    "least ms",
-    "median ms",
-    "native / this",
-    "linear ring / this",
-    "communication ms",
-    "idle ms",
-)
+LABELS = ("distribution", "c", "bytes", "processes", "communicator", "algorithm")
+PARTS = tuple(DISTRIBUTIONS)  # names for --only
 
 
 def make_contributions(distribution: str, size: int, base: int, unit: int = 1) -> tuple[int, ...]:
@@ -60,14 +55,9 @@ def make_case(
     """Return one case; a label after "@" in the choice names the source of its block size."""
     sizes = make_contributions(distribution, size, base, GAP_BYTES if gaps else 1)
     choice, _, label = choice.partition("@")
-    labels = {
-        "distribution": distribution,
-        "c": base,
-        "bytes": sum(sizes),
-        "processes": size,
-        "communicator": members + (", with gaps" if gaps else ""),
-        "algorithm": label or choice,
-    }
+    communicator = members + (", with gaps" if gaps else "")
+    values = (distribution, base, sum(sizes), size, communicator, label or choice)
+    labels = dict(zip(LABELS, values, strict=True))
     return Case(labels, "allgatherv", choice, Problem(size, counts=sizes), members, gaps)
 
 
@@ -88,16 +78,11 @@ def make_choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> l
     return setup.find_choices("allgatherv", wanted)
 
 
-def option_names() -> tuple[str, ...]:
-    """Return the names that `--only` accepts."""
-    return tuple(DISTRIBUTIONS)
-
-
 def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all distributions, sizes and numbers of processes."""
     options = setup.options
     bases = options.sizes or (SIZES[-1:] if options.quick else SIZES)
-    wanted = options.only or option_names()
+    wanted = options.only or PARTS
     blocks = options.blocks or (BLOCKS[:1] if options.quick else BLOCKS)
     made = []
     for size in options.processes or (setup.ranks,):
@@ -110,10 +95,8 @@ def make_cases(setup: Setup) -> list[Case]:
                     for choice in make_choices(setup, sizes, blocks)
                 ]
     if not setup.simulated and not options.processes and setup.ranks > 2:
-        for members, size, gaps in (
-            ("permuted", setup.ranks, False),
-            ("partial", setup.ranks - 1, True),
-        ):
+        others = (("permuted", setup.ranks, False), ("partial", setup.ranks - 1, True))
+        for members, size, gaps in others:
             for distribution in [d for d in ("broadcast", "geometric") if d in wanted]:
                 sizes = make_contributions(distribution, size, bases[-1], GAP_BYTES)
                 made += [
@@ -123,26 +106,17 @@ def make_cases(setup: Setup) -> list[Case]:
     return made
 
 
-def _group_labels(result: Result) -> tuple[object, ...]:
-    labels = result.case.labels
-    return tuple(labels[c] for c in ("distribution", "c", "processes", "communicator"))
-
-
 def make_report(results: Sequence[Result], setup: Setup) -> Report:
     """Return a row for each case, and a plot over the size for each distribution."""
     rows = []
-    for _, several in groupby(results, _group_labels):
-        group = list(several)
-        medians = {r.case.labels["algorithm"]: r.median_ms for r in group}
+    rivals = {"native": "native", "linear ring": "linear_ring"}
+    for group in group_results(results, ("distribution", "c", "processes", "communicator")):
         for r in group:
             busy = np.nan if setup.fault else port_busy_ms(r.case, setup.machine)
-            row = dict(r.case.labels) | {"least ms": r.min_ms, "median ms": r.median_ms}
-            for name, other in (("native", "native"), ("linear ring", "linear_ring")):
-                row[f"{name} / this"] = medians.get(other, np.nan) / r.median_ms
-            row["communication ms"] = busy
+            row = make_row(r, group, rivals) | {"communication ms": busy}
             row["idle ms"] = max(float(np.median(r.elapsed)) / 1e6 - busy, 0.0)
             rows.append(row)
-    return Report(COLUMNS, rows, [], _figures(results))
+    return Report(list_columns(rows), rows, [], _figures(results))
 
 
 def _figures(results: Sequence[Result]) -> list[Lines]:
@@ -157,10 +131,7 @@ def _figures(results: Sequence[Result]) -> list[Lines]:
                 # The block size differs from point to point.
                 name = re.sub(r": \d+", "", labels["algorithm"])
                 lines.setdefault(name, []).append((labels[over], r.min_ms))
-        series = [
-            Series(name, *map(list, zip(*sorted(points), strict=True)))
-            for name, points in lines.items()
-        ]
+        series = [Series.of_points(name, sorted(points)) for name, points in lines.items()]
         if series:
             ticks = format_round_size if over == "c" else "{:.0f}".format
             figures.append(Lines(distribution, series, over, "ms", ticks=ticks))

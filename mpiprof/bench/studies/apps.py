@@ -24,10 +24,10 @@ import numpy as np
 
 import mpiprof
 from mpiprof.bench.harness.case import AUTO
-from mpiprof.bench.harness.figures import Bars, Figure
+from mpiprof.bench.harness.figures import Bars
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.runner import publish_report
-from mpiprof.bench.harness.study import Report, Row, Setup
+from mpiprof.bench.harness.study import REQUIRED_RANKS, Report, Row, Setup, at_least, list_columns
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.format_units import format_rough_time, format_share
 from mpiprof.interface.progress import Progress
@@ -39,27 +39,12 @@ from mpiprof.trace import Trace
 
 TITLE = "Programs under auto"
 RUNS = ("native", AUTO, "native")
-ASKED_RANKS = 16
 LEAST = 0.97  # native's time over auto's: at most 3 % slower
 LAST = 3  # the last third of the instances
 CALIBRATION_S = 20
 FIGURE = "Worst-case factors, programs of equal weight (Figure 2)"
 SIZES = {"small": "≤ 1000 B", "large": "> 1000 B"}
 WHOLE, ALL = "(whole run)", "(all collectives)"
-COLUMNS = (
-    "program",
-    "routine",
-    "instances",
-    "native s",
-    "native ±",
-    "auto s",
-    "native / auto",
-    "algorithm",
-    "δ/T",
-    "ω/T",
-    "asked",
-    "holds",
-)
 
 
 @dataclass(frozen=True)
@@ -99,6 +84,7 @@ APPS = {
         25,
     ),
 }
+PARTS = tuple(APPS)  # names for --only
 Start = Callable[[Sequence[str], Mapping[str, str]], int]
 
 
@@ -118,11 +104,6 @@ class Run:
     fault: str = ""
 
 
-def option_names() -> tuple[str, ...]:
-    """Return the names that `--only` accepts."""
-    return tuple(APPS)
-
-
 def samples_folder() -> Path:
     """Return the folder of the samples; raises UsageError if it does not exist."""
     for folder in (Path(mpiprof.__file__).parent.parent / "samples", Path("samples")):
@@ -139,18 +120,18 @@ def samples_folder() -> Path:
 def run(options: Options, start: Start, ranks: int, place: str) -> None:
     """Run the programs, and print and write the results."""
     samples = samples_folder()
-    chosen = options.only or option_names()
+    chosen = options.only or PARTS
     took = CALIBRATION_S + sum(APPS[name].seconds for name in chosen) * len(RUNS)
     times = "a minute" if options.quick else f"{format_rough_time(took)}, on 16 nodes at 100 Mbit/s"
-    print(
-        f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.\n"
-        f"This will take about {times}.",
-        flush=True,
-    )
+    print(f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.")
+    print(f"This will take about {times}.", flush=True)
     progress = Progress(1 + len(chosen) * len(RUNS), shown=True)
     rows, first = [], {}
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
-        machine = options.machine or calibrated(start, Path(folder))
+        machine = options.machine or Path(folder, "machine.json")
+        if options.machine is None:
+            words = verb_command("calibrate", "-o", str(machine))
+            run_quietly(start, words, Path(folder), "calibrate")
         progress.advance()
         for name in chosen:
             app = APPS[name]
@@ -160,31 +141,20 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
                 argv = [str(samples / words[0]), *words[1:]]
                 # Runs under auto get no table, because auto's own findings are measured.
                 how = {"machine": machine} if mode == "native" else {"switch": AUTO}
-                several.append(one_run(start, argv, **how))
+                several.append(record_run(start, argv, **how))
                 progress.advance()
             first[name] = several[0]
-            judged = ranks == ASKED_RANKS and not options.quick
+            judged = ranks == REQUIRED_RANKS and not options.quick
             rows += rows_of(name, several, app, judged=judged)
     os.environ["MPIPROF_STUDY_PLACE"] = place
-    notes = [f"Asked on {ASKED_RANKS} nodes at 100 Mbit/s."]
-    figures: list[Figure] = []
     shares = equal_shares([one.ranges for one in first.values()])
-    if shares:
-        notes.append(_shares_text(shares))
-        figures.append(Bars(FIGURE, RANGE_NAMES, shares, "of the instances", format_share))
-    else:
-        notes.append(without_figure(list(first.values())))
-    publish_report(Report(COLUMNS, rows, notes, figures), TITLE, Setup(ranks, options))
+    text = _shares_text(shares) if shares else without_figure(list(first.values()))
+    notes = [f"Asked on {REQUIRED_RANKS} nodes at 100 Mbit/s.", text]
+    figures = [Bars(FIGURE, RANGE_NAMES, shares, "of the instances", format_share)] * bool(shares)
+    publish_report(Report(list_columns(rows), rows, notes, figures), TITLE, Setup(ranks, options))
 
 
-def calibrated(start: Start, folder: Path) -> Path:
-    """Return a file with the fully measured message times of the ranks that `start` starts."""
-    file = folder / "machine.json"
-    quietly(start, verb_command("calibrate", "-o", str(file)), folder, "calibrate")
-    return file
-
-
-def one_run(
+def record_run(
     start: Start, argv: Sequence[str], switch: str | None = None, machine: Path | None = None
 ) -> Run:
     """Record a program on the ranks that `start` starts; raises MpiprofError if it fails."""
@@ -193,28 +163,28 @@ def one_run(
         words += ["--switch", switch] if switch else []
         words += ["--machine", str(machine.absolute())] if machine else []
         title = Path(argv[0]).name + (f" --switch {switch}" if switch else "")
-        quietly(start, [*words, "-o", str(trace), *argv], Path(name), title)
-        return measured(mpiprof.open(trace))
+        run_quietly(start, [*words, "-o", str(trace), *argv], Path(name), title)
+        return measure_run(mpiprof.open(trace))
 
 
-def quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
+def run_quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
     """Run a command without its output; if the command fails, the output is raised as MpiprofError.
 
     The nodes of an emulated cluster share the machine's clock, by which the recorder distinguishes
     nodes. It must measure and use the times of messages between nodes, so host names identify nodes
     here.
     """
-    said = folder / "said"
-    script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{said} 2>&1'
+    output = folder / "output"
+    script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{output} 2>&1'
     code = start(["/bin/sh", "-c", script, "sh", *words], {})
     if code:
-        lines = said.read_text(errors="replace").splitlines() if said.exists() else []
+        lines = output.read_text(errors="replace").splitlines() if output.exists() else []
         last = lines[-1] if lines else "it said nothing"
         shown = next((line for line in lines if "check failed" in line), last)
         raise MpiprofError(f"{title} ended with {code}: {shown}")
 
 
-def measured(trace: Trace) -> Run:
+def measure_run(trace: Trace) -> Run:
     """Return the measurements of a trace: all collectives, each major routine, the whole run.
 
     MPI_Finalize and the creation of communicators are excluded, because no algorithm changes their
@@ -230,13 +200,13 @@ def measured(trace: Trace) -> Run:
     instances = {ALL: int(table["instances"].sum())}
     factors = {ALL: (overall["average_factor"], overall["worst_factor"])}
     joined = join_by_routine(table)
-    for row in joined[joined["major"]].to_dict("records"):
+    for row in joined.to_dict("records"):
         name = str(row["operation"])
+        # Also of routines that are major only in another run of the program.
         seconds[name] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
-        instances[name] = int(row["count"])
-        factors[name] = (float(row["average_factor"]), float(row["worst_factor"]))
-    for row in joined[~joined["major"]].to_dict("records"):  # major in another run of the program
-        seconds[str(row["operation"])] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
+        if row["major"]:
+            instances[name] = int(row["count"])
+            factors[name] = (float(row["average_factor"]), float(row["worst_factor"]))
     found = factor_distribution(trace)
     ranges = {text: found[f"{name}_count"].tolist() for name, text in SIZES.items()}
     return Run(seconds, instances, factors, algorithms_of(trace), ranges, trace.machine_fault)
@@ -246,8 +216,7 @@ def algorithms_of(trace: Trace) -> dict[str, str]:
     """Return the most frequent algorithm in the last third of each routine's instances."""
     found = {}
     for operation, part in trace.instances.groupby("operation", observed=True):
-        names_ = [str(name) for name in part["algorithm"]]
-        last = names_[-max(len(names_) // LAST, 1) :]
+        last = part["algorithm"].astype(str)[-max(len(part) // LAST, 1) :]
         found[str(operation)] = Counter(last).most_common(1)[0][0]
     return found
 
@@ -287,11 +256,13 @@ def rows_of(name: str, runs: Sequence[Run], app: App, *, judged: bool) -> list[R
     rows = [row_of(name, routine, (routine,), runs) for routine in (WHOLE, *first.factors)]
     # The difference of the two native runs must not count in favour of auto or against it.
     slower = max(first.seconds[WHOLE], runs[-1].seconds[WHOLE])
-    rows[0] |= verdict(slower / float(rows[0]["auto s"]), LEAST, "not slower", judged=judged)
+    rows[0] |= at_least(LEAST, "not slower").judge(slower / float(rows[0]["auto s"]))
     if app.asked:
         row = row_of(name, " + ".join(app.routines), app.routines, runs)
-        measured_ = float(row["native / auto"])
-        rows.append(row | verdict(measured_, app.asked, f"at least {app.asked:g}", judged=judged))
+        rows.append(row | at_least(app.asked).judge(float(row["native / auto"])))
+    if not judged:
+        for row in rows:
+            row |= {"asked": f"({row['asked']})", "holds": ""} if "asked" in row else {}
     return rows
 
 
@@ -313,10 +284,3 @@ def row_of(name: str, title: str, parts: Sequence[str], runs: Sequence[Run]) -> 
         "δ/T": average,
         "ω/T": worst,
     }
-
-
-def verdict(value: float, least: float, asked: str, *, judged: bool) -> Row:
-    """Return the requirement and the verdict; in parentheses if it applies to other set-ups."""
-    if not judged:
-        return {"asked": f"({asked})", "holds": ""}
-    return {"asked": asked, "holds": "yes" if value >= least else "NO"}

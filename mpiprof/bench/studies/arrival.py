@@ -16,9 +16,9 @@ import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.loop import Loop, LoopTimes, elapsed_ns
+from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import Report, Row, Setup, Values, mean_interval
+from mpiprof.bench.harness.study import Report, Row, Setup, Values, list_columns, mean_interval
 from mpiprof.bench.harness.timing import Int
 from mpiprof.interface.format_units import format_round_size, format_time
 from mpiprof.metrics.instance_metrics import compute_arrival_metrics
@@ -41,16 +41,6 @@ PAPER = {  # ms to exit, computation and arrival on Lemieux, and on the Beowulf 
     400: ("15.1 / 160 / 164", "6.22 / 31.41 / 33.17"),
     800: ("15.0 / 320 / 322", "11.62 / 56.24 / 56.29"),
 }
-COLUMNS = (
-    "computation ms",
-    "bytes",
-    "instances",
-    *(column for kind in KINDS for column in (f"{kind} ω/T", f"{kind} ±")),
-    "arrival ω ms",
-    "in the call ms",
-    "Lemieux",
-    "Beowulf",
-)
 
 
 def make_loops(setup: Setup) -> list[Loop]:
@@ -83,7 +73,7 @@ def row_of(results: Sequence[LoopTimes], message_ns: float) -> Row:
         mean, half = mean_interval(np.concatenate(parts))
         row[f"{kind} ω/T"], row[f"{kind} ±"] = mean / message_ns, half / message_ns
     row["arrival ω ms"] = mean_interval(np.concatenate(imbalance["arrival"]))[0] / 1e6
-    taken = [elapsed_ns(r.arrivals[0], r.exits[0]) for r in results]
+    taken = [(r.exits[0] - r.arrivals[0]).mean(axis=-1) for r in results]
     row["in the call ms"] = float(np.concatenate(taken).mean()) / 1e6
     return row
 
@@ -95,31 +85,21 @@ def make_report(results: Sequence[LoopTimes], _: Sequence[Behaviour], setup: Set
         mine = [r for r in results if tuple(r.loop.labels.items()) == labels]
         known = dict(labels)
         row = known | row_of(mine, setup.message_ns(known["bytes"]))
-        if known["bytes"] == BYTES:
-            row["Lemieux"], row["Beowulf"] = PAPER[known["computation ms"]]
+        ours = known["bytes"] != BYTES  # not measured by the paper
+        row["Lemieux"], row["Beowulf"] = ("", "") if ours else PAPER[known["computation ms"]]
         rows.append(row)
     shown = sorted({row["bytes"] for row in rows})
-    notes = [
-        "T: "
-        + ", ".join(
-            f"{format_round_size(n)} take {format_time(setup.message_ns(n))}" for n in shown
-        )
-        + ". The paper's clusters: exit / computation / arrival."
-    ]
+    times = [f"{format_round_size(n)} take {format_time(setup.message_ns(n))}" for n in shown]
+    notes = [f"T: {', '.join(times)}. The paper's clusters: exit / computation / arrival."]
     if setup.fault:
-        return Report(COLUMNS, rows, notes)
+        return Report(list_columns(rows), rows, notes)
     figures = [_means([row for row in rows if row["bytes"] == n], n) for n in shown]
-    figures += [_instances(found, setup) for found in _typical(results)]
-    return Report(COLUMNS, rows, notes, figures)
-
-
-def _typical(results: Sequence[LoopTimes]) -> list[LoopTimes]:
-    """Return the first experiment of each size with Figure 5's computation time."""
-    found: dict[int, LoopTimes] = {}
+    typical: dict[int, LoopTimes] = {}  # the first experiment of each size
     for one in results:
         if one.loop.labels["computation ms"] == FIGURE_MS:
-            found.setdefault(one.loop.labels["bytes"], one)
-    return list(found.values())
+            typical.setdefault(one.loop.labels["bytes"], one)
+    figures += [_instances(one, setup) for one in typical.values()]
+    return Report(list_columns(rows), rows, notes, figures)
 
 
 def _instances(found: LoopTimes, setup: Setup) -> Lines:
@@ -128,10 +108,8 @@ def _instances(found: LoopTimes, setup: Setup) -> Lines:
     message_ns = setup.message_ns(number)
     first, last, _, _, average = compute_arrival_metrics(found.arrivals[0].T)
     across = list(range(found.arrivals.shape[1]))
-    series = [
-        Series(name, across, (values / message_ns).tolist())
-        for name, values in (("worst case ω/T", last - first), ("average case δ/T", average))
-    ]
+    factors = {"worst case ω/T": last - first, "average case δ/T": average}
+    series = [Series(name, across, (v / message_ns).tolist()) for name, v in factors.items()]
     title = f"All-to-all of {format_round_size(number)} after {FIGURE_MS} ms (Figure 5)"
     return Lines(title, series, "instance", "factor", x_scale="linear")
 

@@ -10,16 +10,27 @@ requirement on the geometric distribution is for shares that halve from rank to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mpiprof.bench.harness.case import LINE, Case
-from mpiprof.bench.harness.study import Report, Result, Row, Setup, ratio_interval
+from mpiprof.bench.harness.study import (
+    REQUIRED_RANKS,
+    Report,
+    Requirement,
+    Result,
+    Row,
+    Setup,
+    at_least,
+    at_most,
+    ratio_interval,
+    remove_verdict,
+)
 from mpiprof.bench.studies.allgatherv import make_contributions
 from mpiprof.bench.studies.reduction import make_case as reduction_case
-from mpiprof.model.catalogue import load_catalogue
+from mpiprof.model.catalogue import find_all
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
 
@@ -30,7 +41,7 @@ HALVING = "geometric (halving)"
 BLOCKS = (8 << 10, 16 << 10)
 REDUCTION_SIZES = (16, 15, 12, 9)
 COLUMNS = ("case", "compared", "ms", "measured", "95 %", "asked", "holds")
-ASKED_RANKS, ASKED_OF_32 = 16, "at least 18"
+REQUIRED_OF_32 = "at least 18"  # a requirement on more ranks
 RATE = Case({}, LINE, "rate", Problem(2, MB))
 
 
@@ -43,7 +54,7 @@ def make_cases(setup: Setup) -> list[Case]:
     for choice in setup.find_choices("allgather", ("native", "kang"), inter=True):
         problem = Problem(half, MB // half, remote_size=half, remote_bytes=MB // half)
         made.append(Case({"part": "inter"}, "allgather", choice, problem, f"{half}+{half}"))
-    protocols = [a.name for a in load_catalogue() if a.operation == "allreduce"]
+    protocols = [a.name for a in find_all("allreduce")]
     for size in {min(setup.ranks, n): None for n in REDUCTION_SIZES}:
         for choice in setup.find_choices("allreduce", ["native", *protocols]):
             case = reduction_case("allreduce", "sum", size, MB, choice, setup.ranks)
@@ -83,15 +94,15 @@ def _bcast(setup: Setup) -> list[Case]:
 
 
 @dataclass(frozen=True)
-class Found:
+class Measured:
     """The results by part."""
 
     parts: dict[str, list[Result]]
 
-    def named(self, part: str, name: str) -> Result | None:
-        """Return the fastest of an algorithm's results in a part, over all parameters."""
-        found = [r for r in self.parts.get(part, []) if r.case.name == name]
-        return min(found, key=lambda r: r.median_ms) if found else None
+    def named(self, part: str, *names: str) -> Result | None:
+        """Return the fastest of some algorithms' results in a part, over all parameters."""
+        found = [r for r in self.parts.get(part, []) if r.case.name in names]
+        return min(found, key=lambda r: r.median_ms, default=None)
 
     def rate(self) -> Result | None:
         """Return the time of 1 MB at the network's rate, without the time that any size takes."""
@@ -100,108 +111,75 @@ class Found:
             return None
         return replace(short, case=RATE, total=(long.total - short.total) / 4)
 
-    def best(self, part: str, *names: str) -> Result | None:
-        """Return the fastest of mpiprof's algorithms in a part, or of the named ones."""
-        found = [
-            r
-            for r in self.parts.get(part, [])
-            if r.case.choice != "native" and (not names or r.case.name in names)
-        ]
-        return min(found, key=lambda r: r.median_ms) if found else None
+    def best(self, part: str) -> Result | None:
+        """Return the fastest of mpiprof's algorithms in a part."""
+        found = [r for r in self.parts.get(part, []) if r.case.choice != "native"]
+        return min(found, key=lambda r: r.median_ms, default=None)
 
 
-def line(
-    title: str,
-    above: Result | None,
-    below: Result | None,
-    asked: str,
-    holds: Callable[[float], bool] | None,
-) -> Row:
-    """Return a row of the table; it states which result is missing, if any."""
-    row: Row = {"case": title, "asked": asked}
+def make_row(title: str, above: Result | None, below: Result | None, required: Requirement) -> Row:
+    """Return a row of the table; it states that a result is missing, if one is."""
+    row: Row = {"case": title, "asked": required.text}
     if above is None or below is None:
         return row | {"compared": "not in the catalogue, or not here", "measured": np.nan}
     value, low, high = ratio_interval(above.total, below.total, paired=True)
     row["compared"] = f"{_name(above)} / {_name(below)}"
     row["ms"] = f"{above.median_ms:.1f} / {below.median_ms:.1f}"
-    row |= {"measured": value, "95 %": f"{low:.3g} to {high:.3g}"}
-    row["holds"] = "" if holds is None else "yes" if holds(value) else "NO"
-    return row
+    return row | {"measured": value, "95 %": f"{low:.3g} to {high:.3g}"} | required.judge(value)
 
 
 def _name(result: Result) -> str:
     if result.case is RATE:
         return "rate"
-    return (
-        "line" if result.case.operation == LINE else result.case.choice.replace("block_size=", "")
-    )
+    choice = result.case.choice.replace("block_size=", "")
+    return "line" if result.case.operation == LINE else choice
 
 
-def at_least(bound: float) -> Callable[[float], bool]:
-    """Return the test for a ratio that must reach a bound."""
-    return lambda value: value >= bound
-
-
-def at_most(bound: float) -> Callable[[float], bool]:
-    """Return the test for a ratio that must not exceed a bound."""
-    return lambda value: value <= bound
-
-
-def _rings(found: Found, setup: Setup) -> list[Row]:
+def _rings(found: Measured, setup: Setup) -> list[Row]:
     openmpi = setup.library == "openmpi"
     ring, native = (found.named("broadcast", n) for n in ("linear_ring", "native"))
     ours = found.named("broadcast", "pipelined_ring")
     title = "allgatherv, 1 MB at rank 0"
-    wanted = (18.0 if setup.ranks >= 32 else 3.5) if openmpi else 0.0
-    asked = f"at least {wanted:g}" if openmpi else "(Open MPI only)"
+    least = at_least(18 if setup.ranks >= 32 else 3.5)
     rows = [
-        line(title, ring, ours, "at least 13", at_least(13)),
-        line(title, native, ours, asked, at_least(wanted) if openmpi else None),
+        make_row(title, ring, ours, at_least(13)),
+        make_row(title, native, ours, least if openmpi else Requirement("(Open MPI only)")),
     ]
     for distribution in (HALVING, "geometric"):
         native, ours = (found.named(distribution, n) for n in ("native", "pipelined_ring"))
-        asks = openmpi and distribution == HALVING
-        asked = "at least 3" if asks else "(Open MPI, halving only)"
-        title = f"allgatherv, {distribution}, 1 MB"
-        rows.append(line(title, native, ours, asked, at_least(3) if asks else None))
+        applies = openmpi and distribution == HALVING
+        required = at_least(3) if applies else Requirement("(Open MPI, halving only)")
+        rows.append(make_row(f"allgatherv, {distribution}, 1 MB", native, ours, required))
     ours = found.named("regular", "pipelined_ring")
-    rows += [
-        line(
-            "allgatherv, regular, 1 MB",
-            ours,
-            found.named("regular", name),
-            "at most 1.03",
-            at_most(1.03),
-        )
-        for name in ("linear_ring", "native")
-    ]
+    for name in ("linear_ring", "native"):
+        rival = found.named("regular", name)
+        rows.append(make_row("allgatherv, regular, 1 MB", ours, rival, at_most(1.03)))
     return rows
 
 
-def _groups(found: Found, setup: Setup) -> list[Row]:
-    wanted = 8 if setup.library == "openmpi" else 6
+def _groups(found: Measured, setup: Setup) -> list[Row]:
     native, kang = (found.named("inter", n) for n in ("native", "kang"))
     title = "allgather between groups, 1 MB each"
     return [
-        line(title, native, kang, f"at least {wanted}", at_least(wanted)),
-        line(title + ", bound M", kang, found.rate(), "at most 1.05", at_most(1.05)),
+        make_row(title, native, kang, at_least(8 if setup.library == "openmpi" else 6)),
+        make_row(title + ", bound M", kang, found.rate(), at_most(1.05)),
     ]
 
 
-def _reductions(found: Found) -> list[Row]:
+def _reductions(found: Measured) -> list[Row]:
     rows = []
     for part in [name for name in found.parts if name.startswith("allreduce")]:
         size = int(part.split()[1])
         title = f"allreduce, 1 MB, p = {size}"
         doubling, native = (found.named(part, n) for n in ("recursive_doubling", "native"))
         if size & (size - 1) == 0:
-            large = found.best(part, "ring", "halving_doubling")
-            rows.append(line(title, doubling, large, "at least 2", at_least(2)))
-        rows.append(line(title, found.best(part), native, "at most 1.05", at_most(1.05)))
+            large = found.named(part, "ring", "halving_doubling")
+            rows.append(make_row(title, doubling, large, at_least(2)))
+        rows.append(make_row(title, found.best(part), native, at_most(1.05)))
         if size in (12, 9):
             halving, blocks = (found.named(part, n) for n in ("halving_doubling", "binary_blocks"))
-            asked, holds = ("above 1", at_least(1)) if size == 12 else ("below 1", at_most(1))
-            rows.append(line(title, halving, blocks, asked, holds))
+            required = at_least(1, "above 1") if size == 12 else at_most(1, "below 1")
+            rows.append(make_row(title, halving, blocks, required))
     return rows
 
 
@@ -210,16 +188,16 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
     parts: dict[str, list[Result]] = {}
     for r in results:
         parts.setdefault(r.case.labels["part"], []).append(r)
-    found = Found(parts)
+    found = Measured(parts)
     best, native = found.best("bcast"), found.named("bcast", "native")
     bound = found.named("line 1", "native")
     rows = [*_rings(found, setup), *_groups(found, setup), *_reductions(found)]
-    rows.append(line("bcast, 1 MB", best, bound, "at most 1.10", at_most(1.10)))
-    rows.append(line("bcast, 1 MB", native, best, "(for comparison)", None))
-    if setup.ranks != ASKED_RANKS:
+    rows.append(make_row("bcast, 1 MB", best, bound, at_most(1.10, "at most 1.10")))
+    rows.append(make_row("bcast, 1 MB", native, best, Requirement("(for comparison)")))
+    if setup.ranks != REQUIRED_RANKS:
         for row in rows:
-            if row["asked"] != ASKED_OF_32:
-                row |= {"asked": f"({row['asked'].strip('()')}, at 16)", "holds": ""}
+            if row["asked"] != REQUIRED_OF_32:
+                remove_verdict(row)
     note = "All medians (ms): " + "; ".join(
         f"{part}: " + ", ".join(f"{_name(r)} {r.median_ms:.1f}" for r in several)
         for part, several in parts.items()

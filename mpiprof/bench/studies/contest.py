@@ -17,10 +17,11 @@ import numpy as np
 
 from mpiprof import libraries
 from mpiprof.bench.harness.case import AUTO, Case
-from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, elapsed_ns, score_ns, total_ns
+from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup, Values, ratio_interval
-from mpiprof.model.catalogue import load_catalogue, parse_parameters
+from mpiprof.bench.harness.timing import Int
+from mpiprof.model.catalogue import find_all, parse_parameters
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
 
@@ -34,22 +35,7 @@ ROW = 20  # instances in which the machine is stable; over more it drifts
 WITHIN = 1.01
 PROBES = 10
 LEAST_WHOLE = 0.99
-Measure = Callable[[Case, Any, Any], Values]
-
-
-def score(case: Case, arrivals: Any, exits: Any) -> Values:
-    """Return each instance's score in ns."""
-    return score_ns(case, arrivals, exits)
-
-
-def after_last(_: Case, arrivals: Any, exits: Any) -> Values:
-    """Return each instance's last exit minus its last arrival in ns."""
-    return total_ns(arrivals, exits)
-
-
-def elapsed(_: Case, arrivals: Any, exits: Any) -> Values:
-    """Return each instance's mean time in the call in ns."""
-    return elapsed_ns(arrivals, exits)
+Measure = Callable[[Case, Int, Int], Values]  # such as loop.score_ns
 
 
 def candidates(
@@ -68,18 +54,13 @@ def candidates(
     else:
         best = pipeline_block_size(total, problem.size - 2, alpha, beta, max(total, 1))
     found = ["native"]
-    if own and not inter:
+    if own and setup.library and not inter:
         found += [
             f"native:{one.name}"
             for one in libraries.find_algorithms(setup.library, operation)
-            if setup.library
-            and one.is_selectable
-            and one.runs_on(problem.size)
-            and not one.catalogue_name
+            if one.is_selectable and one.runs_on(problem.size) and not one.catalogue_name
         ]
-    for a in load_catalogue():
-        if a.operation != operation or a.intercommunicator != inter:
-            continue
+    for a in find_all(operation, intercommunicator=inter):
         known = parse_parameters(a)
         if "late" in known:
             found.append(f"{a.name}:late={late}")
@@ -138,6 +119,11 @@ class Contest:
         """The operation."""
         return self.before.loop.cases[0].operation
 
+    @property
+    def arrivals_change(self) -> bool:
+        """True if the arrivals change during the selector's run."""
+        return len(self.auto.loop.phases) > 1
+
     def fixed(self, choice: str, measure: Measure, *, only_after: bool = False) -> Values:
         """Return all measured values of a fixed choice."""
         parts = [
@@ -148,24 +134,23 @@ class Contest:
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def own(self, measure: Measure, which: slice = slice(None)) -> Values:
-        """Return the measured values of the selector's instances."""
-        return self._beside(AUTO, measure)[which]
+    def own(self, measure: Measure, *, held: bool = False) -> Values:
+        """Return the measured values of the selector's instances, all or only the held ones."""
+        return self._beside(AUTO, measure, held)
 
-    def rival(
-        self, choice: str, measure: Measure, which: slice = slice(None), *, only_after: bool = False
-    ) -> Values:
+    def rival(self, choice: str, measure: Measure, *, held: bool = False) -> Values:
         """Return the values to compare auto with: alternating instances if any, else all."""
-        if self._takes_turns(choice):
-            return self._beside(choice, measure)[which]
-        return self.fixed(choice, measure, only_after=only_after)
+        if self._alternates(choice):
+            return self._beside(choice, measure, held)
+        return self.fixed(choice, measure, only_after=held and self.arrivals_change)
 
-    def _takes_turns(self, choice: str) -> bool:
+    def _alternates(self, choice: str) -> bool:
         return self.auto.case_index(choice) >= 0
 
-    def _beside(self, choice: str, measure: Measure) -> Values:
+    def _beside(self, choice: str, measure: Measure, held: bool) -> Values:
         i = self.auto.case_index(choice)
-        return measure(self.auto.loop.cases[i], self.auto.arrivals[i], self.auto.exits[i])
+        values = measure(self.auto.loop.cases[i], self.auto.arrivals[i], self.auto.exits[i])
+        return values[self.held] if held else values
 
     @property
     def held(self) -> slice:
@@ -175,39 +160,41 @@ class Contest:
         change = max((phase.since for phase in loop.phases), default=0)
         return slice(max(held.start, change), held.stop)
 
-    def best(self, *, only_after: bool = False) -> str:
-        """Return the fixed choice with the lowest median score."""
-        names = [case.choice for case in self.after.loop.cases]
-        return min(names, key=lambda c: np.median(self.fixed(c, score, only_after=only_after)))
+    @cached_property
+    def medians(self) -> dict[str, float]:
+        """Median score of each fixed choice in ns, the best first, under the last arrivals."""
+        only_after = self.arrivals_change
+        values = {
+            case.choice: float(np.median(self.fixed(case.choice, score_ns, only_after=only_after)))
+            for case in self.after.loop.cases
+        }
+        return dict(sorted(values.items(), key=lambda item: item[1]))
 
-    def against_best(self, *, only_after: bool = False) -> tuple[float, float, float]:
-        """Return the held instances over the best choice, by medians of scores, with an interval.
-
-        Below 1, auto is faster.
-        """
-        best, own = self.best(only_after=only_after), self.own(score, self.held)
-        rival = self.rival(best, score, self.held, only_after=only_after)
-        return ratio_interval(own, rival, row=ROW, paired=self._takes_turns(best))
+    @property
+    def best(self) -> str:
+        """The fixed choice with the lowest median score."""
+        return next(iter(self.medians))
 
     @cached_property
     def over_best(self) -> tuple[float, float, float]:
-        """`against_best` over all fixed instances, before and after.
+        """The held instances over the best choice, by medians of scores, with an interval.
 
-        The value is cached, because resampling is slow.
+        Below 1, auto is faster. The value is cached, because resampling is slow.
         """
-        return self.against_best()
+        own, rival = self.own(score_ns, held=True), self.rival(self.best, score_ns, held=True)
+        return ratio_interval(own, rival, row=ROW, paired=self._alternates(self.best))
 
     @cached_property
     def whole_run(self) -> tuple[float, float, float]:
         """`against` of the library's own choice, by scores."""
-        return self.against("native", score)
+        return self.against("native", score_ns)
 
     def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
         """Return a fixed choice over auto, for the whole run with probing; above 1, auto is faster.
 
         If the arrivals change during the run, the fixed instances of both phases have equal weight.
         """
-        rival, paired = self.rival(choice, measure), self._takes_turns(choice)
+        rival, paired = self.rival(choice, measure), self._alternates(choice)
         return ratio_interval(rival, self.own(measure), np.mean, ROW, paired=paired)
 
 
@@ -217,14 +204,7 @@ def contests(results: Sequence[LoopTimes], selections: Sequence[Behaviour]) -> l
     return [Contest(*several) for several in zip(*parts, strict=True)]
 
 
-def medians_text(contest: Contest, *, only_after: bool = False) -> str:
+def medians_text(contest: Contest) -> str:
     """Return the median scores of all fixed choices, the best first."""
-    values = {
-        case.choice: float(np.median(contest.fixed(case.choice, score, only_after=only_after)))
-        / 1e6
-        for case in contest.after.loop.cases
-    }
-    return ", ".join(
-        f"{name.replace('block_size=', '')} {ms:.4g}"
-        for name, ms in sorted(values.items(), key=lambda item: item[1])
-    )
+    medians = contest.medians.items()
+    return ", ".join(f"{name.replace('block_size=', '')} {ns / 1e6:.4g}" for name, ns in medians)

@@ -11,13 +11,12 @@ The time limit reduces the calls first, and the patterns only if there is no lap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.study import Report, Result, Setup, Values, mean_interval
+from mpiprof.bench.harness.study import Report, Result, Setup, Values, group_results, mean_interval
 from mpiprof.bench.harness.timing import PATTERNS
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.schedule import Problem
@@ -32,19 +31,15 @@ CHOICES = {
     "alltoall": ("native", "simple", "bruck", "pair", "ring"),
     "bcast": ("native", "flat_tree", "binomial", "scatter_allgather_ring"),
 }
+PARTS = tuple(CHOICES)  # names for --only
 COLUMNS = ("operation", "bytes", "MAX_IF", "algorithm", "mean ms", "± ms", "fastest")
-
-
-def option_names() -> tuple[str, ...]:
-    """Return the names that `--only` accepts."""
-    return tuple(CHOICES)
 
 
 def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all operations, sizes, factors and algorithms."""
     options = setup.options
     made = []
-    for operation in options.only or option_names():
+    for operation in options.only or PARTS:
         chosen = setup.find_choices(operation, CHOICES[operation])
         if setup.ranks & (setup.ranks - 1):
             chosen = [c for c in chosen if c != "pair"]
@@ -52,21 +47,10 @@ def make_cases(setup: Setup) -> list[Case]:
             message = int(setup.machine.alpha + n * setup.machine.beta)
             for most in QUICK if options.quick else MOST:
                 for choice in chosen:
-                    labels = {
-                        "operation": operation,
-                        "bytes": n,
-                        "MAX_IF": most,
-                        "algorithm": choice,
-                    }
-                    made.append(
-                        Case(
-                            labels,
-                            operation,
-                            choice,
-                            Problem(setup.ranks, n),
-                            arrivals=(most, message),
-                        )
-                    )
+                    values = (operation, n, most, choice)
+                    labels = dict(zip(COLUMNS, values, strict=False))
+                    problem, arrivals = Problem(setup.ranks, n), (most, message)
+                    made.append(Case(labels, operation, choice, problem, arrivals=arrivals))
     return made
 
 
@@ -78,31 +62,23 @@ def by_pattern(laps: Values) -> Values:
 def make_report(results: Sequence[Result], setup: Setup) -> Report:
     """Return a row for each case, and a plot over MAX_IF for each operation and size."""
     rows = []
-    for _, several in groupby(
-        results, lambda r: tuple(r.case.labels[c] for c in ("operation", "bytes", "MAX_IF"))
-    ):
-        group = list(several)
+    for group in group_results(results, ("operation", "bytes", "MAX_IF")):
         fastest = min(group, key=lambda r: float(by_pattern(r.elapsed).mean()))
         for r in group:
             mean, half = mean_interval(by_pattern(r.elapsed) / 1e6)
             found = {"mean ms": mean, "± ms": half, "fastest": "*" if r is fastest else ""}
-            rows.append(dict(r.case.labels) | found)
+            rows.append(r.case.labels | found)
     figures = []
     of_paper = {"alltoall": "Figures 7 and 8", "bcast": "Figures 9 and 10"}
     for operation in dict.fromkeys(row["operation"] for row in rows):
         for n in sorted({row["bytes"] for row in rows}):
-            lines = [
-                Series(name, *([row[c] for row in mine] for c in ("MAX_IF", "mean ms", "± ms")))
-                for name in CHOICES[operation]
-                if (
-                    mine := [
-                        row
-                        for row in rows
-                        if (row["operation"], row["bytes"], row["algorithm"])
-                        == (operation, n, name)
-                    ]
-                )
-            ]
+            lines = []
+            for name in CHOICES[operation]:
+                key = {"operation": operation, "bytes": n, "algorithm": name}
+                mine = [row for row in rows if key.items() <= row.items()]
+                if mine:
+                    columns = ("MAX_IF", "mean ms", "± ms")
+                    lines.append(Series(name, *([row[c] for row in mine] for c in columns)))
             title = f"{operation} of {format_round_size(n)} ({of_paper[operation]})"
             figures.append(Lines(title, lines, "MAX_IF", "ms", ticks="{:.0f}".format))
     patterns = min(PATTERNS, setup.laps)

@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-
-import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.study import Report, Result, Setup
+from mpiprof.bench.harness.study import Report, Result, Setup, group_results, list_columns, make_row
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.schedule import Problem
 
@@ -26,20 +23,8 @@ TITLE = "Allgather between two groups"
 LAPS = 7
 SIZES = (8 << 10, 32 << 10, 128 << 10)
 CHOICES = ("native", "root_gathering_sequential", "root_gathering_concurrent", "kang", "kang_teams")
+LABELS = ("setting", "groups", "bytes")
 VARIANTS = ("kang_unsegmented", "kang_two_step")
-COLUMNS = (
-    "setting",
-    "groups",
-    "bytes",
-    "algorithm",
-    "least ms",
-    "median ms",
-    "native / this",
-    "root gathering / this",
-    "limit",
-    "paper's limit",
-    "over M",
-)
 
 
 @dataclass(frozen=True)
@@ -115,53 +100,31 @@ def make_cases(setup: Setup) -> list[Case]:
                 for choice in setup.find_choices(operation, wanted, inter=True):
                     if choice == "kang_teams" and larger % smaller == 0:
                         continue
-                    labels = {
-                        "setting": number,
-                        "groups": groups,
-                        "bytes": largest,
-                        "algorithm": choice,
-                    }
+                    values = (number, groups, largest, choice)
+                    labels = dict(zip((*LABELS, "algorithm"), values, strict=True))
                     made.append(Case(labels, operation, choice, problem, groups))
     return made
-
-
-def _group_labels(result: Result) -> tuple[object, ...]:
-    return tuple(result.case.labels[c] for c in ("setting", "groups", "bytes"))
 
 
 def make_report(results: Sequence[Result], setup: Setup) -> Report:
     """Return a row for each case, and the improvement over the size for each setting."""
     rows = []
+    rivals = {"native": "native", "root gathering": "root_gathering_sequential"}
+    old = "root gathering" if setup.simulated else "native"
     curves: dict[int, list[tuple[float, float]]] = {}
-    for _, several in groupby(results, _group_labels):
-        group = list(several)
-        medians = {r.case.choice: r.median_ms for r in group}
+    for group in group_results(results, LABELS):
         for r in group:
-            row = dict(r.case.labels) | {"least ms": r.min_ms, "median ms": r.median_ms}
-            for name, other in (
-                ("native", "native"),
-                ("root gathering", "root_gathering_sequential"),
-            ):
-                row[f"{name} / this"] = medians.get(other, np.nan) / r.median_ms
+            row = make_row(r, group, rivals) | {"limit": limit(r.case.problem)}
             bound_ms = max(totals(r.case.problem)) * setup.machine.beta / 1e6
-            row["limit"] = limit(r.case.problem)
             row["paper's limit"] = SETTINGS[row["setting"]].limit
             row["over M"] = f"{r.median_ms / bound_ms - 1:+.0%}"
             rows.append(row)
             if r.case.choice == "kang":
-                against = "root gathering / this" if setup.simulated else "native / this"
-                curves.setdefault(row["setting"], []).append((row["bytes"], row[against]))
+                curves.setdefault(row["setting"], []).append((row["bytes"], row[f"{old} / this"]))
     series = [
-        Series(f"setting {n} (limit {SETTINGS[n].limit})", *map(list, zip(*c, strict=True)))
-        for n, c in curves.items()
+        Series.of_points(f"setting {n} (limit {SETTINGS[n].limit})", points)
+        for n, points in curves.items()
     ]
-    old = "root gathering" if setup.simulated else "native"
-    figure = Lines(
-        "Improvement (Figure 6)",
-        series,
-        "largest message of a process",
-        f"{old} / kang",
-        y_scale="linear",
-        ticks=format_round_size,
-    )
-    return Report(COLUMNS, rows, [], [figure] if series else [])
+    title, labels = "Improvement (Figure 6)", ("largest message of a process", f"{old} / kang")
+    figure = Lines(title, series, *labels, y_scale="linear", ticks=format_round_size)
+    return Report(list_columns(rows), rows, [], [figure] if series else [])

@@ -8,34 +8,23 @@ algorithm. With `--processes 2-32 --sizes 32K` that is Figure 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Figure, Lines, Map, Series
-from mpiprof.bench.harness.study import Report, Result, Setup
+from mpiprof.bench.harness.study import Report, Result, Setup, group_results, list_columns, make_row
 from mpiprof.interface.format_units import format_round_size
-from mpiprof.model.catalogue import load_catalogue
+from mpiprof.model.catalogue import find_all
 from mpiprof.model.schedule import Problem
 
 TITLE = "Reductions"
 LAPS = 7
 SIZES = (2 << 10, 32 << 10, 256 << 10, 1 << 20)
-OPERATIONS = ("allreduce", "reduce")
+PARTS = ("allreduce", "reduce")  # operations; names for --only
 FEWEST_PROCESSES = 3  # minimum number of process counts for a plot
+LABELS = ("operation", "operand", "processes", "bytes")
 UNITS = {"sum": 8, "maxloc": 12}
-COLUMNS = (
-    "operation",
-    "operand",
-    "processes",
-    "bytes",
-    "algorithm",
-    "least ms",
-    "median ms",
-    "native / this",
-    "fastest",
-)
 
 
 def process_counts(ranks: int) -> tuple[int, ...]:
@@ -48,21 +37,11 @@ def process_counts(ranks: int) -> tuple[int, ...]:
 def make_case(operation: str, operand: str, size: int, total: int, choice: str, world: int) -> Case:
     """Return one case on the first `size` processes."""
     unit = UNITS[operand]
-    labels = {
-        "operation": operation,
-        "operand": operand,
-        "processes": size,
-        "bytes": total,
-        "algorithm": choice,
-    }
+    values = (operation, operand, size, total, choice)
+    labels = dict(zip((*LABELS, "algorithm"), values, strict=True))
     problem = Problem(size, max(total // unit, 1) * unit, unit=unit)
     members = "world" if size == world else str(size)
     return Case(labels, operation, choice, problem, members, maxloc=operand == "maxloc")
-
-
-def option_names() -> tuple[str, ...]:
-    """Return the names that `--only` accepts."""
-    return OPERATIONS
 
 
 def make_cases(setup: Setup) -> list[Case]:
@@ -73,10 +52,8 @@ def make_cases(setup: Setup) -> list[Case]:
         (setup.ranks,) if setup.simulated else process_counts(setup.ranks)
     )
     made = []
-    for operation in options.only or (OPERATIONS[:1] if options.quick else OPERATIONS):
-        wanted = ["native"] + [
-            a.name for a in load_catalogue() if a.operation == operation and not a.intercommunicator
-        ]
+    for operation in options.only or (PARTS[:1] if options.quick else PARTS):
+        wanted = ["native", *(a.name for a in find_all(operation))]
         for operand in UNITS:
             for size in sizes:
                 for total in totals:
@@ -87,57 +64,42 @@ def make_cases(setup: Setup) -> list[Case]:
     return made
 
 
-def _group_labels(result: Result) -> tuple[object, ...]:
-    return tuple(result.case.labels[c] for c in ("operation", "operand", "processes", "bytes"))
-
-
 def make_report(results: Sequence[Result], _: Setup) -> Report:
     """Return a row for each case, and the maps."""
     rows = []
     best: dict[tuple[str, str], dict[tuple[int, int], tuple[str, float]]] = {}
-    for key, several in groupby(results, _group_labels):
-        group = list(several)
-        native = next((r for r in group if r.case.choice == "native"), None)
-        ours = [r for r in group if r is not native]
-        fastest = min(ours, key=lambda r: r.median_ms) if ours else None
+    for group in group_results(results, LABELS):
+        ours = [r for r in group if r.case.choice != "native"]
+        fastest = min(ours, key=lambda r: r.median_ms, default=None)
         for r in group:
-            row = dict(r.case.labels) | {"least ms": r.min_ms, "median ms": r.median_ms}
-            row["native / this"] = native.median_ms / r.median_ms if native else np.nan
-            row["fastest"] = "*" if r is fastest else ""
-            rows.append(row)
-        if fastest is not None:
-            operation, operand, size, total = key
-            gain = native.median_ms / fastest.median_ms if native else np.nan
-            cell = (fastest.case.choice, gain)
-            best.setdefault((str(operation), str(operand)), {})[int(str(size)), int(str(total))] = (
-                cell
-            )
+            row = make_row(r, group, {"native": "native"})
+            rows.append(row | {"fastest": "*" if r is fastest else ""})
+            if r is fastest:
+                cells = best.setdefault((row["operation"], row["operand"]), {})
+                cells[row["processes"], row["bytes"]] = (r.case.choice, row["native / this"])
     notes: list[str] = []
     figures: list[Figure] = []
     for (operation, operand), cells in best.items():
         title = f"{operation}, {operand}: the fastest of ours by processes and size"
         notes.append(_map_text(title, cells))
         figures.append(_map(title, cells))
-    return Report(COLUMNS, rows, notes, [*figures, *_plot_bandwidths(results)])
+    return Report(list_columns(rows), rows, notes, [*figures, *_plot_bandwidths(results)])
 
 
 def _plot_bandwidths(results: Sequence[Result]) -> list[Lines]:
     """Draw the vector's bytes over the time, by processes, for each algorithm (Figure 5)."""
-    found: dict[tuple[object, ...], dict[str, list[tuple[int, float]]]] = {}
+    found: dict[tuple[str, str, int], dict[str, list[tuple[float, float]]]] = {}
     for r in results:
-        key = tuple(r.case.labels[c] for c in ("operation", "operand", "bytes"))
-        point = (r.case.labels["processes"], r.case.labels["bytes"] / r.median_ms / 1e3)
+        labels = r.case.labels
+        key = (labels["operation"], labels["operand"], labels["bytes"])
+        point = (labels["processes"], labels["bytes"] / r.median_ms / 1e3)
         found.setdefault(key, {}).setdefault(r.case.choice, []).append(point)
     figures = []
     for (operation, operand, total), lines in found.items():
-        if max(map(len, lines.values())) < FEWEST_PROCESSES:
-            continue
-        series = [
-            Series(choice, *map(list, zip(*sorted(points), strict=True)))
-            for choice, points in lines.items()
-        ]
-        title = f"{operation}, {operand}, {format_round_size(int(str(total)))} (as Figure 5)"
-        figures.append(Lines(title, series, "processes", "MB/s", x_scale="linear"))
+        if max(map(len, lines.values())) >= FEWEST_PROCESSES:
+            series = [Series.of_points(choice, sorted(points)) for choice, points in lines.items()]
+            title = f"{operation}, {operand}, {format_round_size(total)} (as Figure 5)"
+            figures.append(Lines(title, series, "processes", "MB/s", x_scale="linear"))
     return figures
 
 
@@ -149,11 +111,9 @@ def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> st
     sizes, totals = _map_edges(cells)
     lines = [title, "    p" + "".join(f"{format_round_size(n):>26}" for n in totals)]
     for p in sizes:
-        line = f"{p:5}"
-        for n in totals:
-            name, gain = cells.get((p, n), ("", np.nan))
-            line += f"{name + ('' if np.isnan(gain) else f' {gain:.2f}'):>26}"
-        lines.append(line)
+        found = [cells.get((p, n), ("", np.nan)) for n in totals]
+        texts = [name if np.isnan(gain) else f"{name} {gain:.2f}" for name, gain in found]
+        lines.append(f"{p:5}" + "".join(f"{text:>26}" for text in texts))
     return "\n".join(lines)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mpiprof.libraries import FAMILIES, LibraryAlgorithm, find_algorithms, find_equal, find_named
-from mpiprof.model.catalogue import Algorithm, applies_to_size, load_catalogue
+from mpiprof.model.catalogue import applies_to_size, load_catalogue
 from mpiprof.tune.rules import NATIVE, STATIC, Rule
 
 MAX_ELEMENT_BYTES = 16  # bytes of MPI's largest predefined type; the program's type is unknown
@@ -21,7 +21,7 @@ Span = tuple[int, int]  # first and last byte, as a plan counts them
 class Cell:
     """Calls of an operation on `size` processes with first .. last bytes, as a plan counts them.
 
-    own: the library's algorithm. segment: bytes of a pipeline's blocks, 0 for none. where, what:
+    algorithm: the library's. segment: bytes of a pipeline's blocks, 0 for none. source, request:
     location and text of the requesting entry.
     """
 
@@ -99,6 +99,20 @@ class Refusals:
         ]
 
 
+def exclude_cells(
+    cells: Sequence[Cell], find_obstacle: Callable[[Cell], str], refusals: Refusals
+) -> list[Cell]:
+    """Return the cells without an obstacle in the library; add the others to `refusals`."""
+    expressible = []
+    for cell in cells:
+        reason = find_obstacle(cell)
+        if reason:
+            refusals.add(cell.source, cell.request, reason, cell.size)
+        else:
+            expressible.append(cell)
+    return expressible
+
+
 def make_cells(request: ExportRequest, refusals: Refusals) -> list[Cell]:
     """Return cells without overlaps, and add the rules that cannot be exported to `refusals`.
 
@@ -129,16 +143,11 @@ def _split_by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
     for rule in sorted(rules, key=lambda r: r.site is None):
         operations = [rule.operation]
         if rule.operation is None:
-            operations = list(
-                dict.fromkeys(a.operation for a in load_catalogue() if _has_algorithm(a, rule))
-            )
+            of_library = rule.algorithm.startswith(NATIVE)
+            known = [a for a in load_catalogue() if of_library or a.name == rule.algorithm]
+            operations = list(dict.fromkeys(a.operation for a in known))
         for operation in operations:
-            yield replace(rule, operation=operation, file=rule.file, entry=rule.entry)
-
-
-def _has_algorithm(a: Algorithm, rule: Rule) -> bool:
-    """Return True if a rule without an operation applies to this algorithm's operation."""
-    return a.name == rule.algorithm or rule.algorithm.startswith(NATIVE)
+            yield replace(rule, operation=operation)
 
 
 def _describe(rule: Rule) -> str:
@@ -191,23 +200,12 @@ def _make_cell(
             "other reductions would give wrong results: pass --commutative if all commute"
         )
     least = MAX_ELEMENT_BYTES * _min_elements(chosen, size)
-    cell = Cell(
-        operation,
-        size,
-        *part,
-        chosen,
-        _segment_bytes(rule, chosen),
-        rule.source_text,
-        _describe(rule),
-    )
+    source = (rule.source_text, _describe(rule))
+    cell = Cell(operation, size, *part, chosen, _segment_bytes(rule, chosen), *source)
     if part[0] >= least:
         return [cell]
-    refusals.add(
-        rule.source_text,
-        cell.request,
-        f"requires {chosen.restrictions_text}, which may not hold below {least} bytes",
-        size,
-    )
+    why = f"requires {chosen.restrictions_text}, which may not hold below {least} bytes"
+    refusals.add(*source, why, size)
     return [replace(cell, first=least)] if least <= part[1] else []
 
 
@@ -225,10 +223,9 @@ def _library_algorithm(request: ExportRequest, rule: Rule, size: int) -> Library
         name = rule.algorithm.partition(":")[2]
         chosen = find_named(request.library, operation, name)
         if chosen is None:
-            known = (
-                ", ".join(one.name for one in find_algorithms(request.library, operation)) or "none"
-            )
-            raise RefusedError(f"{library} has no such {operation} algorithm: it has {known}")
+            known = [one.name for one in find_algorithms(request.library, operation)]
+            has = ", ".join(known) or "none"
+            raise RefusedError(f"{library} has no such {operation} algorithm: it has {has}")
         return chosen
     found = find_equal(request.library, operation, rule.algorithm, size)
     if found is None:
@@ -242,12 +239,12 @@ def _applies(operation: str, rule: Rule, size: int) -> bool:
 
 
 def _segment_bytes(rule: Rule, chosen: LibraryAlgorithm) -> int:
-    given = dict(rule.parameters).get("block_size")
-    if given is None and chosen.name == "pipeline":
+    size = int(dict(rule.parameters).get("block_size", 0))
+    if not size and chosen.name == "pipeline":
         raise RefusedError("has no block_size, and the default of mpiprof depends on the machine")
-    if int(given or 0) > MAX_SEGMENT_BYTES:
+    if size > MAX_SEGMENT_BYTES:
         raise RefusedError(f"has blocks of more than {MAX_SEGMENT_BYTES} bytes")
-    return int(given or 0)
+    return size
 
 
 def _min_elements(chosen: LibraryAlgorithm, size: int) -> int:
@@ -261,15 +258,10 @@ def _min_elements(chosen: LibraryAlgorithm, size: int) -> int:
 
 def _is_known(request: ExportRequest, rule: Rule) -> bool:
     """Return True if a rule names no call site or one of the trace, or if there is no trace."""
-    return (
-        request.calls is None
-        or rule.site is None
-        or any(
-            call.operation == rule.operation
-            and any(_is_site(rule.site, site) for site in call.sites)
-            for call in request.calls
-        )
-    )
+    if request.calls is None or rule.site is None:
+        return True
+    calls = [call for call in request.calls if call.operation == rule.operation]
+    return any(_is_site(rule.site, site) for call in calls for site in call.sites)
 
 
 def _is_called(request: ExportRequest, rule: Rule, size: int, part: Span) -> bool:

@@ -10,20 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.export_rules.cells import Cell, Refusals
+from mpiprof.tune.export_rules.cells import Cell
 
 MAX_BYTES = (1 << 31) - 1
 
 
-def expressible_cells(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
-    """Return the cells that Intel MPI can express; add the others to `refusals`."""
-    expressible = []
-    for cell in cells:
-        if cell.first > MAX_BYTES:
-            refusals.add(cell.source, cell.request, f"begins above {MAX_BYTES} bytes", cell.size)
-        else:
-            expressible.append(cell)
-    return expressible
+def find_obstacle(cell: Cell) -> str:
+    """Return why Intel MPI cannot express a cell, or "" if it can."""
+    return f"begins above {MAX_BYTES} bytes" if cell.first > MAX_BYTES else ""
 
 
 def make_environment(cells: Sequence[Cell]) -> dict[str, str]:

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.export_rules.cells import NO_END, Cell, Refusals
+from mpiprof.tune.export_rules.cells import NO_END, Cell
 
 Tree = dict[str, Any]
 MAX_BYTES = (1 << 31) - 2  # bytes; thresholds are of type int
@@ -35,21 +35,16 @@ MEASURES = {
     "reduce_scatter": ("total_msg_size", False),
     "reduce_scatter_block": ("total_msg_size", True),
 }
-UNSUPPORTED = {
-    **dict.fromkeys(
-        ("allreduce", "barrier", "bcast", "reduce"),
-        (
-            "MPICH splits this operation by nodes before it reads the tree, so the rules "
-            "would apply to the parts, with other numbers of processes"
-        ),
-    ),
-    **dict.fromkeys(
-        ("gather", "gatherv", "scatter", "scatterv"), "MPICH always uses the same algorithm"
-    ),
-}
+SPLIT_BY_NODES = (
+    "MPICH splits this operation by nodes before it reads the tree, so the rules would apply to "
+    "the parts, with other numbers of processes"
+)
+UNSUPPORTED = dict.fromkeys(("allreduce", "barrier", "bcast", "reduce"), SPLIT_BY_NODES)
+UNSUPPORTED |= dict.fromkeys(
+    ("gather", "gatherv", "scatter", "scatterv"), "MPICH always uses the same algorithm"
+)
 WITHOUT_PARAMETERS = ("k_brucks", "recexch_doubling", "recexch_halving", "noncommutative")
 TREE_BEGIN = b'{"collective='
-LEAF_FORMAT = "algorithm=MPIR_{}_intra_{}"
 
 
 def read_compiled_tree(library: Path) -> Tree:
@@ -66,34 +61,27 @@ def read_compiled_tree(library: Path) -> Tree:
     )
 
 
-def expressible_cells(cells: Sequence[Cell], library: Path, refusals: Refusals) -> list[Cell]:
-    """Return the cells that a tree can express; add the others to `refusals`."""
+def find_obstacle(library: Path) -> Callable[[Cell], str]:
+    """Return a function that returns why a tree cannot express a cell, or "" if it can."""
     names = library.read_bytes()
-    expressible = []
-    for cell in cells:
-        why = _find_obstacle(cell, names)
-        if why:
-            refusals.add(cell.source, cell.request, why, cell.size)
-        else:
-            expressible.append(cell)
-    return expressible
 
+    def find(cell: Cell) -> str:
+        if cell.operation in UNSUPPORTED:
+            return UNSUPPORTED[cell.operation]
+        if f"\0{_leaf_name(cell)}\0".encode() not in names:
+            return f"this MPICH has no {_leaf_name(cell)}"
+        if cell.algorithm.name in WITHOUT_PARAMETERS or "in_place" in cell.algorithm.requirements:
+            return f"{cell.algorithm.name} requires more parameters than a plan contains"
+        first, last = _counted_span(cell)
+        if first > MAX_BYTES or MAX_BYTES < last < NO_END:
+            return f"MPICH cannot distinguish sizes above {MAX_BYTES} bytes"
+        return ""
 
-def _find_obstacle(cell: Cell, names: bytes) -> str:
-    if cell.operation in UNSUPPORTED:
-        return UNSUPPORTED[cell.operation]
-    if f"\0{_leaf_name(cell)}\0".encode() not in names:
-        return f"this MPICH has no {_leaf_name(cell)}"
-    if cell.algorithm.name in WITHOUT_PARAMETERS or "in_place" in cell.algorithm.requirements:
-        return f"{cell.algorithm.name} requires more parameters than a plan contains"
-    first, last = _counted_span(cell)
-    if first > MAX_BYTES or MAX_BYTES < last < NO_END:
-        return f"MPICH cannot distinguish sizes above {MAX_BYTES} bytes"
-    return ""
+    return find
 
 
 def _leaf_name(cell: Cell) -> str:
-    return LEAF_FORMAT.format(cell.operation.capitalize(), cell.algorithm.name)
+    return f"algorithm=MPIR_{cell.operation.capitalize()}_intra_{cell.algorithm.name}"
 
 
 def _counted_span(cell: Cell) -> tuple[int, int]:
@@ -133,9 +121,8 @@ def _size_branches(intra: Tree, cells: Sequence[Cell]) -> Tree:
         first, last = _counted_span(cell)
         if first:
             made.setdefault(f"{measure}<={first - 1}", intra)
-        made[f"{measure}={'any'}" if last == NO_END else f"{measure}<={last}"] = _guard_algorithm(
-            cell, intra
-        )
+        key = f"{measure}=any" if last == NO_END else f"{measure}<={last}"
+        made[key] = _guard_algorithm(cell, intra)
     made.setdefault(f"{measure}=any", intra)
     return made
 
@@ -193,42 +180,32 @@ class TreeCall:
 
 def find_leaf(tree: Tree, call: TreeCall) -> str:
     """Return the leaf for a call; raises MpiprofError if the library would end the job."""
-    node = _descend_by_size(tree[f"collective={call.operation}"], call.size)
+    node: Tree = tree[f"collective={call.operation}"]
+    at_call = False
     while True:
         for key, below in node.items():
             if key.startswith("algorithm="):
                 return key
-            if _is_met(key, call):
+            if not at_call and not key.startswith("comm_"):
+                at_call = True  # the communicator alone does not decide further
+                break
+            if _is_met(key, call, at_call=at_call):
                 node = below
                 break
         else:
             raise MpiprofError(f"no branch for {call}")
 
 
-def _descend_by_size(node: Tree, size: int) -> Tree:
-    """Descend as far as the communicator alone decides."""
-    while True:
-        for key, below in node.items():
-            holds = _evaluate_size(key, size, at_call=False)
-            if holds is None and key.startswith("comm_type="):
-                holds = key == "comm_type=intra"
-            if holds is None:
-                return node
-            if holds:
-                node = below
-                break
-        else:
-            raise MpiprofError(f"no branch for {size} processes")
-
-
-def _is_met(key: str, call: TreeCall) -> bool:
-    of_size = _evaluate_size(key, call.size, at_call=True)
+def _is_met(key: str, call: TreeCall, *, at_call: bool) -> bool:
+    of_size = _evaluate_size(key, call.size, at_call=at_call)
     if of_size is not None or key.endswith("=any"):
         return of_size is not False
     name, sign, value = re.fullmatch(r"(\w+)(<=|<|=)(\w+)", key).groups()  # type: ignore[union-attr]
     if sign == "=":
         facts = {"is_commutative": call.commutes, "is_sendbuf_inplace": call.in_place}
-        facts["is_block_regular"] = True
+        facts |= {"is_block_regular": True}
+        if name == "comm_type":
+            return bool(value == "intra")
         if name not in facts:
             raise MpiprofError(f"{key} is not known")
         return facts[name] == (value == "yes")
@@ -244,14 +221,13 @@ def find_differences(tree: Tree, changed: Tree, cells: Sequence[Cell]) -> Iterat
         if key.removeprefix("collective=") not in MEASURES and tree.get(key) != changed.get(key):
             yield key
     for operation, (_, times) in MEASURES.items():
-        if tree[f"collective={operation}"].get("comm_type=inter") != changed[
-            f"collective={operation}"
-        ].get("comm_type=inter"):
+        key = f"collective={operation}"
+        if tree[key].get("comm_type=inter") != changed[key].get("comm_type=inter"):
             yield f"{operation} on inter-communicators"
         there = [cell for cell in cells if cell.operation == operation]
-        near = {7, 8, 9, *(size + step for c in there for size in [c.size] for step in (-1, 0, 1))}
+        near = {7, 8, 9, *(c.size + step for c in there for step in (-1, 0, 1))}
         for size in sorted(near - {0, 1}):
-            for count in _edge_counts(tree[f"collective={operation}"], there, size if times else 1):
+            for count in _edge_counts(tree[key], there, size if times else 1):
                 for in_place, commutes in ((False, True), (True, True), (False, False)):
                     call = TreeCall(operation, size, count, in_place, commutes)
                     if find_leaf(changed, call) != _expected_leaf(tree, there, call):

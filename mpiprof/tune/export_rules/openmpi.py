@@ -5,7 +5,7 @@
 
 A size is valid up to the next one, and the first size also below itself; the same holds for bytes.
 Algorithm 0 is the library's own choice. It is written below and above each exported range. The
-library silently ignores a file that it cannot parse, so `read` is as strict as the library.
+library silently ignores a file that it cannot parse, so `parse_rules` is as strict as the library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from mpiprof.errors import MpiprofError
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.export_rules.cells import NO_END, Cell, Refusals, RefusedError
+from mpiprof.tune.export_rules.cells import NO_END, Cell, RefusedError
 
 OPERATION_NUMBERS = {
     "allgather": 0,
@@ -62,20 +62,16 @@ class RuleLine:
 Sizes = tuple[tuple[int, tuple[RuleLine, ...]], ...]
 Rules = dict[int, Sizes]
 LIBRARY_CHOICE = RuleLine(0, 0, 0, 0)
+LINE_FIELDS = ("bytes", "an algorithm", "a fan", "a segment")
 
 
-def expressible_cells(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
-    """Return the cells that a rules file can express; add the others to `refusals`."""
-    return [cell for cell in cells if _is_expressible(cell, refusals)]
-
-
-def _is_expressible(cell: Cell, refusals: Refusals) -> bool:
+def find_obstacle(cell: Cell) -> str:
+    """Return why a rules file cannot express a cell, or "" if it can."""
     try:
         _cell_lines(cell)
     except RefusedError as error:
-        refusals.add(cell.source, cell.request, str(error), cell.size)
-        return False
-    return True
+        return str(error)
+    return ""
 
 
 def format_rules(cells: Sequence[Cell]) -> str:
@@ -87,10 +83,8 @@ def format_rules(cells: Sequence[Cell]) -> str:
     text = ["# Open MPI: coll_tuned_dynamic_rules_filename", f"{len(found)} # operations"]
     for operation, of_sizes in found.items():
         table = _guard_sizes({size: _join_lines(lines) for size, lines in of_sizes.items()})
-        text += [
-            f"{OPERATION_NUMBERS[operation]} # {operation}",
-            f"{len(table)} # sizes of communicators",
-        ]
+        text.append(f"{OPERATION_NUMBERS[operation]} # {operation}")
+        text.append(f"{len(table)} # sizes of communicators")
         for size, lines in table:
             text += [f"{size} {len(lines)} # processes, lines"]
             text += [f"{x.first} {x.algorithm} {x.fan} {x.segment}" for x in lines]
@@ -165,12 +159,8 @@ def parse_rules(text: str) -> Rules:
         sizes = []
         for _ in range(number("a number of sizes")):
             size = number("a size")
-            lines = tuple(
-                RuleLine(
-                    *(number(what) for what in ("bytes", "an algorithm", "a fan", "a segment"))
-                )
-                for _ in range(number("a number of lines"))
-            )
+            count = number("a number of lines")
+            lines = tuple(RuleLine(*map(number, LINE_FIELDS)) for _ in range(count))
             if not lines or lines[0].first or not _is_ascending([line.first for line in lines]):
                 raise MpiprofError(f"operation {operation}, size {size}: bytes must ascend from 0")
             sizes.append((size, lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from mpiprof.launch import library
 from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.trace import Trace
-from mpiprof.tune.export_rules import callsites, intel, mpich, openmpi
+from mpiprof.tune import tasks
+from mpiprof.tune.export_rules import intel, mpich, openmpi
 from mpiprof.tune.export_rules.cells import (
     NO_END,
     Cell,
@@ -23,6 +24,7 @@ from mpiprof.tune.export_rules.cells import (
     Refusal,
     Refusals,
     TraceCalls,
+    exclude_cells,
     make_cells,
 )
 from mpiprof.tune.plan import make_entry_rules, read_file_rules
@@ -84,37 +86,36 @@ class Export:
 def export_rules(request: ExportRequest, path: Path, libmpi: Path | None = None) -> Export:
     """Return the export to a file at `path`.
 
-    Raises MpiprofError if the file would do anything else.
-
-    libmpi: the MPICH with the original selection tree, by default that of this Python.
+    Raises MpiprofError if the file would do anything else. libmpi: the MPICH with the original
+    selection tree, by default that of this Python.
     """
     refusals = Refusals()
     found = make_cells(request, refusals)
     if request.library == INTEL:
-        return _export_to_intel(found, refusals)
+        found = exclude_cells(found, intel.find_obstacle, refusals)
+        variables = intel.make_environment(found)
+        text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
+        return Export(INTEL, found, refusals.merged(), text, variables, [], UNTESTED_NOTE)
     if request.library == MPICH:
         return _export_to_mpich(found, refusals, path, libmpi or installed_mpich())
     return _export_to_openmpi(found, refusals, path)
 
 
-def _export_to_intel(found: Sequence[Cell], refusals: Refusals) -> Export:
-    cells = intel.expressible_cells(found, refusals)
-    variables = intel.make_environment(cells)
-    text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
-    return Export(INTEL, cells, refusals.merged(), text, variables, [], UNTESTED_NOTE)
-
-
 def _export_to_mpich(found: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Path) -> Export:
     tree = mpich.read_compiled_tree(libmpi)
-    cells = mpich.expressible_cells(found, libmpi, refusals)
+    cells = exclude_cells(found, mpich.find_obstacle(libmpi), refusals)
     text = json.dumps(mpich.merge_cells(tree, cells), indent=1) + "\n"
-    for difference in mpich.find_differences(tree, json.loads(text), cells):
-        raise MpiprofError(
-            f"{path} is not written, because its choice would differ for {difference}"
-        )
+    _refuse_differences(path, mpich.find_differences(tree, json.loads(text), cells))
     variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path.absolute())}
     notes = [f"Valid only for this MPICH ({libmpi}): an MPICH with another tree may abort the job."]
     return Export(MPICH, cells, refusals.merged(), text, variables, notes, SUMMARY_NOTE)
+
+
+def _refuse_differences(path: Path, differences: Iterator[str]) -> None:
+    for difference in differences:
+        raise MpiprofError(
+            f"{path} is not written, because its choice would differ for {difference}"
+        )
 
 
 def installed_mpich() -> Path:
@@ -122,20 +123,16 @@ def installed_mpich() -> Path:
     mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
     if mpi is None or mpi.abi != "mpich" or mpi.library is None:
         raise UsageError(
-            "--to mpich reads the tree of algorithms from the MPICH of this Python, "
-            "which has none: run this command with the Python whose mpi4py uses that "
-            "MPICH"
+            "--to mpich reads the tree of algorithms from the MPICH of this Python, which has "
+            "none: run this command with the Python whose mpi4py uses that MPICH"
         )
     return mpi.library
 
 
 def _export_to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Export:
-    cells = openmpi.expressible_cells(found, refusals)
+    cells = exclude_cells(found, openmpi.find_obstacle, refusals)
     text = openmpi.format_rules(cells)
-    for difference in openmpi.find_differences(openmpi.parse_rules(text), cells):
-        raise MpiprofError(
-            f"{path} is not written, because its choice would differ for {difference}"
-        )
+    _refuse_differences(path, openmpi.find_differences(openmpi.parse_rules(text), cells))
     variables = {
         "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
         "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path.absolute()),
@@ -155,7 +152,7 @@ def _export_to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) ->
 def export_plan(plan: Path, target: Target, trace: Trace | None, ranks: int | None) -> ExportData:
     """Export a plan file; a trace supplies the calls at its call sites."""
     largest = ranks or (0 if trace is None else trace.ranks)
-    calls = None if trace is None else callsites.list_calls(trace)
+    calls = None if trace is None else _list_calls(trace)
     return _write_export(read_file_rules(plan, None), target, largest, calls)
 
 
@@ -166,7 +163,16 @@ def export_entries(entries: Sequence[Entry], target: Target, trace: Trace) -> Ex
         for number, entry in enumerate(entries, 1)
         for rule in make_entry_rules(f"entry {number}", entry)
     ]
-    return _write_export(rules, target, trace.ranks, callsites.list_calls(trace))
+    return _write_export(rules, target, trace.ranks, _list_calls(trace))
+
+
+def _list_calls(trace: Trace) -> list[TraceCalls]:
+    """Return the calls on intra-communicators, by call site and size class."""
+    return [
+        TraceCalls(one.operation, one.size, one.bytes, one.sites, one.label)
+        for one in tasks.list_works(trace, 1)
+        if not one.remote_size
+    ]
 
 
 def _write_export(
@@ -187,9 +193,8 @@ def as_data(done: Export, path: Path) -> ExportData:
     """
     together: dict[tuple[Any, ...], list[int]] = {}
     for c in done.cells:
-        together.setdefault((c.operation, c.algorithm, c.first, c.last, c.segment), []).append(
-            c.size
-        )
+        key = (c.operation, c.algorithm, c.first, c.last, c.segment)
+        together.setdefault(key, []).append(c.size)
     return {
         "to": done.library,
         "path": str(path),

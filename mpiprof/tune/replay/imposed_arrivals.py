@@ -17,18 +17,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check, import_mpi
+from mpiprof.bench.harness import timing
+from mpiprof.bench.harness.calls import import_mpi
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.timing import Ranks, agree_start
+from mpiprof.bench.harness.timing import Int, Ranks
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import Progress
 from mpiprof.metrics.wait_states import score_instances
 from mpiprof.model.schedule import Problem
+from mpiprof.model.variant import NATIVE
 
-Int = NDArray[np.int64]
-NATIVE = "native"
 MAX_ERROR_NS = 50_000
 MIN_LAPS = 4  # laps that must fit into the budget
 MAX_LAPS = 40
@@ -54,11 +53,21 @@ class Task:
 
     @property
     def member_key(self) -> str:
-        """Key of the task's communicator in `Ranks.made`."""
+        """Key of the task's communicator in `Ranks.communicators`."""
         p = self.problems[0]
         if p.remote_size:
             return f"{p.size}+{p.remote_size}"
         return "ranks " + ",".join(map(str, self.ranks))
+
+    @property
+    def members(self) -> list[int]:
+        """World ranks of the members, in the order of the arrivals."""
+        p = self.problems[0]
+        return list(range(p.size + p.remote_size)) if p.remote_size else list(self.ranks)
+
+    def make_case(self, choice: str, pattern: int) -> Case:
+        """Return the case of a choice under a pattern."""
+        return Case({}, self.operation, choice, self.problems[pattern], self.member_key)
 
     def score_shot(self, shot: Measurement) -> float:
         """Return the score of one instance in ns."""
@@ -132,47 +141,9 @@ def prepare_ranks(ranks: Ranks, tasks: Sequence[Task]) -> None:
 def choose_spin_ns(world: Any) -> int:
     """Return how long before its target a rank starts spinning; 0 if ranks share processors."""
     beside = world.Split_type(import_mpi().COMM_TYPE_SHARED)
-    crowded = int(
-        world.allreduce(int(beside.size > len(os.sched_getaffinity(0))), import_mpi().MAX)
-    )
+    crowded = world.allreduce(beside.size > len(os.sched_getaffinity(0)), import_mpi().LOR)
     beside.Free()
     return 0 if crowded else SPIN_NS
-
-
-def run_once(
-    ranks: Ranks, case: Case, call: Call | None, late_ns: int, spin_ns: int
-) -> tuple[int, int, int]:
-    """Run one case once, and return this rank's target arrival, arrival and exit.
-
-    The three values are 0 if this rank has no call.
-    """
-    start = agree_start(ranks)
-    ranks.choose(case.recorder_rule())  # the same on all ranks
-    if call is None:
-        ranks.choose("")
-        return 0, 0, 0
-    target = start + late_ns
-    ranks.clock.wait_until(target - spin_ns)
-    while (arrival := ranks.clock.now_ns()) < target:
-        pass
-    call.run()
-    exit_ = ranks.clock.now_ns()
-    call.switched += ranks.choose("")
-    return target, arrival, exit_
-
-
-def run_choice(ranks: Ranks, task: Task, choice: str, pattern: int, spin_ns: int) -> Int:
-    """Run a choice under a pattern, and return this rank's target arrival, arrival and exit."""
-    case = Case({}, task.operation, choice, task.problems[pattern], task.member_key)
-    comm = ranks.communicator(task.member_key)
-    call = None if comm is None else CALL_MAKERS[task.operation](case, comm)
-    late = int(task.arrivals[pattern][member_index(ranks, task)]) if call is not None else 0
-    return np.array(run_once(ranks, case, call, late, spin_ns), np.int64)
-
-
-def member_index(ranks: Ranks, task: Task) -> int:
-    """Return this rank's index among the members."""
-    return ranks.rank if task.problems[0].remote_size else task.ranks.index(ranks.rank)
 
 
 def run_first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[ReplayedTask]:
@@ -180,18 +151,8 @@ def run_first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[ReplayedTask]:
     found = []
     for task in tasks:
         began = time.monotonic()
-        right = np.zeros(len(task.choices), np.int64)
-        for i, choice in enumerate(task.choices):
-            case = Case({}, task.operation, choice, task.problems[0], task.member_key)
-            comm = ranks.communicator(task.member_key)
-            call = None if comm is None else CALL_MAKERS[task.operation](case, comm)
-            run_once(ranks, case, call, 0, 0)
-            if call is not None:
-                check(case, call)
-                right[i] = call.switched > 0 or choice == NATIVE
-        everybody = np.zeros_like(right)
-        ranks.world.Allreduce(right, everybody, import_mpi().MAX)
-        alive = [c for c, ok in zip(task.choices, everybody.tolist(), strict=True) if ok]
+        cases = [task.make_case(choice, 0) for choice in task.choices]
+        alive = [case.choice for case in timing.run_first_lap(ranks, cases, lambda: None)]
         late = max(float(a.max()) for a in task.arrivals) / 1e9
         cost = (time.monotonic() - began) / len(task.choices) + late
         found.append(ReplayedTask(task, {c: [] for c in alive}, alive, cost))
@@ -211,10 +172,10 @@ def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | No
     left = ranks.world.bcast(_tasks_within(replayed, end - time.monotonic()))
     if not left:
         raise MpiprofError(f"no call site can be replayed in {budget_s:.0f} s: increase --budget")
-    progress = Progress(MAX_LAPS * sum(len(replayed[i].remaining) for i in left), ranks.rank == 0)
+    progress = Progress(MAX_LAPS * len(_list_runs(replayed, left)), ranks.rank == 0)
     lap = 0
     while True:
-        todo = [(i, choice) for i in left for choice in replayed[i].remaining]
+        todo = _list_runs(replayed, left)
         _run_lap(ranks, replayed, todo, lap, spin_ns, progress)
         lap += 1
         ranks.clock.synchronise()
@@ -225,13 +186,16 @@ def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | No
         for r, names in zip(replayed, alive, strict=True):
             r.remaining = names
         per_lap = sum(replayed[i].cost_s * len(replayed[i].remaining) for i in left)
-        progress.steps = progress.done + (MAX_LAPS - lap) * sum(
-            len(replayed[i].remaining) for i in left
-        )
+        progress.steps = progress.done + (MAX_LAPS - lap) * len(_list_runs(replayed, left))
         more = lap < MAX_LAPS and time.monotonic() + per_lap < end
         if not ranks.world.bcast(more):
             break
     return _make_outcome(ranks, replayed, lap)
+
+
+def _list_runs(replayed: Sequence[ReplayedTask], left: Sequence[int]) -> list[tuple[int, str]]:
+    """Return the runs of a lap: indices of tasks, each with its remaining choices."""
+    return [(i, choice) for i in left for choice in replayed[i].remaining]
 
 
 def _tasks_within(replayed: Sequence[ReplayedTask], left_s: float) -> list[int]:
@@ -258,17 +222,18 @@ def _run_lap(
     for k in np.random.default_rng(lap).permutation(len(todo)).tolist():
         i, choice = todo[k]
         task = replayed[i].task
-        own_times[k] = run_choice(ranks, task, choice, lap % len(task.problems), spin_ns)
+        pattern = lap % len(task.problems)
+        case = task.make_case(choice, pattern)
+        call = timing.make_call(ranks, case)
+        late = 0 if call is None else int(task.arrivals[pattern][task.members.index(ranks.rank)])
+        own_times[k] = timing.run_once(ranks, case, call, late, spin_ns)
         progress.advance()
-    every = np.zeros((ranks.world.size, *own_times.shape), np.int64) if ranks.rank == 0 else None
-    ranks.world.Gather(own_times, every, 0)
+    every = timing.gather_times(ranks, own_times)
     if every is None:
         return
     for k, (i, choice) in enumerate(todo):
         task = replayed[i].task
-        groups = task.problems[0].size + task.problems[0].remote_size
-        members = list(task.ranks) if not task.problems[0].remote_size else list(range(groups))
-        wanted, arrivals, exits = every[members, k, :].T
+        wanted, arrivals, exits = every[task.members, k, :].T
         off = int(np.abs(arrivals - wanted).max())
         shot = Measurement(lap, lap % len(task.problems), arrivals, exits, off)
         replayed[i].shots[choice].append(shot)

@@ -26,20 +26,18 @@ from mpiprof.launch.job import find_rank, find_rank_count
 from mpiprof.libraries import find_algorithms
 from mpiprof.model import machine
 from mpiprof.model.library_choice import identify_family
+from mpiprof.model.variant import NATIVE
 from mpiprof.trace import Trace
 from mpiprof.trace.default_trace import choose_trace
 from mpiprof.tune.candidates import list_candidates
 from mpiprof.tune.replay import imposed_arrivals
-from mpiprof.tune.replay.imposed_arrivals import MAX_ERROR_NS, MIN_LAPS, NATIVE, Outcome, Task
+from mpiprof.tune.replay.imposed_arrivals import MAX_ERROR_NS, MIN_LAPS, Outcome, Task
 from mpiprof.tune.result import REPLAY, Result, Trial
-from mpiprof.tune.tasks import Work
-from mpiprof.tune.tasks import choose_works as chosen_works
+from mpiprof.tune.tasks import Work, choose_works
 
 MAX_PATTERNS = 12
-SEGMENT_SIZES = (
-    8192,
-    65536,
-)  # bytes of the messages into which a library's algorithms divide the data
+# Bytes of the messages into which a library's algorithms divide the data.
+SEGMENT_SIZES = (8192, 65536)
 MAX_WORKS = 12
 WORKS_VARIABLE = "MPIPROF_TUNE_WORKS"
 
@@ -91,14 +89,12 @@ def replay_trace(request: ReplayRequest) -> ReplayedTrace | int:
 
 def prepare_tasks(request: ReplayRequest, ranks: int | None) -> tuple[Trace, list[Work]]:
     """Return the trace and the tasks that fit on so many ranks; raises UsageError if none fits."""
-    from mpiprof.store.cached_trace import (
-        open_trace,  # imports pandas, which most ranks do not need
-    )
+    from mpiprof.store.cached_trace import open_trace  # imports pandas, so on few ranks
 
     folder = choose_trace(request.trace)
     with show_work(f"reading {folder}"):
         trace = open_trace(folder)
-    works = [w for w in chosen_works(trace, MAX_PATTERNS, request.site) if w.instances > 2]
+    works = [w for w in choose_works(trace, MAX_PATTERNS, request.site) if w.instances > 2]
     if not works:
         raise MpiprofError(f"{trace.path}: the trace has no blocking collective to replay")
     fitting = [w for w in works if ranks is None or w.members <= ranks]
@@ -139,12 +135,6 @@ def library_variants(trace: Trace, work: Work) -> list[str]:
     ]
 
 
-def was_serialized(trace: Trace) -> bool:
-    """Return True if the recorded program had at most one thread in MPI at a time."""
-    level = trace.meta.get("library")
-    return isinstance(level, dict) and level.get("multiple") is False
-
-
 def make_results(works: Sequence[Work], outcome: Outcome) -> list[Result]:
     """Return the measurements as results: scores by lap, from instances with correct arrivals."""
     found = []
@@ -165,9 +155,8 @@ def make_results(works: Sequence[Work], outcome: Outcome) -> list[Result]:
         note = "not within the --budget"
         if errors:
             note = f"arrivals imposed within {np.median(errors) / 1e3:.0f} us (median)"
-            note += (
-                "" if near else f", too far off to leave out what is beyond {MAX_ERROR_NS // 1000}"
-            )
+            if not near:
+                note += f", too far off to leave out what is beyond {MAX_ERROR_NS // 1000}"
         found.append(Result(work, REPLAY, base, np.ones(outcome.laps), trials, 1.0, note))
     return found
 
@@ -185,10 +174,11 @@ def start(request: ReplayRequest) -> ReplayedTrace | int:
         folder = Path(t)
         file = folder / "works"
         file.write_bytes(pickle.dumps(make_tasks(trace, works, ranks)))
-        inside = launched.rank_environment(request.words, mpi, folder / "trace") | {
-            WORKS_VARIABLE: str(file)
-        }
-        if was_serialized(trace):
+        inside = launched.rank_environment(request.words, mpi, folder / "trace")
+        inside[WORKS_VARIABLE] = str(file)
+        level = trace.meta.get("library")
+        if isinstance(level, dict) and level.get("multiple") is False:
+            # The recorded program had at most one thread in MPI at a time.
             inside |= launched.serialize_threads()
         if shape is not None:
             with cluster.Cluster(shape) as made:

@@ -13,15 +13,14 @@ scores over auto's, probing included. The paper runs 200 instances, and probes i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, lateness_pattern
+from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, elapsed_ns, lateness_pattern
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import Report, Row, Setup, mean_interval
+from mpiprof.bench.harness.study import Report, Row, Setup, list_columns, mean_interval
 from mpiprof.bench.studies.contest import (
     LEAST_WHOLE,
     PROBES,
@@ -29,7 +28,6 @@ from mpiprof.bench.studies.contest import (
     Contest,
     contest_loops,
     contests,
-    elapsed,
     medians_text,
 )
 from mpiprof.interface.format_units import format_round_size
@@ -41,38 +39,17 @@ LAPS = 300
 QUICK_LAPS = 60
 MIN_LAPS = 60  # 40 may be probes
 ASKED_LAPS = 300
-OPERATIONS = ("alltoall", "bcast", "allgatherv", "allreduce")
+LABELS = ("operation", "bytes", "computation ms", "MAX_IF")
+PARTS = ("alltoall", "bcast", "allgatherv", "allreduce")  # operations; names for --only
 SIZES = (1, 16 << 10, 64 << 10)
 FULL_SIZES = (1, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10)
-QUICK_SIZES = (16 << 10,)
 TABLE_SIZE = 64 << 10  # of Tables 9 and 10
 NETWORK_BYTES = 16 << 10  # from this size on, the network is the bound
 BALANCED_MS = (50, 100, 200, 400)
 MAX_IMBALANCES = (10, 50, 100)
-COLUMNS = (
-    "operation",
-    "bytes",
-    "computation ms",
-    "MAX_IF",
-    "native ms",
-    "native ±",
-    "auto ms",
-    "auto ±",
-    "native / auto",
-    "algorithm",
-    "best",
-    "best ms",
-    "auto / best",
-    "95 %",
-    "whole run",
-    "whole 95 %",
-    "probes",
-    "holds",
-)
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One row of the tables."""
 
     operation: str
@@ -84,23 +61,18 @@ class Setting:
 def make_settings(setup: Setup) -> list[Setting]:
     """Return the settings of the grid: usual, `quick` or `full`."""
     o = setup.options
-    operations = o.only or OPERATIONS
+    operations = o.only or PARTS
     if o.full:
         shapes = [(ms, 1) for ms in BALANCED_MS] + [(200, most) for most in MAX_IMBALANCES]
         sizes = o.sizes or FULL_SIZES
         return [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
     shapes = [(50, 1), (50, 10)]
-    sizes = o.sizes or (QUICK_SIZES if o.quick else SIZES)
+    sizes = o.sizes or (SIZES[1:2] if o.quick else SIZES)
     found = [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
     if "alltoall" in operations and TABLE_SIZE in sizes and not o.quick:
         found += [Setting("alltoall", TABLE_SIZE, ms, 1) for ms in BALANCED_MS[1:]]
         found += [Setting("alltoall", TABLE_SIZE, 50, most) for most in MAX_IMBALANCES[1:]]
     return found
-
-
-def option_names() -> tuple[str, ...]:
-    """Return the names that `--only` accepts."""
-    return OPERATIONS
 
 
 def make_problem(operation: str, size: int, number: int) -> Problem:
@@ -117,19 +89,16 @@ def make_loops(setup: Setup) -> list[Loop]:
     found = []
     for s in make_settings(setup):
         message_ns = int(setup.machine.alpha + s.bytes * setup.machine.beta)
-        labels = {
-            "operation": s.operation,
-            "bytes": s.bytes,
-            "computation ms": s.computation_ms,
-            "MAX_IF": s.most,
-        }
+        lateness = lateness_pattern(s.most, message_ns, setup.ranks)
+        problem = make_problem(s.operation, setup.ranks, s.bytes)
+        labels = dict(zip(LABELS, s, strict=True))
         found += contest_loops(
             setup,
             labels,
             s.operation,
-            make_problem(s.operation, setup.ranks, s.bytes),
+            problem,
             computation_ns=s.computation_ms * 1_000_000,
-            phases=(Phase(0, lateness_pattern(s.most, message_ns, setup.ranks)),),
+            phases=(Phase(0, lateness),),
             own=True,
         )
     return found
@@ -137,30 +106,27 @@ def make_loops(setup: Setup) -> list[Loop]:
 
 def make_row(contest: Contest) -> Row:
     """Return a contest's row."""
-    best = contest.best()
-    values = contest.own(elapsed, contest.held) / 1e6
-    auto, auto_half = mean_interval(values)
-    native, native_half = mean_interval(contest.rival("native", elapsed, contest.held) / 1e6)
+    auto, auto_half = mean_interval(contest.own(elapsed_ns, held=True) / 1e6)
+    native, native_half = mean_interval(contest.rival("native", elapsed_ns, held=True) / 1e6)
+    best_ms = float(contest.rival(contest.best, elapsed_ns, held=True).mean()) / 1e6
     ratio, low, high = contest.over_best
     whole, least, most = contest.whole_run
-    probes = contest.selection.probes_by_phase()
+    probes, laps = contest.selection.probes_by_phase(), contest.auto.loop.laps
     return dict(contest.labels) | {
         "native ms": native,
         "native ±": native_half,
         "auto ms": auto,
         "auto ±": auto_half,
         "native / auto": native / auto,
-        "algorithm": contest.selection.chosen_algorithm(contest.auto.loop.laps),
-        "best": best.replace("block_size=", ""),
-        "best ms": float(contest.rival(best, elapsed, contest.held).mean()) / 1e6,
+        "algorithm": contest.selection.chosen_algorithm(laps),
+        "best": contest.best.replace("block_size=", ""),
+        "best ms": best_ms,
         "auto / best": ratio,
         "95 %": f"{low:.3g} to {high:.3g}",
         "whole run": whole,
         "whole 95 %": f"{least:.3g} to {most:.3g}",
         "probes": "+".join(map(str, probes)) or "unknown",
-        "holds": judge_row(
-            contest.labels["bytes"], ratio, low, whole, probes, contest.auto.loop.laps
-        ),
+        "holds": judge_row(contest.labels["bytes"], ratio, low, whole, probes, laps),
     }
 
 
@@ -196,12 +162,8 @@ def make_report(
         f"{_format_title(c.labels)}, {format_round_size(c.labels['bytes'])}: {medians_text(c)}"
         for c in found
     ]
-    return Report(
-        COLUMNS,
-        rows,
-        [ran, *overall_rows(found), "Median scores (ms):\n" + "\n".join(lines)],
-        _figures(rows),
-    )
+    notes = [ran, *overall_rows(found), "Median scores (ms):\n" + "\n".join(lines)]
+    return Report(list_columns(rows), rows, notes, _figures(rows))
 
 
 def overall_rows(found: Sequence[Contest]) -> list[str]:
