@@ -20,7 +20,6 @@ from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, Link, has_left, is_start
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
-from mpiprof.trace.metadata import Key
 
 
 @dataclass(frozen=True)

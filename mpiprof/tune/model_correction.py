@@ -52,9 +52,9 @@ def parse_lesson(line: str) -> Lesson | None:
     try:
         found = json.loads(line)
         names = (str(found["operation"]), str(found["algorithm"]))
-        numbers = (int(found["bytes"]), int(found["members"]), float(found["ratio"]))
+        numbers = (int(found["bytes"]), int(found["members"]))
         mpi = mpi_name(str(found["measured"]["mpi"]))
-        lesson = Lesson(*names, *numbers, int(found["runs"]), mpi)
+        lesson = Lesson(*names, *numbers, float(found["ratio"]), int(found["runs"]), mpi)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     is_native = library_name(lesson.algorithm)

@@ -25,7 +25,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's reader into a separate program."""
     executable = tmp_path_factory.mktemp("slowest") / "slowest"
     return of_the_core(
-        executable, ["timing/alpha_beta_fit", "base/text", "base/memory"], source="timing_slowest_link.c"
+        executable,
+        ["timing/alpha_beta_fit", "base/text", "base/memory"],
+        source="timing_slowest_link.c",
     )
 
 
