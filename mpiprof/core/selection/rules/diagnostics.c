@@ -235,10 +235,11 @@ void diagnostics_end(void)
     for (int i = 0; rule_at(i) != NULL; i++)
         say_rule(rule_at(i));
     for (int i = 0; i < REFUSALS; i++)
-        say_left(atomic_load(&private_comm_refusals[i]), "communicator", "the library", refusals[i]);
+        say_left(atomic_load(&private_comm_refusals[i]), "communicator", "the library",
+                 refusals[i]);
     for (int i = 0; i < OBSTACLES; i++)
-        say_left(atomic_load(&library_algorithm_obstacles[i]), "call",
-                 "the library's own choice", obstacles[i]);
+        say_left(atomic_load(&library_algorithm_obstacles[i]), "call", "the library's own choice",
+                 obstacles[i]);
     if (memory_is_short())
         say("memory is short: after that the library's algorithms ran, where all members could "
             "be informed");
