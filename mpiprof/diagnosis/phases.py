@@ -49,8 +49,8 @@ def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     begin_ns, end_ns (first arrivals of these), instances; average_imbalance_ns, worst_imbalance_ns,
     worst_factor, wait_ns (means), total_wait_ns, latest_rank (NA if unknown), latest_share,
     algorithm; period (0, or n if every n-th instance differs), period_offset (number % period of
-    these instances), period_worst_imbalance_ns (their mean). For a call site with more than MOST
-    instances (metrics/instance_series.py) the figures are from the thinned series.
+    these instances), period_worst_imbalance_ns (their mean). For a call site with more than
+    MAX_INSTANCES instances (metrics/instance_series.py) the figures are from the thinned series.
     """
     series = take_sample(trace, callsite).series
     spread = series["worst_imbalance_ns"].to_numpy(np.float64)

@@ -119,8 +119,8 @@ def format_runs(members: list[int], most: int = 8) -> str:
     """Return rank numbers as runs, such as "0-3, 7"; a long list is cut and counted."""
     runs = find_runs(sorted(members))
     shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:most]]
-    left = sum(b - a + 1 for a, b in runs[most:])
-    return ", ".join(shown) + (f" and {left} more" if left else "")
+    omitted = sum(b - a + 1 for a, b in runs[most:])
+    return ", ".join(shown) + (f" and {omitted} more" if omitted else "")
 
 
 def format_ranks(members: Sequence[int]) -> str:

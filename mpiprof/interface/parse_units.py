@@ -42,9 +42,9 @@ def number_parser(least: int, most: int) -> Callable[[str], int]:
 
 def parse_size(text: str) -> int:
     """Convert an option's value to bytes; K, M and G are powers of 1024."""
-    found = NUMBER_PATTERN.fullmatch(text.strip())
-    if found and found[2].upper() in SIZES:
-        value = float(found[1]) * SIZES[found[2].upper()]
+    match = NUMBER_PATTERN.fullmatch(text.strip())
+    if match and match[2].upper() in SIZES:
+        value = float(match[1]) * SIZES[match[2].upper()]
         if value.is_integer():
             return int(value)
     raise argparse.ArgumentTypeError(f"{text!r} is not a size, such as 100, 64K or 1.5M")
@@ -52,17 +52,17 @@ def parse_size(text: str) -> int:
 
 def parse_sizes(text: str) -> tuple[int, ...]:
     """Convert 1,64K,1M to bytes, none of them 0."""
-    found = tuple(parse_size(word) for word in text.split(","))
-    if 0 in found:
+    sizes = tuple(parse_size(word) for word in text.split(","))
+    if 0 in sizes:
         raise argparse.ArgumentTypeError(f"{text!r}: not a size above 0, such as 64K or 1M")
-    return found
+    return sizes
 
 
 def parse_duration(text: str) -> float:
     """Convert an option's value to ns; 0 needs no unit."""
-    found = NUMBER_PATTERN.fullmatch(text.strip())
-    if found and (found[2] in TIMES or float(found[1]) == 0 == len(found[2])):
-        return float(found[1]) * TIMES.get(found[2], 0.0)
+    match = NUMBER_PATTERN.fullmatch(text.strip())
+    if match and (match[2] in TIMES or float(match[1]) == 0 == len(match[2])):
+        return float(match[1]) * TIMES.get(match[2], 0.0)
     raise argparse.ArgumentTypeError(f"{text!r} is not a time, such as 200us, 5ms or 1s")
 
 
@@ -90,24 +90,24 @@ def parse_arrivals(text: str, size: int) -> list[float]:
 
 def parse_parameters(words: Sequence[str]) -> dict[str, str | int]:
     """Return NAME=VALUE pairs, separated by commas or colons; sizes become numbers."""
-    found: dict[str, str | int] = {}
+    parameters: dict[str, str | int] = {}
     for word in re.split("[,:]", ",".join(words)) if words else []:
         name, equals, value = word.strip().partition("=")
         if not equals or not value:
             raise UsageError(f"--parameters {word}: not NAME=VALUE, such as block_size=64K")
         try:
-            found[name] = parse_size(value) if value[:1].isdigit() else value
+            parameters[name] = parse_size(value) if value[:1].isdigit() else value
         except argparse.ArgumentTypeError as error:
             raise UsageError(f"--parameters {name}: {error}") from None
-        if name == "block_size" and not (isinstance(found[name], int) and found[name]):
+        if name == "block_size" and not (isinstance(parameters[name], int) and parameters[name]):
             raise UsageError(f"--parameters {word}: not a size above 0, such as 64K")
-    return found
+    return parameters
 
 
 def parse_budget(text: str) -> float:
     """Convert 90s, 2m or 1h to seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", text.strip().lower())
-    value = float(found[1]) * SECONDS[found[2]] if found else 0.0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", text.strip().lower())
+    value = float(match[1]) * SECONDS[match[2]] if match else 0.0
     if not 1 <= value <= MAX_BUDGET_S:
         raise argparse.ArgumentTypeError(f"{text!r}: not a time from 1s to 24h, such as 90s or 2m")
     return value

@@ -18,7 +18,7 @@ _bars: list[Progress] = []  # active bars, during which `show_work` is silent
 
 
 @contextmanager
-def show_work(what: str) -> Iterator[None]:
+def show_work(description: str) -> Iterator[None]:
     """Show the current work and its duration after the first second; erased at the end."""
     if not sys.stderr.isatty():
         yield
@@ -30,7 +30,7 @@ def show_work(what: str) -> Iterator[None]:
         while not done.wait(DELAY_S):
             if _bars:
                 continue
-            sys.stderr.write(f"\r{what}: {time.monotonic() - began:.0f} s")
+            sys.stderr.write(f"\r{description}: {time.monotonic() - began:.0f} s")
             sys.stderr.flush()
 
     thread = threading.Thread(target=show, daemon=True)
@@ -68,10 +68,10 @@ class Progress:
             return
         self.last = now
         part = self.done / self.steps
-        left = (now - self.began) * (1 - part) / max(part, 1e-6)
+        remaining_s = (now - self.began) * (1 - part) / max(part, 1e-6)
         marks = "#" * int(30 * part)
         sys.stderr.write(
-            f"\r{self.label}[{marks:<30}] {part:4.0%}, {format_rough_time(left)} left "
+            f"\r{self.label}[{marks:<30}] {part:4.0%}, {format_rough_time(remaining_s)} left "
         )
         sys.stderr.flush()
 
@@ -84,9 +84,9 @@ class Progress:
 
 
 @contextmanager
-def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def show_progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with the number of further steps done, of `total`."""
-    progress = Progress(total, label=f"{what} ")
+    progress = Progress(total, label=f"{description} ")
     _bars.append(progress)
     try:
         yield progress.advance

@@ -102,7 +102,7 @@ class _Image:
 
     def find_value(self, tag: int) -> int | None:
         """Return the value of the first dynamic entry with this tag."""
-        return next((value for found, value in self.dynamic if found == tag), None)
+        return next((value for name, value in self.dynamic if name == tag), None)
 
     def read_string(self, index: int) -> str:
         """Return an entry of the dynamic string table."""
@@ -114,7 +114,7 @@ class _Image:
 
     def read_strings(self, tag: int) -> tuple[str, ...]:
         """Return the strings of all dynamic entries with this tag."""
-        return tuple(self.read_string(value) for found, value in self.dynamic if found == tag)
+        return tuple(self.read_string(value) for name, value in self.dynamic if name == tag)
 
     def exports_symbol(self, name: str) -> bool:
         """Return whether the file defines and exports a symbol of this name."""
@@ -283,20 +283,20 @@ def needed_libraries(
 ) -> Iterator[tuple[str, Path | None]]:
     """Yield name and file of every library that a file needs, directly or not, nearest first."""
     first = read(path)
-    seen: set[str] = set()
+    visited: set[str] = set()
     queue = deque([(first, first.rpath)])
     while queue:
         elf, inherited = queue.popleft()
         for name in elf.needed:
-            if name in seen:
+            if name in visited:
                 continue
-            seen.add(name)
+            visited.add(name)
             # Needed libraries inherit RPATH; RUNPATH disables RPATH.
             before = () if elf.runpath else inherited
-            found = find_library(
+            library = find_library(
                 name, environment, before=before, after=elf.runpath, machine_of=first
             )
-            yield name, found
-            if found is not None:
-                needed = read(found)
+            yield name, library
+            if library is not None:
+                needed = read(library)
                 queue.append((needed, needed.rpath + inherited))

@@ -165,10 +165,10 @@ def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
             f"{path} is statically linked, so its MPI calls cannot be intercepted: link "
             "it with the shared libmpi"
         )
-    for name, found in elf.needed_libraries(path, environment):
+    for name, library in elf.needed_libraries(path, environment):
         abi = abi_of_soname(name)
         if abi is not None:
-            return Mpi(abi, found, f"{path} needs {name}")
+            return Mpi(abi, library, f"{path} needs {name}")
         if OTHER_MPI.match(name):
             raise UsageError(
                 f"{path} requires {name}, an unsupported MPI: mpiprof supports "

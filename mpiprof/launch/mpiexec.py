@@ -97,11 +97,11 @@ def find_candidates(mpi: Mpi | None, environment: Mapping[str, str]) -> Iterator
     folders += environment.get("PATH", "").split(os.pathsep)
     abis = [*LAUNCHER_NAMES] if mpi is None or mpi.abi == "mpiabi" else [mpi.abi]
     names = [name for abi in abis for name in LAUNCHER_NAMES[abi]]
-    seen: set[Path] = set()
+    visited: set[Path] = set()
     for folder, name in itertools.product(filter(None, folders), names):
         path = shutil.which(name, path=folder)
-        if path is not None and Path(path).resolve() not in seen:
-            seen.add(Path(path).resolve())
+        if path is not None and Path(path).resolve() not in visited:
+            visited.add(Path(path).resolve())
             yield Path(path)
 
 

@@ -117,12 +117,12 @@ def _find_interpreter(path: Path) -> Path:
         words = line[2:].split() if line.startswith("#!") else ["/bin/sh"]
         if Path(words[0]).name == "env":
             words = [word for word in words[1:] if word[0] != "-" and "=" not in word]
-        found = shutil.which(words[0]) if words else None
-        if found is None:
+        interpreter = shutil.which(words[0]) if words else None
+        if interpreter is None:
             raise UsageError(
                 f"{path} begins with {line!r}, but that interpreter is not installed here"
             )
-        path = Path(found).absolute()
+        path = Path(interpreter).absolute()
     raise UsageError(f"{path}: its interpreter is a script again, too many times")
 
 

@@ -114,7 +114,10 @@ class LibraryAlgorithm:
     def equals_catalogue(self, name: str, size: int) -> bool:
         """Return True if it equals a catalogue algorithm on so many processes."""
         words = (word.partition(":") for word in self.catalogue_name.split())
-        return any(one == name and _meets_requirement(need, size) for one, _, need in words)
+        return any(
+            catalogue_name == name and _meets_requirement(need, size)
+            for catalogue_name, _, need in words
+        )
 
 
 def _is_power_of_two(size: int) -> bool:

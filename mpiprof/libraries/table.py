@@ -28,10 +28,11 @@ SEGMENTED_NAMES = {
     "reduce": "chain pipeline binary binomial in-order_binary",
 }
 
-# Algorithms that mpiprof never selects. `ccl` needs another library, and `smp` several nodes. WRONG
-# lists algorithms that compute a wrong result or crash on valid input (Open MPI 5.0.11 and MPICH
-# 5.0.2). Open MPI's reduce_scatter `non-overlapping` changes elements behind its result under
-# MPI_IN_PLACE. The library's own choice leaves them unchanged, and mpi4py's tests check that.
+# Algorithms that mpiprof never selects. `ccl` needs another library, and `smp` several nodes.
+# WRONG_RESULTS lists algorithms that compute a wrong result or crash on valid input (Open MPI
+# 5.0.11 and MPICH 5.0.2). Open MPI's reduce_scatter `non-overlapping` changes elements behind its
+# result under MPI_IN_PLACE. The library's own choice leaves them unchanged, and mpi4py's tests
+# check that.
 NOT_SELECTABLE = ("ccl", "smp")
 WRONG_RESULTS = {
     (OPENMPI, "allgather"): "sparbit",

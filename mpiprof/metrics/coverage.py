@@ -17,7 +17,7 @@ class Coverage:
     """The recorded stretch of a run: `recorded_ns` from `since_ns` after its start.
 
     - reason: the option that limits it, "--record ring" (the last calls) or "--limit" (the first
-      calls), or LOST (the first calls, because later ones could not be written).
+      calls), or LOST_REASON (the first calls, because later ones could not be written).
     - instances: recorded instances. total: all instances. None if unknown, because totals exclude
       starts of persistent operations, and records past a limit count calls.
     - first: number of each call site's first recorded instance, or None if unknown.

@@ -39,9 +39,9 @@ class ExpressionTable:
 
     def combine(self, left: int, right: int) -> int:
         """Return the tree of left op right; raises ValueError if an operand would count twice."""
-        made = self.known.get((left, right))
-        if made is not None:
-            return made
+        expression = self.known.get((left, right))
+        if expression is not None:
+            return expression
         a, b = self.members[left], self.members[right]
         if a & b:
             twice = (a & b).bit_length() - 1

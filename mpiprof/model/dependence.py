@@ -64,11 +64,11 @@ def find_dependence(algorithm: Algorithm, problem: Problem) -> Dependence | None
     rounds: list[list[Round]] = []
     messages = 0
     for rank in range(problem.size):
-        found = _rank_rounds(algorithm, problem, rank)
-        messages += sum(len(sends) for sends, _ in found or ())
-        if found is None or messages > MAX_MESSAGES:
+        rank_rounds = _rank_rounds(algorithm, problem, rank)
+        messages += sum(len(sends) for sends, _ in rank_rounds or ())
+        if rank_rounds is None or messages > MAX_MESSAGES:
             return None
-        rounds.append(found)
+        rounds.append(rank_rounds)
     return _RoundWalk(rounds).find_dependence()
 
 
@@ -78,13 +78,13 @@ Round = tuple[list[int], list[int]]  # peers that a rank sends to and receives f
 def _rank_rounds(algorithm: Algorithm, problem: Problem, rank: int) -> list[Round] | None:
     """Return the messages of a rank by round, or None if there are barriers."""
     with Schedule(algorithm, problem, rank) as schedule:
-        found: list[Round] = [([], []) for _ in range(schedule.rounds)]
+        walked: list[Round] = [([], []) for _ in range(schedule.rounds)]
         steps = schedule.read_steps(0, schedule.rounds)
     for at, kind, peer in steps[np.isin(steps[:, 1], (SEND, RECEIVE, BARRIER)), :3].tolist():
         if kind == BARRIER:
             return None
-        found[at][kind == RECEIVE].append(peer)
-    return found
+        walked[at][kind == RECEIVE].append(peer)
+    return walked
 
 
 class _RoundWalk:
@@ -144,8 +144,8 @@ class _RoundWalk:
         number = {state: new for new, state in enumerate([*range(size), *order])}
         found = []
         for level in range(1, levels + 1):
-            made = [self.made[s - size] for s in order if self.level[s] == level]
-            begins = np.cumsum([0, *map(len, made)])[:-1]
-            inputs = [number[state] for one in made for state in one]
+            inputs_made = [self.made[s - size] for s in order if self.level[s] == level]
+            begins = np.cumsum([0, *map(len, inputs_made)])[:-1]
+            inputs = [number[state] for pair in inputs_made for state in pair]
             found.append((np.array(inputs, np.int64), begins.astype(np.int64)))
         return Dependence(tuple(found), np.array([number[s] for s in self.state], np.int64))

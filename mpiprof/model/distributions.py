@@ -44,9 +44,9 @@ def geometric_counts(base: int, size: int) -> Counts:
     if size & (size - 1) == 0:
         shares[-1] = 0
     whole = sum(shares)
-    made = [base * size * share // whole for share in shares]
-    left = base * size - sum(made)
-    return tuple(bytes_ + (rank < left) for rank, bytes_ in enumerate(made))
+    counts = [base * size * share // whole for share in shares]
+    remainder = base * size - sum(counts)
+    return tuple(bytes_ + (rank < remainder) for rank, bytes_ in enumerate(counts))
 
 
 # half_full: 2c on even ranks, 0 on odd ranks.

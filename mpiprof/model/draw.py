@@ -37,8 +37,8 @@ def name_processes(size: int, remote_size: int = 0) -> list[str]:
 
 def draw_text(timing: Timing, names: Sequence[str], width: int) -> str:
     """Return a diagram with `width` characters per line."""
-    left = max(4, *(len(name) for name in names)) + 1
-    cells = width - left - 2
+    margin = max(4, *(len(name) for name in names)) + 1
+    cells = width - margin - 2
     whole = _total_time(timing)
 
     def place(time: float) -> int:
@@ -55,9 +55,9 @@ def draw_text(timing: Timing, names: Sequence[str], width: int) -> str:
                 peer = names[m.target if sending else m.source]
                 label = (SENDS if sending else RECEIVES) + peer
                 row[first:last] = label.ljust(last - first, CONTINUES)[: last - first]
-            lines.append(f"{name if sending else '':>{left}} " + "".join(row).rstrip())
+            lines.append(f"{name if sending else '':>{margin}} " + "".join(row).rstrip())
     return replace_unwritable(
-        "\n".join([*lines, _draw_axis(whole, cells, left), LEGEND]), ASCII_MARKS
+        "\n".join([*lines, _draw_axis(whole, cells, margin), LEGEND]), ASCII_MARKS
     )
 
 
@@ -72,13 +72,13 @@ def axis_ticks(whole: float, max_count: int) -> list[tuple[float, str]]:
     return [(time, f"{time / scale:g} {unit}") for time in times]
 
 
-def _draw_axis(whole: float, cells: int, left: int) -> str:
+def _draw_axis(whole: float, cells: int, margin: int) -> str:
     line = ""
     for time, label in axis_ticks(whole, max(2, cells // 14)):
         at = round(time / whole * cells)
         if at >= len(line) and at + len(label) < cells + 2:
             line = line.ljust(at) + "|" + label + " "
-    return " " * (left + 1) + line.rstrip()
+    return " " * (margin + 1) + line.rstrip()
 
 
 STYLE = """

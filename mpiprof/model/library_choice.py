@@ -134,8 +134,8 @@ def _meets(need: str, call: LibraryCall) -> bool | None:
 
 
 def _meets_all(needs: tuple[str, ...], call: LibraryCall) -> bool | None:
-    found = [_meets(need, call) for need in needs]
-    return False if False in found else None if None in found else True
+    answers = [_meets(need, call) for need in needs]
+    return False if False in answers else None if None in answers else True
 
 
 def _forced_algorithm(

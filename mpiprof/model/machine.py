@@ -61,8 +61,8 @@ def from_options(
 ) -> Machine:
     """Return the machine of --machine, --per-node and --node-port; without a file, a default."""
     usual = WITH_FAST_MEMORY if per_node > 1 else DEFAULT
-    found = usual if path is None else read(path, find_fault)
-    return add_node_port(found) if node_port else found
+    machine = usual if path is None else read(path, find_fault)
+    return add_node_port(machine) if node_port else machine
 
 
 def read(path: Path, find_fault: FindFault) -> Machine:
@@ -78,19 +78,19 @@ def read_optional(path: Path | None, find_fault: FindFault) -> dict[str, Any] | 
 def read_table(path: Path, find_fault: FindFault) -> dict[str, Any]:
     """Return the table that `calibrate -o FILE` has written; raises UsageError."""
     try:
-        found = json.loads(path.read_text())
+        table = json.loads(path.read_text())
     except FileNotFoundError:
         raise UsageError(
             f"{path}: no such file; `{format_command('calibrate', '-o', path, ranks=4)}` makes it"
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as a machine table: {error}") from None
-    why = find_fault(found)
+    why = find_fault(table)
     if why:
         again = format_command("calibrate", "-o", path, ranks=4)
         raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{again}`")
-    machine_of_table(found, str(path))
-    return dict(found)
+    machine_of_table(table, str(path))
+    return dict(table)
 
 
 def machine_of_table(table: Any, name: str) -> Machine:

@@ -92,12 +92,12 @@ class MessageSimulation:
         messages: list[Message] | None,
     ) -> None:
         self.machine, self.nodes, self.messages = machine, nodes.tolist(), messages
-        size, own = len(schedules), schedules[0].problem.size
+        size, local_size = len(schedules), schedules[0].problem.size
         self.size = size
-        groups = [range(own), range(own, size)]
+        groups = [range(local_size), range(local_size, size)]
         self.processes = []
         for i, schedule in enumerate(schedules):
-            mine, other = groups if i < own else reversed(groups)
+            mine, other = groups if i < local_size else reversed(groups)
             steps = _read_rounds(schedule, first_round, mine, other)
             self.processes.append(_Process(steps, mine, first_round - 1))
         # Port numbers: the receiving sides of processes, then out and in of each node.
@@ -115,8 +115,8 @@ class MessageSimulation:
         while self.agenda:
             now = self.agenda[0][0]
             while self.agenda and self.agenda[0][0] == now:
-                _, who, what = heapq.heappop(self.agenda)
-                self._handle_event(who, what, now)
+                _, who, event = heapq.heappop(self.agenda)
+                self._handle_event(who, event, now)
             while self.ready:
                 offer, who, woken_by = heapq.heappop(self.ready)
                 self._start((offer, who), woken_by, now)
@@ -126,18 +126,18 @@ class MessageSimulation:
             raise MpiprofError(f"rank {stuck[0]} waits forever in round {at}")
         return self.finish
 
-    def _handle_event(self, who: int, what: int, now: float) -> None:
+    def _handle_event(self, who: int, event: int, now: float) -> None:
         """Handle an event: a process is ready for its messages (-1), or its send to `what` ends."""
         process = self.processes[who]
-        if what < 0:
+        if event < 0:
             self._enter_round(who, now)
             return
-        for port in self._find_ports(who, what):
+        for port in self._find_ports(who, event):
             self.busy[port] = False
             self._wake_waiting(port)
         process.sent += 1
         self._offer_send(who, now)
-        for i in (who, what):
+        for i in (who, event):
             self.processes[i].open -= 1
             if self.processes[i].open == 0:
                 self._leave_round(i, now)
@@ -194,10 +194,10 @@ class MessageSimulation:
             heapq.heappush(self.ready, (offer, who, obstacle))
 
     def _find_ports(self, source: int, target: int) -> tuple[int, ...]:
-        here, there = self.nodes[source], self.nodes[target]
-        if here == there or not self.machine.node_port:
+        source_node, target_node = self.nodes[source], self.nodes[target]
+        if source_node == target_node or not self.machine.node_port:
             return (target,)
-        return (target, self.size + 2 * here, self.size + 2 * there + 1)
+        return (target, self.size + 2 * source_node, self.size + 2 * target_node + 1)
 
     def _start(self, offer: Offer, woken_by: int | Pair | None, now: float) -> None:
         """Start a message, or park it at its obstacle."""

@@ -44,8 +44,8 @@ def count_skipping_ring_rounds(counts: Counts, block_size: int) -> int:
     size, total = len(blocks), int(blocks.sum())
     if size == 1 or not total:
         return 0
-    own = np.concatenate([blocks, blocks]).tolist()
-    filled = np.flatnonzero(own)
+    blocks_twice = np.concatenate([blocks, blocks]).tolist()
+    filled = np.flatnonzero(blocks_twice)
     following = filled[np.searchsorted(filled, np.arange(size + 1))].tolist()
     # ahead[j] = j - (blocks of the processes before j). d is `ahead` at the end minus `ahead` at
     # the begin of a run of processes. So the minimum over the possible begins is required.
@@ -53,7 +53,7 @@ def count_skipping_ring_rounds(counts: Counts, block_size: int) -> int:
     smallest: deque[int] = deque()
     rounds, added = 0, 0
     for receiver in range(size, 2 * size):
-        count = total - own[receiver]
+        count = total - blocks_twice[receiver]
         # The run must exclude the receiver and at least one process with data.
         first = following[receiver - size + 1]
         for begin in range(max(added, first + 1), receiver + 1):
@@ -119,9 +119,9 @@ def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
         block = int((-(-filled // count_blocks(filled, block))).max())
         if block < 1 or (total - int(filled[-1])) / block * alpha > least:
             break
-        taken = count_skipping_ring_rounds(sizes, block) * (alpha + block * beta)
-        if taken < least:
-            best, least = block, taken
+        times = count_skipping_ring_rounds(sizes, block) * (alpha + block * beta)
+        if times < least:
+            best, least = block, times
         block -= 1
         if block < 1:
             break

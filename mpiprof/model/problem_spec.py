@@ -44,8 +44,8 @@ class ProblemSpec:
 def assign_nodes(size: int, remote_size: int, per_node: int) -> list[int]:
     """Return the node of each process, with `per_node` on each and no node shared by groups."""
     behind = -(-size // per_node)
-    own = [i // per_node for i in range(size)]
-    return own + [behind + i // per_node for i in range(remote_size)]
+    local_nodes = [i // per_node for i in range(size)]
+    return local_nodes + [behind + i // per_node for i in range(remote_size)]
 
 
 def list_operations() -> list[str]:
@@ -68,10 +68,10 @@ def list_algorithms(operation: str = "") -> list[Algorithm]:
 def find_named(operation: str, name: str) -> list[Algorithm]:
     """Return the algorithms of a name, for one group and for two; raises UsageError if none."""
     known = list_algorithms(operation)
-    found = [a for a in known if a.name == name]
-    if not found:
+    matches = [a for a in known if a.name == name]
+    if not matches:
         raise UsageError(_unknown_name(f"{operation} algorithm", name, [a.name for a in known]))
-    return found
+    return matches
 
 
 def find_algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
@@ -98,16 +98,16 @@ def library_rows(operation: str) -> list[dict[str, Any]]:
     return [
         dict.fromkeys(FACTS)
         | {
-            "operation": one.operation,
-            "name": one.name,
+            "operation": algorithm.operation,
+            "name": algorithm.name,
             "intercommunicator": False,
-            "restrictions": one.restrictions_text,
-            "library": one.library,
-            "number": one.number,
-            "same_as": [word.partition(":")[0] for word in one.catalogue_name.split()],
+            "restrictions": algorithm.restrictions_text,
+            "library": algorithm.library,
+            "number": algorithm.number,
+            "same_as": [word.partition(":")[0] for word in algorithm.catalogue_name.split()],
         }
         for library in (OPENMPI, MPICH)
-        for one in find_algorithms(library, operation)
+        for algorithm in find_algorithms(library, operation)
     ]
 
 
@@ -130,12 +130,12 @@ def make_problem(operation: str, setting: ProblemSpec) -> Problem:
     remote_bytes = s.bytes if s.remote_size else 0
     sizes = (s.size, s.bytes // unit * unit, s.root, s.remote_size, remote_bytes, unit)
     alpha, beta = s.machine.alpha, s.machine.beta
-    made = Problem(*sizes, nodes=s.nodes[: s.size], alpha=alpha, beta=beta)
+    problem = Problem(*sizes, nodes=s.nodes[: s.size], alpha=alpha, beta=beta)
     if operation == "alltoallv":
-        return replace(made, rows=tuple((m,) * s.size for m in counts))
+        return replace(problem, rows=tuple((m,) * s.size for m in counts))
     if facts.irregular:
-        return replace(made, counts=counts, remote_counts=remote_counts)
-    return made
+        return replace(problem, counts=counts, remote_counts=remote_counts)
+    return problem
 
 
 def select_parameters(a: Algorithm, values: Mapping[str, str | int]) -> dict[str, str | int]:
@@ -150,7 +150,7 @@ def select_parameters(a: Algorithm, values: Mapping[str, str | int]) -> dict[str
     return {name: value for name, value in values.items() if name in parse_parameters(a)}
 
 
-def set_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int]) -> Problem:
+def set_parameters(a: Algorithm, problem: Problem, values: Mapping[str, str | int]) -> Problem:
     """Return a problem with an algorithm's parameters set; raises UsageError for wrong ones."""
     known = parse_parameters(a)
     for name, value in values.items():
@@ -158,16 +158,16 @@ def set_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int]
             raise UsageError(_unknown_name(f"parameter of {a.operation} {a.name}", name, known))
         number = int(value) if str(value).isdecimal() and len(str(value)) < 16 else None
         if known[name] == RANK_PARAMETER:
-            if number is None or number >= given.size:
-                raise UsageError(f"{name}={value}: not a rank from 0 to {given.size - 1}")
+            if number is None or number >= problem.size:
+                raise UsageError(f"{name}={value}: not a rank from 0 to {problem.size - 1}")
         elif known[name] == BYTE_PARAMETER:
             if number is None:
                 raise UsageError(f"{name}={value}: not a number of bytes")
         elif value not in known[name]:
             raise UsageError(_unknown_name(f"value of {name}", str(value), known[name]))
     words = tuple((name, str(value)) for name, value in values.items())
-    return Variant(a.name, words).set_parameters(given)
+    return Variant(a.name, words).set_parameters(problem)
 
 
-def _unknown_name(what: str, name: str, known: Iterable[str]) -> str:
-    return f"unknown {what} {name!r}: {suggest_names(name, known)}"
+def _unknown_name(noun: str, name: str, known: Iterable[str]) -> str:
+    return f"unknown {noun} {name!r}: {suggest_names(name, known)}"

@@ -160,8 +160,8 @@ def irregular_counts(size: int, seed: int) -> Iterator[tuple[int, ...]]:
     dice = random.Random(1000 * size + seed)
     yield tuple(dice.randint(1, 9) * dice.randint(0, 1) for _ in range(size))
     yield tuple(dice.randint(1, 9) for _ in range(size))
-    one = dice.randrange(size)
-    yield tuple(40 * (rank == one) for rank in range(size))
+    index = dice.randrange(size)
+    yield tuple(40 * (rank == index) for rank in range(size))
     yield (0,) * size
 
 

@@ -94,8 +94,8 @@ class Schedule:
         self.handle = _library().schedule_open(*where, *addresses, p.alpha, p.beta) or 0
         if not self.handle:
             a = self.algorithm
-            what = f"{a.operation} {a.name} does not apply to {p.size} processes"
-            raise MpiprofError(f"{what}: {a.restrictions}")
+            refusal = f"{a.operation} {a.name} does not apply to {p.size} processes"
+            raise MpiprofError(f"{refusal}: {a.restrictions}")
 
     def __enter__(self) -> Schedule:
         return self
@@ -145,8 +145,8 @@ def read_current_rounds(
 ) -> NDArray[np.int64]:
     """Return a row of `schedule_turns` (python_api.c) for the current round of each process."""
     rows = np.empty((len(handles), FACTS_PER_ROUND), np.int64)
-    given = (array.ctypes.data for array in (rounds, firsts, rows))
-    if not _library().schedule_turns(handles.ctypes.data, len(handles), *given):
+    addresses = (array.ctypes.data for array in (rounds, firsts, rows))
+    if not _library().schedule_turns(handles.ctypes.data, len(handles), *addresses):
         raise MpiprofError(NO_MEMORY)
     return rows
 

@@ -96,10 +96,12 @@ def simulate(
             now = begin if one_by_one else run.now
             finish = now
             if done < traffic.rounds:
-                left = (traffic.schedules, machine)
-                finish = None if one_by_one or trace else simulate_vectors(*left, now, place, done)
+                arguments = (traffic.schedules, machine)
+                finish = (
+                    None if one_by_one or trace else simulate_vectors(*arguments, now, place, done)
+                )
                 if finish is None:
-                    finish = MessageSimulation(*left, place, done, messages).run(now)
+                    finish = MessageSimulation(*arguments, place, done, messages).run(now)
     return Timing(begin, finish, messages or [])
 
 
@@ -141,8 +143,8 @@ class _RoundSimulation:
         if part.sends.max() <= 1 and part.receives.max() <= 1:
             start = np.maximum(self.now[source], self.now[target])
         else:
-            found = self._serve_in_waves(part, takes)
-            start = self._serve_in_order(part, takes) if found is None else found
+            finish = self._serve_in_waves(part, takes)
+            start = self._serve_in_order(part, takes) if finish is None else finish
         end = start + takes
         if self.messages is not None:
             rows = (source, target, start, end, part.lengths, np.full(len(source), r))
@@ -218,13 +220,13 @@ def lower_bound(
 def count_port_bytes(operation: str, problem: Problem) -> NDArray[np.float64]:
     """Return the larger of the bytes that each process must send and must receive."""
     p, size = problem, problem.size
-    own = np.array(p.counts or [p.bytes] * size, np.float64)
+    counts = np.array(p.counts or [p.bytes] * size, np.float64)
     root = np.arange(size) == p.root
     if size + p.remote_size == 1 or operation == "barrier":
         return np.zeros(size)
     if p.remote_size:
         other = np.array(p.remote_counts or [p.remote_bytes] * p.remote_size, np.float64)
-        return np.concatenate([np.maximum(own, other.sum()), np.maximum(other, own.sum())])
+        return np.concatenate([np.maximum(counts, other.sum()), np.maximum(other, counts.sum())])
     if operation == "alltoallv":
         rows = np.array(p.rows, np.float64)
         np.fill_diagonal(rows, 0)
@@ -234,6 +236,6 @@ def count_port_bytes(operation: str, problem: Problem) -> NDArray[np.float64]:
     if operation in ("bcast", "reduce"):
         return np.full(size, float(p.bytes))
     if operation in ("gather", "gatherv", "scatter", "scatterv"):
-        return np.where(root, own.sum() - own, own)
+        return np.where(root, counts.sum() - counts, counts)
     # allgather(v) receives, reduce_scatter(_block) sends, alltoall does both
-    return np.asarray(np.maximum(own.sum() - own, own))
+    return np.asarray(np.maximum(counts.sum() - counts, counts))

@@ -27,10 +27,12 @@ def simulate_vectors(
     Returns None if a round has a barrier or several messages one way. Use
     model/message_simulator.py then.
     """
-    size, own = len(schedules), schedules[0].problem.size
+    size, local_size = len(schedules), schedules[0].problem.size
     handles = np.array([s.handle for s in schedules], np.uint64)
     last = np.array([s.rounds for s in schedules], np.int64)
-    firsts = np.where(np.arange(size)[:, None] < own, [0, own], [own, 0]).astype(np.int32)
+    firsts = np.where(
+        np.arange(size)[:, None] < local_size, [0, local_size], [local_size, 0]
+    ).astype(np.int32)
     nth = np.full(size, first_round, np.int64)
     target, source = np.full((2, size), NO_PEER, np.int64)
     length = np.zeros(size, np.int64)

@@ -37,7 +37,7 @@ from mpiprof.model.schedule import (
 )
 
 BUFFERS = ("IN", "OUT", "SCRATCH")
-PAIR = 1 << 24  # above every tree's number; in a label, tree numbers are above PLACE
+PAIR = 1 << 24  # above every tree's number; in a label, tree numbers are above STRIDE
 MAXIMA = ("talking", "messages", "sent", "received", "conflicts")  # of the processes, for `Proof`
 Row = list[int]
 
@@ -117,11 +117,11 @@ class _Proof:
     waiting: list[_Process] = field(default_factory=list)
     ready: deque[_Process] = field(default_factory=deque)
 
-    def fail(self, process: _Process, row: Row, what: str) -> BrokenScheduleError:
+    def fail(self, process: _Process, row: Row, fault: str) -> BrokenScheduleError:
         name = f"{self.algorithm.operation} {self.algorithm.name}"
         step = f"{BUFFERS[row[3]]} [{row[4]}, {row[4] + row[5]})"
         return BrokenScheduleError(
-            f"{name}, {len(self.processes)} processes: {what} "
+            f"{name}, {len(self.processes)} processes: {fault} "
             f"(rank {process.rank}, round {process.round}, {step})"
         )
 
@@ -182,8 +182,8 @@ class _Proof:
         if len(pairs) and (pairs == pairs[0]).all():  # the usual case
             return self.expressions.combine(int(left[0]), int(right[0]))
         distinct, back = np.unique(pairs, return_inverse=True)
-        made = [self.expressions.combine(*divmod(pair, PAIR)) for pair in distinct.tolist()]
-        return np.asarray(np.array(made, np.int64)[back.reshape(-1)])
+        combined = [self.expressions.combine(*divmod(pair, PAIR)) for pair in distinct.tolist()]
+        return np.asarray(np.array(combined, np.int64)[back.reshape(-1)])
 
     def check_overlaps(self, process: _Process, rows: list[Row]) -> None:
         if len(rows) < 2:
@@ -197,8 +197,8 @@ class _Proof:
         received = sent = -1
         for begin, length, kind, i in ranges:
             if begin < received or (kind == RECEIVE and begin < sent):
-                what = "receives into a range that another step of the round uses"
-                raise self.fail(process, rows[i], what)
+                fault = "receives into a range that another step of the round uses"
+                raise self.fail(process, rows[i], fault)
             if kind == RECEIVE:
                 received = max(received, begin + length)
             else:

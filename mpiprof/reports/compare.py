@@ -44,7 +44,7 @@ def comparison_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def compare_runs(first: Trace, other: Trace) -> dict[str, Any]:
-    """Return RUNS of two traces; a change is other / first - 1, or None if either is unknown."""
+    """Return the totals of two traces as `run.NAME`; a change is other / first - 1, or None."""
     found: dict[str, Any] = {}
     after = totals_as_data(other)
     for name, value in totals_as_data(first).items():

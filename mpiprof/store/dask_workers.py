@@ -61,20 +61,22 @@ class Workers:
         count, ahead = len(self.client.nthreads()), ITEMS_AHEAD * max(self.threads(), 1)
         # The function may be large. As a separate task it is sent once to each worker, also to new
         # ones.
-        given = self.client.submit(_serialise_function, function, pure=False)
-        left = iter(items)
+        serialised = self.client.submit(_serialise_function, function, pure=False)
+        remaining = iter(items)
         futures: deque[Any] = deque()
         with show_progress(f"reading on {count} worker{'s' * (count != 1)}", len(items)) as step:
             try:
                 while True:
-                    for item in islice(left, ahead - len(futures)):
-                        futures.append(self.client.submit(_call_function, given, item, pure=False))
+                    for item in islice(remaining, ahead - len(futures)):
+                        futures.append(
+                            self.client.submit(_call_function, serialised, item, pure=False)
+                        )
                     if not futures:
                         return
-                    found = self._wait_for_result(futures[0])
+                    result = self._wait_for_result(futures[0])
                     futures.popleft()  # so that the worker frees it
                     step(1)
-                    yield found
+                    yield result
             except KilledWorker as error:
                 raise MpiprofError(
                     f"--dask: workers died repeatedly at the same partition ({error}): "
@@ -86,7 +88,7 @@ class Workers:
                 ) from None
             finally:
                 if self.client.status == "running":
-                    self.client.cancel([*futures, given])
+                    self.client.cancel([*futures, serialised])
 
     def _wait_for_result(self, future: Any) -> Any:
         """Wait for a result, as long as a worker exists or may soon appear."""
@@ -213,14 +215,14 @@ async def _check_identity(distributed: Any, address: str) -> None:
 def _compare_versions(client: Any, named: str) -> None:
     """Raise UsageError if workers have no or another mpiprof, because results would differ."""
     try:
-        found = set(client.run(mpiprof_version).values())
+        versions = set(client.run(mpiprof_version).values())
     except Exception as error:  # any exception, because a missing function may fail in many ways
         why = " ".join(str(error).split())[:200]
         raise UsageError(
             f"--dask {named}: its workers cannot import mpiprof ({why}): on their machine "
             f"run {install_command('dask')}"
         ) from None
-    others = sorted(found - {__version__})
+    others = sorted(versions - {__version__})
     if others:
         raise UsageError(
             f"--dask {named}: its workers have mpiprof {', '.join(others)}, but this is "

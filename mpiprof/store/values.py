@@ -135,6 +135,6 @@ def _read_column(entry: Entry, packed: dict[str, Any]) -> Any:
         dtype, values = content
         if dtype not in TEXT:
             raise DamagedError("a column of an unknown kind")
-        made: Any = pd.Series(_unpack(entry, values), dtype=dtype)
-        return made.array
+        column: Any = pd.Series(_unpack(entry, values), dtype=dtype)
+        return column.array
     raise DamagedError("a column of an unknown kind")

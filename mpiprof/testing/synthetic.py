@@ -209,12 +209,12 @@ class Synthetic:
             more = {k: v.get(rank) if isinstance(v, dict) else v for k, v in common.items()}
             more |= {"flags": list(flags), "algorithm": algorithm}
             shape = self.add_shape(rank, operation, communicator, **more)
-            here = arrivals[:, i] >= 0
-            self.add(rank, shape, numbers[here], arrivals[here, i], exits[here, i])
+            arrived = arrivals[:, i] >= 0
+            self.add(rank, shape, numbers[arrived], arrivals[arrived, i], exits[arrived, i])
             if completions is not None:
-                enter, exit_ = (np.atleast_2d(c)[here, i] for c in completions)
+                enter, exit_ = (np.atleast_2d(c)[arrived, i] for c in completions)
                 done = exit_ > 0
-                self.add(rank, shape, numbers[here][done], enter[done], exit_[done], COMPLETION)
+                self.add(rank, shape, numbers[arrived][done], enter[done], exit_[done], COMPLETION)
 
     def add_start(
         self, rank: int, shape: int, sequence: int, nth: int, enter: int, wait: tuple[int, int]

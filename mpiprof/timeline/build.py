@@ -117,17 +117,17 @@ class _Scratch:
         return np.concatenate([*parts, np.zeros(0, np.int64)])
 
     def read_in_order(self, start: int, order: Int) -> Iterator[Array]:
-        """Yield the records start + order[0], start + order[1], ..., PIECE at a time."""
+        """Yield the records start + order[0], start + order[1], ..., PIECE_SEGMENTS at a time."""
         for first in range(0, len(order), PIECE_SEGMENTS):
             wanted = order[first : first + PIECE_SEGMENTS] + start
             by_position = np.argsort(wanted, kind="stable")
             positions = wanted[by_position]
-            found = np.empty(len(wanted), self.dtype)
+            rows = np.empty(len(wanted), self.dtype)
             edges = np.flatnonzero(np.diff(positions) > NEAR_NUMBERS) + 1
             for group in np.split(np.arange(len(positions)), edges):
                 low, high = int(positions[group[0]]), int(positions[group[-1]]) + 1
-                found[by_position[group]] = self.read(low, high)[positions[group] - low]
-            yield found
+                rows[by_position[group]] = self.read(low, high)[positions[group] - low]
+            yield rows
 
 
 class _MatchingPass:
@@ -160,21 +160,21 @@ class _MatchingPass:
         numbers = np.arange(self.count, self.count + len(batch))
         blocking = batch.begin_ns is batch.arrival_ns
         for row, rank in enumerate(batch.communicator.ranks.tolist()):
-            here = np.flatnonzero(batch.shape[row] >= 0)
-            enter, finish = batch.arrival_ns[row, here], batch.exit_ns[row, here]
-            shape, instance = batch.shape[row, here], numbers[here]
+            present = np.flatnonzero(batch.shape[row] >= 0)
+            enter, finish = batch.arrival_ns[row, present], batch.exit_ns[row, present]
+            shape, instance = batch.shape[row, present], numbers[present]
             if blocking:
-                self._write_segments(rank, enter, finish, blocked[row, here], 0, shape, instance)
+                self._write_segments(rank, enter, finish, blocked[row, present], 0, shape, instance)
                 continue
             done = finish > 0
-            begin = batch.begin_ns[row, here]
-            inside = np.where(done, batch.elapsed_ns[row, here] - (finish - begin), 0)
-            none = np.zeros(len(here), np.int64)
+            begin = batch.begin_ns[row, present]
+            inside = np.where(done, batch.elapsed_ns[row, present] - (finish - begin), 0)
+            none = np.zeros(len(present), np.int64)
             self._write_segments(
                 rank, enter, enter + np.maximum(inside, 0), none, 0, shape, instance
             )
             if done.any():
-                begin, finish, wait = begin[done], finish[done], blocked[row, here][done]
+                begin, finish, wait = begin[done], finish[done], blocked[row, present][done]
                 self._write_segments(
                     rank, begin, finish, wait, COMPLETION, shape[done], instance[done]
                 )
@@ -256,7 +256,7 @@ def _sort_rank_segments(
     for part in scratch.read_in_order(first, order):
         part["instance"] = number[part["instance"]]
         writer.write("segments", first + at, part)
-        edges = np.arange(0, len(part), BLOCK_SEGMENTS)  # PIECE is a multiple of BLOCK
+        edges = np.arange(0, len(part), BLOCK_SEGMENTS)  # a piece has whole blocks
         into = blocks[at // BLOCK_SEGMENTS : at // BLOCK_SEGMENTS + len(edges)]
         into["enter"], into["exit"] = part["enter"][edges], np.maximum.reduceat(part["exit"], edges)
         into["at"], into["rank"] = first + at + edges, rank

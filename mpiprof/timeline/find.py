@@ -51,7 +51,7 @@ def make_predicate(
         callsites &= np.array([s[0] == value for s in sites] + [False], np.bool_)
     elif kind == "algorithm":
         names = timeline.events.meta["algorithms"]
-        parts = [{one.partition(":")[0] for one in name.split("+")} for name in names]
+        parts = [{routine.partition(":")[0] for routine in name.split("+")} for name in names]
         algorithms = np.array([value in part for part in parts] + [False], np.bool_)
     elif kind == "communicator":
         named = timeline.find_communicators([value]) or set()
@@ -106,9 +106,9 @@ def find_under_pointer(
     segments, inside = drawn(begin, end)
     if inside:
         most = max(inside, key=lambda state: int(np.maximum(inside[state], 0).sum()))
-        here = inside[most] >= 0
-        numbers, which = np.unique(segments["instance"][here], return_inverse=True)
-        return int(numbers[np.bincount(which, inside[most][here]).argmax()])
+        matching = inside[most] >= 0
+        numbers, which = np.unique(segments["instance"][matching], return_inverse=True)
+        return int(numbers[np.bincount(which, inside[most][matching]).argmax()])
     segments, inside = drawn(base + at - reach, base + at + reach + 1)
     if not inside:
         return -1
@@ -189,18 +189,18 @@ def _describe_members(timeline: Timeline, segments: Array, ranks: Int) -> list[l
     given for the MAX_MEMBERS_SHOWN latest members only, else None.
     """
     base = timeline.events.begin_ns
-    found: dict[int, list[Any]] = {}
+    members: dict[int, list[Any]] = {}
     for segment, rank in zip(segments, ranks.tolist(), strict=True):
         enter, exit_ = int(segment["enter"]) - base, int(segment["exit"]) - base
-        row = found.setdefault(rank, [rank, enter, enter, exit_, 0.0, 0, None, None])
+        row = members.setdefault(rank, [rank, enter, enter, exit_, 0.0, 0, None, None])
         if segment["flags"] & COMPLETION:
             row[2] = enter
         row[1], row[3] = min(row[1], enter), max(row[3], exit_)
         row[4] += float(segment["wait"])
         row[5] = max(row[5], int(segment["flags"] & OPEN))
-    for row in sorted(found.values(), key=lambda r: -r[1])[:MAX_MEMBERS_SHOWN]:
+    for row in sorted(members.values(), key=lambda r: -r[1])[:MAX_MEMBERS_SHOWN]:
         row[6:] = find_call(timeline.trace, row[0], row[1] + base) or (None, None)
-    return [found[rank] for rank in sorted(found)]
+    return [members[rank] for rank in sorted(members)]
 
 
 def json_number(value: Any) -> float | None:
@@ -211,13 +211,13 @@ def json_number(value: Any) -> float | None:
 def search(timeline: Timeline, text: str) -> list[dict[str, Any]]:
     """Return the call sites, operations, algorithms, communicators and ranks that match a text."""
     wanted = text.casefold().split()[:8]
-    found = []
+    results = []
     for kind, value, label, note in _search_entries(timeline, text):
         if all(word in f"{kind} {label} {note}".casefold() for word in wanted):
-            found.append({"find": f"{kind}:{value}", "kind": kind, "label": label, "note": note})
-            if len(found) == MAX_FOUND:
+            results.append({"find": f"{kind}:{value}", "kind": kind, "label": label, "note": note})
+            if len(results) == MAX_FOUND:
                 break
-    return found
+    return results
 
 
 def search_label(timeline: Timeline, find: str) -> str:

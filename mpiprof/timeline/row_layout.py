@@ -142,11 +142,11 @@ def make_rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
     while -(-(len(edges) - 1) // group) > MAX_ROWS:
         group *= 2
     starts = edges[:-1][::group]
-    found = np.split(ranks, starts[1:]) if len(ranks) else []
+    groups = np.split(ranks, starts[1:]) if len(ranks) else []
     of_rank = np.full(trace.ranks, -1, np.int64)
-    for row, members in enumerate(found):
+    for row, members in enumerate(groups):
         of_rank[members] = row
-    return Rows(found, of_rank)
+    return Rows(groups, of_rank)
 
 
 def label_ranks(ranks: Sequence[int] | Int) -> str:

@@ -2,8 +2,8 @@
 
 A segment is a time span inside an MPI call. A blocking collective has one segment. A nonblocking or
 started one has a segment for the call and one for its share of the completing Wait. Segments are
-stored rank by rank in blocks of BLOCK, and the times of all blocks are in memory. So any window of
-time needs a few reads. Instances are numbered like the rows of `trace.instances`.
+stored rank by rank in blocks of BLOCK_SEGMENTS, and the times of all blocks are in memory. So any
+window of time needs a few reads. Instances are numbered like the rows of `trace.instances`.
 """
 
 from __future__ import annotations
@@ -93,31 +93,31 @@ class Events:
     def read_pieces(
         self, t0: int, t1: int, ranks: Bool | None = None
     ) -> Iterator[tuple[Array, Int]]:
-        """Yield all segments that overlap t0 <= t < t1, at most PIECE at a time, with ranks."""
+        """Yield the segments that overlap t0 <= t < t1 in pieces of PIECE_SEGMENTS, with ranks."""
         hit = self._blocks_in_window(t0, t1, ranks)
         step = PIECE_SEGMENTS // BLOCK_SEGMENTS
         for first in range(0, len(hit), step):
             yield self._read(self.blocks[hit[first : first + step]], t0, t1)
 
     def read_window(self, t0: int, t1: int, ranks: Bool | None = None) -> tuple[Array, Int]:
-        """Return all of `pieces` at once; check `estimate` first."""
-        found = [(np.zeros(0, SEGMENT), np.zeros(0, np.int64)), *self.read_pieces(t0, t1, ranks)]
-        return np.concatenate([s for s, _ in found]), np.concatenate([r for _, r in found])
+        """Return all of `read_pieces` at once; check `estimate` first."""
+        pieces = [(np.zeros(0, SEGMENT), np.zeros(0, np.int64)), *self.read_pieces(t0, t1, ranks)]
+        return np.concatenate([s for s, _ in pieces]), np.concatenate([r for _, r in pieces])
 
     def _read(self, blocks: Array, t0: int, t1: int) -> tuple[Array, Int]:
         ends = blocks["at"] + blocks["n"]
         new = np.flatnonzero(np.concatenate([[True], blocks["at"][1:] != ends[:-1]]))
         lasts = np.concatenate([new[1:], [len(blocks)]]) - 1
         spans = zip(blocks["at"][new].tolist(), ends[lasts].tolist(), strict=True)
-        found = self.entry.read_spans("segments", list(spans), SEGMENT)
+        rows = self.entry.read_spans("segments", list(spans), SEGMENT)
         ranks = np.repeat(blocks["rank"].astype(np.int64), blocks["n"])
-        inside = (found["enter"] < t1) & ((found["exit"] > t0) | (found["enter"] >= t0))
+        inside = (rows["enter"] < t1) & ((rows["exit"] > t0) | (rows["enter"] >= t0))
         if not inside.all():
-            found, ranks = found[inside], ranks[inside]
-        bad = (found["shape"] < 0) | (found["shape"] >= self.shapes)
-        if bad.any() or (found["exit"] < found["enter"]).any():
+            rows, ranks = rows[inside], ranks[inside]
+        bad = (rows["shape"] < 0) | (rows["shape"] >= self.shapes)
+        if bad.any() or (rows["exit"] < rows["enter"]).any():
             raise cache.DamagedError("segments that cannot be")
-        return found, ranks
+        return rows, ranks
 
     def read_instances(self, first: int, last: int) -> Array:
         """Return instances first .. last - 1, clipped to the existing ones."""
@@ -129,6 +129,6 @@ class Events:
         row = self.read_instances(number, number + 1)[0]
         begin = int(row["first_arrival"])
         end = int(row["last_exit"]) if row["last_exit"] >= begin else self.end_ns
-        found, ranks = self.read_window(begin, max(end, begin) + 1)
-        of = found["instance"] == number
-        return found[of], ranks[of]
+        segments, ranks = self.read_window(begin, max(end, begin) + 1)
+        of = segments["instance"] == number
+        return segments[of], ranks[of]

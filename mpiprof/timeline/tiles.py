@@ -1,10 +1,10 @@
 """Tiles: sums of segments over spans of time, at every power-of-two length.
 
-A tile is BINS bins of 2^level ns, for all rows. Sums are stored in a file if many segments begin in
-a tile, and computed from the segments otherwise. So the file is small, dense bursts have fine
-tiles, and a query reads a bounded number of segments and sums for any zoom. Sums are stored by row,
-bin and class. A class is a combination of operation, communicator and algorithm, by which rows are
-filtered and coloured.
+A tile is TILE_BINS bins of 2^level ns, for all rows. Sums are stored in a file if many segments
+begin in a tile, and computed from the segments otherwise. So the file is small, dense bursts have
+fine tiles, and a query reads a bounded number of segments and sums for any zoom. Sums are stored by
+row, bin and class. A class is a combination of operation, communicator and algorithm, by which rows
+are filtered and coloured.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ def _add_sparse(sparse: Array) -> Array:
         return sparse
     sparse = sparse[np.argsort(sparse["key"], kind="stable")]
     keys, first = np.unique(sparse["key"], return_index=True)
-    found = np.empty(len(first), SUM)
-    found["key"] = keys
+    sums = np.empty(len(first), SUM)
+    sums["key"] = keys
     for name in SUMS:
-        found[name] = np.add.reduceat(sparse[name].astype(np.float64), first)
-    return found
+        sums[name] = np.add.reduceat(sparse[name].astype(np.float64), first)
+    return sums
 
 
 class _Builder:
@@ -129,13 +129,13 @@ class _Builder:
                 bin_ = ((below["key"] >> 9) & 127) + 128 * side
                 below["key"] = (below["key"] & ~np.uint32(0xFF00)) | (bin_ << 8)
                 halves.append(_add_sparse(below))
-        found = np.concatenate(halves)
-        self.writer.write("sums", self.used, found)
-        self.tiles.append((level, index, self.used, len(found)))
-        self.used += len(found)
+        tile = np.concatenate(halves)
+        self.writer.write("sums", self.used, tile)
+        self.tiles.append((level, index, self.used, len(tile)))
+        self.used += len(tile)
         length = max(self.events.end_ns - self.events.begin_ns, 1)
         self.progress(min((index + 1) * (TILE_BINS << level) / length, 1.0))
-        return found
+        return tile
 
     def _build_direct(self, level: int, index: int, side: int) -> Array:
         width = (TILE_BINS // 2) << level
@@ -144,9 +144,9 @@ class _Builder:
         for segments, ranks in self.events.read_pieces(first, first + width):
             row, cls = self.row_of[ranks], self.class_of[segments["shape"]]
             parts.append(_to_sparse(sum_segments(segments, row, cls, first, level, self.size)))
-        found = parts[-1] if len(parts) < 3 else _add_sparse(np.concatenate(parts))
-        found["key"] += np.uint32((TILE_BINS // 2 * side) << 8)
-        return found
+        tile = parts[-1] if len(parts) < 3 else _add_sparse(np.concatenate(parts))
+        tile["key"] += np.uint32((TILE_BINS // 2 * side) << 8)
+        return tile
 
 
 def top_level(events: Events) -> int:

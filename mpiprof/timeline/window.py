@@ -78,8 +78,8 @@ class ResolvedRequest:
     def segment_states(self, segments: Array) -> Int:
         """Return the state of each segment, negative if hidden."""
         cls = self.classes.of_shape[segments["shape"]]
-        found: Int = np.where(cls >= 0, self.states.of_class[cls], -1)
-        return found
+        states: Int = np.where(cls >= 0, self.states.of_class[cls], -1)
+        return states
 
     def time_in_states(self, segments: Array, colour: str, begin: int, end: int) -> dict[int, Int]:
         """Return per state the ns of each segment in a span, -1 if it is not in that state."""
@@ -172,9 +172,9 @@ class Timeline:
             shown.rows.has_single_ranks
             and self.events.estimate(first, last, ranks) <= 4 * MAX_EVENTS
         ):
-            found = self.events.read_window(first, last, ranks)
-            if len(found[0]) <= MAX_EVENTS:
-                head, arrays = self._render_events(request, shown, found, (first, last))
+            segments = self.events.read_window(first, last, ranks)
+            if len(segments[0]) <= MAX_EVENTS:
+                head, arrays = self._render_events(request, shown, segments, (first, last))
                 return {"from": begin, "to": end, "states": shown.states.names, **head}, arrays
         return self.render_cells(request, shown)
 
@@ -210,10 +210,10 @@ class Timeline:
         self,
         request: Request,
         shown: ResolvedRequest,
-        found: tuple[Array, Int],
+        shown_segments: tuple[Array, Int],
         window: tuple[int, int],
     ) -> Picture:
-        segments, ranks = found
+        segments, ranks = shown_segments
         state, row = shown.segment_states(segments), shown.rows.of_rank[ranks]
         parts = request.colour == "waiting"
         size = len(shown.rows.ranks), 1 if parts else len(shown.states.names)
@@ -342,9 +342,9 @@ def dominant_states(
 
 def clip_segments(segments: Array, begin: int, end: int) -> tuple[Int, Int]:
     """Return the ns of each segment in a span, and the ns of waiting therein."""
-    enter, left = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
-    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), left)
-    return np.maximum(left - enter, 0), np.maximum(waited - enter, 0)
+    enter, leave = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
+    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), leave)
+    return np.maximum(leave - enter, 0), np.maximum(waited - enter, 0)
 
 
 def sum_events(

@@ -22,8 +22,8 @@ GOLDEN_RATIO = 0x9E3779B97F4A7C15
 
 def is_line_intact(line: bytes) -> bool | None:
     """Return whether a line without its line break is intact; None if the line has no checksum."""
-    found = CHECKSUM_PATTERN.search(line)
-    return None if found is None else zlib.crc32(line[: found.start()]) == int(found[1], 16)
+    match = CHECKSUM_PATTERN.search(line)
+    return None if match is None else zlib.crc32(line[: match.start()]) == int(match[1], 16)
 
 
 def remove_checksum(line: bytes) -> bytes:

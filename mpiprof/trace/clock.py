@@ -100,9 +100,9 @@ def compute_instance_bounds(
             first_out, last_in = leave[members].min(0), batch.arrival_ns[members].max(0)
             bounds = bounds_of_node.get(node, NO_BOUNDS)
             for at, limit, lower in ((first_out, home_last, True), (last_in, home_first, False)):
-                left = chosen & (at != NEVER) & (limit != NEVER)
-                if left.any():
-                    side = make_bounds(at[left], limit[left] - at[left], lower)
+                usable = chosen & (at != NEVER) & (limit != NEVER)
+                if usable.any():
+                    side = make_bounds(at[usable], limit[usable] - at[usable], lower)
                     bounds = np.concatenate([bounds, _select_tightest(side)])
             bounds_of_node[node] = _thin_bounds(bounds)
     return bounds_of_node

@@ -97,10 +97,10 @@ class Dataset:
 
     def partitions(self) -> list[list[Block]]:
         """Return the blocks of each partition, partitions in the order of their first blocks."""
-        found: dict[str, list[Block]] = {}
+        partitions: dict[str, list[Block]] = {}
         for block in self.blocks:
-            found.setdefault(block.file, []).append(block)
-        return list(found.values())
+            partitions.setdefault(block.file, []).append(block)
+        return list(partitions.values())
 
     def batches(
         self,

@@ -68,11 +68,11 @@ Content: TypeAlias = _PlainContent | MemoryFile | PackedFile
 
 def list_files(folder: Path, ending: str) -> list[File]:
     """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged."""
-    found: dict[str, File] = {path.name: PlainFile(path) for path in folder.glob(f"*{ending}")}
+    files: dict[str, File] = {path.name: PlainFile(path) for path in folder.glob(f"*{ending}")}
     packed = folder / FILE_NAME
     if packed.exists():  # it hides its files, which a killed packing process has not removed
-        found |= {m.name: m for m in Pack(packed).members if m.name.endswith(ending)}
-    return [found[name] for name in sorted(found)]
+        files |= {m.name: m for m in Pack(packed).members if m.name.endswith(ending)}
+    return [files[name] for name in sorted(files)]
 
 
 def read_bytes(content: Content, offset: int, size: int) -> bytes:

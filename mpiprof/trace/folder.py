@@ -114,15 +114,15 @@ class Folder:
         chunks: Counter[int] = Counter()
         for (rank, _), of_thread in self.logs.threads.items():
             chunks[rank] += len(of_thread)
-        gone = {rank: end["chunks"] - chunks[rank] for rank, end in ends.items()}
-        gone = {rank: count for rank, count in gone.items() if count > 0}
-        self.logs.truncated |= bool(self._silent or gone)
+        lost_chunks = {rank: end["chunks"] - chunks[rank] for rank, end in ends.items()}
+        lost_chunks = {rank: count for rank, count in lost_chunks.items() if count > 0}
+        self.logs.truncated |= bool(self._silent or lost_chunks)
         why = "the job is running or was killed"
         why += ", or their last records could not be written" if self.unwritten_ranks else ""
         missing = set(range(self.ranks)) - known if len(known) < self.ranks else set()
         self._note_ranks("no log of {}", missing)
         self._note_ranks("{}: the tables have call sites, but the log has no calls", self._silent)
-        for rank, count in gone.items():
+        for rank, count in lost_chunks.items():
             which = f"{count} chunks of its log are" if count > 1 else "a chunk of its log is"
             self._found.add(f"rank {rank}: {which} gone")
         self._note_ranks(f"{{}} did not reach the end of the run: {why}", known - ends.keys())
@@ -223,9 +223,9 @@ class Folder:
     @property
     def unwritten_ranks(self) -> set[int]:
         """Ranks with records that could not be written, for example on a full disk."""
-        found = {rank for (rank, _), count in self.logs.dropped.items() if count}
-        found |= {rank for rank, end in self.tables.ends.items() if end["dropped"]}
-        return found | self._silent
+        ranks = {rank for (rank, _), count in self.logs.dropped.items() if count}
+        ranks |= {rank for rank, end in self.tables.ends.items() if end["dropped"]}
+        return ranks | self._silent
 
     @property
     def is_complete(self) -> bool:
@@ -280,8 +280,8 @@ class Folder:
     @cached_property
     def wrapped_chunks(self) -> dict[int, list[list[Chunk]]]:
         """Chunks of each thread with a ring that has overwritten its first calls, by rank."""
-        found: dict[int, list[list[Chunk]]] = {}
+        by_rank: dict[int, list[list[Chunk]]] = {}
         for (rank, _), chunks in sorted(self.logs.threads.items()):
             if chunks[0].log.layout.ring_bytes and chunks[0].serial > 0:
-                found.setdefault(rank, []).append(chunks)
-        return found
+                by_rank.setdefault(rank, []).append(chunks)
+        return by_rank

@@ -60,13 +60,13 @@ def read_statistics(trace: Trace) -> Iterator[Statistics]:
             for at in np.flatnonzero(records["kind"] == STATISTICS).tolist():
                 shape = int(records["shape"][at])
                 group = records[at : at + 1 + len(STATISTICS_CODES)]
-                found = None
+                statistics = None
                 if shape < len(ids) and ids[shape] >= 0:
-                    found = _decode_statistics(trace, int(ids[shape]), group)
-                if found is None:
+                    statistics = _decode_statistics(trace, int(ids[shape]), group)
+                if statistics is None:
                     trace.problems.add(f"rank {rank}: damaged statistics are ignored")
-                elif found.instances:
-                    yield found
+                elif statistics.instances:
+                    yield statistics
 
 
 def _decode_statistics(trace: Trace, shape: int, group: Array) -> Statistics | None:

@@ -250,12 +250,12 @@ def _add_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> Non
     fields = set(headers.dtype.names or ())
     valid = headers["magic"] == MAGIC
     known = valid & (headers["rank"] < limit)
-    for count, what in (
+    for count, problem in (
         ((~valid & (headers["magic"] != 0)).sum(), "are damaged and"),
         ((valid & ~known).sum(), "of ranks that do not exist are"),
     ):
         if count:
-            problems.add(f"{log.name}: {count} chunks {what} ignored")
+            problems.add(f"{log.name}: {count} chunks {problem} ignored")
             logs.truncated = True
     has_outside = fields >= {f"{name}_ns" for name in OUTSIDE_CLASSES}
     for index in np.flatnonzero(known).tolist():

@@ -51,12 +51,12 @@ def _find_link_fault(name: str, link: Any) -> str:
         return unsteady
     if not beta >= MIN_BETA_NS:
         return f"large messages are not slower than small ones {LINK_NAMES[name]}"
-    for one, both in zip(ones, boths, strict=False):
-        if not one > 0 < both or one > MAX_FACTOR_ONE * both:
-            factor = _times_larger(one, both)
+    for one_way, both in zip(ones, boths, strict=False):
+        if not one_way > 0 < both or one_way > MAX_FACTOR_ONE * both:
+            factor = _times_larger(one_way, both)
             return f"one way takes {factor} times as long as both ways {LINK_NAMES[name]}"
-        if both > MAX_FACTOR_BOTH * one:
-            factor = _times_larger(both, one)
+        if both > MAX_FACTOR_BOTH * one_way:
+            factor = _times_larger(both, one_way)
             return f"both ways take {factor} times as long as one way {LINK_NAMES[name]}"
     return ""
 

@@ -114,20 +114,20 @@ class _BlockingLane:
         """Return all instances that every member has passed; `done`: members at their end."""
         horizon = int(np.where(done, NEVER, self.last).min())
         complete_from = self._complete_from() if horizon >= 0 else 0
-        taken: list[Block] = []
+        blocks: list[Block] = []
         for i, queue in enumerate(self.queues):
             if not queue:
-                taken.append(EMPTY)
+                blocks.append(EMPTY)
                 continue
             block = self._sort_block(concatenate(queue))
             count = int(np.searchsorted(block.sequence, horizon, "right"))
             lost = int(np.searchsorted(block.sequence[:count], complete_from))
             self.lost[i] += lost
-            taken.append(block.take(slice(lost, count)))
+            blocks.append(block.take(slice(lost, count)))
             self.queues[i] = [block.take(slice(count, None))] if count < len(block) else []
-        if not any(map(len, taken)):
+        if not any(map(len, blocks)):
             return None
-        return _stack_blocks(taken, self.communicator)
+        return _stack_blocks(blocks, self.communicator)
 
     def _sort_block(self, block: Block) -> Block:
         sequence = block.sequence
@@ -249,22 +249,22 @@ class Matcher:
     def _put_blocking(column: int, pool: NonblockingPool, block: Block) -> None:
         """Add blocking calls to the pool, each as an opener and a completion."""
         opened = replace(block, exit_ns=np.where(block.exit_ns == 0, 0, block.enter_ns))
-        left = block.take(block.exit_ns != 0)
-        left.kind = np.full(len(left), COMPLETION, np.uint8)
-        left.share = None
+        completed = block.take(block.exit_ns != 0)
+        completed.kind = np.full(len(completed), COMPLETION, np.uint8)
+        completed.share = None
         pool.add(column, opened)
-        if len(left):
-            pool.add(column, left)
+        if len(completed):
+            pool.add(column, completed)
 
     def _take_ready(self, index: int, alive: Mapping[int, object], final: bool) -> Iterator[Batch]:
         lane, pool = self.lanes[index], self.pools[index]
         members = lane.communicator.ranks.tolist()
         done = np.array([final or r not in alive for r in members], np.bool_)
         batch = lane.take_ready(done)
-        taken, lane.lost = lane.lost, np.zeros_like(lane.lost)
+        lost, lane.lost = lane.lost, np.zeros_like(lane.lost)
         if batch is not None:
-            taken += (batch.shape >= 0).sum(1)
-        for rank, count in zip(members, taken.tolist(), strict=True):
+            lost += (batch.shape >= 0).sum(1)
+        for rank, count in zip(members, lost.tolist(), strict=True):
             if rank in self.waiting:
                 self.waiting[rank] -= count
         if batch is not None:

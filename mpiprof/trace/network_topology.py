@@ -52,7 +52,7 @@ def leaf_switch(address: tuple[str, str], host: str) -> str:
 
 def read(file: Path) -> dict[str, str]:
     """Return the leaf switch of each host in a file; raises TraceError."""
-    found: dict[str, str] = {}
+    switches: dict[str, str] = {}
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -63,14 +63,14 @@ def read(file: Path) -> dict[str, str]:
             continue  # a switch above other switches; its leaves have separate lines
         try:
             switch, nodes = fields["switchname"], fields["nodes"]
-            for node in _expand_nodes(nodes, MAX_NODES - len(found)):
-                found[node] = switch
+            for node in _expand_nodes(nodes, MAX_NODES - len(switches)):
+                switches[node] = switch
         except (KeyError, ValueError) as error:
             raise TraceError(
                 f"{file}: line {number} is not of the form `SwitchName=leaf1 "
                 "Nodes=node[1-16]`: repair the line, or remove the file"
             ) from error
-    return found
+    return switches
 
 
 def _expand_nodes(nodes: str, most: int) -> Iterator[str]:
@@ -93,10 +93,10 @@ def _expand_entry(entry: str) -> Iterator[str]:
         yield entry
         return
     for part in inside.split(","):
-        found = _RANGE.fullmatch(part)
-        if found is None:
+        match = _RANGE.fullmatch(part)
+        if match is None:
             raise ValueError("not a range")
-        low, high = found[1], found[2] or found[1]
+        low, high = match[1], match[2] or match[1]
         for number in range(int(low), int(high) + 1):
             for end in _expand_entry(after):
                 yield f"{before}{number:0{len(low)}}{end}"

@@ -32,9 +32,9 @@ def split_columns(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
     enter, exit_ = columns["enter_ns"], columns["exit_ns"]
     # 0 for an open call, else the duration plus one.
     spans = np.where(exit_ == 0, np.uint64(0), exit_ - enter + np.uint64(1))
-    left = enter + _decode_durations(spans)
+    exits = enter + _decode_durations(spans)
     columns = {name: column.copy() for name, column in columns.items()}
-    columns["enter_ns"][:, 1:] -= left[:, :-1]
+    columns["enter_ns"][:, 1:] -= exits[:, :-1]
     columns["exit_ns"] = spans
     columns["sequence"][:, 1:] -= _column_views(record, bodies)["sequence"][:, :-1]
     return [

@@ -55,8 +55,8 @@ class Block:
     def take(self, index: slice | Int | Bool) -> Block:
         """Return the records at an index."""
         columns = (getattr(self, name) for name in COLUMNS)
-        taken: list[Any] = [None if column is None else column[index] for column in columns]
-        return Block(*taken)
+        selected: list[Any] = [None if column is None else column[index] for column in columns]
+        return Block(*selected)
 
 
 COLUMNS = tuple(f.name for f in fields(Block))

@@ -94,14 +94,19 @@ def _describe_frame(
     return {"file": file, "line": line, "function": function}
 
 
-def _tool_output(tool: str, words: Sequence[str], given: str = "") -> list[str]:
+def _tool_output(tool: str, words: Sequence[str], input_text: str = "") -> list[str]:
     """Return the output lines of a binutils program, or [] if it is missing or fails."""
     path = shutil.which(tool)
     if path is None:
         return []
     try:
         done = subprocess.run(
-            [path, *words], input=given, capture_output=True, text=True, timeout=60, check=False
+            [path, *words],
+            input=input_text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return []
@@ -130,14 +135,14 @@ def group_by_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
     if sum("module" in frame for stack in sites for frame in stack[:1]) < 2:
         return list(range(len(sites)))
     first: dict[Any, int] = {}
-    found = []
+    groups = []
     for i, (stack, place) in enumerate(zip(sites, _describe_stacks(list(sites)), strict=True)):
         frames = [place, *place.get("stack", [])]
         native = all("module" in frame for frame in stack)
         known = native and stack and all(frame["line"] is not None for frame in frames)
         key = tuple((frame["file"], frame["line"]) for frame in frames) if known else i
-        found.append(first.setdefault(key, i))
-    return found
+        groups.append(first.setdefault(key, i))
+    return groups
 
 
 # By module, for the offsets resolved so far.
@@ -149,8 +154,8 @@ def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
     known = _location_cache.setdefault(module, {})
     unknown = [offset for offset in offsets if offset not in known]
     if unknown:
-        found = _run_addr2line(module, unknown)
-        known.update({offset: found.get(offset) for offset in unknown})
+        locations = _run_addr2line(module, unknown)
+        known.update({offset: locations.get(offset) for offset in unknown})
     return {offset: place for offset in offsets if (place := known[offset]) is not None}
 
 
@@ -161,14 +166,14 @@ def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
     # A return address follows its call, so the preceding byte is looked up.
     addresses = "\n".join(hex(base + max(offset - 1, 0)) for offset in offsets)
     lines = _tool_output("addr2line", ["-f", "-C", "-e", module], addresses + "\n")
-    found: dict[int, SourceLocation] = {}
+    locations: dict[int, SourceLocation] = {}
     if len(lines) != 2 * len(offsets):
-        return found
+        return locations
     for offset, function, place in zip(offsets, lines[::2], lines[1::2], strict=True):
         file, _, line = place.split(" (", 1)[0].rpartition(":")
         if file not in ("", "??") and line.isdigit() and int(line) > 0:
-            found[offset] = (file, int(line), function)
-    return found
+            locations[offset] = (file, int(line), function)
+    return locations
 
 
 def is_program(module: str) -> bool:

@@ -117,16 +117,16 @@ class ThreadStream:
                 return block
         return None
 
-    def _note_damage(self, what: str) -> None:
+    def _note_damage(self, damage: str) -> None:
         """Note an impossible value, and mark the trace as damaged."""
         self.chunks[0].log.damaged = True
-        self.problems.add(f"rank {self.source.rank}: {what}")
+        self.problems.add(f"rank {self.source.rank}: {damage}")
 
     def _note_before(self, block: Block) -> None:
-        left = block.exit_ns
+        exits = block.exit_ns
         if block.kind is not None:
-            left = np.where(block.kind == START, block.enter_ns, left)  # MPI_Start is not timed
-        columns = (block.enter_ns, left, block.shape, block.sequence)
+            exits = np.where(block.kind == START, block.enter_ns, exits)  # MPI_Start is not timed
+        columns = (block.enter_ns, exits, block.shape, block.sequence)
         block.before_enter, block.before_exit, block.before_shape, block.before_sequence = (
             np.concatenate([[first], values[:-1].astype(np.int64)])
             for values, first in zip(columns, self.before, strict=True)

@@ -76,10 +76,13 @@ class _Reader:
         self.checked |= any(intact for _, intact in checked_lines)
         for line, intact in checked_lines:
             damaged += not self._read_line(line, intact)
-        for count, what in ((incomplete, "incomplete lines"), (damaged, "damaged lines, ignored")):
+        for count, problem in (
+            (incomplete, "incomplete lines"),
+            (damaged, "damaged lines, ignored"),
+        ):
             if count:
                 self.tables.truncated = True
-                self.problems.add(f"{name}: {what}: {count}")
+                self.problems.add(f"{name}: {problem}: {count}")
 
     def _read_line(self, line: bytes, intact: bool | None) -> bool:
         if intact is False or (intact is None and self.checked):
@@ -155,12 +158,12 @@ class _Reader:
     def _resolve_presite_samples(self) -> None:
         sums = self.tables.presite_samples
         for rank, after, before, site, samples, ns in self.where:
-            left, entered, sampled = (
+            previous, entered, sampled = (
                 self.sites.get((rank, of), -1) for of in (after, before, site)
             )
             if min(entered, sampled) >= 0:
-                count, total_ns = sums.get((rank, left, entered, sampled), (0, 0))
-                sums[rank, left, entered, sampled] = (count + samples, total_ns + ns)
+                count, total_ns = sums.get((rank, previous, entered, sampled), (0, 0))
+                sums[rank, previous, entered, sampled] = (count + samples, total_ns + ns)
 
     def _convert_rows(self, kind: str, convert: Converter) -> dict[tuple[int, int], int]:
         """Convert all rows of a kind to joint indices by `convert`."""

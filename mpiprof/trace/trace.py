@@ -150,7 +150,7 @@ class Trace(Records):
     def _resolve_callsites(self, argument: Any) -> Any:
         """Return an argument with call site names replaced by numbers."""
         if isinstance(argument, list | tuple):
-            return tuple(self._resolve_callsites(one) for one in argument)
+            return tuple(self._resolve_callsites(item) for item in argument)
         if isinstance(argument, str):
             return self.callsite(argument)
         return int(argument) if isinstance(argument, np.integer) else argument
@@ -232,41 +232,41 @@ class Trace(Records):
 
     def conclusions(self, callsite: int | str) -> list[Any]:
         """Return the findings at a call site by descending cost, as diagnosis.findings.Finding."""
-        found: list[Any] = self.derive("conclusions", callsite)
-        return found
+        conclusions: list[Any] = self.derive("conclusions", callsite)
+        return conclusions
 
     def phases(self, callsite: int | str) -> Table:
         """Return one row per phase of a call site, between changes of its imbalance."""
-        found: Table = self.derive("phases", callsite)
-        return found
+        phases: Table = self.derive("phases", callsite)
+        return phases
 
     def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
         """Return all worthwhile findings by descending cost, as diagnosis.findings.Finding."""
-        found: list[Any] = self.derive("findings", tuple(gains))
-        return found
+        findings: list[Any] = self.derive("findings", tuple(gains))
+        return findings
 
     def matrix(self, callsite: int | str) -> tuple[Int, Int]:
         """Return arrivals and exits of a call site: int64 ns, instances x ranks of a communicator.
 
         An absent rank has arrival -1; an open or absent one has exit 0.
         """
-        found: tuple[Int, Int] = self.derive("matrix", callsite)
-        return found
+        matrix: tuple[Int, Int] = self.derive("matrix", callsite)
+        return matrix
 
     def matrix_ranks(self, callsite: int | str) -> Int:
         """Return the world ranks of the columns of `matrix`: int64, ascending."""
-        found: Int = self.derive("matrix_ranks", callsite)
-        return found
+        ranks: Int = self.derive("matrix_ranks", callsite)
+        return ranks
 
     def samples(self, callsites: Sites) -> dict[int, Any]:
         """Return samples of some call sites from one pass: diagnosis.sampling.Sample by number."""
-        found: dict[int, Any] = self.derive("samples", as_tuple(callsites))
-        return found
+        samples: dict[int, Any] = self.derive("samples", as_tuple(callsites))
+        return samples
 
     def series(self, callsites: Sites) -> dict[int, Table]:
         """Return one row per instance, thinned if there are very many, by call site number."""
-        found: dict[int, Table] = self.derive("series", as_tuple(callsites))
-        return found
+        series: dict[int, Table] = self.derive("series", as_tuple(callsites))
+        return series
 
     def waiting_for(self, callsites: Sites = ()) -> Any:
         """Return the wait matrix at some or all call sites, as metrics.wait_matrix.WaitMatrix."""

@@ -61,18 +61,18 @@ def build_wait_library() -> Path:
     source = Path(__file__).with_name("wait.c")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     name = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
-    made = Path(home, "mpiprof", f"wait-{name}-{os.uname().machine}.so")
-    if made.is_file():
-        return made
+    library = Path(home, "mpiprof", f"wait-{name}-{os.uname().machine}.so")
+    if library.is_file():
+        return library
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         raise MpiprofError("--cluster requires a C compiler: apt-get install gcc libc6-dev")
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-        part = Path(folder, made.name)
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        part = Path(folder, library.name)
         command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(part), str(source), "-ldl"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise MpiprofError(f"--cluster: {compiler} failed: {done.stderr.strip()[:200]}")
-        part.replace(made)
-    return made
+        part.replace(library)
+    return library

@@ -54,20 +54,20 @@ def _gathered(sizes: Sequence[int]) -> NDArray[np.uint8]:
 
 def _allgather(case: Case, comm: Any) -> Call:
     p, mpi = case.problem, import_mpi()
-    own = list(p.counts or [p.bytes] * p.size)
-    others = list(p.remote_counts or [p.remote_bytes] * p.remote_size) or own
+    block_counts = list(p.counts or [p.bytes] * p.size)
+    others = list(p.remote_counts or [p.remote_bytes] * p.remote_size) or block_counts
     if p.remote_size and not _in_first(case, comm):
-        own, others = others, own
+        block_counts, others = others, block_counts
     kind, size = mpi.BYTE, 1
     if case.gaps:
         kind = mpi.BYTE.Create_vector(1, GAP_BYTES, GAP_BYTES).Create_resized(0, 2 * GAP_BYTES)
         kind.Commit()
         size = GAP_BYTES
-    data = np.full(own[comm.rank], comm.rank + 1, np.uint8)
+    data = np.full(block_counts[comm.rank], comm.rank + 1, np.uint8)
     sent, expected = _insert_gaps(data, case.gaps), _insert_gaps(_gathered(others), case.gaps)
     received = np.full(len(expected), 0, np.uint8)  # touches its pages
     counts = [n // size for n in others]
-    out, into = [sent, own[comm.rank] // size, kind], [received, counts[0], kind]
+    out, into = [sent, block_counts[comm.rank] // size, kind], [received, counts[0], kind]
     if case.operation == "allgather":
         return Call(lambda: comm.Allgather(out, into), received, expected)
     into[1:2] = [counts, _displacements(counts)]
@@ -129,15 +129,15 @@ def _reduce_scatter(case: Case, comm: Any) -> Call:
     p = case.problem
     number, kind = _number_types(p.unit)
     counts = [n // p.unit for n in p.counts or [p.bytes] * comm.size]
-    own = counts[comm.rank]
+    count = counts[comm.rank]
     sent = np.full(sum(counts), comm.rank + 1, number)
-    received = np.zeros(own, number)
-    expected = np.full(own, comm.size * (comm.size + 1) // 2).astype(number)
-    op, into = import_mpi().SUM, [received, own, kind]
+    received = np.zeros(count, number)
+    expected = np.full(count, comm.size * (comm.size + 1) // 2).astype(number)
+    op, into = import_mpi().SUM, [received, count, kind]
     if p.counts:
         out = [sent, sum(counts), kind]
         return Call(lambda: comm.Reduce_scatter(out, into, counts, op), received, expected)
-    out = [sent, own, kind]
+    out = [sent, count, kind]
     return Call(lambda: comm.Reduce_scatter_block(out, into, op), received, expected)
 
 
@@ -155,9 +155,9 @@ def _rooted(case: Case, comm: Any) -> Call:
     p, byte = case.problem, import_mpi().BYTE
     counts, at_root = list(p.counts or [p.bytes] * comm.size), comm.rank == p.root
     everything = _gathered(counts) if at_root else np.zeros(0, np.uint8)
-    own = np.full(counts[comm.rank], comm.rank + 1).astype(np.uint8)
+    contribution = np.full(counts[comm.rank], comm.rank + 1).astype(np.uint8)
     gathers = case.operation in ("gather", "gatherv")
-    sent, expected = (own, everything) if gathers else (everything, own)
+    sent, expected = (contribution, everything) if gathers else (everything, contribution)
     received = np.full(len(expected), 0, np.uint8)
     whole, part = (received, sent) if gathers else (sent, received)
     layout = [counts, _displacements(counts)] if p.counts else [p.bytes]

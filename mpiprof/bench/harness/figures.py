@@ -54,14 +54,16 @@ class Lines:
     def draw(self, axes: Axes) -> None:
         """Draw the figure."""
         axes.set(xscale=self.x_scale, yscale=self.y_scale)
-        for one in self.series:
-            half = one.half if len(one.half) else None
-            axes.errorbar(one.x, one.y, half, label=one.name, marker="o", markersize=3, capsize=2)
+        for series in self.series:
+            half = series.half if len(series.half) else None
+            axes.errorbar(
+                series.x, series.y, half, label=series.name, marker="o", markersize=3, capsize=2
+            )
         axes.set(xlabel=self.x_label, ylabel=self.y_label)
         if self.y_scale == "linear":
             axes.set_ylim(bottom=0)
         if self.ticks is not None:
-            values = sorted({x for one in self.series for x in one.x})
+            values = sorted({x for series in self.series for x in series.x})
             axes.set_xticks(values, [self.ticks(x) for x in values])
             axes.minorticks_off()
         axes.grid(alpha=0.4)

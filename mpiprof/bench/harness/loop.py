@@ -147,8 +147,8 @@ class Computation:
 
     def __init__(self, ranks: Ranks) -> None:
         self._clock = ranks.clock
-        here = clock_identity()
-        mine = ranks.world.allgather(here).count(here)
+        clock = clock_identity()
+        mine = ranks.world.allgather(clock).count(clock)
         self.timer = bool(
             ranks.world.allreduce(mine > len(os.sched_getaffinity(0)), import_mpi().LOR)
         )

@@ -48,18 +48,18 @@ def measure_message_times(ranks: Ranks) -> dict[str, Any]:
 
 
 def fit_link(times: Times, clean: Flags) -> dict[str, Any]:
-    """Return the link of a machine table from times in ns, SIZES x rounds.
+    """Return the link of a machine table from times in ns, MESSAGE_SIZES x rounds.
 
     clean: the rounds in which all ranks stayed on their cores.
     """
-    found = [_time_and_spread(t, c) for t, c in zip(times, clean, strict=True)]
-    small, middle, large = (took for took, _ in found)
+    measured = [_time_and_spread(t, c) for t, c in zip(times, clean, strict=True)]
+    small, middle, large = (took for took, _ in measured)
     return {
         "alpha_ns": small,
         "beta_ns_per_byte": (large - middle) / (MESSAGE_SIZES[2] - MESSAGE_SIZES[1]),
         "sizes": list(MESSAGE_SIZES),
         "undisturbed_rounds": clean.sum(axis=1).tolist(),
-        "spread": [spread for _, spread in found],
+        "spread": [spread for _, spread in measured],
     }
 
 
@@ -74,7 +74,7 @@ def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
 
 
 def _measure_rounds(world: Any) -> tuple[Times, Flags]:
-    """Return this rank's times in ns, and whether it stayed on its core, SIZES x rounds.
+    """Return this rank's times in ns, and whether it stayed on its core, MESSAGE_SIZES x rounds.
 
     The first exchange of a round synchronises the ranks; the first round makes the connections.
     """

@@ -80,8 +80,8 @@ def _run_calls(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
     setup = replace(setup, laps=fit_laps(setup, requested_laps(study, setup.options), lap_s))
     chief = ranks.rank == 0
     if chief:
-        what = f"{len(cases)} cases, {setup.laps} laps"
-        _announce(study.TITLE, setup, what, lap_s * (setup.laps + 1))
+        extent = f"{len(cases)} cases, {setup.laps} laps"
+        _announce(study.TITLE, setup, extent, lap_s * (setup.laps + 1))
     progress = Progress(len(cases) * (setup.laps + 1), chief)
     applicable = _run_first_lap(ranks, cases, progress)
     progress.steps -= (len(cases) - len(applicable)) * setup.laps
@@ -95,9 +95,9 @@ def _make_result(case: Case, arrivals: Int, exits: Int) -> Result:
     return Result(case, *times, np.ptp(arrivals, axis=1).astype(np.float64))
 
 
-def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
+def _announce(title: str, setup: Setup, extent: str, seconds: float) -> None:
     times = f"; messages take {setup.message_times_text}" if not setup.fault else ""
-    lines = [f"{title}: {what}, {setup.ranks} ranks{times}."]
+    lines = [f"{title}: {extent}, {setup.ranks} ranks{times}."]
     lines += [*setup.warnings, f"This will take about {format_rough_time(seconds)}."]
     print("\n".join(lines), flush=True)
 
@@ -105,8 +105,8 @@ def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
 def _run_first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case]:
     applicable = timing.run_first_lap(ranks, cases, progress.advance)
     if ranks.rank == 0 and len(applicable) < len(cases):
-        left = sorted({f"{c.operation} {c.choice}" for c in cases if c not in applicable})
-        print(f"Not measured, because the library cannot run them here: {', '.join(left)}")
+        inapplicable = sorted({f"{c.operation} {c.choice}" for c in cases if c not in applicable})
+        print(f"Not measured, because the library cannot run them here: {', '.join(inapplicable)}")
     return applicable
 
 
@@ -128,41 +128,41 @@ def fit_time_limit(study: ModuleType, setup: Setup) -> Setup:
 def _run_loops(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
     setup = fit_time_limit(study, setup)
     loops = study.make_loops(setup)
-    for one in loops:
-        ranks.communicator(one.cases[0].members)
+    for current in loops:
+        ranks.communicator(current.cases[0].members)
     if ranks.rank == 0:
         took = loop.estimate_seconds(loops, setup.machine, setup.ranks)
         _announce(study.TITLE, setup, f"{len(loops)} loops, {setup.laps} instances", took)
     work = loop.Computation(ranks)
     if ranks.rank == 0 and work.timer:
         print("Ranks outnumber processors, so computation is replaced by a timer.", flush=True)
-    fixed = {_case_identity(c): c for one in loops for c in one.cases if c.choice != AUTO}
+    fixed = {_case_identity(c): c for current in loops for c in current.cases if c.choice != AUTO}
     progress = Progress(len(fixed) + _count_instances(loops), ranks.rank == 0)
     applicable = {_case_identity(c) for c in _run_first_lap(ranks, list(fixed.values()), progress)}
-    loops = [_drop_cases(one, applicable) for one in loops]
+    loops = [_drop_cases(current, applicable) for current in loops]
     progress.steps = len(fixed) + _count_instances(loops)
     folder = find_trace_folder()
-    found: list[LoopTimes] = []
-    for one in loops:
-        looped = loop.run(ranks, work, one, lambda: read_log(folder), progress.advance)
-        found += [looped] if looped is not None else []
+    times: list[LoopTimes] = []
+    for current in loops:
+        looped = loop.run(ranks, work, current, lambda: read_log(folder), progress.advance)
+        times += [looped] if looped is not None else []
     if ranks.rank == 0:
-        report = study.make_report(found, read_behaviour(folder, found), setup)
+        report = study.make_report(times, read_behaviour(folder, times), setup)
         publish_report(report, study.TITLE, setup)
 
 
 def _count_instances(loops: list[Loop]) -> int:
-    return sum(one.laps * len(one.cases) for one in loops)
+    return sum(loop.laps * len(loop.cases) for loop in loops)
 
 
 def _case_identity(case: Case) -> tuple[object, ...]:
     return case.operation, case.choice, case.problem, case.members
 
 
-def _drop_cases(one: Loop, applicable: set[tuple[object, ...]]) -> Loop:
+def _drop_cases(loop: Loop, applicable: set[tuple[object, ...]]) -> Loop:
     """Return a loop without the cases that do not apply here."""
-    cases = tuple(c for c in one.cases if c.choice == AUTO or _case_identity(c) in applicable)
-    return replace(one, cases=cases)
+    cases = tuple(c for c in loop.cases if c.choice == AUTO or _case_identity(c) in applicable)
+    return replace(loop, cases=cases)
 
 
 def find_trace_folder() -> Path | None:
@@ -208,21 +208,21 @@ def _describe_machine(machine: Machine, per_node: int) -> str:
 
 def publish_results(study: ModuleType, results: list[Result], setup: Setup) -> None:
     """Print and write the results."""
-    found: Report = study.make_report(results, setup)
+    report: Report = study.make_report(results, setup)
     starts = [float(np.median(r.spread)) for r in results if r.case.arrivals[0] <= 1]
     if starts and not setup.simulated:
         spread = format_time(float(np.median(starts)))
-        found.notes.append(f"Ranks started within {spread} (median).")
-    publish_report(found, study.TITLE, setup)
+        report.notes.append(f"Ranks started within {spread} (median).")
+    publish_report(report, study.TITLE, setup)
 
 
-def publish_report(found: Report, title: str, setup: Setup) -> None:
+def publish_report(report: Report, title: str, setup: Setup) -> None:
     """Print a report, and write it if an output was requested."""
-    found.notes += setup.warnings
+    report.notes += setup.warnings
     print()
-    print_table(found)
+    print_table(report)
     if setup.options.output is not None:
         where = "simulated" if setup.simulated else os.environ.get("MPIPROF_STUDY_PLACE", "")
         page = f"{title}, {setup.ranks} processes" + (f", {where}" if where else "")
-        files = write(found, page, setup.options.output, setup.options.figures)
+        files = write(report, page, setup.options.output, setup.options.figures)
         print(f"\nwritten: {', '.join(map(str, files))}")

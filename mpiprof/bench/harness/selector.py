@@ -51,8 +51,8 @@ class Behaviour:
 
     def chosen_algorithm(self, instances: int) -> str:
         """Return the most frequent algorithm of the held instances."""
-        found = Counter(self.algorithms[self.chosen_instances(instances)])
-        return found.most_common(1)[0][0] if found else ""
+        counts = Counter(self.algorithms[self.chosen_instances(instances)])
+        return counts.most_common(1)[0][0] if counts else ""
 
 
 def read_log(folder: Path | None) -> str:
@@ -74,15 +74,15 @@ def find_phases(lines: Sequence[str], operation: str) -> tuple[tuple[int, ...], 
     A key without a key line counts as a key of the operation.
     """
     operations: dict[str, str] = {}
-    found: list[tuple[int, int]] = []
+    phases: list[tuple[int, int]] = []
     for entry in parse_lines(lines):
         key = str(entry.get("key"))
         if entry.get("kind") == "key":
             operations[key] = str(entry.get("operation"))
         if entry.get("kind") == "phase" and operations.get(key, operation) == operation:
-            found.append((int(entry.get("instance", 0)), int(entry.get("window", 0))))
-    found.sort()
-    return tuple(i for i, _ in found), tuple(w for _, w in found)
+            phases.append((int(entry.get("instance", 0)), int(entry.get("window", 0))))
+    phases.sort()
+    return tuple(i for i, _ in phases), tuple(w for _, w in phases)
 
 
 def read_behaviour(folder: Path | None, loops: Sequence[LoopTimes]) -> list[Behaviour]:

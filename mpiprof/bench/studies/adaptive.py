@@ -79,11 +79,11 @@ PARTS = tuple(CASE_TYPES)  # names for --only
 
 def make_loops(setup: Setup) -> list[Loop]:
     """Return all contests' loops."""
-    found: list[Loop] = []
+    loops: list[Loop] = []
     total = setup.options.sizes[0] if setup.options.sizes else MB
     for name in setup.options.only or CASE_TYPES:
-        found += _loops(setup, name, total)
-    return found
+        loops += _loops(setup, name, total)
+    return loops
 
 
 def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
@@ -114,8 +114,10 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
         if kind.changes:
             phases.append(other if name == "moves" else (0,) * p)
     since = (0, setup.laps // 2)
-    made = tuple(Phase(i, late) for i, late in zip(since, phases, strict=False))
-    return contest_loops(setup, labels, kind.operation, problem, members=members, phases=made)
+    late_phases = tuple(Phase(i, late) for i, late in zip(since, phases, strict=False))
+    return contest_loops(
+        setup, labels, kind.operation, problem, members=members, phases=late_phases
+    )
 
 
 # ---- the table
@@ -167,11 +169,14 @@ def after_probing_row(contest: Contest) -> Row:
 def joining_last_row(contest: Contest) -> Row:
     """Return the row of the best other fixed choice over the one that the late rank joins last."""
     choices = [case.choice for case in contest.after.loop.cases]
-    taken = {choice: contest.fixed(choice, total_ns) for choice in choices}
+    totals = {choice: contest.fixed(choice, total_ns) for choice in choices}
     joins = next(choice for choice in choices if "late=" in choice)
     others = [choice for choice in choices if choice != joins]
-    best = min(others, key=lambda choice: float(np.median(taken[choice])))
-    ratio, times = ratio_interval(taken[best], taken[joins]), _medians(taken[best], taken[joins])
+    best = min(others, key=lambda choice: float(np.median(totals[choice])))
+    ratio, times = (
+        ratio_interval(totals[best], totals[joins]),
+        _medians(totals[best], totals[joins]),
+    )
     return _make_ratio_row(contest, f"{best} / {joins}", ratio, times, at_least(MIN_LATE_FACTOR))
 
 
@@ -222,10 +227,10 @@ def make_report(
     results: Sequence[LoopTimes], selected: Sequence[Behaviour], setup: Setup
 ) -> Report:
     """Return the table of requirements and measurements."""
-    found = contests(results, selected)
-    rows = [row for contest in found for row in make_rows(contest, setup.library)]
+    results_by_contest = contests(results, selected)
+    rows = [row for contest in results_by_contest for row in make_rows(contest, setup.library)]
     if setup.ranks != REQUIRED_RANKS or setup.laps < LAPS or setup.options.sizes:
         for row in rows:
             remove_verdict(row)
-    medians = "\n".join(f"{c.labels['title']}: {medians_text(c)}" for c in found)
+    medians = "\n".join(f"{c.labels['title']}: {medians_text(c)}" for c in results_by_contest)
     return Report(COLUMNS, rows, [f"Median scores (ms):\n{medians}"])

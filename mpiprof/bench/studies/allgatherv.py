@@ -63,13 +63,13 @@ def make_case(
 
 def make_choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[str]:
     """Return native, the linear ring, and the pipelined ring at each block size and at (2)."""
-    own = ring_block_size(sizes, setup.machine.alpha, setup.machine.beta)
+    block = ring_block_size(sizes, setup.machine.alpha, setup.machine.beta)
     wanted = ["native", "linear_ring"]
     wanted += [f"pipelined_ring:block_size={b}" for b in blocks if b < max(sizes)]
-    best, label = f"pipelined_ring:block_size={own}", f"pipelined_ring (2): {own}"
+    best, label = f"pipelined_ring:block_size={block}", f"pipelined_ring (2): {block}"
     wanted.append(f"{best}@{label}")
     exact = best_ring_block(sizes, setup.machine.alpha, setup.machine.beta)
-    if exact != own:
+    if exact != block:
         wanted.append(f"pipelined_ring:block_size={exact}@pipelined_ring best: {exact}")
     if setup.shared_nodes:
         wanted.append(f"{best}:order=both@{label}, by node")
@@ -84,13 +84,13 @@ def make_cases(setup: Setup) -> list[Case]:
     bases = options.sizes or (SIZES[-1:] if options.quick else SIZES)
     wanted = options.only or PARTS
     blocks = options.blocks or (BLOCKS[:1] if options.quick else BLOCKS)
-    made = []
+    cases = []
     for size in options.processes or (setup.ranks,):
         members = "world" if size == setup.ranks else str(size)
         for distribution in wanted:
             for base in bases:
                 sizes = make_contributions(distribution, size, base)
-                made += [
+                cases += [
                     make_case(distribution, base, size, choice, members)
                     for choice in make_choices(setup, sizes, blocks)
                 ]
@@ -99,11 +99,11 @@ def make_cases(setup: Setup) -> list[Case]:
         for members, size, gaps in others:
             for distribution in [d for d in ("broadcast", "geometric") if d in wanted]:
                 sizes = make_contributions(distribution, size, bases[-1], GAP_BYTES)
-                made += [
+                cases += [
                     make_case(distribution, bases[-1], size, choice, members, gaps)
                     for choice in make_choices(setup, sizes, ())
                 ]
-    return made
+    return cases
 
 
 def make_report(results: Sequence[Result], setup: Setup) -> Report:

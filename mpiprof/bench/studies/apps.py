@@ -147,7 +147,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
             judged = ranks == REQUIRED_RANKS and not options.quick
             rows += rows_of(name, several, app, judged=judged)
     os.environ["MPIPROF_STUDY_PLACE"] = place
-    shares = equal_shares([one.ranges for one in first.values()])
+    shares = equal_shares([measured.ranges for measured in first.values()])
     text = _shares_text(shares) if shares else without_figure(list(first.values()))
     notes = [f"Asked on {REQUIRED_RANKS} nodes at 100 Mbit/s.", text]
     figures = [Bars(FIGURE, RANGE_NAMES, shares, "of the instances", format_share)] * bool(shares)
@@ -207,18 +207,18 @@ def measure_run(trace: Trace) -> Run:
         if row["major"]:
             instances[name] = int(row["count"])
             factors[name] = (float(row["average_factor"]), float(row["worst_factor"]))
-    found = factor_distribution(trace)
-    ranges = {text: found[f"{name}_count"].tolist() for name, text in SIZES.items()}
+    distribution = factor_distribution(trace)
+    ranges = {text: distribution[f"{name}_count"].tolist() for name, text in SIZES.items()}
     return Run(seconds, instances, factors, algorithms_of(trace), ranges, trace.machine_fault)
 
 
 def algorithms_of(trace: Trace) -> dict[str, str]:
     """Return the most frequent algorithm in the last third of each routine's instances."""
-    found = {}
+    algorithms = {}
     for operation, part in trace.instances.groupby("operation", observed=True):
         last = part["algorithm"].astype(str)[-max(len(part) // LAST, 1) :]
-        found[str(operation)] = Counter(last).most_common(1)[0][0]
-    return found
+        algorithms[str(operation)] = Counter(last).most_common(1)[0][0]
+    return algorithms
 
 
 def equal_shares(runs: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[float]]:
@@ -226,17 +226,17 @@ def equal_shares(runs: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[
 
     It is the mean over the programs that have messages of the size.
     """
-    found = {}
+    shares = {}
     for size in SIZES.values():
         counts = np.array([run[size] for run in runs if sum(run.get(size, ()))], np.float64)
         if len(counts):
-            found[size] = (counts / counts.sum(1, keepdims=True)).mean(0).tolist()
-    return found
+            shares[size] = (counts / counts.sum(1, keepdims=True)).mean(0).tolist()
+    return shares
 
 
 def without_figure(runs: Sequence[Run]) -> str:
     """Return why some programs' runs have no Figure 2."""
-    why = next((f"message times are not usable, {one.fault}" for one in runs if one.fault), "")
+    why = next((f"message times are not usable, {run.fault}" for run in runs if run.fault), "")
     return f"No factors, so no Figure 2: {why or 'no message was timed'}."
 
 

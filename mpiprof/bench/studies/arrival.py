@@ -46,15 +46,15 @@ PAPER = {  # ms to exit, computation and arrival on Lemieux, and on the Beowulf 
 def make_loops(setup: Setup) -> list[Loop]:
     """Return the loops of all experiments; each experiment has every computation time."""
     several = min(EXPERIMENTS, setup.laps)
-    found = []
+    loops = []
     for experiment in range(several):
         laps = setup.laps // several + (experiment < setup.laps % several)
         for n in setup.options.sizes or (BYTES,):
             for ms in QUICK_MS if setup.options.quick else COMPUTATION_MS:
                 labels = {"computation ms": ms, "bytes": n}
                 case = Case(labels, "alltoall", "native", Problem(setup.ranks, n))
-                found.append(Loop(labels, (case,), laps, ms * 1_000_000, agreed=False))
-    return found
+                loops.append(Loop(labels, (case,), laps, ms * 1_000_000, agreed=False))
+    return loops
 
 
 def row_of(results: Sequence[LoopTimes], message_ns: float) -> Row:
@@ -73,8 +73,8 @@ def row_of(results: Sequence[LoopTimes], message_ns: float) -> Row:
         mean, half = mean_interval(np.concatenate(parts))
         row[f"{kind} ω/T"], row[f"{kind} ±"] = mean / message_ns, half / message_ns
     row["arrival ω ms"] = mean_interval(np.concatenate(imbalance["arrival"]))[0] / 1e6
-    taken = [(r.exits[0] - r.arrivals[0]).mean(axis=-1) for r in results]
-    row["in the call ms"] = float(np.concatenate(taken).mean()) / 1e6
+    durations = [(r.exits[0] - r.arrivals[0]).mean(axis=-1) for r in results]
+    row["in the call ms"] = float(np.concatenate(durations).mean()) / 1e6
     return row
 
 
@@ -95,19 +95,19 @@ def make_report(results: Sequence[LoopTimes], _: Sequence[Behaviour], setup: Set
         return Report(list_columns(rows), rows, notes)
     figures = [_means([row for row in rows if row["bytes"] == n], n) for n in shown]
     typical: dict[int, LoopTimes] = {}  # the first experiment of each size
-    for one in results:
-        if one.loop.labels["computation ms"] == FIGURE_MS:
-            typical.setdefault(one.loop.labels["bytes"], one)
-    figures += [_instances(one, setup) for one in typical.values()]
+    for result in results:
+        if result.loop.labels["computation ms"] == FIGURE_MS:
+            typical.setdefault(result.loop.labels["bytes"], result)
+    figures += [_instances(result, setup) for result in typical.values()]
     return Report(list_columns(rows), rows, notes, figures)
 
 
-def _instances(found: LoopTimes, setup: Setup) -> Lines:
+def _instances(times: LoopTimes, setup: Setup) -> Lines:
     """Plot both factors of each instance (Figure 5)."""
-    number = found.loop.labels["bytes"]
+    number = times.loop.labels["bytes"]
     message_ns = setup.message_ns(number)
-    first, last, _, _, average = compute_arrival_metrics(found.arrivals[0].T)
-    across = list(range(found.arrivals.shape[1]))
+    first, last, _, _, average = compute_arrival_metrics(times.arrivals[0].T)
+    across = list(range(times.arrivals.shape[1]))
     factors = {"worst case ω/T": last - first, "average case δ/T": average}
     series = [Series(name, across, (v / message_ns).tolist()) for name, v in factors.items()]
     title = f"All-to-all of {format_round_size(number)} after {FIGURE_MS} ms (Figure 5)"

@@ -68,11 +68,11 @@ def make_settings(setup: Setup) -> list[Setting]:
         return [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
     shapes = [(50, 1), (50, 10)]
     sizes = o.sizes or (SIZES[1:2] if o.quick else SIZES)
-    found = [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
+    settings = [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
     if "alltoall" in operations and TABLE_SIZE in sizes and not o.quick:
-        found += [Setting("alltoall", TABLE_SIZE, ms, 1) for ms in BALANCED_MS[1:]]
-        found += [Setting("alltoall", TABLE_SIZE, 50, most) for most in MAX_IMBALANCES[1:]]
-    return found
+        settings += [Setting("alltoall", TABLE_SIZE, ms, 1) for ms in BALANCED_MS[1:]]
+        settings += [Setting("alltoall", TABLE_SIZE, 50, most) for most in MAX_IMBALANCES[1:]]
+    return settings
 
 
 def make_problem(operation: str, size: int, number: int) -> Problem:
@@ -86,13 +86,13 @@ def make_problem(operation: str, size: int, number: int) -> Problem:
 
 def make_loops(setup: Setup) -> list[Loop]:
     """Return all contests' loops."""
-    found = []
+    loops = []
     for s in make_settings(setup):
         message_ns = int(setup.machine.alpha + s.bytes * setup.machine.beta)
         lateness = lateness_pattern(s.most, message_ns, setup.ranks)
         problem = make_problem(s.operation, setup.ranks, s.bytes)
         labels = dict(zip(LABELS, s, strict=True))
-        found += contest_loops(
+        loops += contest_loops(
             setup,
             labels,
             s.operation,
@@ -101,7 +101,7 @@ def make_loops(setup: Setup) -> list[Loop]:
             phases=(Phase(0, lateness),),
             own=True,
         )
-    return found
+    return loops
 
 
 def make_row(contest: Contest) -> Row:
@@ -153,32 +153,32 @@ def make_report(
     results: Sequence[LoopTimes], selected: Sequence[Behaviour], setup: Setup
 ) -> Report:
     """Return a row for each setting, all medians, and a plot over sizes for each imbalance."""
-    found = contests(results, selected)
-    rows = [make_row(c) for c in found]
+    made_contests = contests(results, selected)
+    rows = [make_row(c) for c in made_contests]
     ran = f"{setup.laps} instances under auto"
     if setup.laps < ASKED_LAPS:
         ran += f"; whole runs are judged from {ASKED_LAPS} on (--repetitions {ASKED_LAPS})"
     lines = [
         f"{_format_title(c.labels)}, {format_round_size(c.labels['bytes'])}: {medians_text(c)}"
-        for c in found
+        for c in made_contests
     ]
-    notes = [ran, *overall_rows(found), "Median scores (ms):\n" + "\n".join(lines)]
+    notes = [ran, *overall_rows(made_contests), "Median scores (ms):\n" + "\n".join(lines)]
     return Report(list_columns(rows), rows, notes, _figures(rows))
 
 
-def overall_rows(found: Sequence[Contest]) -> list[str]:
+def overall_rows(contests: Sequence[Contest]) -> list[str]:
     """Return the requirements on all settings together, each with the measurement."""
-    ratios = [contest.over_best for contest in found]
+    ratios = [contest.over_best for contest in contests]
     near = sum(ratio <= WITHIN for ratio, _, _ in ratios)
     surely = sum(low > WITHIN for _, low, _ in ratios)
-    probes = [max(p) for contest in found if (p := contest.selection.probes_by_phase())]
-    whole = [contest.whole_run for contest in found]
+    probes = [max(p) for contest in contests if (p := contest.selection.probes_by_phase())]
+    whole = [contest.whole_run for contest in contests]
     slowest, low, high = min(whole)
     good = sum(w >= LEAST_WHOLE for w, _, _ in whole)
     lines = [
-        f"after probing at most {WITHIN:g} of the best: {near} of {len(found)} settings, "
+        f"after probing at most {WITHIN:g} of the best: {near} of {len(contests)} settings, "
         f"surely not {surely}; median {np.median([r for r, _, _ in ratios]):.3g}",
-        f"whole run at least {LEAST_WHOLE:g} of native: {good} of {len(found)}; "
+        f"whole run at least {LEAST_WHOLE:g} of native: {good} of {len(contests)}; "
         f"the least {slowest:.3g}, 95 % {low:.3g} to {high:.3g}",
     ]
     if probes:

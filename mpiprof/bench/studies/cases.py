@@ -47,20 +47,22 @@ RATE = Case({}, LINE, "rate", Problem(2, MB))
 
 def make_cases(setup: Setup) -> list[Case]:
     """Return all cases that the table's rows compare."""
-    made = [Case({"part": f"line {n}"}, LINE, "native", Problem(2, n * MB), "ends") for n in (1, 5)]
+    cases = [
+        Case({"part": f"line {n}"}, LINE, "native", Problem(2, n * MB), "ends") for n in (1, 5)
+    ]
     for distribution in ("broadcast", HALVING, "geometric", "regular"):
-        made += _allgatherv(setup, distribution)
+        cases += _allgatherv(setup, distribution)
     half = setup.ranks // 2
     for choice in setup.find_choices("allgather", ("native", "kang"), inter=True):
         problem = Problem(half, MB // half, remote_size=half, remote_bytes=MB // half)
-        made.append(Case({"part": "inter"}, "allgather", choice, problem, f"{half}+{half}"))
+        cases.append(Case({"part": "inter"}, "allgather", choice, problem, f"{half}+{half}"))
     protocols = [a.name for a in find_all("allreduce")]
     for size in {min(setup.ranks, n): None for n in REDUCTION_SIZES}:
         for choice in setup.find_choices("allreduce", ["native", *protocols]):
             case = reduction_case("allreduce", "sum", size, MB, choice, setup.ranks)
-            made.append(replace(case, labels={"part": f"allreduce {size}"}))
-    made += _bcast(setup)
-    return made
+            cases.append(replace(case, labels={"part": f"allreduce {size}"}))
+    cases += _bcast(setup)
+    return cases
 
 
 def _allgatherv(setup: Setup, distribution: str) -> list[Case]:
@@ -69,8 +71,8 @@ def _allgatherv(setup: Setup, distribution: str) -> list[Case]:
         sizes = (*halves, MB - sum(halves))
     else:
         sizes = make_contributions(distribution, setup.ranks, MB)
-    own = ring_block_size(sizes, setup.machine.alpha, setup.machine.beta)
-    blocks = [own] if distribution == "regular" else sorted({own, *BLOCKS})
+    block = ring_block_size(sizes, setup.machine.alpha, setup.machine.beta)
+    blocks = [block] if distribution == "regular" else sorted({block, *BLOCKS})
     wanted = ["native", "linear_ring", *(f"pipelined_ring:block_size={b}" for b in blocks)]
     problem = Problem(setup.ranks, counts=sizes)
     return [
@@ -80,10 +82,10 @@ def _allgatherv(setup: Setup, distribution: str) -> list[Case]:
 
 
 def _bcast(setup: Setup) -> list[Case]:
-    own = pipeline_block_size(MB, setup.ranks - 2, setup.machine.alpha, setup.machine.beta, MB)
+    block = pipeline_block_size(MB, setup.ranks - 2, setup.machine.alpha, setup.machine.beta, MB)
     wanted = ["native", "scatter_allgather_ring", "scatter_allgather_doubling"]
     for name in ("chain", "circulant"):
-        wanted += [f"{name}:block_size={b}" for b in sorted({own, 4 << 10, *BLOCKS})]
+        wanted += [f"{name}:block_size={b}" for b in sorted({block, 4 << 10, *BLOCKS})]
     return [
         Case({"part": "bcast"}, "bcast", choice, Problem(setup.ranks, MB))
         for choice in setup.find_choices("bcast", wanted)
@@ -101,8 +103,8 @@ class Measured:
 
     def named(self, part: str, *names: str) -> Result | None:
         """Return the fastest of some algorithms' results in a part, over all parameters."""
-        found = [r for r in self.parts.get(part, []) if r.case.name in names]
-        return min(found, key=lambda r: r.median_ms, default=None)
+        selected = [r for r in self.parts.get(part, []) if r.case.name in names]
+        return min(selected, key=lambda r: r.median_ms, default=None)
 
     def rate(self) -> Result | None:
         """Return the time of 1 MB at the network's rate, without the time that any size takes."""
@@ -113,8 +115,8 @@ class Measured:
 
     def best(self, part: str) -> Result | None:
         """Return the fastest of mpiprof's algorithms in a part."""
-        found = [r for r in self.parts.get(part, []) if r.case.choice != "native"]
-        return min(found, key=lambda r: r.median_ms, default=None)
+        candidates = [r for r in self.parts.get(part, []) if r.case.choice != "native"]
+        return min(candidates, key=lambda r: r.median_ms, default=None)
 
 
 def make_row(title: str, above: Result | None, below: Result | None, required: Requirement) -> Row:
@@ -135,10 +137,10 @@ def _name(result: Result) -> str:
     return "line" if result.case.operation == LINE else choice
 
 
-def _rings(found: Measured, setup: Setup) -> list[Row]:
+def _rings(measured: Measured, setup: Setup) -> list[Row]:
     openmpi = setup.library == "openmpi"
-    ring, native = (found.named("broadcast", n) for n in ("linear_ring", "native"))
-    ours = found.named("broadcast", "pipelined_ring")
+    ring, native = (measured.named("broadcast", n) for n in ("linear_ring", "native"))
+    ours = measured.named("broadcast", "pipelined_ring")
     title = "allgatherv, 1 MB at rank 0"
     least = at_least(18 if setup.ranks >= 32 else 3.5)
     rows = [
@@ -146,38 +148,40 @@ def _rings(found: Measured, setup: Setup) -> list[Row]:
         make_row(title, native, ours, least if openmpi else Requirement("(Open MPI only)")),
     ]
     for distribution in (HALVING, "geometric"):
-        native, ours = (found.named(distribution, n) for n in ("native", "pipelined_ring"))
+        native, ours = (measured.named(distribution, n) for n in ("native", "pipelined_ring"))
         applies = openmpi and distribution == HALVING
         required = at_least(3) if applies else Requirement("(Open MPI, halving only)")
         rows.append(make_row(f"allgatherv, {distribution}, 1 MB", native, ours, required))
-    ours = found.named("regular", "pipelined_ring")
+    ours = measured.named("regular", "pipelined_ring")
     for name in ("linear_ring", "native"):
-        rival = found.named("regular", name)
+        rival = measured.named("regular", name)
         rows.append(make_row("allgatherv, regular, 1 MB", ours, rival, at_most(1.03)))
     return rows
 
 
-def _groups(found: Measured, setup: Setup) -> list[Row]:
-    native, kang = (found.named("inter", n) for n in ("native", "kang"))
+def _groups(measured: Measured, setup: Setup) -> list[Row]:
+    native, kang = (measured.named("inter", n) for n in ("native", "kang"))
     title = "allgather between groups, 1 MB each"
     return [
         make_row(title, native, kang, at_least(8 if setup.library == "openmpi" else 6)),
-        make_row(title + ", bound M", kang, found.rate(), at_most(1.05)),
+        make_row(title + ", bound M", kang, measured.rate(), at_most(1.05)),
     ]
 
 
-def _reductions(found: Measured) -> list[Row]:
+def _reductions(measured: Measured) -> list[Row]:
     rows = []
-    for part in [name for name in found.parts if name.startswith("allreduce")]:
+    for part in [name for name in measured.parts if name.startswith("allreduce")]:
         size = int(part.split()[1])
         title = f"allreduce, 1 MB, p = {size}"
-        doubling, native = (found.named(part, n) for n in ("recursive_doubling", "native"))
+        doubling, native = (measured.named(part, n) for n in ("recursive_doubling", "native"))
         if size & (size - 1) == 0:
-            large = found.named(part, "ring", "halving_doubling")
+            large = measured.named(part, "ring", "halving_doubling")
             rows.append(make_row(title, doubling, large, at_least(2)))
-        rows.append(make_row(title, found.best(part), native, at_most(1.05)))
+        rows.append(make_row(title, measured.best(part), native, at_most(1.05)))
         if size in (12, 9):
-            halving, blocks = (found.named(part, n) for n in ("halving_doubling", "binary_blocks"))
+            halving, blocks = (
+                measured.named(part, n) for n in ("halving_doubling", "binary_blocks")
+            )
             required = at_least(1, "above 1") if size == 12 else at_most(1, "below 1")
             rows.append(make_row(title, halving, blocks, required))
     return rows
@@ -188,10 +192,10 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
     parts: dict[str, list[Result]] = {}
     for r in results:
         parts.setdefault(r.case.labels["part"], []).append(r)
-    found = Measured(parts)
-    best, native = found.best("bcast"), found.named("bcast", "native")
-    bound = found.named("line 1", "native")
-    rows = [*_rings(found, setup), *_groups(found, setup), *_reductions(found)]
+    measured = Measured(parts)
+    best, native = measured.best("bcast"), measured.named("bcast", "native")
+    bound = measured.named("line 1", "native")
+    rows = [*_rings(measured, setup), *_groups(measured, setup), *_reductions(measured)]
     rows.append(make_row("bcast, 1 MB", best, bound, at_most(1.10, "at most 1.10")))
     rows.append(make_row("bcast, 1 MB", native, best, Requirement("(for comparison)")))
     if setup.ranks != REQUIRED_RANKS:

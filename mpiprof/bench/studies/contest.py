@@ -53,23 +53,25 @@ def candidates(
         best = ring_block_size(problem.counts, alpha, beta)
     else:
         best = pipeline_block_size(total, problem.size - 2, alpha, beta, max(total, 1))
-    found = ["native"]
+    names = ["native"]
     if own and setup.library and not inter:
-        found += [
-            f"native:{one.name}"
-            for one in libraries.find_algorithms(setup.library, operation)
-            if one.is_selectable and one.runs_on(problem.size) and not one.catalogue_name
+        names += [
+            f"native:{algorithm.name}"
+            for algorithm in libraries.find_algorithms(setup.library, operation)
+            if algorithm.is_selectable
+            and algorithm.runs_on(problem.size)
+            and not algorithm.catalogue_name
         ]
     for a in find_all(operation, intercommunicator=inter):
         known = parse_parameters(a)
         if "late" in known:
-            found.append(f"{a.name}:late={late}")
+            names.append(f"{a.name}:late={late}")
         elif "block_size" in known:
             blocks = sorted({best, *(b for b in BLOCKS if b < total)})
-            found += [f"{a.name}:block_size={b}" for b in blocks]
+            names += [f"{a.name}:block_size={b}" for b in blocks]
         else:
-            found.append(a.name)
-    return found
+            names.append(a.name)
+    return names
 
 
 def contest_loops(

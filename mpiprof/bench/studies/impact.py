@@ -38,7 +38,7 @@ COLUMNS = ("operation", "bytes", "MAX_IF", "algorithm", "mean ms", "± ms", "fas
 def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all operations, sizes, factors and algorithms."""
     options = setup.options
-    made = []
+    cases = []
     for operation in options.only or PARTS:
         chosen = setup.find_choices(operation, CHOICES[operation])
         if setup.ranks & (setup.ranks - 1):
@@ -50,8 +50,8 @@ def make_cases(setup: Setup) -> list[Case]:
                     values = (operation, n, most, choice)
                     labels = dict(zip(COLUMNS, values, strict=False))
                     problem, arrivals = Problem(setup.ranks, n), (most, message)
-                    made.append(Case(labels, operation, choice, problem, arrivals=arrivals))
-    return made
+                    cases.append(Case(labels, operation, choice, problem, arrivals=arrivals))
+    return cases
 
 
 def by_pattern(laps: Values) -> Values:
@@ -66,8 +66,8 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
         fastest = min(group, key=lambda r: float(by_pattern(r.elapsed).mean()))
         for r in group:
             mean, half = mean_interval(by_pattern(r.elapsed) / 1e6)
-            found = {"mean ms": mean, "± ms": half, "fastest": "*" if r is fastest else ""}
-            rows.append(r.case.labels | found)
+            values = {"mean ms": mean, "± ms": half, "fastest": "*" if r is fastest else ""}
+            rows.append(r.case.labels | values)
     figures = []
     of_paper = {"alltoall": "Figures 7 and 8", "bcast": "Figures 9 and 10"}
     for operation in dict.fromkeys(row["operation"] for row in rows):

@@ -73,9 +73,9 @@ def _sizes(members: int, largest: int, rising: bool) -> tuple[int, ...]:
 
 def totals(problem: Problem) -> tuple[int, int]:
     """Return the total bytes of each group."""
-    own = sum(problem.counts) or problem.bytes * problem.size
+    local_bytes = sum(problem.counts) or problem.bytes * problem.size
     other = sum(problem.remote_counts) or problem.remote_bytes * problem.remote_size
-    return own, other
+    return local_bytes, other
 
 
 def limit(problem: Problem) -> float:
@@ -89,7 +89,7 @@ def make_cases(setup: Setup) -> list[Case]:
     options = setup.options
     sizes = options.sizes or (SIZES[-1:] if options.quick else SIZES)
     wanted = CHOICES + (VARIANTS if setup.simulated else ())
-    made = []
+    cases = []
     for size in options.processes or (setup.ranks,):
         for number in SETTINGS:
             for largest in sizes:
@@ -102,8 +102,8 @@ def make_cases(setup: Setup) -> list[Case]:
                         continue
                     values = (number, groups, largest, choice)
                     labels = dict(zip((*LABELS, "algorithm"), values, strict=True))
-                    made.append(Case(labels, operation, choice, problem, groups))
-    return made
+                    cases.append(Case(labels, operation, choice, problem, groups))
+    return cases
 
 
 def make_report(results: Sequence[Result], setup: Setup) -> Report:

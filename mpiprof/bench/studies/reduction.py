@@ -51,17 +51,17 @@ def make_cases(setup: Setup) -> list[Case]:
     sizes = options.processes or (
         (setup.ranks,) if setup.simulated else process_counts(setup.ranks)
     )
-    made = []
+    cases = []
     for operation in options.only or (PARTS[:1] if options.quick else PARTS):
         wanted = ["native", *(a.name for a in find_all(operation))]
         for operand in UNITS:
             for size in sizes:
                 for total in totals:
-                    made += [
+                    cases += [
                         make_case(operation, operand, size, total, choice, setup.ranks)
                         for choice in setup.find_choices(operation, wanted)
                     ]
-    return made
+    return cases
 
 
 def make_report(results: Sequence[Result], _: Setup) -> Report:
@@ -88,14 +88,14 @@ def make_report(results: Sequence[Result], _: Setup) -> Report:
 
 def _plot_bandwidths(results: Sequence[Result]) -> list[Lines]:
     """Draw the vector's bytes over the time, by processes, for each algorithm (Figure 5)."""
-    found: dict[tuple[str, str, int], dict[str, list[tuple[float, float]]]] = {}
+    curves: dict[tuple[str, str, int], dict[str, list[tuple[float, float]]]] = {}
     for r in results:
         labels = r.case.labels
         key = (labels["operation"], labels["operand"], labels["bytes"])
         point = (labels["processes"], labels["bytes"] / r.median_ms / 1e3)
-        found.setdefault(key, {}).setdefault(r.case.choice, []).append(point)
+        curves.setdefault(key, {}).setdefault(r.case.choice, []).append(point)
     figures = []
-    for (operation, operand, total), lines in found.items():
+    for (operation, operand, total), lines in curves.items():
         if max(map(len, lines.values())) >= FEWEST_PROCESSES:
             series = [Series.of_points(choice, sorted(points)) for choice, points in lines.items()]
             title = f"{operation}, {operand}, {format_round_size(total)} (as Figure 5)"
@@ -111,8 +111,8 @@ def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> st
     sizes, totals = _map_edges(cells)
     lines = [title, "    p" + "".join(f"{format_round_size(n):>26}" for n in totals)]
     for p in sizes:
-        found = [cells.get((p, n), ("", np.nan)) for n in totals]
-        texts = [name if np.isnan(gain) else f"{name} {gain:.2f}" for name, gain in found]
+        row_cells = [cells.get((p, n), ("", np.nan)) for n in totals]
+        texts = [name if np.isnan(gain) else f"{name} {gain:.2f}" for name, gain in row_cells]
         lines.append(f"{p:5}" + "".join(f"{text:>26}" for text in texts))
     return "\n".join(lines)
 

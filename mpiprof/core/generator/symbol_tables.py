@@ -93,11 +93,15 @@ def own_algorithms(abi: str) -> list[str]:
     needs = [f'    X({word}, "{text}") \\' for word, text in NEEDS.items()]
     rows = []
     for operation in OPERATIONS:
-        for one in find_algorithms(library, operation):
-            if one.is_selectable:
-                words = " | ".join(f"1U << NEED_{word}" for word in one.requirements) or "0"
-                facts = f'{words}, {str(one.is_segmented).lower()}, "{one.similar_name}"'
-                rows.append(f'    X({operation}, "{one.name}", {one.selected_by}, {facts}) \\')
+        for algorithm in find_algorithms(library, operation):
+            if algorithm.is_selectable:
+                words = " | ".join(f"1U << NEED_{word}" for word in algorithm.requirements) or "0"
+                facts = (
+                    f'{words}, {str(algorithm.is_segmented).lower()}, "{algorithm.similar_name}"'
+                )
+                rows.append(
+                    f'    X({operation}, "{algorithm.name}", {algorithm.selected_by}, {facts}) \\'
+                )
     return ["#define OWN_NEEDS(X) \\", *needs, "", "#define OWN_ALGORITHMS(X) \\", *rows, ""]
 
 

@@ -142,10 +142,10 @@ def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> 
 
 def handle_of(function: Function, fortran: bool) -> tuple[str, str]:
     """Return the communicator, window or file that a call names, and the one that it creates."""
-    given = next((p for p in function.parameters if p.kind in ("comm", "win", "file")), None)
-    made = next((p for p in function.parameters if p.kind in ("comm*", "win*", "file*")), None)
+    handle = next((p for p in function.parameters if p.kind in ("comm", "win", "file")), None)
+    created = next((p for p in function.parameters if p.kind in ("comm*", "win*", "file*")), None)
     values = []
-    for parameter in (given, made):
+    for parameter in (handle, created):
         kind = "" if parameter is None else parameter.kind.rstrip("*")
         pointer = "*" if parameter is not None and (fortran or "*" in parameter.kind) else ""
         value = "" if parameter is None else f"{pointer}{parameter.name}"
@@ -166,7 +166,7 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
             *gathered_lines(function, fortran, call, entry),
             f"comm_free_end(&freeing, {error});",
         ]
-    comm, made = handle_of(function, fortran)
+    comm, created = handle_of(function, fortran)
     if stem == "Comm_set_name":
         return [call, f"comm_name_changed({comm}, {error});"]
     how = stem.lower().removeprefix("comm_")
@@ -190,7 +190,7 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
         f"comm_creation_begin(&creation, {parent}, {counted});",
         *run,
         f"if (comm_creation_end(&creation, {error}))",
-        f"    comm_register(&creation, {made});",
+        f"    comm_register(&creation, {created});",
     ]
 
 
@@ -221,7 +221,7 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
     """Return the lines of calls on windows and files, which all members make."""
     error = "*ierror" if fortran else "error"
     table = f"&window_file_comm_{function.family}s"
-    known, made = handle_of(function, fortran)
+    known, created = handle_of(function, fortran)
     if known.startswith(("comm", "*comm")):
         how = function.operation.partition("_")[0]
         return [
@@ -231,12 +231,12 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
                 function, fortran, call, "management_collective_creation_order(&creation)"
             ),
             f"if (comm_creation_end(&creation, {error}))",
-            f"    window_file_comm_register({table}, map_key({made}), &creation);",
+            f"    window_file_comm_register({table}, map_key({created}), &creation);",
         ]
     if known:
         entry = f"management_collective_order(map_get({table}, map_key({known})))"
         return gathered_lines(function, fortran, call, entry)
-    name = made if fortran else f"{made[1:]} != NULL ? {made} : {made[1:].upper()}_NONE"
+    name = created if fortran else f"{created[1:]} != NULL ? {created} : {created[1:].upper()}_NONE"
     return [
         f"struct communicator *const freed = window_file_comm_unlink({table}, map_key({name}));",
         *gathered_lines(function, fortran, call, "management_collective_order(freed)"),
@@ -250,9 +250,9 @@ def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
     value = "op_f2c(*op)" if fortran else "*op"
     if function.name != "MPI_Op_free":
         return [call, f"if ({error} == MPI_SUCCESS)", f"    operator_set_known({value}, true);"]
-    given = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
+    operator = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
     return [
-        f"const MPI_Op freed = {given};",
+        f"const MPI_Op freed = {operator};",
         call,
         f"if ({error} == MPI_SUCCESS && freed != MPI_OP_NULL)",
         "    operator_set_known(freed, false);",

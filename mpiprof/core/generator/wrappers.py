@@ -79,13 +79,13 @@ def hidden_lengths(function: Function) -> list[str]:
 def fortran_parameters(function: Function) -> tuple[str, str]:
     """Return the declarations and the arguments of a Fortran wrapper's parameters."""
     # Fortran has no argc and argv.
-    kept: list[Parameter] = [
+    parameters: list[Parameter] = [
         p for p in function.parameters if p.kind != "argv_pointer" and p.name != "argc"
     ]
     lengths = hidden_lengths(function)
-    declared = [p.fortran() for p in kept] + ["MPI_Fint *ierror"]
+    declared = [p.fortran() for p in parameters] + ["MPI_Fint *ierror"]
     declared += [f"size_t {name}" for name in lengths]
-    return ", ".join(declared), ", ".join([p.name for p in kept] + ["ierror"] + lengths)
+    return ", ".join(declared), ", ".join([p.name for p in parameters] + ["ierror"] + lengths)
 
 
 def fortran_entry(name: str, declared: str, body: list[str]) -> list[str]:
