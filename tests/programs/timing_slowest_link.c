@@ -7,7 +7,7 @@ int main(void)
 {
     static char table[1 << 16];
     const size_t length = fread(table, 1, sizeof table - 1, stdin);
-    const struct link l = table_slowest_link(length > 0 ? table : NULL);
+    const struct link l = alpha_beta_fit_slowest_link(length > 0 ? table : NULL);
 
     printf("%g %g %g %g\n", l.alpha, l.beta, l.pace, l.buffer);
     return 0;

@@ -151,7 +151,7 @@ def brute(timeline: Timeline, wanted: Request, level: int, first: int, columns: 
 
 
 @pytest.fixture(params=["direct", "tiles"])
-def found(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Timeline:
+def opened_timeline(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Timeline:
     """Return a timeline that sums its segments, or uses tiles."""
     monkeypatch.setattr(timeline, "MAX_EVENTS", 0)
     if request.param == "tiles":
@@ -169,20 +169,22 @@ WINDOWS = [(0.0, 1.0, 100), (0.2, 0.7, 300), (0.41, 0.43, 64), (0.0, 1.0, 16)]
 @pytest.mark.parametrize(("begin", "end", "pixels"), WINDOWS)
 @pytest.mark.parametrize("filters", [{}, {"operations": ("bcast",)}, {"communicators": True}])
 def test_sums_are_those_of_the_events(
-    found: Timeline, begin: float, end: float, pixels: int, filters: dict[str, Any]
+    opened_timeline: Timeline, begin: float, end: float, pixels: int, filters: dict[str, Any]
 ) -> None:
-    length = found.length_ns
+    length = opened_timeline.length_ns
     if "communicators" in filters:
-        low = next(c for c in found.trace.tables.communicators if c.ranks.tolist() == [0, 1, 2])
+        low = next(
+            c for c in opened_timeline.trace.tables.communicators if c.ranks.tolist() == [0, 1, 2]
+        )
         filters = {"communicators": (low.identity,)}
     wanted = request(
-        found, begin=int(begin * length), end=int(end * length), pixels=pixels, **filters
+        opened_timeline, begin=int(begin * length), end=int(end * length), pixels=pixels, **filters
     )
-    head, arrays = answer(found, wanted)
+    head, arrays = answer(opened_timeline, wanted)
     assert head["kind"] == "cells"
     level, columns = head["level"], head["columns"]
     assert 0.7 <= (wanted.end - wanted.begin) / pixels / (1 << level) <= 1.42 or level == 0
-    expected = brute(found, wanted, level, head["first"], columns)
+    expected = brute(opened_timeline, wanted, level, head["first"], columns)
     names = head["states"]
     for name, legend in zip(names, head["legend"], strict=True):
         of = [v for (_, _, n), v in expected.items() if n == name]
@@ -206,9 +208,9 @@ def test_sums_are_those_of_the_events(
             assert abs(cells["wait"][rank, column] - waited * 255) <= 1
 
 
-def test_waiting_as_colour_splits_all_time(timeline: Timeline) -> None:
-    by_operation, _ = answer(timeline, request(timeline))
-    by_waiting, _ = answer(timeline, request(timeline, colour="waiting"))
+def test_waiting_as_colour_splits_all_time(opened_timeline: Timeline) -> None:
+    by_operation, _ = answer(opened_timeline, request(opened_timeline))
+    by_waiting, _ = answer(opened_timeline, request(opened_timeline, colour="waiting"))
     waiting, rest = by_waiting["legend"]
     total = {n: sum(s[n] for s in by_operation["legend"]) for n in ("inside", "wait")}
     assert waiting["inside"] == pytest.approx(total["wait"])
@@ -216,9 +218,11 @@ def test_waiting_as_colour_splits_all_time(timeline: Timeline) -> None:
     assert waiting["inside"] > 0
 
 
-def test_states_that_are_off_are_not_drawn_but_counted(found: Timeline) -> None:
-    names = answer(found, request(found))[0]["states"]
-    head, arrays = answer(found, request(found, off=frozenset(["allreduce", "barrier"])))
+def test_states_that_are_off_are_not_drawn_but_counted(opened_timeline: Timeline) -> None:
+    names = answer(opened_timeline, request(opened_timeline))[0]["states"]
+    head, arrays = answer(
+        opened_timeline, request(opened_timeline, off=frozenset(["allreduce", "barrier"]))
+    )
     drawn = {names[i] for i in np.unique(arrays["state"]).tolist() if i != timeline.NO_STATE}
     assert drawn == {"bcast", "iallreduce"}
     assert dict(zip(names, head["legend"], strict=True))["allreduce"]["count"] == 60 * RANKS

@@ -93,7 +93,7 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
         return;
     }
     clock_synchronise("init", INT64_MAX);
-    if (node_layout.nodes < 2)
+    if (clock_layout.nodes < 2)
         text_add(skipped, "\"machine table between nodes: one node\"");
     known = machine->length > 0;
     tree_broadcast(&known, sizeof known, false, recorder.private);

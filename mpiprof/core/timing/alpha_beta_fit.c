@@ -98,7 +98,7 @@ static double number_at(const char *s, const char *end, const char *name)
 
 /* Return the slowest link of a table in JSON: the link between nodes, or else the link within one.
  * A user may have rewritten the table with another tool, which changes white space and order. */
-struct link table_slowest_link(const char *table)
+struct link alpha_beta_fit_slowest_link(const char *table)
 {
     static const char *const links[] = {"\"between\"", "\"within\""};
 

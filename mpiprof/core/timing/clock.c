@@ -53,7 +53,7 @@ static struct partner {
 static int partner_count;
 static bool is_leader; /* in recorder.private */
 static int my_node = -1;
-struct node_layout node_layout = {.neighbour = -1, .second_leader = -1};
+struct clock_layout clock_layout = {.neighbour = -1, .second_leader = -1};
 
 static size_t read_file(const char *path, char *bytes, size_t room)
 {
@@ -142,7 +142,7 @@ static struct node *list_nodes(MPI_Comm comm, int rank)
         if (rank == 0)
             memcpy(list, found.bytes, (size_t)count * sizeof mine);
         tree_broadcast(list, (int)((size_t)count * sizeof mine), false, comm);
-        node_layout.nodes = (int)count;
+        clock_layout.nodes = (int)count;
     } else {
         memory_free(list);
         list = NULL;
@@ -153,8 +153,8 @@ static struct node *list_nodes(MPI_Comm comm, int rank)
 
 static void find_partners(const struct node *list)
 {
-    for (int step = 1; partner_count < ROUNDS && step < node_layout.nodes; step *= 2)
-        if (my_node < step && step < node_layout.nodes - my_node)
+    for (int step = 1; partner_count < ROUNDS && step < clock_layout.nodes; step *= 2)
+        if (my_node < step && step < clock_layout.nodes - my_node)
             partners[partner_count++] = (struct partner){list[my_node + step], .is_asked = false};
         else if (my_node >= step && my_node - step < step)
             partners[partner_count++] = (struct partner){list[my_node - step], .is_asked = true};
@@ -171,10 +171,10 @@ bool clock_nodes(MPI_Comm comm)
 
     if (list == NULL)
         return false;
-    while (++my_node < node_layout.nodes && list[my_node].name != clock_node_hash())
+    while (++my_node < clock_layout.nodes && list[my_node].name != clock_node_hash())
         ;
-    node_layout.neighbour = (int)list[0].second;
-    node_layout.second_leader = node_layout.nodes > 1 ? (int)list[1].leader : -1;
+    clock_layout.neighbour = (int)list[0].second;
+    clock_layout.second_leader = clock_layout.nodes > 1 ? (int)list[1].leader : -1;
     is_leader = list[my_node].leader == rank;
     if (is_leader)
         find_partners(list);
@@ -337,7 +337,7 @@ static void share_offsets(void)
 /* Distribute the leaders' offsets after a comparison. Every member of recorder.private calls it. */
 void clock_distribute_offsets(void)
 {
-    if (node_layout.nodes > 1)
+    if (clock_layout.nodes > 1)
         share_offsets();
     if (origin == 0)
         origin = now_ns();

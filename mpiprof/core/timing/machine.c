@@ -83,10 +83,10 @@ void machine_measure(struct text *out, bool full)
         memset(&within, 0, sizeof within);
         memset(&between, 0, sizeof between);
     }
-    if (node_layout.neighbour >= 0)
-        pingpong_measure(&within, rank, 0, node_layout.neighbour, full);
-    if (node_layout.second_leader >= 0)
-        pingpong_measure(&between, rank, 0, node_layout.second_leader, full);
+    if (clock_layout.neighbour >= 0)
+        pingpong_measure(&within, rank, 0, clock_layout.neighbour, full);
+    if (clock_layout.second_leader >= 0)
+        pingpong_measure(&between, rank, 0, clock_layout.second_leader, full);
     tree_broadcast(&made, sizeof made, true, recorder.private);
     if (rank == 0) {
         text_add(out, "{\"source\": \"%s\", \"within\": ", full ? "calibrate" : "init");

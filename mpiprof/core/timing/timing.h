@@ -8,12 +8,12 @@
 
 /* ---- synchronisation of the nodes' clocks (clock.c) */
 
-struct node_layout { /* set by clock_nodes; ranks in recorder.private */
+struct clock_layout { /* set by clock_nodes; ranks in recorder.private */
     int nodes;
     int neighbour;     /* shares a clock with rank 0; -1 for none */
     int second_leader; /* first rank of the second node; -1 for none */
 };
-extern struct node_layout node_layout;
+extern struct clock_layout clock_layout;
 
 bool clock_nodes(MPI_Comm comm);
 void clock_synchronise(const char *when, int64_t deadline);
@@ -42,7 +42,7 @@ struct alpha_beta_fit { /* ns by size, sizes ascending */
 
 void alpha_beta_fit_sort(struct alpha_beta_fit *l);
 struct link alpha_beta_fit_link(const struct alpha_beta_fit *l);
-struct link table_slowest_link(const char *table);
+struct link alpha_beta_fit_slowest_link(const char *table);
 
 /* ---- statistics of repeated time measurements (repetitions.c) */
 
