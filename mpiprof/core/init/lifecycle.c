@@ -104,7 +104,7 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
                      skipped->length > 0 ? ", " : "");
     }
     /* All ranks plan with the parameters of the slowest link. */
-    struct link link = table_slowest_link(machine->bytes);
+    struct link link = alpha_beta_fit_slowest_link(machine->bytes);
 
     tree_broadcast(&link, sizeof link, false, recorder.private);
     if (link.alpha > 0 && link.beta > 0)
