@@ -14,8 +14,9 @@ from enum import Enum
 class WaitRule(Enum):
     """Rule that states which ranks must arrive before a rank may leave, whatever the algorithm.
 
-    `awaited_ranks` evaluates it. Columns have the name of `state` (as in Scalasca), and reports
-    contain `sentence`.
+    `awaited_ranks` evaluates it, and `earliest_exit` in core/selection/online/arrival.c repeats it
+    for the recorder; tests/core/test_wait_rules.py compares the two. Columns have the name of
+    `state` (as in Scalasca), and reports contain `sentence`.
     """
 
     ALL_FOR_ALL = ("nxn", "all others wait for the last")

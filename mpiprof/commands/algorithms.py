@@ -96,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         operation = args.operation or "allgatherv"
         print(algorithm_tables.catalogue_text(rows))
-        words = (operation, "-p", 64, "--bytes", "64K", "--simulate")
-        print(f"\nnext: {format_command('algorithms', *words)}")
+        arguments = (operation, "-p", 64, "--bytes", "64K", "--simulate")
+        print(f"\nnext: {format_command('algorithms', *arguments)}")
     return 0
 
 
@@ -113,20 +113,20 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     fitting = [a for a in chosen if any(applies_to_size(a, n) for n in sizes)]
     if not fitting:
         raise UsageError(f"-p {args.processes}: the algorithm requires {chosen[0].restrictions}")
-    found = []
+    proofs = []
     with show_progress("proving", len(fitting)) as step:
         for a in fitting:
-            found.append(prove(a, sizes))
+            proofs.append(prove(a, sizes))
             step(1)
-    rows = [proofs.as_row() for proofs in found]
+    rows = [proof.as_row() for proof in proofs]
     if args.json:
         print(json.dumps(rows, indent=1))
     else:
         print(algorithm_tables.proof_table(rows))
-        first = found[0].algorithm
+        first = proofs[0].algorithm
         line = format_command("algorithms", first.operation, first.name, "-p", 8, "--draw")
         print(f"\nnext: {line}")
-    return int(any(proofs.failure for proofs in found))
+    return int(any(proof.failure for proof in proofs))
 
 
 def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[float], list[int]]:
@@ -139,12 +139,14 @@ def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[fl
         raise UsageError("name an operation: `algorithms allgatherv -p 64 --simulate`")
     if args.processes is None:
         raise UsageError("-p is missing: pass the number of processes")
-    found = machine.from_options(args.machine, args.per_node, find_fault, node_port=args.node_port)
+    machine_table = machine.from_options(
+        args.machine, args.per_node, find_fault, node_port=args.node_port
+    )
     nodes = assign_nodes(args.processes, args.remote, args.per_node)
     sizes = (args.processes, args.remote, args.bytes)
     nodes_given = tuple(nodes) if args.per_node > 1 else ()
-    made = ProblemSpec(*sizes, args.root, args.distribution, nodes_given, found)
-    return made, parse_arrivals(args.arrivals, args.processes + args.remote), nodes
+    spec = ProblemSpec(*sizes, args.root, args.distribution, nodes_given, machine_table)
+    return spec, parse_arrivals(args.arrivals, args.processes + args.remote), nodes
 
 
 def print_predictions(args: argparse.Namespace) -> None:
@@ -153,45 +155,45 @@ def print_predictions(args: argparse.Namespace) -> None:
     from mpiprof.model.simulate import lower_bound
     from mpiprof.reports import algorithm_tables
 
-    made, begin, nodes = problem_from_options(args)
+    spec, begin, nodes = problem_from_options(args)
     groups = bool(args.remote)
     if args.name:
         algorithms = [problem_spec.find_algorithm(args.operation, args.name, groups=groups)]
     else:
-        found = problem_spec.list_algorithms(args.operation)
-        algorithms = [a for a in found if a.intercommunicator == groups]
+        candidates = problem_spec.list_algorithms(args.operation)
+        algorithms = [a for a in candidates if a.intercommunicator == groups]
     if not algorithms:
-        other = "with -q" if not groups else "without -q"
-        raise UsageError(f"{args.operation} has algorithms {other} only")
-    problem = problem_spec.make_problem(args.operation, made)
+        requirement = "with -q" if not groups else "without -q"
+        raise UsageError(f"{args.operation} has algorithms {requirement} only")
+    problem = problem_spec.make_problem(args.operation, spec)
     rows, left_out = [], []
     for a in algorithms:
         with show_work(f"simulating {a.name}"):
-            timing = simulate_if_applicable(args, a, made, begin, nodes, trace=False)
+            timing = simulate_if_applicable(args, a, spec, begin, nodes, trace=False)
         if isinstance(timing, str):
             left_out.append((a.name, timing))
         else:
             rows.append((a.name, float(timing.finish.max()), timing.after_last))
     rows.sort(key=lambda row: row[1])
-    bound = lower_bound(args.operation, problem, made.machine, begin)
+    bound = lower_bound(args.operation, problem, spec.machine, begin)
     result = algorithm_tables.Prediction(rows, left_out, bound, max(begin))
     if args.json:
         print(json.dumps(algorithm_tables.predictions_as_data(result), indent=1))
         return
     title = algorithm_tables.case_title(args.operation, "", vars(args))
-    print(f"{title}\n  {describe_machine(args, made.machine)}\n")
+    print(f"{title}\n  {describe_machine(args, spec.machine)}\n")
     print(algorithm_tables.prediction_table(result))
     if rows:
         size = min(8, args.processes)
-        words = [args.operation, rows[0][0], "-p", size]
-        words += ["-q", min(4, args.remote)] if groups else []
-        print(f"\nnext: {format_command('algorithms', *words, '--draw')}")
+        arguments = [args.operation, rows[0][0], "-p", size]
+        arguments += ["-q", min(4, args.remote)] if groups else []
+        print(f"\nnext: {format_command('algorithms', *arguments, '--draw')}")
 
 
 def simulate_if_applicable(
     args: argparse.Namespace,
     a: Algorithm,
-    made: ProblemSpec,
+    spec: ProblemSpec,
     begin: list[float],
     nodes: list[int],
     *,
@@ -202,14 +204,14 @@ def simulate_if_applicable(
     from mpiprof.model.message_rounds import applies_to
     from mpiprof.model.simulate import simulate
 
-    problem = problem_spec.make_problem(a.operation, made)
-    given = parse_parameters(args.parameters)
+    problem = problem_spec.make_problem(a.operation, spec)
+    parameters = parse_parameters(args.parameters)
     if not args.name:  # each algorithm gets only the parameters that it has
-        given = problem_spec.select_parameters(a, given)
-    problem = problem_spec.set_parameters(a, problem, given)
+        parameters = problem_spec.select_parameters(a, parameters)
+    problem = problem_spec.set_parameters(a, problem, parameters)
     if not applies_to(a, problem):
         return f"requires {a.restrictions or 'another problem'}"
-    return simulate(a, problem, made.machine, begin, nodes, trace=trace)
+    return simulate(a, problem, spec.machine, begin, nodes, trace=trace)
 
 
 def print_diagram(args: argparse.Namespace) -> None:
@@ -218,7 +220,7 @@ def print_diagram(args: argparse.Namespace) -> None:
     from mpiprof.reports import algorithm_tables
     from mpiprof.reports.table import terminal_width
 
-    made, begin, nodes = problem_from_options(args)
+    spec, begin, nodes = problem_from_options(args)
     if args.name is None:
         raise UsageError(f"name an algorithm to draw; `algorithms {args.operation}` lists them")
     count, limit = len(nodes), PAGE_LIMIT if args.output else TEXT_LIMIT
@@ -226,19 +228,19 @@ def print_diagram(args: argparse.Namespace) -> None:
         hint = "" if args.output else "; with -o FILE.html up to " + str(PAGE_LIMIT)
         raise UsageError(f"-p {count}: a drawing shows at most {limit} processes{hint}")
     a = problem_spec.find_algorithm(args.operation, args.name, groups=bool(args.remote))
-    timing = simulate_if_applicable(args, a, made, begin, nodes, trace=True)
+    timing = simulate_if_applicable(args, a, spec, begin, nodes, trace=True)
     if isinstance(timing, str):
         raise UsageError(f"{args.operation} {args.name} {timing}")
     names = draw.name_processes(args.processes, args.remote)
     title = algorithm_tables.case_title(args.operation, args.name, vars(args))
-    machine = describe_machine(args, made.machine)
+    machine = describe_machine(args, spec.machine)
     times = algorithm_tables.times_text(timing.finish.max(), timing.after_last)
     if args.output is None:
         print(f"{title}\n  {machine}\n  {times}\n")
         print(draw.draw_text(timing, names, terminal_width()))
         groups = ["-q", args.remote] if args.remote else []
-        words = [args.operation, "-p", args.processes, *groups, "--simulate"]
-        print(f"\nnext: {format_command('algorithms', *words)}")
+        arguments = [args.operation, "-p", args.processes, *groups, "--simulate"]
+        print(f"\nnext: {format_command('algorithms', *arguments)}")
         return
     facts = [machine, times, f"Cost: {a.cost}. Source: {a.source}."]
     write_text(args.output, draw.draw_page(timing, names, title, facts))

@@ -54,33 +54,33 @@ Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on a
 
 def parse_numbers(text: str) -> tuple[int, ...]:
     """Convert 4,8-10 to 4, 8, 9, 10."""
-    found: list[int] = []
+    numbers: list[int] = []
     for word in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
         if match is None or int(match[1]) < 2:
             raise argparse.ArgumentTypeError(
                 f"{word!r}: not a list of numbers of 2 or more, such as 4,8 or 2-32"
             )
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
-    return tuple(found)
+        numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(numbers)
 
 
 def formats(text: str) -> tuple[str, ...]:
     """Convert svg,pdf to the formats of figures."""
-    found = tuple(word.strip() for word in text.split(","))
-    if not set(found) <= set(FORMATS):
+    selected = tuple(word.strip() for word in text.split(","))
+    if not set(selected) <= set(FORMATS):
         raise argparse.ArgumentTypeError(f"{text!r}: write some of {', '.join(FORMATS)}")
-    return found
+    return selected
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
-    studies = "; ".join(f"{name}: {what}" for name, what in STUDIES.items())
+    studies = "; ".join(f"{name}: {description}" for name, description in STUDIES.items())
     add("study", choices=tuple(STUDIES), metavar="STUDY", help=studies)
     choose = parser.add_mutually_exclusive_group().add_argument
-    here = "start N ranks on this machine"
-    choose("-n", "-np", dest="ranks", type=int, metavar="N", help=here)
+    local_ranks = "start N ranks on this machine"
+    choose("-n", "-np", dest="ranks", type=int, metavar="N", help=local_ranks)
     cluster = "emulate a cluster: nodes x rate [x ranks per node]"
     choose("--cluster", metavar="16x100mbit", help=cluster)
     choose("--simulate", type=int, metavar="P", help="simulate P processes")
@@ -163,8 +163,8 @@ def check_options(args: argparse.Namespace) -> Options:
         raise UsageError(f"--full requires the study {STUDY_WITH_FULL}: {why}")
     if args.full and args.quick:
         raise UsageError("--full and --quick contradict each other: pass one of them")
-    given = {field.name: getattr(args, field.name) for field in fields(Options)}
-    return Options(**given | {"only": parse_only(args)})
+    values = {field.name: getattr(args, field.name) for field in fields(Options)}
+    return Options(**values | {"only": parse_only(args)})
 
 
 def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
@@ -173,12 +173,12 @@ def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
         return ()
     if args.study not in STUDIES_WITH_ONLY:
         raise UsageError(f"--only requires one of the studies {', '.join(STUDIES_WITH_ONLY)}")
-    known = import_study(args.study).PARTS
-    wanted = tuple(word.strip() for word in args.only.split(","))
-    unknown = [word for word in wanted if word not in known]
+    parts = import_study(args.study).PARTS
+    selected = tuple(word.strip() for word in args.only.split(","))
+    unknown = [word for word in selected if word not in parts]
     if unknown:
-        raise UsageError(f"--only {unknown[0]}: {args.study} has {', '.join(known)}")
-    return wanted
+        raise UsageError(f"--only {unknown[0]}: {args.study} has {', '.join(parts)}")
+    return selected
 
 
 # ---- starting ranks
@@ -186,19 +186,19 @@ def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
 
 def rank_command(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
-    words = verb_command("bench", args.study)
-    words += ["--minutes", str(args.minutes), "--repetitions", str(args.laps)]
+    command = verb_command("bench", args.study)
+    command += ["--minutes", str(args.minutes), "--repetitions", str(args.laps)]
     for option in ("sizes", "blocks", "processes", "figures"):
         if getattr(args, option):
-            words += [f"--{option}", ",".join(map(str, getattr(args, option)))]
-    words += [f"--{option}" for option in ("quick", "full") if getattr(args, option)]
+            command += [f"--{option}", ",".join(map(str, getattr(args, option)))]
+    command += [f"--{option}" for option in ("quick", "full") if getattr(args, option)]
     if args.only is not None:
-        words += ["--only", args.only]
+        command += ["--only", args.only]
     if args.machine is not None:
-        words += ["--machine", str(args.machine.absolute())]
+        command += ["--machine", str(args.machine.absolute())]
     if args.output is not None:
-        words += ["-o", str(args.output.absolute())]
-    return words
+        command += ["-o", str(args.output.absolute())]
+    return command
 
 
 def run_on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
@@ -206,11 +206,11 @@ def run_on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     from mpiprof.bench.cluster import network as cluster
 
     shape = cluster.parse(args.cluster)
-    with cluster.raise_on_termination(), cluster.Cluster(shape) as made:
+    with cluster.raise_on_termination(), cluster.Cluster(shape) as emulated_cluster:
         print(f"emulated cluster of {shape}, {mpi.family}", flush=True)
 
-        def start(words: Sequence[str], inside: Mapping[str, str]) -> int:
-            return made.run(mpi, shape.ranks, words, inside)
+        def start(command: Sequence[str], inside: Mapping[str, str]) -> int:
+            return emulated_cluster.run(mpi, shape.ranks, command, inside)
 
         return start_study(args, mpi, options, start, shape.ranks, f"{shape}, {mpi.family}")
 
@@ -222,8 +222,8 @@ def run_on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) ->
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study requires at least two ranks")
 
-    def start(words: Sequence[str], inside: Mapping[str, str]) -> int:
-        return ranks.start(mpi, args.ranks, words, inside)
+    def start(command: Sequence[str], inside: Mapping[str, str]) -> int:
+        return ranks.start(mpi, args.ranks, command, inside)
 
     with raise_on_termination():
         location = f"one machine, {mpi.family}"
@@ -239,11 +239,11 @@ def start_study(
 
         apps.run(options, start, number, location)
         return 0
-    words = rank_command(args)
+    command = rank_command(args)
     with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
         level = recording_level(args.study)
-        inside = ranks.rank_environment(words, mpi, Path(folder, "trace"), level)
-        return start(words, inside | ranks.serialize_threads() | {LOCATION_VARIABLE: location})
+        inside = ranks.rank_environment(command, mpi, Path(folder, "trace"), level)
+        return start(command, inside | ranks.serialize_threads() | {LOCATION_VARIABLE: location})
 
 
 def recording_level(study: str) -> str:

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
+def find_mpi(requested_abi: str | None, environment: dict[str, str]) -> Mpi:
     """Return the launcher's MPI with its library; raises UsageError if it cannot be found."""
     from mpiprof.launch import library
 
@@ -66,16 +66,16 @@ def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
         mpi4py = library.mpi_of_python(library.this_interpreter(), environment)
     except UsageError:
         mpi4py = None
-    abi = wanted or launcher or (mpi4py.abi if mpi4py else None)
+    abi = requested_abi or launcher or (mpi4py.abi if mpi4py else None)
     if abi is None:
         raise UsageError("no MPI found: pass --mpi mpich, --mpi openmpi or --mpi mpiabi")
     if mpi4py is not None and mpi4py.abi == abi:
         return mpi4py
-    found = library.mpi_by_name(abi, environment, "the launcher's environment")
-    if found.library is None:
-        what = f"the shared library of {FAMILIES[abi]}"
-        raise UsageError(f"{what} was not found: add its folder to LD_LIBRARY_PATH")
-    return found
+    mpi = library.mpi_by_name(abi, environment, "the launcher's environment")
+    if mpi.library is None:
+        missing_library = f"the shared library of {FAMILIES[abi]}"
+        raise UsageError(f"{missing_library} was not found: add its folder to LD_LIBRARY_PATH")
+    return mpi
 
 
 def run_measurement(mpi: Mpi, output: Path) -> None:

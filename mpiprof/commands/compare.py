@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("traces", nargs="+", type=Path, metavar="TRACE", help=traces)
     changed = "traces of further runs of the changed program"
     add("--to", nargs="+", type=Path, default=[], metavar="TRACE", help=changed)
-    most = "show at most N rows per comparison (20)"
-    add("--top", type=parse_positive, default=20, metavar="N", help=most)
+    top = "show at most N rows per comparison (20)"
+    add("--top", type=parse_positive, default=20, metavar="N", help=top)
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--json", action="store_true", help="print JSON")
     add("--fail-on", metavar="EXPR", help=FAIL_ON_HELP)
@@ -55,10 +55,10 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.reports import compare as reports
     from mpiprof.reports import fail_on
 
-    wanted = None
+    condition = None
     if args.fail_on is not None:
         numbers = (*reports.NUMBER_COLUMNS, *reports.RUN_NAMES)
-        wanted = fail_on.parse(args.fail_on, numbers, reports.TEXT_COLUMNS)
+        condition = fail_on.parse(args.fail_on, numbers, reports.TEXT_COLUMNS)
     from mpiprof.diagnosis.compare import compare
     from mpiprof.reports import json
     from mpiprof.store.cached_trace import refuse_unreadable
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.as_json_text(reports.comparison_data(traces, to, table)))
     else:
         print(report_text(args, traces, to, table))
-    if wanted is None:
+    if condition is None:
         return 0
     for trace in () if args.incomplete else [*traces, *to]:
         fail_on.refuse_incomplete(trace)
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     for number, trace in enumerate(to[:1] or traces[1:], 1):
         rows = reports.comparison_rows(table[table["other"] == number])
         runs = reports.compare_runs(traces[0], trace)
-        codes.append(fail_on.judge(args.fail_on, wanted, rows, runs))
+        codes.append(fail_on.judge(args.fail_on, condition, rows, runs))
     return max(codes)
 
 
@@ -95,12 +95,12 @@ def report_text(
     names = [*args.traces, *args.to]
     parts = [wrap_paragraph(line, 0) for line in find_repeated(names)]
     first = len(parts)
-    for other, (_, words) in reports.make_verdicts(traces, to, table).items():
-        parts.append("\n".join(wrap_paragraph(text, 0) for text in words))
-        part = table[table["other"] == other]
+    for number, (_, paragraphs) in reports.make_verdicts(traces, to, table).items():
+        parts.append("\n".join(wrap_paragraph(text, 0) for text in paragraphs))
+        part = table[table["other"] == number]
         if len(part):
-            left = f", the first {args.top} of {len(part)}" if len(part) > args.top else ""
-            title = f"A → {chr(ord('A') + other)}: call sites by change of time{left}"
+            limit_note = f", the first {args.top} of {len(part)}" if len(part) > args.top else ""
+            title = f"A → {chr(ord('A') + number)}: call sites by change of time{limit_note}"
             parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
     parts.insert(first + 1, reports.run_table(traces, to))
     if lacking := reports.describe_defects([*traces, *to]):
@@ -114,9 +114,9 @@ def report_text(
 def find_repeated(paths: Sequence[Path]) -> list[str]:
     """Return a sentence for each trace that is named more than once."""
     sentences: list[str] = []
-    known: dict[Path, int] = {}
+    number_by_path: dict[Path, int] = {}
     for number, path in enumerate(paths):
-        first = known.setdefault(path.resolve(), number)
+        first = number_by_path.setdefault(path.resolve(), number)
         if first != number:
             both = " and ".join(chr(ord("A") + n) for n in (first, number))
             fact = f"{both} are the same trace ({path}), so no difference is possible"

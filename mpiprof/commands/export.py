@@ -78,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
             written = WRITERS[to](trace, path, step)
         else:
             written = write_tables(trace, path, FILE_ENDINGS[to], step)
-    for file, what in written.items():
-        print(f"{file}: {what}, {format_size_on_disk(file)}")
+    for file, content in written.items():
+        print(f"{file}: {content}, {format_size_on_disk(file)}")
     first = next(iter(written))
     hint = NEXT_STEPS[to].format(first, report=format_command("report", first))
     if to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
@@ -230,5 +230,5 @@ def run_facts(trace: Trace) -> dict[str, Any]:
 def format_size_on_disk(path: Path) -> str:
     """Return the size as text of a file, of a folder, or of an archive named by its anchor."""
     folder = path.parent if path.suffix == ".otf2" else path
-    files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else [path]
+    files = [entry for entry in folder.rglob("*") if entry.is_file()] if folder.is_dir() else [path]
     return format_size(sum(file.stat().st_size for file in files))

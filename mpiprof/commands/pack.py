@@ -48,18 +48,18 @@ def run(args: argparse.Namespace) -> int:
         pack_writer.remove([f for f in files if f.name in names])  # left by a killed `pack`
         print(f"{packed}: already packed, {format_size(packed.stat().st_size)}")
         return 0
-    before = [file_state(file) for file in files]
-    refuse_running(trace, before)
-    total = sum(of for of, _ in before)
+    initial_states = [file_state(file) for file in files]
+    refuse_running(trace, initial_states)
+    total = sum(of for of, _ in initial_states)
     threads = sum(len(trace.thread_chunks(rank)) for rank in range(trace.ranks))
     with show_progress("packing", total) as step:
         pack_writer.write(folder, files, threads, step)
-    if before != [file_state(file) for file in files]:
+    if initial_states != [file_state(file) for file in files]:
         packed.unlink()
         raise TraceError(f"{folder}: the job has written to it during packing: {REMEDY}")
     pack_writer.remove(files)
-    after = format_size(packed.stat().st_size)
-    print(f"{packed}: {after} in place of {format_size(total)} in {len(files)} files")
+    packed_size = format_size(packed.stat().st_size)
+    print(f"{packed}: {packed_size} in place of {format_size(total)} in {len(files)} files")
     print(f"next: {format_command('report', folder)}")
     return 0
 
@@ -79,8 +79,8 @@ def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
     for rank in sorted(r for r, lives in living.items() if lives and (recent or r not in ended)):
         pid = trace.tables.processes[rank]["pid"]
         raise TraceError(f"{trace.path}: rank {rank} is running (process {pid}): {REMEDY}")
-    known = trace.tables.processes.keys()
-    if recent and any(r not in ended and r not in living for r in known):
+    recorded_ranks = trace.tables.processes.keys()
+    if recent and any(r not in ended and r not in living for r in recorded_ranks):
         raise TraceError(
             f"{trace.path}: its job may still run on another machine, because not all ranks have "
             f"ended and the last write was less than {MIN_AGE_S} s ago: {REMEDY}"

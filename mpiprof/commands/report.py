@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a report; returns 3 if --fail-on is met, otherwise 0."""
     from mpiprof.reports import fail_on
 
-    wanted = None if args.fail_on is None else fail_on.parse(args.fail_on)
+    condition = None if args.fail_on is None else fail_on.parse(args.fail_on)
     args.sort = sort_column(args.sort)
     to = output_ending(args)
     from mpiprof.hang import verdict_text
@@ -76,17 +76,17 @@ def run(args: argparse.Namespace) -> int:
     refuse_unreadable(trace)
     if args.site:
         callsites = select_callsites(callsites, args.site)
-    found = []
+    findings = []
     if args.json or to or (args.by == "callsite" and not args.site):
         with show_work("looking for causes"):
             from mpiprof.tune.gains import find_gains
 
-            found = trace.findings(find_gains(trace, SIMULATION_BUDGET_S))
+            findings = trace.findings(find_gains(trace, SIMULATION_BUDGET_S))
     wrong = verdict_text.fault_line(trace) if not args.json and not to else ""
     if wrong:
         print(f"{wrap_paragraph(wrong, 0)}\n")
     if args.json or to:
-        document = make_document(args, to, trace, callsites, found)
+        document = make_document(args, to, trace, callsites, findings)
         if args.output is None:
             print(document)
         else:
@@ -97,18 +97,18 @@ def run(args: argparse.Namespace) -> int:
     elif args.by != "callsite":
         print(report_sums(trace, args, named))
     else:
-        print(report_by_callsite(trace, callsites, found, args, named))
-    if wanted is None:
+        print(report_by_callsite(trace, callsites, findings, args, named))
+    if condition is None:
         return 0
     if not args.incomplete:
         fail_on.refuse_incomplete(trace)
     rows = [json.row_as_data(row) for row in callsites.to_dict("records")]
     run_ = {f"run.{name}": value for name, value in json.totals_as_data(trace).items()}
-    return fail_on.judge(args.fail_on, wanted, rows, run_)
+    return fail_on.judge(args.fail_on, condition, rows, run_)
 
 
 def make_document(
-    args: argparse.Namespace, to: str, trace: Trace, callsites: Any, found: list[Finding]
+    args: argparse.Namespace, to: str, trace: Trace, callsites: Any, findings: list[Finding]
 ) -> str:
     """Return a report as JSON, Markdown or a page, selected by the ending of its name."""
     from mpiprof.hang import verdict_text
@@ -117,7 +117,7 @@ def make_document(
         from mpiprof.reports import markdown
 
         return markdown.make_page(
-            trace, verdict_text.fault_line(trace), callsites, found, args.top, MAX_FINDINGS
+            trace, verdict_text.fault_line(trace), callsites, findings, args.top, MAX_FINDINGS
         )
     if to == ".html":
         from mpiprof.reports import html
@@ -127,7 +127,7 @@ def make_document(
     from mpiprof.reports import json, selector_report, text
 
     verdict, sentences = verdict_text.trace_verdict(trace)
-    data = json.make_report(trace, callsites, found) | {
+    data = json.make_report(trace, callsites, findings) | {
         "selection": selector_report.list_keys(trace),
         "times": text.rank_times_as_data(trace),
         "hang": verdict_text.as_json(trace, verdict, sentences) if verdict.is_bad else None,
@@ -145,13 +145,13 @@ def output_ending(args: argparse.Namespace) -> str:
         return ""
     ending = str(args.output.suffix.lower())
     if ending not in FILE_ENDINGS:
-        known = ", ".join(FILE_ENDINGS)
-        raise UsageError(f"-o {args.output}: unknown file type: end the name with one of {known}")
+        endings = ", ".join(FILE_ENDINGS)
+        raise UsageError(f"-o {args.output}: unknown file type: end the name with one of {endings}")
     if args.json and ending != ".json":
         raise UsageError(f"--json and -o {args.output} contradict each other: leave out --json")
     if ending != ".json" and (args.site or args.by != "callsite"):
-        what = f"-o {args.output} always contains the whole report"
-        raise UsageError(f"{what}: leave out --site and --by")
+        fact = f"-o {args.output} always contains the whole report"
+        raise UsageError(f"{fact}: leave out --site and --by")
     check_output("-o", args.output, f"report{ending}", replaced=True)
     return ending
 
@@ -161,11 +161,11 @@ def sort_column(name: str) -> str:
     from mpiprof.metrics import columns
     from mpiprof.reports.fail_on import by_name
 
-    known = by_name(columns.numbers(), columns.texts())
-    if name not in known:
-        some = suggest_names(name, dict.fromkeys(known.values()))
-        raise UsageError(f"--sort {name}: no such column; {some}")
-    return known[name]
+    column_by_name = by_name(columns.numbers(), columns.texts())
+    if name not in column_by_name:
+        suggestion = suggest_names(name, dict.fromkeys(column_by_name.values()))
+        raise UsageError(f"--sort {name}: no such column; {suggestion}")
+    return column_by_name[name]
 
 
 def select_callsites(callsites: Any, pattern: str) -> Any:
@@ -173,34 +173,42 @@ def select_callsites(callsites: Any, pattern: str) -> Any:
     from mpiprof.reports.site_labels import matches_pattern, places
 
     rows = callsites.to_dict("records")
-    found = [matches_pattern(row["operation"], row["sites"], pattern) for row in rows]
-    if not any(found):
-        known = dict.fromkeys(places(row["sites"]) for row in rows)
-        some = suggest_names(pattern, known) if known else "none was recorded"
-        raise UsageError(f"--site {pattern}: no such call site; {some}")
-    return callsites[found]
+    matches = [matches_pattern(row["operation"], row["sites"], pattern) for row in rows]
+    if not any(matches):
+        locations = dict.fromkeys(places(row["sites"]) for row in rows)
+        suggestion = suggest_names(pattern, locations) if locations else "none was recorded"
+        raise UsageError(f"--site {pattern}: no such call site; {suggestion}")
+    return callsites[matches]
 
 
 def report_by_callsite(
-    trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, named: TracePaths
+    trace: Trace,
+    callsites: Any,
+    findings: list[Finding],
+    args: argparse.Namespace,
+    named: TracePaths,
 ) -> str:
     """Return the whole report, call site by call site."""
     from mpiprof.reports import callsite_table, selector_report, sentences, text
     from mpiprof.reports.table import wrap_paragraph
 
-    parts, top = [verdict_and_facts(trace, found)], args.top
+    parts, top = [verdict_and_facts(trace, findings)], args.top
     if not len(callsites):
         parts.append("No collective operation was recorded.")
     else:
-        if found:
-            problems = [sentences.finding_text(trace, one) for one in found[:MAX_FINDINGS]]
+        if findings:
+            problems = [
+                sentences.finding_text(trace, finding) for finding in findings[:MAX_FINDINGS]
+            ]
             lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
             parts.append("What costs most\n" + "\n".join(lines))
-        left = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
+        limit_note = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
         names = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}
         table = callsite_table.text(callsites.head(top))
         legend = wrap_paragraph(callsite_table.legend(table))
-        parts.append(f"Call sites by {names.get(args.sort, args.sort)}{left}\n{table}\n{legend}")
+        parts.append(
+            f"Call sites by {names.get(args.sort, args.sort)}{limit_note}\n{table}\n{legend}"
+        )
         if trace.record != "summary" or callsites["average_factor"].notna().any():
             parts.append(f"{text.factor_heading(callsites)}\n{text.factor_table(callsites)}")
         figure = text.distribution_table(trace) if trace.record != "summary" else ""
@@ -208,8 +216,8 @@ def report_by_callsite(
             parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
         beyond = text.totals_table(trace)
         if beyond:
-            what = "Totals of all calls" if trace.has_totals else text.SUMMED_TITLE
-            parts.append(f"{what}; time of all ranks\n{beyond}")
+            title = "Totals of all calls" if trace.has_totals else text.SUMMED_TITLE
+            parts.append(f"{title}; time of all ranks\n{beyond}")
         chosen = selector_report.section(trace, min(top, MAX_KEYS), named)
         if chosen:
             parts.append(f"Algorithms chosen\n{chosen}")
@@ -217,7 +225,7 @@ def report_by_callsite(
     return "\n\n".join(parts)
 
 
-def verdict_and_facts(trace: Trace, found: list[Finding]) -> str:
+def verdict_and_facts(trace: Trace, findings: list[Finding]) -> str:
     """Return the program, the verdict and the facts of the run."""
     from mpiprof.diagnosis.verdict import make_verdict
     from mpiprof.reports import conclusion, text
@@ -226,7 +234,7 @@ def verdict_and_facts(trace: Trace, found: list[Finding]) -> str:
     title, facts = text.fact_lines(trace).split("\n", 1)
     if not len(trace.callsites):
         return f"{title}\n{facts}"
-    lines = conclusion.verdict_lines(trace, make_verdict(trace, found))
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
     return "\n".join([title, "", *map(wrap_paragraph, lines), "", facts])
 
 

@@ -82,10 +82,10 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     except OSError as error:
         remedy = "change to an existing folder with `cd`"
         raise MpiprofError(f"the current folder no longer exists: {remedy}") from error
-    words = program_words(args)
-    if not words:
+    command = program_words(args)
+    if not command:
         raise UsageError(f"no program to run: `{format_command('run', 'app.py')}`")
-    program = find_program(words, module=args.module)
+    program = find_program(command, module=args.module)
     if args.machine is not None:
         check_machine(args.machine)
     if args.partial and args.together:
@@ -274,7 +274,7 @@ def start_ranks(
     unrecorded = args.record != "off" and must_run_bare(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded and not args.force:
         trace_folder.check_no_earlier_trace(folder, {})
-    words = launcher.make_command(args.ranks, environment)
+    command = launcher.make_command(args.ranks, environment)
     if args.record != "off" and plan is None and is_equal_on_all_ranks(args, program, environment):
         together = args.together or (mpi.loaded_by_program and not args.partial)
         recording = replace(options.recording_from_arguments(args), folder=folder)
@@ -283,14 +283,14 @@ def start_ranks(
         inherited = {name: value for name, value in environment.items() if name in prepared}
         changed = [f"{n}={value}" for n, value in prepared.items() if inherited.get(n) != value]
         replace_trace(args)
-        replace_process([*words, "env", *changed, *program.argv], inherited)
-    words += [*verb_command("run", "--named"), "-o", str(folder.absolute())]
-    words += [*options.rank_arguments(args), *selection_option.switch_words(args)]
+        replace_process([*command, "env", *changed, *program.argv], inherited)
+    command += [*verb_command("run", "--named"), "-o", str(folder.absolute())]
+    command += [*options.rank_arguments(args), *selection_option.switch_words(args)]
     if unrecorded:
-        words.append("--unrecorded")
+        command.append("--unrecorded")
     else:
         replace_trace(args)
-    replace_process([*words, "--", *program_words(args)], environment)
+    replace_process([*command, "--", *program_words(args)], environment)
 
 
 def is_equal_on_all_ranks(
@@ -306,8 +306,8 @@ def is_equal_on_all_ranks(
 
 def program_words(args: argparse.Namespace) -> list[str]:
     """Return the program and its arguments without the separator."""
-    words: list[str] = args.program
-    return words[1:] if words[:1] == ["--"] else words
+    command: list[str] = args.program
+    return command[1:] if command[:1] == ["--"] else command
 
 
 def warn_of_mixed_mpis(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:

@@ -31,26 +31,26 @@ def run(args: argparse.Namespace) -> int:
 
     trace = mpiprof.open(choose_trace(args.trace))
     with show_work("reading the logs" if trace.is_finalised else "reading the last records"):
-        found, pending = rank_state.find(trace)
-        verdict = verdict_text.status_verdict(trace, found, pending)
+        positions, pending = rank_state.find(trace)
+        verdict = verdict_text.status_verdict(trace, positions, pending)
     if args.json:
-        print(json.as_json_text(status.as_json(trace, found, pending, verdict)))
+        print(json.as_json_text(status.as_json(trace, positions, pending, verdict)))
         return 0
-    print(status.status_text(trace, found, pending, verdict))
+    print(status.status_text(trace, positions, pending, verdict))
     if trace.record == "summary":
-        what = "the trace has no single calls, only the ranks that have ended"
-        print(f"Recorded as summary: {what}.\n")
+        fact = "the trace has no single calls, only the ranks that have ended"
+        print(f"Recorded as summary: {fact}.\n")
     if trace.lost_ranks:
         lost = f"Records of {format_ranks(sorted(trace.lost_ranks))} are missing"
         print(f"{lost} (full disk or truncated logs), so later calls are unknown.\n")
     if trace.tables.limits:
         print("Logs have reached their limit (--limit), so later calls are unknown.\n")
     if trace.wrapped_chunks:
-        what = "the last calls of each rank are available, and the arrivals of all ranks"
-        print(f"Recorded as a ring: {what}.\n")
+        fact = "the last calls of each rank are available, and the arrivals of all ranks"
+        print(f"Recorded as a ring: {fact}.\n")
     named = (args.trace,) if args.trace else ()
-    waits = verdict.is_bad or any(one.missing for one in pending)
-    if waits and status.is_running(trace, found):
+    waits = verdict.is_bad or any(instance.missing for instance in pending)
+    if waits and status.is_running(trace, positions):
         hint = "   (repeat to see whether any rank has moved)"
         print(f"next: {format_command('status', *named)}{hint}")
     else:

@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--budget", type=parse_budget, default=120.0, metavar="2m", help="limit the time (2m)")
     add("--site", metavar="PATTERN", help="only call sites whose location contains this text")
     add("--machine", type=Path, metavar="FILE", help="simulate this machine table of `calibrate`")
-    most, shown = number_parser(1, 10**6), f"show at most N rows ({TOP_WORKS})"
-    add("--top", type=most, default=TOP_WORKS, metavar="N", help=shown)
+    parse_count, top = number_parser(1, 10**6), f"show at most N rows ({TOP_WORKS})"
+    add("--top", type=parse_count, default=TOP_WORKS, metavar="N", help=top)
     add("--json", action="store_true", help="print JSON")
     dask_workers.add_argument(parser)
 
@@ -154,9 +154,11 @@ def replay(args: argparse.Namespace) -> int:
     from mpiprof.launch.program import verb_command
     from mpiprof.tune.replay import jobs as replayed
 
-    words = tuple(verb_command(*rank_command(args)))
+    command = tuple(verb_command(*rank_command(args)))
     done = replayed.replay_trace(
-        replayed.ReplayRequest(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
+        replayed.ReplayRequest(
+            args.trace, args.site, args.ranks, args.cluster, args.budget, command
+        )
     )
     if isinstance(done, int):
         return done
@@ -196,14 +198,14 @@ def replay(args: argparse.Namespace) -> int:
 
 def rank_command(args: argparse.Namespace) -> list[str]:
     """Return the command line of this verb for one rank."""
-    words = ["tune", "--replay", "--budget", f"{args.budget}s", "--top", str(args.top)]
+    command = ["tune", "--replay", "--budget", f"{args.budget}s", "--top", str(args.top)]
     if args.trace is not None:
-        words.append(str(args.trace.absolute()))
+        command.append(str(args.trace.absolute()))
     if args.site is not None:
-        words += ["--site", args.site]
+        command += ["--site", args.site]
     if args.output is not None:
-        words += ["-o", str(args.output.absolute())]
-    return words + ["--summary"] * args.summary + ["--json"] * args.json
+        command += ["-o", str(args.output.absolute())]
+    return command + ["--summary"] * args.summary + ["--json"] * args.json
 
 
 # ---- results
@@ -223,7 +225,7 @@ def print_results(
     from mpiprof.tune import result, result_rows
 
     total = float(trace.callsites["total_elapsed_ns"].sum()) if len(trace.callsites) else 0.0
-    verdicts = [result.judge(one, total) for one in results]
+    verdicts = [result.judge(task_result, total) for task_result in results]
     works = [result_rows.make_row(v) for v in verdicts]
     plan = result_rows.make_plan_entries(verdicts, origin)
     export = write_plan(args, plan, trace, origin)
@@ -260,7 +262,7 @@ def write_plan(
         return targets.export_entries(plan, target, trace)
     if args.output is not None:
         date = origin["date"] or time.strftime("%Y-%m-%d")
-        dated = [one | {"measured": one["measured"] | {"date": date}} for one in plan]
+        dated = [entry | {"measured": entry["measured"] | {"date": date}} for entry in plan]
         plan_entries.write(args.output, dated)
     return None
 
@@ -297,8 +299,8 @@ def replace_nan(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {name: replace_nan(one) for name, one in value.items()}
-    return [replace_nan(one) for one in value] if isinstance(value, list) else value
+        return {name: replace_nan(element) for name, element in value.items()}
+    return [replace_nan(element) for element in value] if isinstance(value, list) else value
 
 
 def closing_text(
@@ -324,15 +326,15 @@ def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int
     """Write the plan of the choices that a program's selector made."""
     from mpiprof.tune import from_selector
 
-    found, origin = from_selector.read(trace.path), recorded_origin(trace, "auto")
-    plan = from_selector.make_entries(found, origin)
+    runs, origin = from_selector.read(trace.path), recorded_origin(trace, "auto")
+    plan = from_selector.make_entries(runs, origin)
     export = write_plan(args, plan, trace, origin)
     if args.json:
         return print_json(args, trace, plan, export)
-    print(f"{len(found)} groups of calls chose for themselves, {len(plan)} entries of a plan")
-    for one in plan:
-        where = ", ".join(one.get("call_sites", [])) or "at all call sites"
-        print(f"  {one['operation']} at {where}: {one['algorithm']}; {one['why']}")
+    print(f"{len(runs)} groups of calls run as `auto` selected; {len(plan)} plan entries")
+    for entry in plan:
+        sites = ", ".join(entry.get("call_sites", [])) or "all call sites"
+        print(f"  {entry['operation']} at {sites}: {entry['algorithm']}; {entry['why']}")
     print(closing_text(args, trace, name, [], plan, export))
     return exit_code(export)
 

@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("traces", nargs="*", type=Path, metavar="TRACE", help="trace folders")
     add("--port", type=int, metavar="P", help=f"port to listen on ({DEFAULT_PORT}, or a free port)")
-    where = "address to listen on (default: this machine only)"
-    add("--host", default=LOCALHOST, metavar="H", help=where)
+    host = "address to listen on (default: this machine only)"
+    add("--host", default=LOCALHOST, metavar="H", help=host)
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--no-browser", action="store_true", help="print the address and open no browser")
     below = "show source lines of files below DIR (default: the current folder)"
@@ -106,10 +106,10 @@ def trace_folders(named: list[Path]) -> list[Path]:
     from mpiprof.trace.default_trace import choose_trace
     from mpiprof.trace.folder import find_files
 
-    found = [choose_trace(path) for path in named] or [choose_trace(None)]
-    for path in found:
+    folders = [choose_trace(path) for path in named] or [choose_trace(None)]
+    for path in folders:
         find_files(path)
-    return found
+    return folders
 
 
 def open_listener(host: str, port: int | None) -> socket.socket:
@@ -153,8 +153,8 @@ def announce(address: str, host: str, port: int) -> None:
         print("  reachable only from this machine; from another machine:")
         print(f"    {ssh}     then open the address")
     else:
-        where = f"replace the host by {machine}"
-        print(f"  from other machines: {where}; without https the token can be")
+        instruction = f"replace the host by {machine}"
+        print(f"  from other machines: {instruction}; without https the token can be")
         print("  read in transit: use a trusted network, or leave out --host and use ssh -L")
     print("  end with Ctrl-C\n")
     print(f"next: {format_command('report')}   (the same in the terminal)", flush=True)

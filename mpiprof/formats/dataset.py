@@ -47,7 +47,7 @@ def write(
     `step` is called with the number of calls written. batches: batches to write instead of the
     batches in the trace's logs.
     """
-    known = len(trace.problems)
+    problem_count = len(trace.problems)
     clocks = trace.clocks
     with _PartitionWriter(folder, trace) as partitions:
         for batch in trace.batches(before=True) if batches is None else batches:
@@ -66,7 +66,7 @@ def write(
         "version": dataset.VERSION,
         "calls": partitions.calls,
         "partitions": partitions.count,
-        "problems": trace.problems[known:],
+        "problems": trace.problems[problem_count:],
         "damaged": names,
     }
     (folder / dataset.FILE_NAME).write_text(json.dumps(facts, indent=1) + "\n")
@@ -103,25 +103,25 @@ class _PartitionWriter:
     def add(self, batch: Batch) -> None:
         """Write a batch as the next block."""
         index = batch.communicator.index
-        one = self.open.pop(index) if index in self.open else self._open_partition(index)
-        self.open[index] = one
+        partition = self.open.pop(index) if index in self.open else self._open_partition(index)
+        self.open[index] = partition
         columns = _batch_columns(batch)
-        given = [
+        arrays = [
             self.arrow.array(columns[f.name].ravel(), f.type)
             if f.name in columns
             else self.arrow.nulls(batch.shape.size, f.type)
             for f in self.schema
         ]
-        table = self.arrow.Table.from_arrays(given, schema=self.schema)
-        one.writer.write_table(table, row_group_size=batch.shape.size)
+        table = self.arrow.Table.from_arrays(arrays, schema=self.schema)
+        partition.writer.write_table(table, row_group_size=batch.shape.size)
         holds = tuple(name for name in dataset.OPTIONAL_COLUMNS if name in columns)
         last = int(batch.arrival_ns.max())
-        place = (len(self.blocks), index, one.name, one.groups, len(batch))
+        place = (len(self.blocks), index, partition.name, partition.groups, len(batch))
         self.blocks.append(Block(*place, last, holds, batch.complete))
-        one.groups += 1
-        one.calls += batch.shape.size
+        partition.groups += 1
+        partition.calls += batch.shape.size
         self.calls += int((batch.shape >= 0).sum())
-        if one.calls >= ROW_GROUP_CALLS:
+        if partition.calls >= ROW_GROUP_CALLS:
             self.open.pop(index).writer.close()
 
     def _open_partition(self, index: int) -> _Partition:
@@ -156,7 +156,7 @@ def _batch_columns(batch: Batch) -> dict[str, Array]:
     def spread(values: Array) -> Array:
         return np.broadcast_to(values, size)
 
-    found: dict[str, Array] = {
+    columns: dict[str, Array] = {
         "sequence": spread(batch.sequence),
         "rank": spread(batch.communicator.ranks[:, None]),
         "arrival_ns": batch.arrival_ns,
@@ -164,15 +164,15 @@ def _batch_columns(batch: Batch) -> dict[str, Array]:
         "shape": batch.shape,
     }
     if batch.start.any():
-        found["start"] = spread(batch.start)
+        columns["start"] = spread(batch.start)
     if batch.begin_ns is not batch.arrival_ns:
-        found |= {"begin_ns": batch.begin_ns, "elapsed_ns": batch.elapsed_ns}
+        columns |= {"begin_ns": batch.begin_ns, "elapsed_ns": batch.elapsed_ns}
     optional = {"sent": batch.sent, "received": batch.received}
-    found |= {name: values for name, values in optional.items() if values is not None}
+    columns |= {name: values for name, values in optional.items() if values is not None}
     if batch.choice is not None:
-        found["choice"] = spread(batch.choice)
+        columns["choice"] = spread(batch.choice)
     assert batch.before is not None
-    return found | {name: getattr(batch.before, of) for name, of in BEFORE_COLUMNS.items()}
+    return columns | {name: getattr(batch.before, of) for name, of in BEFORE_COLUMNS.items()}
 
 
 # ---- definitions
@@ -242,5 +242,5 @@ def _definition_rows(trace: Trace) -> dict[str, list[dict[str, Any]]]:
 def _write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
     arrow, parquet = dataset.import_pyarrow()
     types = {name: arrow.type_for_alias(COLUMN_TYPES.get(name, "string")) for name in columns}
-    given = {name: arrow.array([row[name] for row in rows], kind) for name, kind in types.items()}
-    parquet.write_table(arrow.table(given), path, compression="zstd", write_page_checksum=True)
+    arrays = {name: arrow.array([row[name] for row in rows], kind) for name, kind in types.items()}
+    parquet.write_table(arrow.table(arrays), path, compression="zstd", write_page_checksum=True)

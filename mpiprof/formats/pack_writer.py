@@ -51,8 +51,8 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
     further bytes that are done.
     """
     packed = folder / pack.FILE_NAME
-    for left in folder.glob(f".{pack.FILE_NAME}.*"):  # from a killed process
-        left.unlink()
+    for leftover in folder.glob(f".{pack.FILE_NAME}.*"):  # from a killed process
+        leftover.unlink()
     unfinished = packed.with_name(f".{pack.FILE_NAME}.{os.getpid()}")
     try:
         # Users who can read all packed files can read the pack.
@@ -149,10 +149,10 @@ def _read_bytes(content: Content, offset: int, size: int) -> bytes:
     room = bytearray(max(min(size, content.size - offset), 0))
     view, done = memoryview(room), 0
     while done < len(room):
-        more = content.read(view[done:], offset + done)
-        if more == 0:
+        count = content.read(view[done:], offset + done)
+        if count == 0:
             raise OSError(errno.EIO, "the file became shorter")
-        done += more
+        done += count
     return bytes(room)
 
 

@@ -41,16 +41,16 @@ def write(
     try:
         for piece in pieces:
             if writer is None:
-                found = pyarrow.Schema.from_pandas(piece, preserve_index=False)
+                inferred_schema = pyarrow.Schema.from_pandas(piece, preserve_index=False)
                 fields = [
                     pyarrow.field(
                         f.name,
                         text if pyarrow.types.is_dictionary(f.type) else f.type,
                         metadata={"description": meanings[f.name]},
                     )
-                    for f in found
+                    for f in inferred_schema
                 ]
-                metadata = {**found.metadata, b"mpiprof": json.dumps(facts).encode()}
+                metadata = {**inferred_schema.metadata, b"mpiprof": json.dumps(facts).encode()}
                 schema = pyarrow.schema(fields, metadata)
                 writer = parquet.ParquetWriter(path, schema, compression="zstd")
             writer.write_table(pyarrow.Table.from_pandas(piece, schema), ROW_GROUP)

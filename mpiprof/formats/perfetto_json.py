@@ -116,9 +116,9 @@ def format_us(ns: int) -> str:
     return f"{sign}{size // NS_PER_US}.{size % NS_PER_US:03d}"
 
 
-def _naming_event(what: str, track: str, name: str, order: int) -> Iterator[str]:
-    yield f'{{"ph":"M","name":"{what}_name",{track},"args":{{"name":{json.dumps(name)}}}}}'
-    yield f'{{"ph":"M","name":"{what}_sort_index",{track},"args":{{"sort_index":{order}}}}}'
+def _naming_event(track_type: str, track: str, name: str, order: int) -> Iterator[str]:
+    yield f'{{"ph":"M","name":"{track_type}_name",{track},"args":{{"name":{json.dumps(name)}}}}}'
+    yield f'{{"ph":"M","name":"{track_type}_sort_index",{track},"args":{{"sort_index":{order}}}}}'
 
 
 # ---- calls
@@ -147,13 +147,13 @@ def _call_events(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
         how = '"ph":"i","s":"t"' if start else '"ph":"B"'
         if left >= 0:
             how = f'"ph":"X","dur":{format_us(left - enter)}'
-        more = f',"bytes":{n}' if n >= 0 else ""
-        more += f',"root":{root}' if root >= 0 else ""
-        more += f',"start":{start}' if start else ""
-        more += f',"choice":"{why}"' if why else ""
+        tail = f',"bytes":{n}' if n >= 0 else ""
+        tail += f',"root":{root}' if root >= 0 else ""
+        tail += f',"start":{start}' if start else ""
+        tail += f',"choice":"{why}"' if why else ""
         yield (
             f'{{{how},"name":{name},"cat":"collective",{track},"ts":{tracks.format_time(enter)},'
-            f'"args":{{"site":{site},"communicator":{comm},"sequence":{seq},"algorithm":{ran}{more}}}}}'
+            f'"args":{{"site":{site},"communicator":{comm},"sequence":{seq},"algorithm":{ran}{tail}}}}}'
         )
         if begin >= 0 and (rank, thread, begin, end) not in completed:
             completed.add((rank, thread, begin, end))
@@ -178,11 +178,11 @@ def _flow_events(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
     Instances with one rank and starts of persistent operations have no flow.
     """
     ranks, identity = batch.communicator.ranks.tolist(), batch.communicator.identity
-    here = batch.shape >= 0
-    arrival = np.where(here, batch.arrival_ns, np.iinfo(np.int64).max)
+    present = batch.shape >= 0
+    arrival = np.where(present, batch.arrival_ns, np.iinfo(np.int64).max)
     order = np.argsort(arrival, axis=0, kind="stable")
     times_in_order = np.take_along_axis(batch.arrival_ns, order, 0)
-    columns = (batch.sequence, batch.start, order.T, times_in_order.T, here.sum(0))
+    columns = (batch.sequence, batch.start, order.T, times_in_order.T, present.sum(0))
     facts = zip(*(column.tolist() for column in columns), strict=True)
     for i, (sequence, start, rows, times, count) in enumerate(facts, number):
         if count < 2 or start:

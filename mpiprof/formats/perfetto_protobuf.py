@@ -210,13 +210,13 @@ class _PacketMaker:
 
     def _intern_text(self, packet: Any, kind: str, text: str) -> int:
         """Return the number of a text; the packet defines the text if it is new."""
-        known = self.known.setdefault(kind, {})
-        if text not in known:
-            known[text] = len(known) + 1
+        numbers = self.known.setdefault(kind, {})
+        if text not in numbers:
+            numbers[text] = len(numbers) + 1
             entry = getattr(packet.interned_data, kind).add()
-            entry.iid = known[text]
+            entry.iid = numbers[text]
             if kind == "debug_annotation_string_values":
                 entry.str = text.encode()
             else:
                 entry.name = text
-        return known[text]
+        return numbers[text]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from signal import Signals
 
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.wait_graph import awaited_ranks, has_left, waits_for_messages
+from mpiprof.hang.wait_graph import build_wait_graph, has_left, waits_for_messages
 
 
 def find_first_dead(
@@ -38,7 +38,7 @@ def find_first_dead(
         return [], silent
     if len(gone) == len(left):
         silent = [rank for rank in silent if not has_left(positions[rank])]
-    awaited, ended = awaited_ranks(positions, pending), {*signals, *silent}
+    awaited, ended = build_wait_graph(positions, pending), {*signals, *silent}
     perhaps = [
         rank for rank in silent
         if awaited.get(rank, set()) & ended or (signals and waits_for_messages(positions[rank]))

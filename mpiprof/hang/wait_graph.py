@@ -38,7 +38,9 @@ def is_started_only(one: Pending, positions: Sequence[Position]) -> bool:
     return not any(call.key == one.key for rank in one.arrived for call in positions[rank].open)
 
 
-def awaited_ranks(positions: Sequence[Position], pending: Sequence[Pending]) -> dict[int, set[int]]:
+def build_wait_graph(
+    positions: Sequence[Position], pending: Sequence[Pending]
+) -> dict[int, set[int]]:
     """Return the ranks that each waiting rank waits for."""
     found: dict[int, set[int]] = {}
     for one in pending:

@@ -46,8 +46,8 @@ def _library_entry(row: Mapping[str, Any]) -> str:
     number = "" if row["number"] is None else f"{row['number']} "
     same_as = f"as {' or '.join(row['same_as'])}" if row["same_as"] else ""
     needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
-    words = ", ".join(text for text in (same_as, needs) if text)
-    return _named_lines(number + row["name"], words)
+    description = ", ".join(text for text in (same_as, needs) if text)
+    return _named_lines(number + row["name"], description)
 
 
 def _catalogue_entry(row: Mapping[str, Any]) -> str:
@@ -57,9 +57,9 @@ def _catalogue_entry(row: Mapping[str, Any]) -> str:
     return "\n".join([head, *(wrap_paragraph(text, 30) for text in texts)])
 
 
-def _named_lines(name: str, words: str) -> str:
+def _named_lines(name: str, description: str) -> str:
     """Return a name and its description, wrapped to the terminal's width."""
-    text = wrap_paragraph(f"{name:<27} {words}", 2, 30)
+    text = wrap_paragraph(f"{name:<27} {description}", 2, 30)
     return f"  {name:<27} {text.strip()[len(name) :].strip()}".rstrip()
 
 
@@ -91,43 +91,48 @@ def machine_text(values: Mapping[str, Any], origin: str, per_node: int) -> str:
     return f"{text}; gamma {values['gamma']:.3g} ns/B ({origin})"
 
 
-def times_text(end: float, after: float) -> str:
+def times_text(end: float, after_last: float) -> str:
     """Return as text when the last process ends."""
     text = f"The last process ends at {format_time(end)}"
-    return text + (f", {format_time(after)} after the last arrival" if after != end else "")
+    return text + (
+        f", {format_time(after_last)} after the last arrival" if after_last != end else ""
+    )
 
 
-def prediction_table(found: Prediction) -> str:
+def prediction_table(prediction: Prediction) -> str:
     """Return the table of predicted times, with the lower bound below it."""
-    bound_after = max(0.0, found.bound - found.last_arrival)
-    rows = [*found.rows, ("lower bound", found.bound, bound_after)]
+    bound_after = max(0.0, prediction.bound - prediction.last_arrival)
+    rows = [*prediction.rows, ("lower bound", prediction.bound, bound_after)]
     columns = [
         Column("algorithm", [name for name, _, _ in rows], left=True),
         Column("ends at", [format_time(end) for _, end, _ in rows]),
     ]
-    if found.last_arrival > 0:
+    if prediction.last_arrival > 0:
         columns.append(Column("after the last arrival", [format_time(r[2]) for r in rows]))
-    ratios = [f"{end / found.bound:.2f}" if found.bound > 0 else "" for _, end, _ in found.rows]
+    ratios = [
+        f"{end / prediction.bound:.2f}" if prediction.bound > 0 else ""
+        for _, end, _ in prediction.rows
+    ]
     columns.append(Column("of the bound", [*ratios, ""]))
     text = render(columns)
     text += "\n" + wrap_paragraph(
         "lower bound: alpha, and beta for all bytes that one process has to send or to receive"
     )
-    for name, why in found.left_out:
+    for name, why in prediction.left_out:
         text += "\n" + wrap_paragraph(f"not applicable: {name}, which {why}")
     return text
 
 
-def predictions_as_data(found: Prediction) -> dict[str, Any]:
+def predictions_as_data(prediction: Prediction) -> dict[str, Any]:
     """Return predictions as JSON data."""
     return {
-        "lower_bound_ns": found.bound,
-        "last_arrival_ns": found.last_arrival,
+        "lower_bound_ns": prediction.bound,
+        "last_arrival_ns": prediction.last_arrival,
         "algorithms": [
-            {"name": name, "end_ns": end, "after_last_arrival_ns": after}
-            for name, end, after in found.rows
+            {"name": name, "end_ns": end, "after_last_arrival_ns": after_last}
+            for name, end, after_last in prediction.rows
         ],
-        "not_applicable": [{"name": name, "why": why} for name, why in found.left_out],
+        "not_applicable": [{"name": name, "why": why} for name, why in prediction.left_out],
     }
 
 

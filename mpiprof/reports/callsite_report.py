@@ -41,11 +41,11 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
         for part, (a, b) in zip(parts, bounds, strict=True)
     ]
     ran = ["+".join(dict.fromkeys(part["algorithm"])) for part in parts]
-    shown = [Column("algorithm", ran, left=True)] if {*ran} - {"native", ""} else []
+    algorithm_columns = [Column("algorithm", ran, left=True)] if {*ran} - {"native", ""} else []
     return render(
         [
             Column("instance", names),
-            *shown,
+            *algorithm_columns,
             *metric_columns(means, *metrics),
             *metric_columns([{"total_wait_ns": value} for value in waited], "total_wait_ns"),
             Column("latest", [most_frequent_last(p) for p in parts]),
@@ -67,9 +67,9 @@ def quantile_table(row: dict[str, Any]) -> str:
 
 def most_frequent_last(part: Any) -> str:
     """Return the rank that is most often last in some instances."""
-    known = part["last_rank"].dropna()
-    known = known[known >= 0]
-    return f"{known.mode().iloc[0]:.0f}" if len(known) else "–"
+    last_ranks = part["last_rank"].dropna()
+    last_ranks = last_ranks[last_ranks >= 0]
+    return f"{last_ranks.mode().iloc[0]:.0f}" if len(last_ranks) else "–"
 
 
 def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
@@ -96,13 +96,13 @@ def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
     )
 
 
-def cause_table(found: Causes) -> str:
+def cause_table(causes: Causes) -> str:
     """Return the imbalances of exit, between and arrival (Faraj et al., Tables 6 and 7)."""
     rows = [
-        ("exit from the collective before", found.exit_ns),
-        ("time between", found.between_ns),
-        ("of it point-to-point", found.point_to_point_ns),
-        ("arrival", found.arrival_ns),
+        ("exit from the collective before", causes.exit_ns),
+        ("time between", causes.between_ns),
+        ("of it point-to-point", causes.point_to_point_ns),
+        ("arrival", causes.arrival_ns),
     ]
     return render(
         [

@@ -22,8 +22,8 @@ def text(callsites: Any) -> str:
 def callsite_columns(callsites: Any) -> list[Column]:
     """Return the columns of the table for a terminal or for Markdown."""
     rows = callsites.to_dict("records")
-    shown = columns.shown(columns.TERMINAL, rows)
-    return [replace(_cells(column, rows), drop=column.priority) for column in shown]
+    selected = columns.shown(columns.TERMINAL, rows)
+    return [replace(_cells(column, rows), drop=column.priority) for column in selected]
 
 
 def metric_columns(rows: Rows, *names: str) -> list[Column]:
@@ -43,9 +43,9 @@ def _cells(column: columns.Column, rows: Rows) -> Column:
 def legend(table: str) -> str:
     """Return the meanings of the headings that occur in a table; "ω/T" explains T."""
     heads = re.split(r" {2,}| *\| *", table.split("\n", 1)[0])
-    known = {part for head in heads for part in (head, head.rpartition("/")[2])}
+    headings = {part for head in heads for part in (head, head.rpartition("/")[2])}
     return " ".join(
         f"{column.heading}: {column.meaning}."
         for column in columns.COLUMNS
-        if column.legend and known & {column.heading, replace_unwritable(column.heading)}
+        if column.legend and headings & {column.heading, replace_unwritable(column.heading)}
     )

@@ -39,44 +39,44 @@ Colour = tuple[int, int, int, int]  # red, green, blue, opacity
 def stacked_bar(parts: Sequence[tuple[str, float, str]], text: Text) -> str:
     """Return one stacked bar of (name, value, colour) with a legend below it."""
     whole, width = sum(value for _, value, _ in parts) or 1.0, 760.0
-    made, x = [], 0.0
+    elements, x = [], 0.0
     for name, value, colour in parts:
         wide = width * value / whole
         note = f"{name}: {text(value)}, {value / whole:.0%}"
-        made.append(svg.make_box(x, 0, wide, 26, colour, note))
+        elements.append(svg.make_box(x, 0, wide, 26, colour, note))
         x += wide
     for i, (name, value, colour) in enumerate(parts):
         y = 50 + 20 * i
-        made.append(svg.make_box(0, y - 10, 12, 12, colour))
-        made.append(svg.make_label(20, y, f"{name}: {value / whole:.0%}, {text(value)}"))
-    return svg.make_drawing(width, 50 + 20 * len(parts), "where the time went", made)
+        elements.append(svg.make_box(0, y - 10, 12, 12, colour))
+        elements.append(svg.make_label(20, y, f"{name}: {value / whole:.0%}, {text(value)}"))
+    return svg.make_drawing(width, 50 + 20 * len(parts), "where the time went", elements)
 
 
 def bar_chart(rows: Sequence[tuple[str, float, str]], colour: str, title: str) -> str:
     """Return horizontal bars of (name, value, label)."""
-    most = max((value for _, value, _ in rows), default=0.0) or 1.0
-    made, left, right, width = [], 84, 190, 480
+    largest = max((value for _, value, _ in rows), default=0.0) or 1.0
+    elements, left, right, width = [], 84, 190, 480
     for i, (name, value, says) in enumerate(rows):
         y = 20 * i
-        made.append(svg.make_label(left - 6, y + 14, name, "end"))
-        wide = (width - left - right) * value / most
-        made.append(svg.make_box(left, y + 3, max(wide, 0.5), 14, colour, f"{name}: {says}"))
-        made.append(svg.make_label(left + wide + 6, y + 14, says))
-    return svg.make_drawing(width, 20 * len(rows) + 4, title, made)
+        elements.append(svg.make_label(left - 6, y + 14, name, "end"))
+        wide = (width - left - right) * value / largest
+        elements.append(svg.make_box(left, y + 3, max(wide, 0.5), 14, colour, f"{name}: {says}"))
+        elements.append(svg.make_label(left + wide + 6, y + 14, says))
+    return svg.make_drawing(width, 20 * len(rows) + 4, title, elements)
 
 
 def line_chart(values: Any, across: Text, up: Text, title: str) -> str:
     """Return a line chart of values over a baseline of 0; NaN leaves a gap."""
     width, height, left, ground = 560, 150, 64, 130
-    high, made = _highest(values), []
+    high, elements = _highest(values), []
     for tick in svg.choose_ticks(0, high, 4):
         y = ground - (ground - 8) * tick / high
-        made.append(svg.make_path(f"M{left} {y:.1f}H{width}", GRID))
-        made.append(svg.make_label(left - 6, y + 4, up(tick) if tick else "0", "end"))
+        elements.append(svg.make_path(f"M{left} {y:.1f}H{width}", GRID))
+        elements.append(svg.make_label(left - 6, y + 4, up(tick) if tick else "0", "end"))
     for x, text in _axis_ends(len(values), across, left, width):
-        made.append(svg.make_label(x, height - 4, text, "start" if x == left else "end"))
-    made.append(_line_path(values, high, left, width, ground))
-    return svg.make_drawing(width, height, title, made)
+        elements.append(svg.make_label(x, height - 4, text, "start" if x == left else "end"))
+    elements.append(_line_path(values, high, left, width, ground))
+    return svg.make_drawing(width, height, title, elements)
 
 
 def sparkline(values: Any, title: str) -> str:
@@ -85,8 +85,8 @@ def sparkline(values: Any, title: str) -> str:
 
 
 def _highest(values: Any) -> float:
-    known = values[~np.isnan(values)]
-    return (float(known.max()) if len(known) else 1.0) or 1.0
+    finite = values[~np.isnan(values)]
+    return (float(finite.max()) if len(finite) else 1.0) or 1.0
 
 
 def _line_path(values: Any, high: float, left: float, right: float, ground: float) -> str:
@@ -148,21 +148,23 @@ def heat_map(cells: Any, ranks: int, across: Text, text: Text, title: str) -> st
     column, and labels both ends of the axis.
     """
     left, width, height = 56, 500, max(24.0, min(260.0, 16.0 * len(cells)))
-    most = float(np.nanmax(cells)) if np.isfinite(cells).any() else 0.0
-    level = np.sqrt(np.nan_to_num(cells) / (most or 1.0)) * (LEVELS - 1)
+    largest = float(np.nanmax(cells)) if np.isfinite(cells).any() else 0.0
+    level = np.sqrt(np.nan_to_num(cells) / (largest or 1.0)) * (LEVELS - 1)
     pixels = np.where(np.isnan(cells), LEVELS, level.round()).astype(np.uint8)
     palette = _cividis_palette()
     address = png_address(png(pixels, [*palette, (0, 0, 0, 0)]))
-    made = [*rank_axis(ranks, 4, height, left), svg.make_image(left, 4, width, height, address)]
+    elements = [*rank_axis(ranks, 4, height, left), svg.make_image(left, 4, width, height, address)]
     for x, instance in _axis_ends(cells.shape[1], across, left, left + width):
-        made.append(svg.make_label(x, height + 20, instance, "start" if x == left else "end"))
+        elements.append(svg.make_label(x, height + 20, instance, "start" if x == left else "end"))
     scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], palette))
-    made.append(svg.make_image(left, height + 30, 160, 10, scale))
+    elements.append(svg.make_image(left, height + 30, 160, 10, scale))
     for part in (0.0, 0.25, 1.0):
         x = left + 160 * part**0.5
-        made.append(svg.make_label(x, height + 54, text(most * part) if part else "0", "middle"))
-    made.append(svg.make_label(left + 200, height + 40, title))
-    return svg.make_drawing(left + width + 30, height + 60, title, made)
+        elements.append(
+            svg.make_label(x, height + 54, text(largest * part) if part else "0", "middle")
+        )
+    elements.append(svg.make_label(left + 200, height + 40, title))
+    return svg.make_drawing(left + width + 30, height + 60, title, elements)
 
 
 def _cividis_palette() -> list[Colour]:
@@ -188,24 +190,28 @@ def timeline_chart(
         palette += [(red, green, blue, 255), (red, green, blue, round(255 * PALE_SHARE))]
     parts = np.stack([shares - waiting, waiting], axis=3).reshape(*shares.shape[:2], -1)
     pixels = fill_cells(parts)
-    made = rank_axis(ranks, 4, height, left)
-    made.append(svg.make_box(left, 4, width, height, more='class="ground"'))
-    made.append(svg.make_image(left, 4, width, height, png_address(png(pixels, palette))))
-    made += _tooltips(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
+    elements = rank_axis(ranks, 4, height, left)
+    elements.append(svg.make_box(left, 4, width, height, more='class="ground"'))
+    elements.append(svg.make_image(left, 4, width, height, png_address(png(pixels, palette))))
+    elements += _tooltips(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
     for tick in svg.choose_ticks(0, span, 10):
         x = left + width * tick / max(span, 1)
-        made.append(svg.make_path(f"M{x:.1f} {height + 4}v5", GRID))
-        made.append(svg.make_label(x, height + 24, text(tick) if tick else "0", "middle"))
+        elements.append(svg.make_path(f"M{x:.1f} {height + 4}v5", GRID))
+        elements.append(svg.make_label(x, height + 24, text(tick) if tick else "0", "middle"))
     for i, (name, colour) in enumerate(zip(operations, colours, strict=True)):
         x, y = left + 340 * (i % 3), height + 40 + 18 * (i // 3)
         whole, waits = (float(part[:, :, i].mean()) for part in (shares, waiting))
         of_it = f", {waits / whole:.0%} of it waiting" if waits > 0 else ""
-        made.append(svg.make_box(x, y, 12 if not of_it else 6, 12, colour))
+        elements.append(svg.make_box(x, y, 12 if not of_it else 6, 12, colour))
         if of_it:
-            made.append(svg.make_box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE_SHARE}"'))
-        made.append(svg.make_label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
+            elements.append(
+                svg.make_box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE_SHARE}"')
+            )
+        elements.append(svg.make_label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
     below = 18 * -(-len(operations) // 3)
-    return svg.make_drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
+    return svg.make_drawing(
+        left + width + 40, height + 48 + below, "timeline of all ranks", elements
+    )
 
 
 def fill_cells(shares: Any) -> Any:
@@ -231,13 +237,13 @@ def _tooltips(
     """Return the tooltips as invisible boxes."""
     left, top, width, height = origin
     cuts = [
-        np.linspace(0, count, min(count, most) + 1).astype(int)
-        for count, most in zip(shares.shape, TOOLTIP_CELLS, strict=False)
+        np.linspace(0, count, min(count, limit) + 1).astype(int)
+        for count, limit in zip(shares.shape, TOOLTIP_CELLS, strict=False)
     ]
-    made = []
+    elements = []
     for a, b in itertools.pairwise(cuts[0].tolist()):
         first, last = a * ranks // len(shares), b * ranks // len(shares) - 1
-        who = f"rank {first}" if first == last else f"ranks {first}-{last}"
+        rank_label = f"rank {first}" if first == last else f"ranks {first}-{last}"
         for c, d in itertools.pairwise(cuts[1].tolist()):
             mean, waits = (part[a:b, c:d].mean((0, 1)) for part in (shares, waiting))
             parts = [
@@ -248,8 +254,8 @@ def _tooltips(
             ]
             if parts:
                 begin, end = (text(span * edge / shares.shape[1]) for edge in (c, d))
-                note = f"{who}, {begin} to {end}: {', '.join(parts)}"
+                note = f"{rank_label}, {begin} to {end}: {', '.join(parts)}"
                 x, wide = left + width * c / shares.shape[1], width * (d - c) / shares.shape[1]
                 y, high = top + height * a / len(shares), height * (b - a) / len(shares)
-                made.append(svg.make_box(x, y, wide, high, note=note, more='fill-opacity="0"'))
-    return made
+                elements.append(svg.make_box(x, y, wide, high, note=note, more='fill-opacity="0"'))
+    return elements

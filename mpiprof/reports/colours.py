@@ -39,10 +39,10 @@ def operation_colour(operation: str) -> str:
 
 @cache
 def _operation_colours() -> dict[str, str]:
-    shades = {known.colour: iter(SHADES) for known in OPERATIONS.values()}
+    shades = {operation.colour: iter(SHADES) for operation in OPERATIONS.values()}
     return {
-        name: _shade_colour(getattr(svg, known.colour), next(shades[known.colour]))
-        for name, known in OPERATIONS.items()
+        name: _shade_colour(getattr(svg, operation.colour), next(shades[operation.colour]))
+        for name, operation in OPERATIONS.items()
     }
 
 

@@ -45,25 +45,28 @@ def comparison_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def compare_runs(first: Trace, other: Trace) -> dict[str, Any]:
     """Return the totals of two traces as `run.NAME`; a change is other / first - 1, or None."""
-    found: dict[str, Any] = {}
-    after = totals_as_data(other)
+    totals: dict[str, Any] = {}
+    other_totals = totals_as_data(other)
     for name, value in totals_as_data(first).items():
-        found |= {f"run.{name}": value, f"run.other_{name}": after[name]}
-        known = value and after[name] is not None
-        found[f"run.{name}_change"] = after[name] / value - 1 if known else None
-    return found
+        totals |= {f"run.{name}": value, f"run.other_{name}": other_totals[name]}
+        comparable = value and other_totals[name] is not None
+        totals[f"run.{name}_change"] = other_totals[name] / value - 1 if comparable else None
+    return totals
 
 
 def make_verdicts(
     traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
 ) -> dict[int, tuple[Difference, list[str]]]:
     """Return the verdict on each other trace, or on the runs `to`, with its sentences."""
-    found = {}
+    verdicts = {}
     for number in sorted(set(table["other"].tolist())) or [1]:
-        one = judge_difference(table[table["other"] == number])
-        before, other = (traces, to) if to else (traces[:1], traces[number : number + 1])
-        found[number] = one, in_words(one, other, len(before), chr(ord("A") + number), before)
-    return found
+        difference = judge_difference(table[table["other"] == number])
+        reference, compared = (traces, to) if to else (traces[:1], traces[number : number + 1])
+        verdicts[number] = (
+            difference,
+            in_words(difference, compared, len(reference), chr(ord("A") + number), reference),
+        )
+    return verdicts
 
 
 def comparison_data(
@@ -75,16 +78,16 @@ def comparison_data(
         "verdicts": [
             {
                 "other": number,
-                "text": words,
-                "outcome": one.outcome,
-                "effect_ns": round(one.effect_ns),
-                "certainty": one.certainty,
+                "text": paragraphs,
+                "outcome": difference.outcome,
+                "effect_ns": round(difference.effect_ns),
+                "certainty": difference.certainty,
                 "sites": [
                     {"operation": c.row["operation"], "sites": locations_of(c.row["sites"])}
-                    for c in one.changed
+                    for c in difference.changed
                 ],
             }
-            for number, (one, words) in make_verdicts(traces, to, table).items()
+            for number, (difference, paragraphs) in make_verdicts(traces, to, table).items()
         ],
         "traces": [json.run_as_data(trace) for trace in [*traces, *to]],
         "callsites": comparison_rows(table),
@@ -108,16 +111,16 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
         names = [f"A{i + 1}" for i in range(len(traces))] + [f"B{i + 1}" for i in range(len(to))]
     traces = [*traces, *to]
     times = [phrases.run_times(trace) for trace in traces]
-    coverage = [trace.derive("held") for trace in traces]
-    recorded = ["all" if one is None else coverage_time(one) for one in coverage]
-    shown = [Column("held", recorded, left=True)] if any(coverage) else []
+    coverages = [trace.derive("held") for trace in traces]
+    recorded = ["all" if coverage is None else coverage_time(coverage) for coverage in coverages]
+    coverage_columns = [Column("held", recorded, left=True)] if any(coverages) else []
     return render(
         [
             Column("", names, left=True),
             Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
             Column("ranks", [format_count(trace.ranks) for trace in traces]),
             Column("run time", [format_time(trace.run_ns) for trace in traces]),
-            *shown,
+            *coverage_columns,
             Column("in collectives", [_time_and_percent(c, w) for c, _, w in times]),
             Column("waiting", [_time_and_percent(v, w) for _, v, w in times]),
         ]
@@ -147,9 +150,9 @@ def _time_and_percent(time_ns: float, whole: float) -> str:
     return f"{format_time(time_ns)} {format_percent(time_ns, whole)}"
 
 
-def _both_values(row: dict[Any, Any], name: str, shown: Any) -> str:
-    before = "-" if row["callsite"] < 0 else str(shown(row[name]))
-    after = "-" if row["other_callsite"] < 0 else str(shown(row[f"other_{name}"]))
+def _both_values(row: dict[Any, Any], name: str, format_value: Any) -> str:
+    before = "-" if row["callsite"] < 0 else str(format_value(row[name]))
+    after = "-" if row["other_callsite"] < 0 else str(format_value(row[f"other_{name}"]))
     return before if before == after else f"{before} → {after}"
 
 

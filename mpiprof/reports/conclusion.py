@@ -21,94 +21,99 @@ NO_FINDING = "Nothing stands out"
 NOTABLE_SHARE = 0.1  # of all ranks' time; calls that take more without waiting are reported
 
 
-def verdict_lines(trace: Trace, found: Verdict) -> list[str]:
+def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
     """Return the verdict in up to three lines: the loss, its cause, and the advice.
 
     If the calls themselves take longer than the waiting, the last line also reports them.
     """
-    lines = _waiting_lines(trace, found)
-    more = _call_time_sentence(trace, found)
-    if not more:
+    lines = _waiting_lines(trace, verdict)
+    call_sentence = _call_time_sentence(trace, verdict)
+    if not call_sentence:
         return lines
     idle = lines[-1].startswith(NO_FINDING)
-    return [*lines[:-1], f"{'No waiting stands out.' if idle else lines[-1]} {more}"]
+    return [*lines[:-1], f"{'No waiting stands out.' if idle else lines[-1]} {call_sentence}"]
 
 
-def _waiting_lines(trace: Trace, found: Verdict) -> list[str]:
+def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
     if not trace.callsites["complete_instances"].any():
-        return [_unknown_waiting_sentence(trace, found)]
+        return [_unknown_waiting_sentence(trace, verdict)]
     ends = share_bounds(trace, "wait")
-    amount = format_share(found.waiting) + (f" ({ends})" if ends else "")
+    amount = format_share(verdict.waiting) + (f" ({ends})" if ends else "")
     first = f"{amount} of all ranks' time is waiting in collectives."
-    if trace.record == "summary" and found.waiting >= NEGLIGIBLE_SHARE:
-        return [first, *_summary_lines(trace, found)]
-    if found.worst is None:
-        rest = found.collective - found.waiting
-        return [first, f"{NO_FINDING}; the calls themselves take {format_share(rest)} of the time."]
-    problem, do = _problem_sentence(trace, found, found.worst), advise(trace, found.worst)
-    other = _algorithm_sentence(trace, found)
-    if found.beside is None:
-        return [first, problem, do + other]
-    sure = f"{_problem_sentence(trace, found, found.beside)} {advise(trace, found.beside)}"
+    if trace.record == "summary" and verdict.waiting >= NEGLIGIBLE_SHARE:
+        return [first, *_summary_lines(trace, verdict)]
+    if verdict.worst is None:
+        call_share = verdict.collective - verdict.waiting
+        return [
+            first,
+            f"{NO_FINDING}; the calls themselves take {format_share(call_share)} of the time.",
+        ]
+    problem, do = _problem_sentence(trace, verdict, verdict.worst), advise(trace, verdict.worst)
+    algorithm_sentence = _algorithm_sentence(trace, verdict)
+    if verdict.beside is None:
+        return [first, problem, do + algorithm_sentence]
+    sure = f"{_problem_sentence(trace, verdict, verdict.beside)} {advise(trace, verdict.beside)}"
     # Advice about an uncertain rank is useless if the same rank has a certain cause.
-    last = found.worst.evidence.get("mostly_last")
-    same = last is not None and last[0] in found.beside.ranks
-    return [first, problem if same else f"{problem} {do}", sure + other]
+    last = verdict.worst.evidence.get("mostly_last")
+    same_rank = last is not None and last[0] in verdict.beside.ranks
+    return [first, problem if same_rank else f"{problem} {do}", sure + algorithm_sentence]
 
 
-def _call_time_sentence(trace: Trace, found: Verdict) -> str:
+def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
     """Return the time of the calls without waiting if it exceeds the waiting, otherwise "".
 
     Calls that create communicators and similar objects are excluded, because they cannot be tuned.
     """
-    known = trace.callsites["complete_instances"].any()
-    if found.gain is not None or not known or trace.ranks < 2:
+    waits_known = trace.callsites["complete_instances"].any()
+    if verdict.gain is not None or not waits_known or trace.ranks < 2:
         return ""
     operations = trace.callsites["operation"].map(base_operation)
     table = trace.callsites[~operations.isin(MANAGEMENT_COLLECTIVES)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
-    rest = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
-    if rest < max(found.waiting, NOTABLE_SHARE):
+    call_share = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
+    if call_share < max(verdict.waiting, NOTABLE_SHARE):
         return ""
     worst: Any = busy.idxmax()
-    most = int(worst)
-    part = lower_first(share_in_words(float(busy[most]) / float(busy.sum())))
-    operation = table["operation"][most]
+    callsite = int(worst)
+    part = lower_first(share_in_words(float(busy[callsite]) / float(busy.sum())))
+    operation = table["operation"][callsite]
     do = ": `tune` looks for a faster algorithm"
     if operation != base_operation(operation):
         do = ": a rank that computes between its start and its Wait may hold up the others"
     elif trace.record == "summary" or OPERATIONS[operation].wait_rule is WaitRule.RANK_FOR_SOURCES:
         do = ""
-    more = f"more than the waiting, {format_share(rest)} of all ranks' time"
-    site = f"{part} of it {format_callsite(trace, most)}"
-    return f"The collectives themselves take {more}, {site}{do}."
+    amount = f"more than the waiting, {format_share(call_share)} of all ranks' time"
+    site = f"{part} of it {format_callsite(trace, callsite)}"
+    return f"The collectives themselves take {amount}, {site}{do}."
 
 
-def _unknown_waiting_sentence(trace: Trace, found: Verdict) -> str:
+def _unknown_waiting_sentence(trace: Trace, verdict: Verdict) -> str:
     """Return a sentence that waiting is unknown because calls lack ranks; unknown is not zero."""
     why = "" if trace.record == "summary" else ": no call was recorded of all its ranks"
-    share = f"{format_share(found.collective)} of all ranks' time is in collectives"
+    share = f"{format_share(verdict.collective)} of all ranks' time is in collectives"
     return f"{share}. How much of it is waiting is not known{why}."
 
 
-def _problem_sentence(trace: Trace, found: Verdict, one: Finding) -> str:
+def _problem_sentence(trace: Trace, verdict: Verdict, finding: Finding) -> str:
     """Return the problem, its share of the waiting, and its certainty."""
-    if one.cause in ("algorithm", "barrier"):
-        return problem_sentence(trace, one)
-    share = share_in_words(one.share / found.waiting if found.waiting > 0 else 0.0)
+    if finding.cause in ("algorithm", "barrier"):
+        return problem_sentence(trace, finding)
+    share = share_in_words(finding.share / verdict.waiting if verdict.waiting > 0 else 0.0)
     sure = ""
-    if one is found.beside:
+    if finding is verdict.beside:
         sure = " has a sure cause"
-    elif one.certainty < MIN_CERTAINTY:
-        sure = " came about once" if one.evidence["instances"] == 1 else " has no sure cause"
-    return f"{share} of it{sure}: {lower_first(problem_clause(trace, one))}."
+    elif finding.certainty < MIN_CERTAINTY:
+        sure = " came about once" if finding.evidence["instances"] == 1 else " has no sure cause"
+    return f"{share} of it{sure}: {lower_first(problem_clause(trace, finding))}."
 
 
-def _summary_lines(trace: Trace, found: Verdict) -> Iterator[str]:
+def _summary_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yield the call site with most of the waiting; sums do not show its cause."""
     table = trace.callsites
     worst: Any = table.sort_values("total_wait_ns").iloc[-1]
-    share = share_in_words(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
+    share = share_in_words(
+        float(worst["total_wait_ns"]) / (verdict.waiting * trace.process_time_ns)
+    )
     problem = f"{share} of it is at {format_callsite(trace, int(worst['callsite']))}"
     if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MAIN_SHARE:
         share = format_share(worst["latest_share"])
@@ -117,13 +122,13 @@ def _summary_lines(trace: Trace, found: Verdict) -> Iterator[str]:
     yield "A summary doesn't hold why ranks are late: record events to see it."
 
 
-def _algorithm_sentence(trace: Trace, found: Verdict) -> str:
+def _algorithm_sentence(trace: Trace, verdict: Verdict) -> str:
     """Return whether another algorithm would help; none makes a late rank arrive earlier."""
-    if found.gain is not None:
-        gained = format_time(float(found.gain.cost_ns))
-        site = format_callsite(trace, found.gain.callsites[0])
-        return f" Besides, {found.gain.algorithm} would save {gained} at {site}."
-    sure = found.beside or found.worst
+    if verdict.gain is not None:
+        gained = format_time(float(verdict.gain.cost_ns))
+        site = format_callsite(trace, verdict.gain.callsites[0])
+        return f" Besides, {verdict.gain.algorithm} would save {gained} at {site}."
+    sure = verdict.beside or verdict.worst
     assert sure is not None
     helped = sure.cause in (*LOAD_CAUSES, "node") and "let_go_early" not in sure.evidence
     cause = "the messages" if is_by_messages(sure) else "the load"
@@ -134,9 +139,9 @@ def share_in_words(share: float) -> str:
     """Return a share in words ("Two thirds", "Nearly all") or in percent."""
     if share >= 0.95:
         return "Nearly all"
-    for value, words in ((0.75, "Three quarters"), (2 / 3, "Two thirds"), (0.5, "Half")):
+    for value, phrase in ((0.75, "Three quarters"), (2 / 3, "Two thirds"), (0.5, "Half")):
         if abs(share - value) <= 0.03:
-            return words
+            return phrase
     return format_share(share)
 
 
@@ -144,4 +149,4 @@ def callsite_problems(trace: Trace, row: Mapping[str, Any]) -> list[str]:
     """Return the problems of a call site, one paragraph each, the costliest first."""
     if trace.record == "summary" or not row["total_wait_ns"] > 0:
         return []
-    return [finding_text(trace, one) for one in trace.conclusions(int(row["callsite"]))]
+    return [finding_text(trace, finding) for finding in trace.conclusions(int(row["callsite"]))]

@@ -19,62 +19,68 @@ MAX_NAMED = 3  # call sites
 MIN_SHARE = 0.1  # minimum share of exceptional instances that are reported
 
 
-def evidence_text(trace: Trace, found: Finding) -> str:
+def evidence_text(trace: Trace, finding: Finding) -> str:
     """Return the evidence for a finding."""
-    known = found.evidence
-    if found.cause == "algorithm":
-        error = format_time(known["error_ns"])
-        return f"That is {known['how']} under the recorded arrivals, ± {error}."
-    if found.cause == "barrier":
-        earlier = format_time(found.cost_ns / known["size"])
+    evidence = finding.evidence
+    if finding.cause == "algorithm":
+        error = format_time(evidence["error_ns"])
+        return f"That is {evidence['how']} under the recorded arrivals, ± {error}."
+    if finding.cause == "barrier":
+        earlier = format_time(finding.cost_ns / evidence["size"])
         return f"Replayed without the barrier on the recorded times, the run ends {earlier} sooner."
-    if found.cause == "clock":
-        bound = format_time(known["clock_error_ns"])
+    if finding.cause == "clock":
+        bound = format_time(evidence["clock_error_ns"])
         return f"Arrivals differ by less than the clocks may be off, ± {bound}."
-    who = SCHEDULE_RULE if known.get("followed") else WAIT_STATES[known["state"]].sentence
-    parts = [_instances_basis(found), f"{capitalise(who)}.", _other_callsites(trace, found)]
+    wait_rule = (
+        SCHEDULE_RULE if evidence.get("followed") else WAIT_STATES[evidence["state"]].sentence
+    )
+    parts = [
+        _instances_basis(finding),
+        f"{capitalise(wait_rule)}.",
+        _other_callsites(trace, finding),
+    ]
     return " ".join(part for part in parts if part)
 
 
-def _instances_basis(found: Finding) -> str:
-    known = found.evidence
-    instances = known["instances"]
-    if found.cause == "rank" and "collected" in known and known["late_instances"] == 1:
-        collected = known["collected"]  # lateness that accumulated once, over many instances
+def _instances_basis(finding: Finding) -> str:
+    evidence = finding.evidence
+    instances = evidence["instances"]
+    if finding.cause == "rank" and "collected" in evidence and evidence["late_instances"] == 1:
+        collected = evidence["collected"]  # lateness that accumulated once, over many instances
         mean = format_time(collected["late_ns"] / collected["instances"])
         more = " How it was before these is not known." if collected["cut"] else ""
         return f"Each of these adds {mean} on average.{more}"
     if instances == 1:
         return "One instance does not tell a habit from an accident."
-    if found.cause == "noise":
-        return _spread_clause(found)
-    if found.cause == "outlier":
-        more = known["also_costly"]
+    if finding.cause == "noise":
+        return _spread_clause(finding)
+    if finding.cause == "outlier":
+        more = evidence["also_costly"]
         if more > MIN_SHARE * instances:
             return ""  # other findings explain the waiting of these ranks
-        others = f"All but {format_count(more)} of the" if more else "The"
-        return f"{others} other instances wait less than a tenth of that."
-    if known.get("grows") or known.get("levels"):
-        return _change_clause(known)
-    late = known.get("late_instances")
-    if not late or len(known["spans"]) > MAX_SPANS:
+        subject = f"All but {format_count(more)} of the" if more else "The"
+        return f"{subject} other instances wait less than a tenth of that."
+    if evidence.get("grows") or evidence.get("levels"):
+        return _change_clause(evidence)
+    late = evidence.get("late_instances")
+    if not late or len(evidence["spans"]) > MAX_SPANS:
         return ""
-    if found.cause in ("node", "gradient"):
+    if finding.cause in ("node", "gradient"):
         return f"That is the mean over {format_count(instances)} instances."
-    taken = f"{format_count(known['taken_instances'])} instances"
-    if known["taken_instances"] < instances:
-        taken += f" that it takes part in, of {format_count(instances)}"
-    return f"It is so in {format_count(late)} of {taken}."
+    instances_text = f"{format_count(evidence['taken_instances'])} instances"
+    if evidence["taken_instances"] < instances:
+        instances_text += f" that it takes part in, of {format_count(instances)}"
+    return f"It is so in {format_count(late)} of {instances_text}."
 
 
-def _change_clause(known: Mapping[str, Any]) -> str:
+def _change_clause(evidence: Mapping[str, Any]) -> str:
     """Return how lateness changes over the run."""
-    if "grows" in known:
-        first, last = known["grows"]
+    if "grows" in evidence:
+        first, last = evidence["grows"]
         how = "grows" if last > first else "shrinks"
         ends = (format_time(late) if late >= 1 else "nothing" for late in (first, last))
         return f"That {how} steadily, from {' at first to '.join(ends)} at last."
-    levels, (begin, end) = known["levels"], known["recorded"]
+    levels, (begin, end) = evidence["levels"], evidence["recorded"]
     if len(levels) > MAX_SPANS:
         least, most = (format_time(f(late for *_, late in levels)) for f in (min, max))
         return f"That changes {len(levels) - 1} times, between {least} and {most}."
@@ -94,22 +100,22 @@ def instance_range(first: int, last: int, begin: int, end: int) -> str:
     return f" up to instance {last}" if first <= begin else f" in instances {first} to {last}"
 
 
-def _spread_clause(found: Finding) -> str:
+def _spread_clause(finding: Finding) -> str:
     """Return the evidence for waiting without a pattern."""
-    known = found.evidence
-    if known["besides"]:
+    evidence = finding.evidence
+    if evidence["besides"]:
         return "That is what the other findings leave unexplained."
-    if known["random"] is None or math.isnan(known["random"]):
-        return f"That is from {format_count(known['instances'])} instances."
-    share, instances = format_share(1 - known["random"]), format_count(known["instances"])
+    if evidence["random"] is None or math.isnan(evidence["random"]):
+        return f"That is from {format_count(evidence['instances'])} instances."
+    share, instances = format_share(1 - evidence["random"]), format_count(evidence["instances"])
     return f"The same ranks or nodes make {share} of the spread over its {instances} instances."
 
 
-def _other_callsites(trace: Trace, found: Finding) -> str:
+def _other_callsites(trace: Trace, finding: Finding) -> str:
     """Return the other call sites that the finding affects."""
-    others = [format_callsite(trace, one) for one in found.callsites[1:]]
-    if found.cause == "inside" or not others:
+    sites = [format_callsite(trace, callsite) for callsite in finding.callsites[1:]]
+    if finding.cause == "inside" or not sites:
         return ""
-    more = len(others) - MAX_NAMED
-    tail = f" and {more} more" if more > 0 else ""
-    return f"It also costs time at {', '.join(others[:MAX_NAMED])}{tail}."
+    omitted = len(sites) - MAX_NAMED
+    tail = f" and {omitted} more" if omitted > 0 else ""
+    return f"It also costs time at {', '.join(sites[:MAX_NAMED])}{tail}."

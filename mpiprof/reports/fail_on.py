@@ -52,8 +52,8 @@ class Comparison:
 
     def is_met_by(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row meets the comparison; an unknown value meets no comparison."""
-        found = row.get(self.column)
-        return found is not None and OPERATORS[self.operator](found, self.value)
+        row_value = row.get(self.column)
+        return row_value is not None and OPERATORS[self.operator](row_value, self.value)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -83,8 +83,8 @@ Condition = Comparison | JoinedConditions
 
 def by_name(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
     """Return each column by its names: a column of times has a second name without `_ns`."""
-    known = {column: column for column in (*numbers, *texts)}
-    return known | {column[:-3]: column for column in numbers if column.endswith("_ns")}
+    column_by_name = {column: column for column in (*numbers, *texts)}
+    return column_by_name | {column[:-3]: column for column in numbers if column.endswith("_ns")}
 
 
 def parse(
@@ -103,16 +103,16 @@ class _Parser:
 
     def __init__(self, expression: str, numbers: Sequence[str], texts: Sequence[str]) -> None:
         self.expression = expression
-        self.left = [found[1] for found in TOKEN_PATTERN.finditer(expression)]
+        self.left = [match[1] for match in TOKEN_PATTERN.finditer(expression)]
         self.numbers, self.texts = numbers, texts
 
     def parse_whole(self) -> Condition:
         if not self.left:
             raise UsageError("--fail-on '': say when to fail, such as 'total_wait > 1s'")
-        found = self.parse_joined()
+        condition = self.parse_joined()
         if self.left:
             raise self.syntax_error(f"{self.left[0]!r} is one too many")
-        return found
+        return condition
 
     def parse_joined(self, every: bool = False) -> Condition:
         parts = [self.parse_comparison() if every else self.parse_joined(every=True)]
@@ -124,11 +124,11 @@ class _Parser:
     def parse_comparison(self) -> Condition:
         if self.left[:1] == ["("]:
             del self.left[0]
-            found = self.parse_joined()
+            condition = self.parse_joined()
             if self.left[:1] != [")"]:
                 raise self.syntax_error("a bracket is not closed")
             del self.left[0]
-            return found
+            return condition
         if len(self.left) < 3 or self.left[1] not in OPERATORS:
             raise self.syntax_error(f"no comparison at {' '.join(self.left[:3])!r}")
         name, sign, value = self.left[:3]
@@ -143,18 +143,20 @@ class _Parser:
         return Comparison(column, sign, self.parse_number(column, value))
 
     def parse_column(self, name: str) -> str:
-        known = by_name(self.numbers, self.texts)
-        if name in known:
-            return known[name]
-        raise UsageError(f"no column {name!r} in {self.expression!r}; {suggest_names(name, known)}")
+        column_by_name = by_name(self.numbers, self.texts)
+        if name in column_by_name:
+            return column_by_name[name]
+        raise UsageError(
+            f"no column {name!r} in {self.expression!r}; {suggest_names(name, column_by_name)}"
+        )
 
     def parse_number(self, column: str, text: str) -> float:
-        units, wanted = COLUMN_UNITS.get(columns.quantity_of(column), NUMBER)
-        found = VALUE_PATTERN.fullmatch(text)
-        number, unit = found.groups() if found else ("nan", "")
+        units, expected = COLUMN_UNITS.get(columns.quantity_of(column), NUMBER)
+        match = VALUE_PATTERN.fullmatch(text)
+        number, unit = match.groups() if match else ("nan", "")
         value = float(number) * units.get(unit, units.get(unit.upper(), math.nan))
         if not math.isfinite(value):
-            raise UsageError(f"{text!r} in {self.expression!r}: {column} is {wanted}")
+            raise UsageError(f"{text!r} in {self.expression!r}: {column} is {expected}")
         return value
 
     def syntax_error(self, why: str) -> UsageError:
@@ -172,10 +174,10 @@ def judge(
     if all(column in run for column in condition.columns):
         met, by = condition.is_met_by(run), "the run"
     else:
-        found = [row for row in rows if condition.is_met_by({**run, **row})]
-        met, by = bool(found), f"{len(found)} call site" + "s" * (len(found) > 1)
-        if found:
-            by += f", first {routine_at(found[0])}"
+        met_rows = [row for row in rows if condition.is_met_by({**run, **row})]
+        met, by = bool(met_rows), f"{len(met_rows)} call site" + "s" * (len(met_rows) > 1)
+        if met_rows:
+            by += f", first {routine_at(met_rows[0])}"
     if met:
         print(f"mpiprof: --fail-on {expression!r} is met by {by}", file=sys.stderr)
     return THRESHOLD_MET if met else 0

@@ -74,7 +74,7 @@ def make_page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
         *[f'<p class="wrong">{_shorten(wrong, MAX_LONG_TEXT)}</p>'] * bool(wrong),
         '<nav><a href="#findings">Verdict</a><a href="#time">Time</a>'
         '<a href="#timeline">Timeline</a><a href="#sites">Call sites</a></nav>',
-        "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{_shorten(what)}</dd>" for n, what in facts),
+        "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{_shorten(value)}</dd>" for n, value in facts),
         "</dl>",
         *_findings_section(trace),
         *_time_section(trace, shares),
@@ -92,13 +92,13 @@ def make_page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
     )
 
 
-def _shorten(words: str, most: int = MAX_TEXT) -> str:
-    return escape(words if len(words) <= most else words[: most - 1] + "…")
+def _shorten(content: str, limit: int = MAX_TEXT) -> str:
+    return escape(content if len(content) <= limit else content[: limit - 1] + "…")
 
 
 def _make_list(kind: str, lines: Sequence[str]) -> str:
-    every = "".join(f"<li>{_shorten(one, MAX_LONG_TEXT)}</li>" for one in lines)
-    return f"<{kind}>{every}</{kind}>" if every else ""
+    items = "".join(f"<li>{_shorten(line, MAX_LONG_TEXT)}</li>" for line in lines)
+    return f"<{kind}>{items}</{kind}>" if items else ""
 
 
 def _time_section(trace: Trace, shares: TimeShares) -> list[str]:
@@ -121,9 +121,11 @@ def _time_section(trace: Trace, shares: TimeShares) -> list[str]:
 def _findings_section(trace: Trace) -> list[str]:
     if not len(trace.callsites):
         return []
-    found = trace.findings()
-    lines = conclusion.verdict_lines(trace, make_verdict(trace, found))
-    problem = _make_list("ol", [sentences.finding_text(trace, one) for one in found[:10]])
+    findings = trace.findings()
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
+    problem = _make_list(
+        "ol", [sentences.finding_text(trace, finding) for finding in findings[:10]]
+    )
     head = [f"<p>{escape(line)}</p>" for line in lines]
     return ['<h2 id="findings">Verdict</h2>', *head, problem]
 
@@ -150,20 +152,20 @@ def _callsites_section(
 ) -> list[str]:
     if not rows:
         return ['<h2 id="sites">Call sites</h2>', "<p>No collective operation was recorded.</p>"]
-    left = len(trace.callsites) - len(rows)
-    shown = columns.shown(columns.PAGE, rows)
-    head = "".join(f"<th{_side(column)}>{column.heading}</th>" for column in shown)
+    omitted = len(trace.callsites) - len(rows)
+    selected = columns.shown(columns.PAGE, rows)
+    head = "".join(f"<th{_side(column)}>{column.heading}</th>" for column in selected)
     body = ""
     for i, row in enumerate(rows):
         site = sites.get(int(row["callsite"]))
-        body += f"<tr>{''.join(_cell(column, i, row, site) for column in shown)}</tr>"
-    more = ""
-    if left > 0:
-        more = f"<p>{format_count(left)} more call sites are left out; `report` lists them.</p>"
+        body += f"<tr>{''.join(_cell(column, i, row, site) for column in selected)}</tr>"
+    note = ""
+    if omitted > 0:
+        note = f"<p>{format_count(omitted)} more call sites are left out; `report` lists them.</p>"
     table = f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
-    meanings = callsite_table.legend("  ".join(column.heading for column in shown))
+    meanings = callsite_table.legend("  ".join(column.heading for column in selected))
     legend = f'<p class="faint">{escape(meanings)}</p>'
-    return ['<h2 id="sites">Call sites by total waiting time</h2>', table, legend, more]
+    return ['<h2 id="sites">Call sites by total waiting time</h2>', table, legend, note]
 
 
 def _side(column: columns.Column) -> str:
@@ -189,8 +191,8 @@ def _callsite_section(trace: Trace, row: dict[str, Any], sites: dict[int, Site])
     title = routine_at(row)
     parts = [f'<h3 id="site-{row["callsite"]}">{_shorten(title)}</h3>']
     if len(row["sites"]) > 1:
-        others = ", ".join(format_site(one) for one in row["sites"][:8])
-        parts.append(f'<p class="faint">Ranks call it from {_shorten(others)}.</p>')
+        locations = ", ".join(format_site(location) for location in row["sites"][:8])
+        parts.append(f'<p class="faint">Ranks call it from {_shorten(locations)}.</p>')
     parts.append(f'<p class="faint">Ran on: {_shorten(row["algorithms"])}.</p>')
     if row["total_wait_ns"] > 0:
         problems = phrases.cost_sentence(row, trace.process_time_ns)
@@ -211,26 +213,29 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
 
     late = np.where(np.isnan(site.late), -1.0, site.late)
     latest = [int(r) for r in np.argsort(-late, kind="stable")[:8] if late[r] >= 0]
-    apiece = -(-trace.ranks // len(site.lateness))
-    joined = f"; a row is the latest of up to {apiece} ranks" if apiece > 1 else ""
+    ranks_per_row = -(-trace.ranks // len(site.lateness))
+    joined = f"; a row is the latest of up to {ranks_per_row} ranks" if ranks_per_row > 1 else ""
     title = "after the first arrival"
     drawn = charts.heat_map(site.lateness, trace.ranks, across, format_time, title)
-    shown = [(drawn, f"How late each rank comes, from instance to instance{joined}")]
+    pictures = [(drawn, f"How late each rank comes, from instance to instance{joined}")]
     if site.instances > 1:
         drawn = charts.line_chart(site.worst_imbalance, across, format_time, "ω over instances")
-        shown.append((drawn, "ω, the last arrival after the first, over instances"))
+        pictures.append((drawn, "ω, the last arrival after the first, over instances"))
     last = [format_share(site.last[r] / site.instances) for r in latest]
     ranks = [
         (f"rank {r}", float(late[r]), f"{format_time(late[r])}, last in {share}")
         for r, share in zip(latest, last, strict=True)
     ]
     drawn = charts.bar_chart(ranks, colours.RED, "latest ranks")
-    shown.append((drawn, "The latest ranks: mean lateness"))
+    pictures.append((drawn, "The latest ranks: mean lateness"))
     if site.instances > 1 and site.ranges.sum():
         spread = [
             (name, float(n), format_share(n / site.ranges.sum()))
             for name, n in zip(RANGE_NAMES, site.ranges.tolist(), strict=True)
         ]
         drawn = charts.bar_chart(spread, colours.BLUE, "distribution of ω/T")
-        shown.append((drawn, "Instances by ω/T; below 1 the arrivals are balanced"))
-    return [f"<figure><figcaption>{words}</figcaption>{it}</figure>" for it, words in shown]
+        pictures.append((drawn, "Instances by ω/T; below 1 the arrivals are balanced"))
+    return [
+        f"<figure><figcaption>{caption}</figcaption>{picture}</figure>"
+        for picture, caption in pictures
+    ]

@@ -28,7 +28,7 @@ TOTAL_NAMES = ("duration_ns", "collective_ns", "collective_share", "total_wait_n
 RUN_NAMES = tuple(f"run.{name}" for name in TOTAL_NAMES)
 
 
-def make_report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, Any]:
+def make_report(trace: Trace, callsites: Any, findings: Sequence[Finding]) -> dict[str, Any]:
     """Return a trace, its call sites (or some of them) and its findings, in schema VERSION.
 
     Times are means over instances, in ns. Unknown values are None.
@@ -43,8 +43,8 @@ def make_report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[
         "callsites": [row_as_data(row) for row in callsites.to_dict("records")],
         "summed_up": totals_by_callsite(trace),
         "held": coverage_as_data(trace),
-        "verdict": verdict_as_data(trace, conclude(trace, found)),
-        "findings": [finding_as_data(trace, one) for one in found],
+        "verdict": verdict_as_data(trace, conclude(trace, findings)),
+        "findings": [finding_as_data(trace, finding) for finding in findings],
         "notes": list(trace.notes),
         "spawned": spawned_jobs.describe_spawned(trace),
     }
@@ -71,14 +71,14 @@ def totals_as_data(trace: Trace) -> dict[str, Any]:
 
 def bounds_as_data(trace: Trace) -> dict[str, Any]:
     """Return the bounds (ns) of the sums over all calls; both equal the sum if it is exact."""
-    found: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     for name, of in (("collective", "elapsed"), ("total_wait", "wait")):
         estimate = trace.totals[of]
         if of == "wait" and phrases.lacks_complete_instances(trace):
             estimate = Estimate(NAN, NAN, NAN)
-        found[f"{name}_low_ns"] = plain_number(estimate.low)
-        found[f"{name}_high_ns"] = plain_number(estimate.high)
-    return found
+        bounds[f"{name}_low_ns"] = plain_number(estimate.low)
+        bounds[f"{name}_high_ns"] = plain_number(estimate.high)
+    return bounds
 
 
 def totals_by_callsite(trace: Trace) -> list[dict[str, Any]]:
@@ -106,36 +106,36 @@ def coverage_as_data(trace: Trace) -> dict[str, Any] | None:
     }
 
 
-def verdict_as_data(trace: Trace, found: Verdict) -> dict[str, Any]:
+def verdict_as_data(trace: Trace, verdict: Verdict) -> dict[str, Any]:
     """Return the verdict on a run, in the sentences of the report."""
-    worst = found.worst
+    worst = verdict.worst
     return {
-        "text": conclusion.verdict_lines(trace, found),
-        "cause": found.cause,
+        "text": conclusion.verdict_lines(trace, verdict),
+        "cause": verdict.cause,
         "ranks": sorted(worst.ranks) if worst else [],
         "sites": _locations_of_callsites(trace, worst.callsites) if worst else [],
     }
 
 
-def finding_as_data(trace: Trace, found: Finding) -> dict[str, Any]:
+def finding_as_data(trace: Trace, finding: Finding) -> dict[str, Any]:
     """Return a finding with the locations of its call sites and its text."""
     return {
-        "cause": found.cause,
-        "ranks": sorted(found.ranks),
-        "sites": _locations_of_callsites(trace, found.callsites),
-        "operation": trace.callsites["operation"][found.callsites[0]],
-        "period": found.period,
-        "first_instance": found.first_instance,
-        "last_instance": found.last_instance,
-        "cost_ns": found.cost_ns,
-        "share": plain_number(found.share),
-        "certainty": plain_number(found.certainty),
-        "title": sentences.finding_title(trace, found),
-        "text": sentences.problem_and_evidence(trace, found),
-        "action": advice.advise(trace, found),
-        "node": found.node,
-        "algorithm": found.algorithm,
-        "evidence": {name: _value_as_data(value) for name, value in found.evidence.items()},
+        "cause": finding.cause,
+        "ranks": sorted(finding.ranks),
+        "sites": _locations_of_callsites(trace, finding.callsites),
+        "operation": trace.callsites["operation"][finding.callsites[0]],
+        "period": finding.period,
+        "first_instance": finding.first_instance,
+        "last_instance": finding.last_instance,
+        "cost_ns": finding.cost_ns,
+        "share": plain_number(finding.share),
+        "certainty": plain_number(finding.certainty),
+        "title": sentences.finding_title(trace, finding),
+        "text": sentences.problem_and_evidence(trace, finding),
+        "action": advice.advise(trace, finding),
+        "node": finding.node,
+        "algorithm": finding.algorithm,
+        "evidence": {name: _value_as_data(value) for name, value in finding.evidence.items()},
     }
 
 
@@ -156,17 +156,17 @@ def _value_as_data(value: Any) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return {name: _value_as_data(one) for name, one in value.items()}
+        return {name: _value_as_data(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
-        return [_value_as_data(one) for one in value]
+        return [_value_as_data(element) for element in value]
     return plain_number(value)
 
 
-def causes_as_data(found: Causes) -> dict[str, Any]:
+def causes_as_data(causes: Causes) -> dict[str, Any]:
     """Return the causes of a call site: estimates as value, low and high, tables as rows."""
     result: dict[str, Any] = {}
-    for field in dataclasses.fields(found):
-        value = getattr(found, field.name)
+    for field in dataclasses.fields(causes):
+        value = getattr(causes, field.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             result[field.name] = {k: plain_number(v) for k, v in dataclasses.asdict(value).items()}
         elif hasattr(value, "to_dict"):

@@ -16,7 +16,7 @@ def make_page(
     trace: Trace,
     wrong: str,
     callsites: Any,
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
     most_sites: int,
     most_findings: int,
 ) -> str:
@@ -29,17 +29,17 @@ def make_page(
     if wrong:
         parts.append(f"**{escape_markdown(wrong)}**")
     if len(callsites):
-        lines = conclusion.verdict_lines(trace, make_verdict(trace, list(found)))
+        lines = conclusion.verdict_lines(trace, make_verdict(trace, list(findings)))
         parts.append("  \n".join(f"**{escape_markdown(line)}**" for line in lines))
     parts.append("\n".join(f"- {name}: {escape_markdown(problems)}" for name, problems in facts))
-    if found:
-        problems = [sentences.finding_text(trace, one) for one in found[:most_findings]]
+    if findings:
+        problems = [sentences.finding_text(trace, finding) for finding in findings[:most_findings]]
         lines = [f"{i}. {escape_markdown(line)}" for i, line in enumerate(problems, 1)]
         parts.append("## What costs most\n\n" + "\n".join(lines))
     if len(callsites):
-        shown = callsites.head(most_sites)
-        left = f", the first {most_sites} of {len(callsites)}" * (len(callsites) > most_sites)
-        table = render_markdown(callsite_table.callsite_columns(shown))
+        listed_callsites = callsites.head(most_sites)
+        limit_note = f", the first {most_sites} of {len(callsites)}" * (len(callsites) > most_sites)
+        table = render_markdown(callsite_table.callsite_columns(listed_callsites))
         legend = escape_markdown(callsite_table.legend(table))
-        parts.append(f"## Call sites{left}\n\n{table}\n\n{legend}")
+        parts.append(f"## Call sites{limit_note}\n\n{table}\n\n{legend}")
     return "\n\n".join(parts) + "\n"

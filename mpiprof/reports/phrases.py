@@ -81,33 +81,33 @@ def _spread_clause(row: dict[str, Any]) -> str:
     text += ", on average" if row["instances"] > 1 else ""
     if not math.isnan(ratio):
         message = row["message_bytes"]
-        what = f"of {format_size(message)}" if message > 0 else "without data"
-        text += f", the time of {format_factor(ratio)} messages {what}"
+        size = f"of {format_size(message)}" if message > 0 else "without data"
+        text += f", the time of {format_factor(ratio)} messages {size}"
     return text + "."
 
 
-def cause_sentences(found: Causes) -> list[str]:
+def cause_sentences(causes: Causes) -> list[str]:
     """Return sentences about why the arrivals at a call site differ."""
     parts = []
-    if not math.isnan(found.inherited.value):
-        shares = (found.inherited, found.outside, found.point_to_point)
+    if not math.isnan(causes.inherited.value):
+        shares = (causes.inherited, causes.outside, causes.point_to_point)
         before, outside, messages = map(_format_estimate, shares)
         parts.append(
             f"Of the spread of the arrivals (its variance) {before} came in with the exits from "
             f"the collective before; {outside} arose since then outside MPI collectives and "
             f"{messages} in point-to-point messages."
         )
-    if found.compensated.value >= NOTABLE:
-        share = _format_estimate(found.compensated)
+    if causes.compensated.value >= NOTABLE:
+        share = _format_estimate(causes.compensated)
         parts.append(f"Ranks make up for {share} of it before they arrive.")
-    if not math.isnan(found.random.value):
-        nodes = f", {_format_estimate(found.by_node)} by node" if len(found.nodes) > 1 else ""
-        fixed = f"{_format_estimate(found.by_rank)} is systematic by rank{nodes}"
-        changing = f"{_format_estimate(found.random)} changes from instance to instance"
+    if not math.isnan(causes.random.value):
+        nodes = f", {_format_estimate(causes.by_node)} by node" if len(causes.nodes) > 1 else ""
+        fixed = f"{_format_estimate(causes.by_rank)} is systematic by rank{nodes}"
+        changing = f"{_format_estimate(causes.random)} changes from instance to instance"
         parts.append(f"{fixed}, {changing}.")
-    if found.instances < found.complete_instances:
-        seen, there = format_count(found.instances), format_count(found.complete_instances)
-        parts.append(f"This is from {seen} of {there} instances.")
+    if causes.instances < causes.complete_instances:
+        instances, total = format_count(causes.instances), format_count(causes.complete_instances)
+        parts.append(f"This is from {instances} of {total} instances.")
     return parts
 
 
@@ -115,18 +115,18 @@ def period_sentence(phases: pd.DataFrame) -> str:
     """Return which instances of a call site differ periodically, or "" if none do."""
     if not len(phases) or not phases["period"].iloc[0]:
         return ""
-    every, offset = int(phases["period"].iloc[0]), int(phases["period_offset"].iloc[0])
+    period, offset = int(phases["period"].iloc[0]), int(phases["period_offset"].iloc[0])
     spread = format_time(float(phases["period_worst_imbalance_ns"].mean()))
-    numbers = ", ".join(str(offset + i * every) for i in range(3))
-    which = f"Every {format_ordinal(every)} instance ({numbers}, ...)"
-    return f"{which} is different: it spreads over {spread}."
+    numbers = ", ".join(str(offset + i * period) for i in range(3))
+    subject = f"Every {format_ordinal(period)} instance ({numbers}, ...)"
+    return f"{subject} is different: it spreads over {spread}."
 
 
-def _format_estimate(found: Estimate) -> str:
+def _format_estimate(estimate: Estimate) -> str:
     """Return a share with its confidence interval, in percent."""
     value, low, high = (
         f"{100 * v + 0.0:.0f}".replace("-0", "0") if abs(100 * v) < 1 else f"{100 * v:.0f}"
-        for v in (found.value, found.low, found.high)
+        for v in (estimate.value, estimate.low, estimate.high)
     )
     return f"{value} %" if low in (high, "nan") else f"{value} % ({low} to {high})"
 

@@ -30,7 +30,7 @@ def list_keys(trace: Trace) -> Rows:
     """
     tables = trace.selection
     of = {kind: _group_by_key(table) for kind, table in tables.items()}
-    found: Rows = []
+    keys: Rows = []
     for key, lines in of["key"].items():
         choices, ends = of["choice"].get(key, []), of["end"].get(key, [])
         end = ends[-1] if ends else {}
@@ -38,26 +38,26 @@ def list_keys(trace: Trace) -> Rows:
         row = {"key": key, **lines[0], "algorithm": last.get("algorithm", NATIVE)}
         row |= {name: end.get(name) for name in ("instances", "probes", "saved_ns")}
         row["phases"] = _make_phases(of["phase"].get(key, []), of["trial"].get(key, []), choices)
-        found.append(row)
-    return sorted(found, key=lambda row: -(row["saved_ns"] or 0))
+        keys.append(row)
+    return sorted(keys, key=lambda row: -(row["saved_ns"] or 0))
 
 
 def _group_by_key(table: pd.DataFrame) -> dict[str, Rows]:
     """Return the rows of each key without the key column; unknown values are None."""
-    found: dict[str, Rows] = {}
+    rows_by_key: dict[str, Rows] = {}
     for line in table.to_dict("records"):
         row = {str(n): v if isinstance(v, str | list) else plain_number(v) for n, v in line.items()}
-        found.setdefault(str(row.pop("key")), []).append(row)
-    return found
+        rows_by_key.setdefault(str(row.pop("key")), []).append(row)
+    return rows_by_key
 
 
 def _make_phases(phases: Rows, trials: Rows, choices: Rows) -> Rows:
-    known = {row["phase"]: row for row in phases}
+    row_by_phase = {row["phase"]: row for row in phases}
     empty = dict.fromkeys(("instance", "why", "imbalance_ns", "score_ns"))
     numbers = sorted({row["phase"] for row in [*phases, *trials, *choices]})
     return [
         {"phase": number}
-        | (known.get(number) or empty)
+        | (row_by_phase.get(number) or empty)
         | {"trials": _rows_of_phase(trials, number), "choices": _rows_of_phase(choices, number)}
         for number in numbers
     ]
@@ -69,25 +69,25 @@ def _rows_of_phase(rows: Rows, phase: int) -> Rows:
 
 def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
     """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`."""
-    found = list_keys(trace)
-    if not found:
+    keys = list_keys(trace)
+    if not keys:
         return wrap_paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
-    parts = [_key_text(number, row) for number, row in enumerate(found[:top], 1)]
-    if len(found) > top:
-        parts.append(f"  and {len(found) - top} more (see --json)")
+    parts = [_key_text(number, row) for number, row in enumerate(keys[:top], 1)]
+    if len(keys) > top:
+        parts.append(f"  and {len(keys) - top} more (see --json)")
     parts.append(wrap_paragraph(LEGEND))
-    if any(row["algorithm"] != NATIVE for row in found):
+    if any(row["algorithm"] != NATIVE for row in keys):
         line = format_command("tune", *named, "--found", "-o", "plan.json")
         parts.append(f"  as a plan: {line}")
     return "\n".join(parts)
 
 
 def _key_text(number: int, row: dict[str, Any]) -> str:
-    where = ", ".join(row["sites"][:2]) or "an unknown place"
-    where += f" (+{len(row['sites']) - 2})" if len(row["sites"]) > 2 else ""
+    location = ", ".join(row["sites"][:2]) or "an unknown place"
+    location += f" (+{len(row['sites']) - 2})" if len(row["sites"]) > 2 else ""
     of = f" of {format_size(row['bytes'])}" if row["bytes"] else ""
     on = f" on {row['size']} ranks" if row["size"] else ""
-    head = f"{number}. {row['operation']}{of} at {where}{on}: {row['algorithm']}."
+    head = f"{number}. {row['operation']}{of} at {location}{on}: {row['algorithm']}."
     if row["instances"] is not None:
         instances, probes = format_count(row["instances"]), format_count(row["probes"] or 0)
         head += f" {instances} instances, {probes} of them probes"

@@ -23,45 +23,45 @@ MAX_FOLDERS = 1000  # a larger folder is not searched
 
 def describe_spawned(trace: Trace) -> list[str]:
     """Return a line for each child or parent trace in the same folder."""
-    found = []
+    lines = []
     if _entry_time(trace.meta) is not None:
         parents = [p for p in _sibling_traces(trace) if _is_child(trace, _spawn_calls(p))]
-        found += [f"its processes were spawned by those of {p.path}" for p in parents[:3]]
+        lines += [f"its processes were spawned by those of {p.path}" for p in parents[:3]]
         if not parents:
-            found.append("its processes were spawned by a job without a trace in this folder")
+            lines.append("its processes were spawned by a job without a trace in this folder")
     calls = _spawn_calls(trace)
     if calls:
-        found += [
-            f"it spawned the processes of {other.path}"
-            for other in _sibling_traces(trace, spawned=True)
-            if _is_child(other, calls)
+        lines += [
+            f"it spawned the processes of {child.path}"
+            for child in _sibling_traces(trace, spawned=True)
+            if _is_child(child, calls)
         ][:8]
-    return found
+    return lines
 
 
 Calls = list[tuple[str, int, int]]  # node, enter and exit time on that node's clock
 
 
 def _spawn_calls(trace: Trace) -> Calls:
-    wanted = [i for i, s in enumerate(trace.tables.shapes) if s.operation in SPAWNING]
-    if not wanted or trace.record == "summary":
+    shapes = [i for i, s in enumerate(trace.tables.shapes) if s.operation in SPAWNING]
+    if not shapes or trace.record == "summary":
         return []
-    found: Calls = []
+    calls: Calls = []
     for rank, leader_row in trace.tables.shape_ids.items():
-        if not np.isin(leader_row, wanted).any():
+        if not np.isin(leader_row, shapes).any():
             continue
         for block in trace.open_stream(rank, local_times=True).iterate_blocks(1 << 16):
-            calls = np.isin(block.shape, wanted) & (block.exit_ns != 0)
-            times = block.enter_ns[calls].tolist(), block.exit_ns[calls].tolist()
+            is_spawn = np.isin(block.shape, shapes) & (block.exit_ns != 0)
+            times = block.enter_ns[is_spawn].tolist(), block.exit_ns[is_spawn].tolist()
             node = trace.node_ids.get(rank, "?")
-            found += [(node, *entry_exit) for entry_exit in zip(*times, strict=True)]
-    return found
+            calls += [(node, *entry_exit) for entry_exit in zip(*times, strict=True)]
+    return calls
 
 
 def _entry_time(meta: object) -> int | None:
     """Return when the rank that wrote the metadata entered MPI_Init, or None if not spawned."""
-    found = meta.get("spawned_ns") if isinstance(meta, dict) else None
-    return found if type(found) is int else None
+    entry_ns = meta.get("spawned_ns") if isinstance(meta, dict) else None
+    return entry_ns if type(entry_ns) is int else None
 
 
 def _is_child(trace: Trace, calls: Calls) -> bool:
@@ -71,11 +71,11 @@ def _is_child(trace: Trace, calls: Calls) -> bool:
 
 def _sibling_traces(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
     """Yield the other traces in the folder; with `spawned`, only traces of spawned processes."""
-    here = trace.path.resolve()
-    for count, path in enumerate(sorted(here.parent.glob("*/meta.json"))):
+    folder = trace.path.resolve()
+    for count, path in enumerate(sorted(folder.parent.glob("*/meta.json"))):
         if count >= MAX_FOLDERS:
             return
-        if path.parent == here or (spawned and not _is_spawned(path)):
+        if path.parent == folder or (spawned and not _is_spawned(path)):
             continue
         try:
             yield Trace(path.parent)

@@ -78,8 +78,8 @@ def render(columns: Sequence[Column], width: int | None = None, *, indent: str =
 
 def _shorten(cell: str, width: int) -> str:
     """Return a shortened cell: a path loses its beginning, other text its end."""
-    more = replace_unwritable("…", {"…": "~"})
-    return more + cell[1 - width :] if "/" in cell.partition(" ")[0] else cell[: width - 1] + more
+    dots = replace_unwritable("…", {"…": "~"})
+    return dots + cell[1 - width :] if "/" in cell.partition(" ")[0] else cell[: width - 1] + dots
 
 
 def drop_unknown(columns: Sequence[Column]) -> list[Column]:
@@ -87,8 +87,8 @@ def drop_unknown(columns: Sequence[Column]) -> list[Column]:
 
     Some columns are empty without a machine table, or if the trace was recorded as summary.
     """
-    shown = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
-    return [column.replace_unwritable() for column in shown]
+    remaining = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
+    return [column.replace_unwritable() for column in remaining]
 
 
 def _shrunk_widths(columns: Sequence[Column], width: int) -> int | None:

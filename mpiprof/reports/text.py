@@ -92,8 +92,8 @@ def sampling_text(every: int) -> str:
 
 
 def _share_bounds(trace: Trace, name: str) -> str:
-    found = phrases.share_bounds(trace, name)
-    return f"; between {found.replace(' to ', ' and ')}" if found else ""
+    bounds = phrases.share_bounds(trace, name)
+    return f"; between {bounds.replace(' to ', ' and ')}" if bounds else ""
 
 
 def coverage_text(coverage: Coverage) -> str:
@@ -102,8 +102,8 @@ def coverage_text(coverage: Coverage) -> str:
     of += f" of {format_count(coverage.total)}" if coverage.total else ""
     part = f"{coverage_time(coverage)}, {of} instances ({coverage.reason})"
     but = {"--limit": ", but for what was summed up later", LOST_REASON: ""}
-    more = but.get(coverage.reason, ", but for the totals of all")
-    return f"{part}; all figures here are of this part{more}"
+    exclusion = but.get(coverage.reason, ", but for the totals of all")
+    return f"{part}; all figures here are of this part{exclusion}"
 
 
 def coverage_time(coverage: Coverage) -> str:
@@ -118,8 +118,8 @@ def summary_text(observed: int, instances: int) -> str:
         return "as summary: counts, times and sizes; no arrivals, so no waiting"
     if observed == instances:
         return "as summary: no single instances"
-    known = f"arrivals of {format_count(observed)} of {format_count(instances)} instances"
-    return f"as summary: {known} are known; waiting is of all, from these"
+    arrivals = f"arrivals of {format_count(observed)} of {format_count(instances)} instances"
+    return f"as summary: {arrivals} are known; waiting is of all, from these"
 
 
 def time_and_share(time_ns: float, whole: float) -> str:
@@ -171,8 +171,8 @@ def totals_table(trace: Trace) -> str:
 
 def factor_heading(callsites: Any) -> str:
     """Return the heading of `factor_table`; without message times there are no factors."""
-    known = callsites["worst_factor"].notna().any()
-    return "Imbalance factors, means over instances" if known else "Time by routine"
+    has_factors = callsites["worst_factor"].notna().any()
+    return "Imbalance factors, means over instances" if has_factors else "Time by routine"
 
 
 def factor_table(callsites: Any) -> str:
@@ -201,14 +201,14 @@ def distribution_table(trace: Trace) -> str:
 
     Figure 2 of Faraj et al. Returns an empty text if no factor is known.
     """
-    found = factor_distribution(trace)
-    if not found[["small_count", "large_count"]].to_numpy().sum():
+    distribution = factor_distribution(trace)
+    if not distribution[["small_count", "large_count"]].to_numpy().sum():
         return ""
-    columns = [Column("ω/T", [str(name) for name in found["range"]], left=True)]
+    columns = [Column("ω/T", [str(name) for name in distribution["range"]], left=True)]
     for name, head in (("small", "≤ 1000 B"), ("large", "> 1000 B")):
-        shares = found[name].tolist()
+        shares = distribution[name].tolist()
         columns.append(Column(head, [format_share(value) for value in shares]))
-        if int(found[name + "_count"].sum()):
+        if int(distribution[name + "_count"].sum()):
             columns.append(Column("", [render_bar(value).ljust(20) for value in shares], left=True))
     return render(columns)
 
@@ -248,12 +248,15 @@ def format_size_range(callsites: Any) -> str:
     Sizes of an all-to-all are per destination. The trace has only the sum of a rank's messages in
     an alltoallv or alltoallw, so their size is always an average.
     """
-    known = callsites[callsites["message_bytes"].notna()]
-    if not len(known):
+    sized_callsites = callsites[callsites["message_bytes"].notna()]
+    if not len(sized_callsites):
         return UNKNOWN
-    low, high = float(known["message_bytes"].min()), float(known["message_bytes"].max())
-    summed = known["operation"].str.contains("alltoall[vw]")
-    average = bool((summed | (known["bytes_min"] < known["bytes_max"])).any())
+    low, high = (
+        float(sized_callsites["message_bytes"].min()),
+        float(sized_callsites["message_bytes"].max()),
+    )
+    summed = sized_callsites["operation"].str.contains("alltoall[vw]")
+    average = bool((summed | (sized_callsites["bytes_min"] < sized_callsites["bytes_max"])).any())
     text = format_size(low) if low == high else f"{format_size(low)} - {format_size(high)}"
     return text + ("*" if average else "")
 
@@ -313,12 +316,12 @@ def rank_times_as_data(trace: Trace) -> list[dict[Any, Any]]:
 
 def rank_time_table(trace: Trace, most: int) -> str:
     """Return a table of the ranks with most time in MPI calls, the largest first."""
-    found = _rank_rows(trace)
-    found.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
-    left = f", the first {most} of {format_count(len(found))}" if len(found) > most else ""
-    found = found[:most]
-    columns = [Column("rank", [str(row["rank"]) for row in found])]
+    rows = _rank_rows(trace)
+    rows.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
+    limit_note = f", the first {most} of {format_count(len(rows))}" if len(rows) > most else ""
+    rows = rows[:most]
+    columns = [Column("rank", [str(row["rank"]) for row in rows])]
     for name, head in COLUMN_HEADS.items():
-        columns.append(Column(head, [format_time(row[name]) for row in found]))
+        columns.append(Column(head, [format_time(row[name]) for row in rows]))
     table = render(columns)
-    return f"Ranks by time in MPI{left}\n{table}\n{RANK_LEGEND}"
+    return f"Ranks by time in MPI{limit_note}\n{table}\n{RANK_LEGEND}"

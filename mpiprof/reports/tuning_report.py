@@ -38,9 +38,11 @@ def closing_text(
     """
     lines = []
     if output is not None:
-        many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
-        lines.append(f"{output}: {many}{'' if plan else ', because no change is certain to gain'}")
-    if any("reduce" in one["operation"] for one in plan):
+        count_text = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
+        lines.append(
+            f"{output}: {count_text}{'' if plan else ', because no change is certain to gain'}"
+        )
+    if any("reduce" in entry["operation"] for entry in plan):
         lines.append("Floating-point reductions may round differently.")
     verb, name, *options = command
     again = [verb, Path(name), *options]
@@ -59,31 +61,31 @@ def closing_text(
 
 def works_table(rows: Rows, top: int) -> str:
     """Return the table of the first `top` tuning tasks, with the meaning of its words."""
-    shown = rows[:top]
-    sizes = [format_size(r["bytes"][1]) if r["bytes"] else "–" for r in shown]
+    listed = rows[:top]
+    sizes = [format_size(r["bytes"][1]) if r["bytes"] else "–" for r in listed]
     table = render(
         [
-            Column("operation", [r["operation"] for r in shown], left=True),
-            Column("call site", [r["place"] for r in shown], left=True, shrink=True),
-            Column("count", [format_count(r["instances"]) for r in shown], drop=2),
-            Column("ranks", [str(r["size"]) for r in shown], drop=3),
+            Column("operation", [r["operation"] for r in listed], left=True),
+            Column("call site", [r["place"] for r in listed], left=True, shrink=True),
+            Column("count", [format_count(r["instances"]) for r in listed], drop=2),
+            Column("ranks", [str(r["size"]) for r in listed], drop=3),
             Column("bytes", sizes, drop=1),
-            Column("now", [format_time(r["base_ns"]) for r in shown], drop=-1),
-            Column("best", [r["best"] or "–" for r in shown], left=True, drop=-3),
-            Column("then", [format_time(r["best_ns"]) for r in shown]),
-            Column("saves", [_format_range(r) for r in shown], left=True, drop=-2),
-            Column("", [MARKS.get(r["worth"], "leave it") for r in shown], left=True, drop=-4),
+            Column("now", [format_time(r["base_ns"]) for r in listed], drop=-1),
+            Column("best", [r["best"] or "–" for r in listed], left=True, drop=-3),
+            Column("then", [format_time(r["best_ns"]) for r in listed]),
+            Column("saves", [_format_range(r) for r in listed], left=True, drop=-2),
+            Column("", [MARKS.get(r["worth"], "leave it") for r in listed], left=True, drop=-4),
         ]
     )
-    left = f", the first {top} of {len(rows)}" if len(rows) > top else ""
+    limit_note = f", the first {top} of {len(rows)}" if len(rows) > top else ""
     how = {r["how"] for r in rows}
     head = "measured" if how == {"replay"} else "predicted"
-    text = f"Call sites by time{left}: what another algorithm is {head} to save\n{table}\n"
+    text = f"Call sites by time{limit_note}: what another algorithm is {head} to save\n{table}\n"
     text += wrap_paragraph(
         "now, then: mean time of a rank in the operation beyond what waiting for late ranks "
         "takes. saves: an instance, 95 % interval."
     )
-    reasons = [r for r in shown if r["worth"] != "yes" and r["reason"]]
+    reasons = [r for r in listed if r["worth"] != "yes" and r["reason"]]
     lines = [f"  {r['operation']} at {r['place']}: {r['reason']}" for r in reasons]
     return text + ("\n\nWhy not\n" + "\n".join(dict.fromkeys(lines)) if lines else "")
 
@@ -92,7 +94,7 @@ def summary_table(rows: Rows) -> str:
     """Return the possible gain of each operation, as a table with bars."""
     total = sum(r["elapsed_ns"] for r in rows) or 1.0
     saved, perhaps = (sum(r[name] for r in rows) for name in ("saved_ns", "perhaps_ns"))
-    most = max((r["elapsed_ns"] for r in rows), default=0.0) or 1.0
+    longest_ns = max((r["elapsed_ns"] for r in rows), default=0.0) or 1.0
     waiting = [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]
     table = render(
         [
@@ -103,7 +105,7 @@ def summary_table(rows: Rows) -> str:
             Column("waiting", waiting),
             Column("less", [_share_cell(r, "saved_ns") for r in rows]),
             Column("perhaps", [_share_cell(r, "perhaps_ns") for r in rows]),
-            Column("", [_time_bar(r, most) for r in rows], left=True),
+            Column("", [_time_bar(r, longest_ns) for r in rows], left=True),
         ]
     )
     gain = f"{format_share(saved / total)} less time in collectives"
@@ -121,12 +123,12 @@ def _share_cell(r: Mapping[str, Any], name: str) -> str:
     return format_share(r[name] / (r["elapsed_ns"] or 1.0)) if r[name] else "0 %"
 
 
-def _time_bar(r: Mapping[str, Any], most: float) -> str:
-    left = whole = round(WIDTH * float(r["elapsed_ns"]) / most)
+def _time_bar(r: Mapping[str, Any], longest_ns: float) -> str:
+    remaining = whole = round(WIDTH * float(r["elapsed_ns"]) / longest_ns)
     parts = []
     for name in ("total_wait_ns", "saved_ns", "perhaps_ns"):
-        parts.append(min(round(WIDTH * float(r[name]) / most), left))
-        left -= parts[-1]
+        parts.append(min(round(WIDTH * float(r[name]) / longest_ns), remaining))
+        remaining -= parts[-1]
     waiting, saved, perhaps = parts
     busy = whole - sum(parts)
     return "#" * busy + "-" * waiting + "+" * perhaps + "." * saved
@@ -168,19 +170,19 @@ def export_text(handed: Mapping[str, Any]) -> str:
 
 
 def _rule_line(row: Mapping[str, Any]) -> str:
-    found = f"{row['operation']} on {format_runs(row['sizes'])} processes"
+    text = f"{row['operation']} on {format_runs(row['sizes'])} processes"
     if row["bytes"] is not None:
         first, last = row["bytes"]
         if last is not None:
-            found += f", {format_size(first)} to {format_size(last)}"
+            text += f", {format_size(first)} to {format_size(last)}"
         elif first:
-            found += f", {format_size(first)} and more"
-    found += f": {row['algorithm']}"
+            text += f", {format_size(first)} and more"
+    text += f": {row['algorithm']}"
     if row["number"] is not None:
-        found += f" ({row['number']})"
+        text += f" ({row['number']})"
     if row["segment"]:
-        found += f" in blocks of {format_size(row['segment'])}"
-    return found + (f"; {row['differs']}" if row["differs"] else "")
+        text += f" in blocks of {format_size(row['segment'])}"
+    return text + (f"; {row['differs']}" if row["differs"] else "")
 
 
 def _refusal_line(row: Mapping[str, Any]) -> str:

@@ -29,8 +29,8 @@ def find_anchor(path: Path) -> Path | None:
         return path
     converted = ("*.log", "*.tables", "*.pack")
     if path.is_dir() and not any(any(path.glob(pattern)) for pattern in converted):
-        found = list(path.glob(f"*{ANCHOR_SUFFIX}"))
-        return found[0] if len(found) == 1 else None
+        anchors = list(path.glob(f"*{ANCHOR_SUFFIX}"))
+        return anchors[0] if len(anchors) == 1 else None
     return None
 
 
@@ -85,10 +85,10 @@ def _archive_key(anchor: Path) -> str:
 def _read_source_key(folder: Path) -> str | None:
     """Return the key of the archive that a folder was made from; None for other folders."""
     try:
-        found = json.loads((folder / SOURCE_FILE).read_text())
+        source = json.loads((folder / SOURCE_FILE).read_text())
     except (OSError, ValueError):
         return None
-    return str(found.get("key")) if isinstance(found, dict) else None
+    return str(source.get("key")) if isinstance(source, dict) else None
 
 
 def _make(anchor: Path, folder: Path, key: str) -> Path:

@@ -39,23 +39,23 @@ def merge_threads(locations: list[Location]) -> RankCalls:
     return RankCalls(calls, thread)
 
 
-def pair_completions(found: RankCalls, by_thread: bool) -> RankCalls:
+def pair_completions(rank_calls: RankCalls, by_thread: bool) -> RankCalls:
     """Exchange the fields of starts and their completions; drop completions without a start.
 
     by_thread: True if request numbers are per thread.
     """
-    calls = found.calls
+    calls = rank_calls.calls
     rows = np.flatnonzero(calls["request"] != NEVER)
     if not len(rows):
-        return found
+        return rank_calls
     request = calls["request"][rows].astype(np.uint64)
-    thread = found.thread[rows] if by_thread else np.zeros(len(rows), np.int64)
+    thread = rank_calls.thread[rows] if by_thread else np.zeros(len(rows), np.int64)
     order = np.lexsort((rows, request, thread))
     rows, request, thread = rows[order], request[order], thread[order]
     starts = calls["kind"][rows] != COMPLETION
     last = np.maximum.accumulate(np.where(starts, np.arange(len(rows)), -1))
-    known = (last >= 0) & (request[last] == request) & (thread[last] == thread)
-    done = ~starts & known
+    paired = (last >= 0) & (request[last] == request) & (thread[last] == thread)
+    done = ~starts & paired
     start, completion = rows[last[done]], rows[done]
     unknown = calls["communicator"][start] == UNDEFINED
     for name in EXCHANGED_FIELDS:
@@ -66,15 +66,15 @@ def pair_completions(found: RankCalls, by_thread: bool) -> RankCalls:
     calls["given"][completion] = calls["given"][start]
     calls["request"][completion] = start  # from here on: the row that it completes
     not_dropped = np.ones(len(calls), np.bool_)
-    not_dropped[rows[~starts & ~known]] = False
+    not_dropped[rows[~starts & ~paired]] = False
     moved = np.cumsum(not_dropped) - 1
     calls["request"][completion] = moved[start]
-    return found.take(not_dropped)
+    return rank_calls.take(not_dropped)
 
 
-def number_calls(found: RankCalls) -> None:
+def number_calls(rank_calls: RankCalls) -> None:
     """Set the sequence number of each call: the number in the archive, else counted on."""
-    calls = found.calls
+    calls = rank_calls.calls
     blocking = np.flatnonzero(calls["kind"] == CALL)
     communicator = calls["communicator"][blocking]
     ordered = bool((communicator[1:] >= communicator[:-1]).all())

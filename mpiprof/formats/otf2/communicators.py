@@ -35,10 +35,10 @@ class Communicators:
         """Return mpiprof's facts about a communicator; {} in archives of other tools."""
         if number not in self._facts:
             try:
-                found = json.loads(self.known[number].facts) if self.ours else {}
+                facts = json.loads(self.known[number].facts) if self.ours else {}
             except ValueError:
-                found = {}
-            self._facts[number] = found if isinstance(found, dict) else {}
+                facts = {}
+            self._facts[number] = facts if isinstance(facts, dict) else {}
         return self._facts[number]
 
     def described_by(self, rank: int) -> list[int]:
@@ -64,10 +64,13 @@ class Communicators:
     def has_member(self, numbers: Array, rank: int) -> Bool:
         """Return whether each communicator is known and has the rank as a member."""
         codes, distinct = pd.factorize(numbers)
-        known = [self.known.get(number) for number in distinct.tolist()]
-        good = [c is not None and (not c.groups or any(rank in g for g in c.groups)) for c in known]
-        found: Bool = np.array(good, np.bool_)[codes]
-        return found
+        communicators = [self.known.get(number) for number in distinct.tolist()]
+        good = [
+            c is not None and (not c.groups or any(rank in g for g in c.groups))
+            for c in communicators
+        ]
+        is_member: Bool = np.array(good, np.bool_)[codes]
+        return is_member
 
     def sizes_and_ranks(self, numbers: Array, rank: int) -> tuple[Int, Int]:
         """Return for each communicator the size of the (remote) group, and the rank in its own."""
@@ -123,7 +126,7 @@ class Communicators:
             return {"local": True, "inter": False, "size": facts.get("size", 1), "members": None}
         side = self.find_side(number, rank)
         runs, first = make_runs(list(groups[side])), groups[side][0]
-        found: dict[str, Any] = {
+        description: dict[str, Any] = {
             "local": False,
             "inter": len(groups) > 1,
             "size": len(groups[side]),
@@ -131,9 +134,9 @@ class Communicators:
             "members": runs if len(runs) < MAX_INLINE_RUNS or rank == first else first,
         }
         if len(groups) > 1:
-            found["remote"] = make_runs(list(groups[1 - side]))
+            description["remote"] = make_runs(list(groups[1 - side]))
         for name in ("sources", "destinations"):
             neighbours = facts.get(name, {}).get(str(rank))
             if neighbours is not None:
-                found[name] = neighbours
-        return found
+                description[name] = neighbours
+        return description

@@ -100,10 +100,10 @@ def _read_metadata(reader: Any) -> dict[str, Any]:
     """Return the run's metadata from an archive that mpiprof wrote; {} for other archives."""
     otf2 = import_otf2()
     try:
-        found = json.loads(str(otf2.Reader_GetProperty(reader, META)))
+        metadata = json.loads(str(otf2.Reader_GetProperty(reader, META)))
     except (otf2.Error, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 class _Conversion:
@@ -121,7 +121,7 @@ class _Conversion:
 
     def program_name(self, read: list[Location]) -> str:
         """Return the program's name as recorded by a process."""
-        names = (self.definitions.find_string(one.facts["program"]) for one in read)
+        names = (self.definitions.find_string(location.facts["program"]) for location in read)
         return next((Path(name).name for name in names if name), "")
 
     def note_damage(self, location: int, read: Location) -> None:
@@ -135,9 +135,9 @@ class _Conversion:
         tables = RankTables(rank, self.regions, self.communicators)
         records, thread = self._make_records(rank, tables, read)
         log = [make_head_chunk(has_outside=True)]
-        for index, (location, one) in enumerate(zip(locations, read, strict=True)):
+        for index, (location, location_data) in enumerate(zip(locations, read, strict=True)):
             number = location // self.ranks if self.regions.by_mpiprof else index
-            ticks = np.array([one.facts[name] for name in OUTSIDE_CLASSES], np.uint64)
+            ticks = np.array([location_data.facts[name] for name in OUTSIDE_CLASSES], np.uint64)
             spent = self.ticks.spans_to_ns(ticks).tolist()
             of_thread = records[thread == index]
             of_thread["thread"] = number
@@ -155,31 +155,31 @@ class _Conversion:
         self, rank: int, tables: RankTables, read: list[Location]
     ) -> tuple[Array, Int]:
         merged = calls_of.merge_threads(read)
-        found = calls_of.pair_completions(merged, by_thread=not self.regions.by_mpiprof)
-        calls = found.calls
+        rank_calls = calls_of.pair_completions(merged, by_thread=not self.regions.by_mpiprof)
+        calls = rank_calls.calls
         codes, names = tables.find_operations(calls)
-        known = np.array([name != "" for name in names], np.bool_)[codes]
+        has_operation = np.array([name != "" for name in names], np.bool_)[codes]
         unplaced = (calls["communicator"] == UNDEFINED) & (calls["recorded"] == 0)
         if unplaced.any():
             data = np.array([name in _DATA for name in names], np.bool_)[codes]
             assumed = unplaced & data & (calls["exit"] != NEVER)
             calls["communicator"][assumed] = self.communicators.world
             self.lack.assumed += int(assumed.sum())
-        here = self.communicators.has_member(calls["communicator"], rank)
-        keep = known & here
-        self.lack.nowhere += int((known & ~here).sum())
+        is_member = self.communicators.has_member(calls["communicator"], rank)
+        keep = has_operation & is_member
+        self.lack.nowhere += int((has_operation & ~is_member).sum())
         if not keep.all():
             done = np.flatnonzero(calls["kind"] == COMPLETION)
             start = calls["request"][done].astype(np.int64)
             keep[done] &= keep[start]
             calls["request"][done] = (np.cumsum(keep) - 1)[start]
-            found, codes = found.take(keep), codes[keep]
-        calls_of.number_calls(found)
-        return tables.make_records(found, (codes, names), self.ticks)
+            rank_calls, codes = rank_calls.take(keep), codes[keep]
+        calls_of.number_calls(rank_calls)
+        return tables.make_records(rank_calls, (codes, names), self.ticks)
 
     def _process_line(self, first: int, read: list[Location]) -> dict[str, Any]:
         node = self.definitions.find_node(first)
-        begin = min((one.facts["first"] for one in read), default=NEVER)
+        begin = min((location.facts["first"] for location in read), default=NEVER)
         return {
             "host": node,
             "node": node,
@@ -188,7 +188,7 @@ class _Conversion:
         }
 
     def _end_line(self, rank: int, read: list[Location]) -> dict[str, Any]:
-        last = max(one.facts["last"] for one in read)
+        last = max(location.facts["last"] for location in read)
         dropped = self.dropped.get(str(rank), 0)
         return {"at_ns": self.ticks.time_to_ns(last), "reason": "finalize", "dropped": dropped}
 
@@ -196,9 +196,9 @@ class _Conversion:
         """Write notes about data that could not be converted."""
         lack, notes = self.lack, []
         if lack.cut:
-            more = f" and {len(lack.cut) - 4} more" if len(lack.cut) > 4 else ""
-            some = ", ".join(map(str, lack.cut[:4])) + more
-            notes.append(f"the archive's events of location {some} are truncated or damaged")
+            remainder = f" and {len(lack.cut) - 4} more" if len(lack.cut) > 4 else ""
+            locations = ", ".join(map(str, lack.cut[:4])) + remainder
+            notes.append(f"the archive's events of location {locations} are truncated or damaged")
         for calls, how in (
             (lack.nowhere, "ignored"),
             (lack.assumed, "treated as calls on MPI_COMM_WORLD"),

@@ -106,26 +106,26 @@ class Definitions:
 
     def read_communicators(self) -> dict[int, Communicator]:
         """Return the communicators of MPI by their numbers."""
-        found, defined = {}, self.records["Group"]
+        communicators, defined = {}, self.records["Group"]
         records = self.records["Comm"] | self.records["InterComm"]
         for number, (name, *groups, _, _) in records.items():
-            known = [defined[group] for group in groups if group in defined]
-            if len(known) < len(groups) or any(g[2] != MPI for g in known):
+            group_records = [defined[group] for group in groups if group in defined]
+            if len(group_records) < len(groups) or any(g[2] != MPI for g in group_records):
                 continue
-            alone = any(g[1] == COMM_SELF for g in known)
-            members = () if alone else tuple(tuple(g[4]) for g in known)
-            texts = [self.find_string(reference) for reference in (name, known[0][0])]
-            world_roots = any(g[3] & GLOBAL_MEMBERS for g in known)
-            found[number] = Communicator(texts[0], members, texts[1], world_roots)
-        return found
+            alone = any(g[1] == COMM_SELF for g in group_records)
+            members = () if alone else tuple(tuple(g[4]) for g in group_records)
+            texts = [self.find_string(reference) for reference in (name, group_records[0][0])]
+            world_roots = any(g[3] & GLOBAL_MEMBERS for g in group_records)
+            communicators[number] = Communicator(texts[0], members, texts[1], world_roots)
+        return communicators
 
 
 def read_definitions(reader: Any) -> Definitions:
     """Read the global definitions of an open archive; raises the wheel's exceptions."""
-    otf2, found = import_otf2(), Definitions()
+    otf2, definitions = import_otf2(), Definitions()
 
     def clock(_: Any, resolution: int, offset: int, *_rest: int) -> None:
-        found.resolution, found.offset = resolution, offset
+        definitions.resolution, definitions.offset = resolution, offset
 
     def into(table: dict[int, Any]) -> Callable[..., None]:
         def store(_: Any, number: int, *values: Any) -> None:
@@ -135,21 +135,23 @@ def read_definitions(reader: Any) -> Definitions:
         return store
 
     def string(_: Any, number: int, text: bytes | str) -> None:
-        found.strings[number] = text if isinstance(text, str) else text.decode(errors="replace")
+        definitions.strings[number] = (
+            text if isinstance(text, str) else text.decode(errors="replace")
+        )
 
     handlers: dict[str, Callable[..., None]] = {"ClockProperties": clock, "String": string}
-    handlers |= {kind: into(table) for kind, table in found.records.items()}
-    definitions = otf2.Reader_GetGlobalDefReader(reader)
+    handlers |= {kind: into(table) for kind, table in definitions.records.items()}
+    global_reader = otf2.Reader_GetGlobalDefReader(reader)
     callbacks = otf2.GlobalDefReaderCallbacks_New()
     for name, handler in handlers.items():
         getattr(otf2, f"GlobalDefReaderCallbacks_Set{name}Callback")(callbacks, handler)
-    otf2.Reader_RegisterGlobalDefCallbacks(reader, definitions, callbacks, None)
+    otf2.Reader_RegisterGlobalDefCallbacks(reader, global_reader, callbacks, None)
     otf2.GlobalDefReaderCallbacks_Delete(callbacks)
     # For a name that is not valid text, the wheel prints a traceback and then raises.
     with contextlib.redirect_stderr(io.StringIO()):
-        otf2.Reader_ReadAllGlobalDefinitions(reader, definitions)
-    otf2.Reader_CloseGlobalDefReader(reader, definitions)
-    return found
+        otf2.Reader_ReadAllGlobalDefinitions(reader, global_reader)
+    otf2.Reader_CloseGlobalDefReader(reader, global_reader)
+    return definitions
 
 
 NS_PER_SECOND = 10**9
@@ -176,8 +178,8 @@ class ArchiveClock:
         second, resolution = np.uint64(NS_PER_SECOND), np.uint64(self.resolution)
         whole, part = np.divmod(ticks, resolution)
         part = (part * second + resolution // np.uint64(2)) // resolution
-        found: Int = (whole * second + part).astype(np.int64)
-        return found
+        spans_ns: Int = (whole * second + part).astype(np.int64)
+        return spans_ns
 
     def times_to_ns(self, ticks: Array) -> Int:
         """Convert times (uint64 ticks) to ns, with 0 for NEVER."""

@@ -77,7 +77,7 @@ def open_locations(reader: Any, locations: list[int]) -> bool:
 
 
 def read_location(
-    reader: Any, location: int, expected: int, wanted: ReadFilter, local: bool
+    reader: Any, location: int, expected: int, read_filter: ReadFilter, local: bool
 ) -> Location:
     """Read all events of a location, with its clock corrections.
 
@@ -87,11 +87,11 @@ def read_location(
     whole = not local or _read_local_definitions(reader, location)
     listed = otf2.conf.lib
     handle = core.reading_open(
-        wanted.classes.ctypes.data,
-        len(wanted.classes),
-        wanted.context_regions.ctypes.data,
-        len(wanted.context_regions),
-        wanted.first_attribute,
+        read_filter.classes.ctypes.data,
+        len(read_filter.classes),
+        read_filter.context_regions.ctypes.data,
+        len(read_filter.context_regions),
+        read_filter.first_attribute,
         library.function_address(listed.OTF2_AttributeList_GetNumberOfElements),
         library.function_address(listed.OTF2_AttributeList_GetAttributeByIndex),
     )

@@ -116,9 +116,9 @@ class Archive:
             mpi = self.otf2.PARADIGM_MPI if name.startswith("MPI_") else self.otf2.PARADIGM_USER
             texts = [self.find_string(text) for text in (name, name, described)]
             number = len(self.regions)
-            where = self.find_string(file) if file else UNDEFINED
+            file_number = self.find_string(file) if file else UNDEFINED
             none = self.otf2.REGION_FLAG_NONE
-            self.regions[key] = (number, *texts, role, mpi, none, where, line, line)
+            self.regions[key] = (number, *texts, role, mpi, none, file_number, line, line)
         return int(self.regions[key][0])
 
     def _describe_shapes(self) -> Shapes:
@@ -210,7 +210,7 @@ class Archive:
         """Return the groups and communicators; a group's name carries further facts."""
         otf2, trace = self.otf2, self.trace
         groups: list[tuple[Any, ...]] = []
-        found: list[tuple[Any, ...]] = []
+        communicators: list[tuple[Any, ...]] = []
         text = self.find_string
 
         def add_group(name: str, kind: Any, members: list[int]) -> int:
@@ -236,23 +236,23 @@ class Archive:
             numbers = [add_group(facts_text, kind, members.tolist()) for members in c.groups]
             if c.is_inter and len(numbers) == 2:
                 name = text(names[c.index])
-                found.append(("InterComm", c.index, name, *numbers, UNDEFINED, flag))
+                communicators.append(("InterComm", c.index, name, *numbers, UNDEFINED, flag))
             else:
                 name = text("MPI_COMM_WORLD" if c.origin == "world" else names[c.index])
-                found.append(("Comm", c.index, name, numbers[0], UNDEFINED, flag))
-        return [*groups, *found]
+                communicators.append(("Comm", c.index, name, numbers[0], UNDEFINED, flag))
+        return [*groups, *communicators]
 
 
 def _list_neighbours(trace: Trace) -> dict[int, dict[str, dict[str, list[int]]]]:
     """Return the neighbours of each rank, as ranks of its communicator."""
-    found: dict[int, dict[str, dict[str, list[int]]]] = {}
+    neighbours: dict[int, dict[str, dict[str, list[int]]]] = {}
     tables = trace.tables
-    for side, known in (("sources", tables.sources), ("destinations", tables.destinations)):
-        for (index, rank), others in known.items():
+    for side, table in (("sources", tables.sources), ("destinations", tables.destinations)):
+        for (index, rank), neighbour_ranks in table.items():
             place = {r: i for i, r in enumerate(tables.communicators[index].ranks.tolist())}
-            of_side = found.setdefault(index, {}).setdefault(side, {})
-            of_side[str(rank)] = [place[r] for r in others.tolist()]
-    return found
+            of_side = neighbours.setdefault(index, {}).setdefault(side, {})
+            of_side[str(rank)] = [place[r] for r in neighbour_ranks.tolist()]
+    return neighbours
 
 
 def _operation_number(operation: str) -> int:

@@ -87,8 +87,8 @@ class RankWriter:
         kind = get_column(block, "kind") if block.kind is not None else np.full(len(block), CALL)
         start = get_column(block, "start")
         calls["enter"] = np.maximum(block.enter_ns, 0)
-        left = np.maximum(block.exit_ns, 0).view(np.uint64)
-        calls["exit"] = np.where(block.exit_ns == 0, NEVER, left)
+        exit_ns = np.maximum(block.exit_ns, 0).view(np.uint64)
+        calls["exit"] = np.where(block.exit_ns == 0, NEVER, exit_ns)
         calls["kind"], calls["start"], calls["sequence"] = kind, start, block.sequence
         calls["region"] = np.where(kind == START, shapes.start_region[shape], shapes.region[shape])
         calls["site"] = shapes.site[shape]
@@ -96,8 +96,8 @@ class RankWriter:
         calls["operation"] = shapes.operation[shape]
         calls["root"] = self.roots[shape]
         for name in ("sent", "received"):
-            given = get_column(block, name)
-            size = np.where(given >= 0, given, getattr(shapes, name)[shape])
+            recorded = get_column(block, name)
+            size = np.where(recorded >= 0, recorded, getattr(shapes, name)[shape])
             calls[name] = np.where(size < 0, NEVER, size.view(np.uint64))
         calls["outside"] = get_column(block, "outside")
         calls["choice"] = get_column(block, "choice")
@@ -112,22 +112,24 @@ class RankWriter:
     def _request_numbers(self, calls: Array) -> Int:
         """Return the request number of each call; each start of an operation has its own number."""
         keys = calls[["communicator", "sequence", "start"]].tolist()
-        known = self.requests
-        return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
+        numbers = self.requests
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
     def _needed_attributes(self, calls: Array, kind: Array, begins: Array) -> Array:
         """Return the attributes that each call needs because the archive's records lack them."""
-        given = np.zeros(len(calls), np.uint16)
-        given[calls["outside"] > 0] |= ATTRIBUTE_BITS["outside"]
-        given[calls["choice"] > 0] |= ATTRIBUTE_BITS["choice"]
+        attributes = np.zeros(len(calls), np.uint16)
+        attributes[calls["outside"] > 0] |= ATTRIBUTE_BITS["outside"]
+        attributes[calls["choice"] > 0] |= ATTRIBUTE_BITS["choice"]
         opened = kind != COMPLETION
-        given[opened & (calls["start"] > 0)] |= ATTRIBUTE_BITS["start"] | ATTRIBUTE_BITS["sequence"]
-        given[opened & (begins | (calls["exit"] == NEVER))] |= REQUIRED_IF_OPEN
+        attributes[opened & (calls["start"] > 0)] |= (
+            ATTRIBUTE_BITS["start"] | ATTRIBUTE_BITS["sequence"]
+        )
+        attributes[opened & (begins | (calls["exit"] == NEVER))] |= REQUIRED_IF_OPEN
         rows = np.flatnonzero(kind == CALL)
-        given[rows[~self._follows_last(calls[rows])]] |= ATTRIBUTE_BITS["sequence"]
+        attributes[rows[~self._follows_last(calls[rows])]] |= ATTRIBUTE_BITS["sequence"]
         if len(self.threads) > 1:
-            given[opened] |= ATTRIBUTE_BITS["sequence"]
-        return given
+            attributes[opened] |= ATTRIBUTE_BITS["sequence"]
+        return attributes
 
     def _follows_last(self, calls: Array) -> Array:
         """Return whether each call's number follows the last number of its communicator."""
@@ -141,9 +143,9 @@ class RankWriter:
         expected[first] = self.next[communicator[first]]
         last = np.roll(first, -1)
         self.next[communicator[last]] = sequence[last] + 1
-        found = np.empty(len(order), np.bool_)
-        found[order] = expected == sequence
-        return found
+        follows = np.empty(len(order), np.bool_)
+        follows[order] = expected == sequence
+        return follows
 
 
 def _otf2_root(trace: Trace, shape: Shape, rank: int) -> int:
@@ -156,9 +158,9 @@ def _otf2_root(trace: Trace, shape: Shape, rank: int) -> int:
     if communicator.is_inter and shape.root == rank:
         return ROOT_SELF
     for group in communicator.groups:
-        found = np.flatnonzero(group == shape.root)
-        if len(found):
-            return int(found[0])
+        positions = np.flatnonzero(group == shape.root)
+        if len(positions):
+            return int(positions[0])
     return UNDEFINED
 
 

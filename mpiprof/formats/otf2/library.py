@@ -91,8 +91,8 @@ def function_address(function: Any) -> int:
 def call_dtype() -> np.dtype[Any]:
     """Return the type of a call, as in core/otf2/call.h."""
     fields = load_core().reading_layout().decode().split()
-    found: np.dtype[Any] = np.dtype([tuple(field.split(":")) for field in fields])
-    return found
+    dtype: np.dtype[Any] = np.dtype([tuple(field.split(":")) for field in fields])
+    return dtype
 
 
 def view_calls(address: int | None, count: int) -> Array:
@@ -100,5 +100,5 @@ def view_calls(address: int | None, count: int) -> Array:
     if not count or address is None:
         return np.zeros(0, call_dtype())
     buffer = (ctypes.c_uint8 * (count * call_dtype().itemsize)).from_address(address)
-    found: Array = np.ctypeslib.as_array(buffer).view(call_dtype())
-    return found
+    calls: Array = np.ctypeslib.as_array(buffer).view(call_dtype())
+    return calls

@@ -76,8 +76,8 @@ class Regions:
         region = self.regions.get(site)
         if region is None:
             return None
-        if self.by_mpiprof and (told := _parse_json(region.description, list)) is not None:
-            return list(told)
+        if self.by_mpiprof and (frames := _parse_json(region.description, list)) is not None:
+            return list(frames)
         return [_make_frame(region, region.file, region.line)]
 
     def _context_frames(self, context: int) -> list[dict[str, Any]] | None:
@@ -87,10 +87,10 @@ class Regions:
         frames: list[dict[str, Any]] = []
         calling_context = contexts.get(context, (0, 0, UNDEFINED))[2]
         while calling_context in contexts and len(frames) < MAX_FRAMES:
-            number, where, outer = contexts[calling_context]
+            number, location, outer = contexts[calling_context]
             region = self.regions.get(number)
             if region is not None and region.paradigm != MPI:
-                reference, line = places.get(where, (UNDEFINED, 0))
+                reference, line = places.get(location, (UNDEFINED, 0))
                 file = self.definitions.find_string(reference)
                 place = (file, line) if file else (region.file, region.line)
                 frames.append(_make_frame(region, *place))
@@ -104,16 +104,16 @@ def _make_frame(region: Region, file: str, line: int) -> dict[str, Any]:
 
 def _parse_json(text: str, kind: type) -> Any:
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, kind) else None
+    return data if isinstance(data, kind) else None
 
 
 def parse_operation(name: str) -> str:
     """Return the operation of an MPI function name such as MPI_Iallreduce_c, else ""."""
-    found = NAME_PATTERN.fullmatch(name)
-    return found[1].lower() if found else ""
+    match = NAME_PATTERN.fullmatch(name)
+    return match[1].lower() if match else ""
 
 
 def classify_regions(definitions: Definitions, creator: str) -> Regions:
@@ -124,13 +124,13 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
     operations, shapes = {}, {}
     for number, region in regions.items():
         name = parse_operation(region.canonical) or parse_operation(region.name)
-        what = _CLASSES.get(name, IGNORED if name or region.paradigm == MPI else OTHER)
-        if what == IGNORED and region.paradigm == MPI and not name:
-            what = COLLECTIVE if region.role in COLLECTIVE_ROLES else IGNORED
-        classes[number] = what
-        if what in (COLLECTIVE, STARTING, RESTARTING):
+        region_class = _CLASSES.get(name, IGNORED if name or region.paradigm == MPI else OTHER)
+        if region_class == IGNORED and region.paradigm == MPI and not name:
+            region_class = COLLECTIVE if region.role in COLLECTIVE_ROLES else IGNORED
+        classes[number] = region_class
+        if region_class in (COLLECTIVE, STARTING, RESTARTING):
             operations[number] = name
-        if by_mpiprof and what != OTHER:
+        if by_mpiprof and region_class != OTHER:
             shapes[number] = _parse_json(region.description, dict) or {}
     recorded = definitions.records["CallingContext"]
     contexts = np.full(max(recorded, default=-1) + 1, UNDEFINED, np.uint32)
@@ -139,6 +139,6 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
     attributes = definitions.records["Attribute"].items()
     named = {definitions.find_string(attribute[0]): number for number, attribute in attributes}
     first = named.get(ATTRIBUTE_PREFIX + ATTRIBUTES[0], UNDEFINED) if by_mpiprof else UNDEFINED
-    wanted = ReadFilter(classes, contexts, first)
+    read_filter = ReadFilter(classes, contexts, first)
     score_p = creator.startswith("Score-P")
-    return Regions(wanted, operations, shapes, regions, definitions, by_mpiprof, score_p)
+    return Regions(read_filter, operations, shapes, regions, definitions, by_mpiprof, score_p)

@@ -38,8 +38,8 @@ class RankTables:
         names = []
         for pair in distinct.tolist():
             region, operation = pair >> 8, pair & 0xFF
-            told = self.regions.shapes.get(region, {}).get("operation")
-            name = told or self.regions.operations.get(region, "")
+            recorded_operation = self.regions.shapes.get(region, {}).get("operation")
+            name = recorded_operation or self.regions.operations.get(region, "")
             started = name in ("start", "startall")
             if (started or not name) and operation < len(OPERATION_NUMBERS):
                 name = "i" * started + OPERATION_NUMBERS[operation]
@@ -47,30 +47,30 @@ class RankTables:
         return codes, names
 
     def make_records(
-        self, found: RankCalls, operations: tuple[Int, list[str]], ticks: ArchiveClock
+        self, rank_calls: RankCalls, operations: tuple[Int, list[str]], ticks: ArchiveClock
     ) -> tuple[Array, Int]:
         """Return the records of calls with communicators, in order, and their threads."""
-        calls = found.calls
+        calls = rank_calls.calls
         sent, received = (_signed_size(calls[name]) for name in ("sent", "received"))
         if self.regions.score_p:
-            given = (*operations, sent, received)
+            arguments = (*operations, sent, received)
             groups = self.communicators.sizes_and_ranks(calls["communicator"], self.rank)
-            sent, received = sizes.convert_sizes(*given, *groups, calls["root"] == groups[1])
+            sent, received = sizes.convert_sizes(*arguments, *groups, calls["root"] == groups[1])
         codes, distinct = _distinct_shapes(calls, sent, received)
         varying = len(distinct) > MAX_SHAPES
         if varying:
             unknown = np.full_like(sent, -1)
             codes, distinct = _distinct_shapes(calls, unknown, unknown)
         for shape, row in enumerate(distinct.tolist()):
-            known = [None if varying or n < 0 else int(n) for n in (sent[row], received[row])]
-            self._add_shape(shape, calls[row], operations[1][operations[0][row]], *known)
+            shape_sizes = [None if varying or n < 0 else int(n) for n in (sent[row], received[row])]
+            self._add_shape(shape, calls[row], operations[1][operations[0][row]], *shape_sizes)
         records = np.zeros(len(calls), RECORD_TYPE)
         records["enter_ns"] = ticks.times_to_ns(calls["enter"])
         records["exit_ns"] = ticks.times_to_ns(calls["exit"])
         records["sequence"], records["shape"] = calls["sequence"], codes
         outside = ticks.spans_to_ns(calls["outside"])
         records["outside_ns"] = np.minimum(outside, UINT32_MAX)
-        records["thread"] = found.thread
+        records["thread"] = rank_calls.thread
         records["kind"], records["choice"] = calls["kind"], calls["choice"]
         wide = [
             (OUTSIDE, outside, outside > UINT32_MAX),
@@ -78,12 +78,12 @@ class RankTables:
         ]
         if varying:
             wide += [(SENT, sent, sent >= 0), (RECEIVED, received, received >= 0)]
-        return _add_extensions(records, found.thread, wide)
+        return _add_extensions(records, rank_calls.thread, wide)
 
     def _add_shape(
         self, shape: int, call: Any, operation: str, sent: int | None, received: int | None
     ) -> None:
-        known = self.regions.shapes.get(int(call["region"]), {})
+        shape_facts = self.regions.shapes.get(int(call["region"]), {})
         communicator = int(call["communicator"])
         self.lines += self.communicators.table_lines(communicator, self.rank)
         self.lines.append(
@@ -95,15 +95,19 @@ class RankTables:
                 "root": self._table_root(int(call["root"]), operation, communicator),
                 "sent": sent,
                 "received": received,
-                "algorithm": known.get("algorithm", "native"),
-                "flags": known.get("flags", []),
-                **{name: known[name] for name in ("type", "reduction") if known.get(name)},
+                "algorithm": shape_facts.get("algorithm", "native"),
+                "flags": shape_facts.get("flags", []),
+                **{
+                    name: shape_facts[name]
+                    for name in ("type", "reduction")
+                    if shape_facts.get(name)
+                },
             }
         )
 
     def _table_root(self, root: int, operation: str, communicator: int) -> int | None:
-        known = OPERATIONS.get(base_operation(operation))
-        if root == UNDEFINED or (known is not None and not known.rooted):
+        properties = OPERATIONS.get(base_operation(operation))
+        if root == UNDEFINED or (properties is not None and not properties.rooted):
             return None
         if root == ROOT_SELF:
             return -3
@@ -148,12 +152,12 @@ def _add_extensions(
     if not any(bool(chosen.any()) for _, _, chosen in wide):
         return records, thread
     parts, places = [], []
-    for which, value, chosen in wide:
+    for extension, value, chosen in wide:
         rows = np.flatnonzero(chosen)
-        more = np.zeros(len(rows), RECORD_TYPE)
-        more["sequence"], more["exit_ns"], more["kind"] = which, value[rows], EXTENSION
-        more["thread"] = thread[rows]
-        parts.append(more)
+        entries = np.zeros(len(rows), RECORD_TYPE)
+        entries["sequence"], entries["exit_ns"], entries["kind"] = extension, value[rows], EXTENSION
+        entries["thread"] = thread[rows]
+        parts.append(entries)
         places.append(rows)
     row = np.concatenate([*places, np.arange(len(records))])
     order = np.argsort(row, kind="stable")

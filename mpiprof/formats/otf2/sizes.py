@@ -32,9 +32,9 @@ def convert_sizes(
     """
     bases = [name.removesuffix("_init").removeprefix("i") for name in names]
 
-    def of(*wanted: str) -> Bool:
-        found: Bool = np.array([name in wanted for name in bases], np.bool_)[codes]
-        return found
+    def of(*operations: str) -> Bool:
+        matches: Bool = np.array([name in operations for name in bases], np.bool_)[codes]
+        return matches
 
     sent = np.where(of(*SENT_BY_ALL), _share_without_own(sent, members), sent)
     received = np.where(of(*RECEIVED_BY_ALL), _share_without_own(received, members), received)
@@ -54,6 +54,6 @@ def _divide_exactly(total: Int, parts: Int) -> Int:
 
 
 def _share_without_own(total: Int, members: Int) -> Int:
-    others = np.maximum(members - 1, 1)
-    in_place = (total % np.maximum(members, 1) != 0) & (total % others == 0)
-    return _divide_exactly(total, np.where(in_place, others, members))
+    other_members = np.maximum(members - 1, 1)
+    in_place = (total % np.maximum(members, 1) != 0) & (total % other_members == 0)
+    return _divide_exactly(total, np.where(in_place, other_members, members))

@@ -1,4 +1,5 @@
-/* The catalogue of algorithms, one file per operation. A new algorithm only needs a line here. */
+/* The catalogue of algorithms. A new algorithm needs a line here and a cost in the tests
+ * (docs/contributing/algorithm.md). The files are named after operations or families. */
 #pragma once
 #include "schedule/schedule.h"
 
