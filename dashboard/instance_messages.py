@@ -67,7 +67,7 @@ def model_messages(timeline: Timeline, number: int) -> dict[str, Any]:
     root = communicator.find_column(max(s.root for s in shapes))
     try:
         model = _make_model(timeline, shapes[0].operation, name, sizes, root, sent, received)
-        scale, messages = fit_scale(model, arrivals - base, exits - base)
+        scale, timing = fit_scale(model, arrivals - base, exits - base)
     except MpiprofError as error:
         raise NotModelledError(str(error)) from None
     members = communicator.ranks.tolist()
@@ -76,10 +76,10 @@ def model_messages(timeline: Timeline, number: int) -> dict[str, Any]:
         "number": number,
         "algorithm": name,
         "scale": scale,
-        "end": float(messages.finish.max()) + shift,
+        "end": float(timing.finish.max()) + shift,
         "messages": [
             [members[m.source], members[m.target], m.start + shift, m.end + shift, m.bytes, m.round]
-            for m in messages.messages
+            for m in timing.messages
         ],
     }
 
@@ -90,9 +90,8 @@ InstanceModel = Callable[[Float, float], Timing]
 def fit_scale(model: InstanceModel, arrivals: Float, exits: Float) -> tuple[float, Timing]:
     """Return the largest scale up to 1 at which all messages lie within their ranks' calls.
 
-    asked: the model, a function of arrivals and scale of the machine's times. Raises
-    NotModelledError if no scale fits, because a rank left before the ranks that forward its data
-    had arrived.
+    model: a function of arrivals and scale of the machine's times. Raises NotModelledError if no
+    scale fits, because a rank left before the ranks that forward its data had arrived.
     """
     modelled = model(arrivals, 1.0)
     if _lies_within(modelled, exits):

@@ -190,15 +190,15 @@ def heat_map_note(late: Float, ranks: Int, numbers: Int) -> str:
     """Return a note on the aggregation of ranks and instances and on the clipping of colours."""
     if not late.size or np.isnan(late).all():
         return ""
-    runs = [-(-len(ranks) // late.shape[0]), -(-len(numbers) // late.shape[1])]
-    of = [f"{n} {name}" for n, name in zip(runs, ("ranks", "instances"), strict=True) if n > 1]
+    per_cell = [-(-len(ranks) // late.shape[0]), -(-len(numbers) // late.shape[1])]
+    of = [f"{n} {name}" for n, name in zip(per_cell, ("ranks", "instances"), strict=True) if n > 1]
     note = f"A cell is the greatest lateness of up to {' by '.join(of)}. " if of else ""
     high, largest = float(np.nanquantile(late, CLIPPING_QUANTILE)), float(np.nanmax(late))
     if 0 < high < largest:
         note += (
             f"Colours end at {format_time(high)}; the greatest lateness is {format_time(largest)}. "
         )
-    opened = " and opens the ranks of the row" if runs[0] > 1 else ""
+    opened = " and opens the ranks of the row" if per_cell[0] > 1 else ""
     return f"{note}A click shows the instance{opened}."
 
 

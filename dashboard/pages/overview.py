@@ -140,15 +140,15 @@ def run_facts(data: TraceData) -> list[tuple[str, Any]]:
 
 
 def callsite_bars(
-    rows: list[dict[str, Any]], state: states.PageState, title: str, whole_ns: float
+    rows: list[dict[str, Any]], state: states.PageState, quantity: str, whole_ns: float
 ) -> list[Component]:
     """Return the costliest call sites by "wait" or "elapsed" as bars with links."""
-    ordered = sorted(rows, key=lambda row: -row[f"total_{title}_ns"])
-    largest = float(ordered[0][f"total_{title}_ns"]) or 1.0
+    ordered = sorted(rows, key=lambda row: -row[f"total_{quantity}_ns"])
+    largest = float(ordered[0][f"total_{quantity}_ns"]) or 1.0
     bars: list[Component] = []
     for row in ordered[:MAX_SITES]:
-        value = float(row[f"total_{title}_ns"])
-        known = title == "elapsed" or row["complete_instances"]
+        value = float(row[f"total_{quantity}_ns"])
+        known = quantity == "elapsed" or row["complete_instances"]
         value_text = (
             f"{format_time(value)} · {format_share(value / whole_ns)}" if known else "not known"
         )

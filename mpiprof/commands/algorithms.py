@@ -60,11 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-q", dest="remote", type=parse_positive, default=0, metavar="Q", help="the remote group's")
     add("--bytes", type=parse_size, default=65536, metavar="SIZE", help="bytes of data (64K)")
     add("--root", type=int, default=0, metavar="R", help="rank of the root (0)")
-    kinds = "sizes in a v-form: regular, broadcast, spike, half_full, decreasing or geometric"
-    add("--distribution", default="regular", metavar="D", help=kinds)
+    sizes = "sizes in a v-form: regular, broadcast, spike, half_full, decreasing or geometric"
+    add("--distribution", default="regular", metavar="D", help=sizes)
     add("--arrivals", default="0", metavar="LIST", help="when processes arrive")
-    such = "parameters of the algorithm, such as block_size=64K,order=spread"
-    add("--parameters", action="append", default=[], metavar="NAME=VALUE", help=such)
+    parameters = "parameters of the algorithm, such as block_size=64K,order=spread"
+    add("--parameters", action="append", default=[], metavar="NAME=VALUE", help=parameters)
     table = "machine table (alpha, beta, gamma) that `calibrate` wrote"
     add("--machine", type=Path, metavar="FILE", help=table)
     add("--per-node", type=parse_positive, default=1, metavar="N", help="N processes per node (1)")
@@ -144,8 +144,8 @@ def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[fl
     )
     nodes = assign_nodes(args.processes, args.remote, args.per_node)
     sizes = (args.processes, args.remote, args.bytes)
-    nodes_given = tuple(nodes) if args.per_node > 1 else ()
-    spec = ProblemSpec(*sizes, args.root, args.distribution, nodes_given, machine_table)
+    shared_nodes = tuple(nodes) if args.per_node > 1 else ()
+    spec = ProblemSpec(*sizes, args.root, args.distribution, shared_nodes, machine_table)
     return spec, parse_arrivals(args.arrivals, args.processes + args.remote), nodes
 
 

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     initial_states = [file_state(file) for file in files]
     refuse_running(trace, initial_states)
-    total = sum(of for of, _ in initial_states)
+    total = sum(size for size, _ in initial_states)
     threads = sum(len(trace.thread_chunks(rank)) for rank in range(trace.ranks))
     with show_progress("packing", total) as step:
         pack_writer.write(folder, files, threads, step)

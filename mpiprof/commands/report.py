@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
     with show_work("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
-        text = columns.find(args.sort).is_text  # numbers are sorted with the largest first
-        callsites: Any = trace.callsites.sort_values(args.sort, ascending=text, kind="stable")
+        is_text = columns.find(args.sort).is_text  # numbers are sorted with the largest first
+        callsites: Any = trace.callsites.sort_values(args.sort, ascending=is_text, kind="stable")
     refuse_unreadable(trace)
     if args.site:
         callsites = select_callsites(callsites, args.site)

@@ -255,9 +255,10 @@ def write_plan(
     A plan that was measured today has today's date.
     """
     from mpiprof.tune import plan_entries
-    from mpiprof.tune.export_rules import targets
 
     if args.to is not None:
+        from mpiprof.tune.export_rules import targets
+
         target = targets.Target(args.to, args.output, args.commutative)
         return targets.export_entries(plan, target, trace)
     if args.output is not None:

@@ -35,8 +35,9 @@ INSTANCES = 4 * WINDOW_BARRIERS  # instances per window
 class BarrierWhatIf:
     """Sums over the windows of one barrier.
 
-    callsite: its number. calls: maximum number of its calls. seen: number of calls so far. All
-    counts exclude communicators of one rank. Followers are counted in the added batches only.
+    callsite: its number. calls: maximum number of its calls. barriers_seen: number of calls so far.
+    All counts exclude communicators of one rank. followers: number of times that each call site
+    directly followed, in the added batches only.
     """
 
     callsite: int

@@ -41,10 +41,12 @@ class Causes:
     nodes: node, host, ranks, late_ns (after the other nodes' mean), error_ns.
     chain: one row an origin, most frequent first: rank, callsite, site, after, after_site, how,
     share (of instances), late_ns, hops, path (call site and rank from origin to here), example
-    (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see chain.
+    (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see
+    diagnosis/delay_chain.py.
     before: callsite that ranks come from, site, share (of calls).
-    followers: of a barrier, what all its ranks call next: callsite, site, share (of instances).
-    saved_ns: what all ranks together would save over the run without the barrier; else 0.
+    followers: call sites that all ranks of a barrier call next: callsite, site, share (of
+    instances).
+    saved_ns: time that all ranks together would save over the run without the barrier; else 0.
     """
 
     callsite: int

@@ -60,7 +60,10 @@ class LatenessSamples:
             yield part, np.searchsorted(self.ranks, part.ranks), stretch, phase
 
     def imbalance_shares(self) -> tuple[list[Estimate], list[Estimate]]:
-        """Imbalance of arrivals, exits, between and point-to-point; shares of `_origin_shares`."""
+        """Return the imbalances of arrivals, exits, between and point-to-point, and the shares.
+
+        The shares are those of `_origin_shares`.
+        """
         if not self.instances:
             return [UNKNOWN_ESTIMATE] * 4, [UNKNOWN_ESTIMATE] * 4
         sums = np.zeros((self.stretches, 9))
@@ -246,10 +249,11 @@ def _imbalance_means(sums: Float) -> Float:
 
 
 def _origin_shares(sums: Float) -> Float:
-    """Return the shares of what spreads the arrivals, and the share that is compensated.
+    """Return the shares of the components that spread arrivals, and the compensated share.
 
-    The covariances of the three components with the arrival add up to its variance. Those that are
-    negative bring the ranks together: they have no share in the spread, but take back some of it.
+    The covariances of the three components with the arrival add up to its variance. Components with
+    a negative covariance bring the ranks together. They have no share in the spread, but compensate
+    some of it.
     """
     total, inherited, messages = sums[6:9]
     if total <= 0:

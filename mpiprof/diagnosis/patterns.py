@@ -41,7 +41,7 @@ class _Candidate:
 def find_patterns(grid: ArrivalMatrix) -> tuple[list[Pattern], float]:
     """Return the patterns of a call site in order of detection, and the wait left unexplained.
 
-    The gains and the remainder sum to the total wait (`Grid.waiting`, in ns).
+    The gains and the remainder sum to the total wait (`ArrivalMatrix.compute_waiting`, in ns).
     """
     arrival = grid.arrival
     if grid.instance_count == 1:

@@ -1,7 +1,7 @@
 """Phases and periods of a call site: lasting changes of its imbalance or of its last rank.
 
-Change points come from an optimal segmentation. The package ruptures contains the algorithm, but
-takes half a second to import, more than the computation.
+Change points come from an optimal segmentation. It is implemented here, because importing the
+package ruptures takes half a second, longer than the computation.
 """
 
 from __future__ import annotations
@@ -61,12 +61,11 @@ def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     last = np.where(
         spread[known] > trace.clock_error_ns, series["last_rank"].to_numpy(np.int64)[known], -1
     )
-    found, edges = find_edges(signal, number[known], last)
-    edges = known[edges]
-    bounds = [0, *edges.tolist(), len(series)]
+    period, edges = find_edges(signal, number[known], last)
+    bounds = [0, *known[edges].tolist(), len(series)]
     skipped = (number[-1] - number[0] + 1) / len(series)
     rows = [
-        _make_row(series.iloc[a:b], i, found, trace.clock_error_ns, skipped)
+        _make_row(series.iloc[a:b], i, period, trace.clock_error_ns, skipped)
         for i, (a, b) in enumerate(itertools.pairwise(bounds))
     ]
     return pd.DataFrame(rows).astype({"latest_rank": "Int64"})

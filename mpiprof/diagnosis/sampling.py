@@ -143,15 +143,18 @@ class _Collector:
     def add(self, batch: Batch) -> None:
         """Add a batch that was read with the record before each call."""
         kept = BatchData.of_batch(batch)
+        numbered = self._number_instances(batch, kept)
         counts = dict.fromkeys(self.makers, 0)
+        for signature, instances in numbered:
+            if signature.callsite in counts:
+                counts[signature.callsite] += len(instances)
+        self._add_barriers(batch, kept, counts)  # before next_numbers advances the series
         taken: list[tuple[_SampleMaker, Signature, Int, Int]] = []
-        for signature, instances in self._number_instances(batch, kept):
+        for signature, instances in numbered:
             maker = self.makers.get(signature.callsite)
             if maker is not None:
-                counts[signature.callsite] += len(instances)
                 number, wanted = maker.series.next_numbers(len(instances))
                 taken.append((maker, signature, instances[wanted], number[wanted]))
-        self._add_barriers(batch, kept, counts)
         if sum(len(instances) for _, _, instances, _ in taken):
             rows, row_of = self._compute_rows(batch, [instances for _, _, instances, _ in taken])
             for maker, signature, instances, number in taken:

@@ -9,7 +9,7 @@ from mpiprof.diagnosis.findings import Finding
 from mpiprof.trace.trace import Trace
 
 MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
-# minimum cost of a certain cause named beside an uncertain one, as a share of that
+# minimum cost of a certain cause that is named beside an uncertain one, over the latter's cost
 MIN_SECOND_SHARE = 0.1
 NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
 

@@ -177,7 +177,7 @@ def _batch_columns(batch: Batch) -> dict[str, Array]:
 
 # ---- definitions
 
-# Columns of each table; they have texts unless COLUMN_TYPES has the name of another Arrow type.
+# Columns of each table. A column contains text unless COLUMN_TYPES names another Arrow type.
 DEFINITION_COLUMNS = {
     "blocks": (
         *("number", "communicator", "file", "row_group", "instances", "last_ns"),

@@ -146,14 +146,14 @@ def _find_layout(content: Content, name: str) -> Layout | None:
 
 def _read_bytes(content: Content, offset: int, size: int) -> bytes:
     """Return `size` bytes, fewer at the end of the file; OSError if the file was truncated."""
-    room = bytearray(max(min(size, content.size - offset), 0))
-    view, done = memoryview(room), 0
-    while done < len(room):
+    buffer = bytearray(max(min(size, content.size - offset), 0))
+    view, done = memoryview(buffer), 0
+    while done < len(buffer):
         count = content.read(view[done:], offset + done)
         if count == 0:
             raise OSError(errno.EIO, "the file became shorter")
         done += count
-    return bytes(room)
+    return bytes(buffer)
 
 
 def _block_parts(bodies: Array, record: Any) -> list[bytes]:

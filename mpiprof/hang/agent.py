@@ -13,7 +13,6 @@ from mpiprof.hang.activity import Activity
 from mpiprof.hang.detector import HangDetector, HangRequest
 from mpiprof.hang.node_processes import Node
 from mpiprof.hang.spawn import JobStart
-from mpiprof.hang.summary_writer import SummaryWriter
 
 # Bounds of the interval between checks, and the number of checks in the time limit.
 MIN_INTERVAL_S, MAX_INTERVAL_S, CHECKS_PER_LIMIT = 0.1, 0.5, 40
@@ -30,7 +29,11 @@ def run_agent(job: JobStart, request: HangRequest | None, summary_to: Path | Non
         if folder is None:
             return
         hang_watch = _HangWatch(job, request, folder, node) if request else None
-        summaries = SummaryWriter(summary_to, folder, job.job) if summary_to else None
+        summaries = None
+        if summary_to:
+            from mpiprof.hang.summary_writer import SummaryWriter  # imports pandas, which is slow
+
+            summaries = SummaryWriter(summary_to, folder, job.job)
         while node.has_processes(folder):
             if hang_watch:
                 hang_watch.check_calls()

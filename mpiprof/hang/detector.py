@@ -117,7 +117,7 @@ class HangDetector:
         all_arrived = verdict.kind == "undecided" and not verdict.may_still_arrive
         if all_arrived and self._is_crowded(since, used):
             return []
-        # So that `status` reports the same.
+        # `status` reads this limit and therefore reports the same hang.
         hang_threshold.store_limit(self.folder, self.wanted.limit_s)
         report = verdict_text.format_verdict(trace, found, verdict)
         lines = [f"{_describe_silence(since)}. {verdict_text.verdict_title(verdict)}: {report}"]

@@ -30,9 +30,9 @@ class Verdict:
     - cycle: wait-for cycle.
     - pending: the waiting instance.
     - ended: no process of the job is left, and some did not end in MPI_Finalize.
-    - wait_rule: all ranks finished.
-    - reason: subclass: finished, busy, still, stopped, abort, unwritten, unlogged, resting, threads
-      or names of signals.
+    - all_finished: all ranks finished, although the calls of some were wrong.
+    - reason: the subclass, which is finished, busy, still, stopped, abort, unwritten, unlogged,
+      resting, threads, a class of MPI calls or names of signals.
     - without_end_note: ranks that died or were ended by the launcher. No record distinguishes the
       two.
     - may_still_arrive: in a cycle, ranks with a thread that may still arrive.
@@ -46,7 +46,7 @@ class Verdict:
     cycle: tuple[Link, ...] = ()
     pending: Pending | None = None
     ended: bool = False
-    wait_rule: bool = False
+    all_finished: bool = False
     reason: str = ""
     without_end_note: tuple[int, ...] = ()
     may_still_arrive: tuple[int, ...] = ()
@@ -138,7 +138,7 @@ def _find_further(job: _Job, one: Verdict) -> tuple[Verdict, ...]:
     ().
     """
     noted = any((job.trace.logs.signals | job.processes.signals).values())
-    ends = one.kind in ("none", "dead") or one.wait_rule or (one.ended and not noted)
+    ends = one.kind in ("none", "dead") or one.all_finished or (one.ended and not noted)
     if ends or any(position.is_unknown for position in job.positions):
         return ()
     known = {*one.odd_ranks, *one.may_still_arrive, *(link.rank for link in one.cycle)}
@@ -169,7 +169,7 @@ def _find_verdict(job: _Job) -> Verdict:
     dead, perhaps = find_first_dead(job.left, job.gone, job.signals, job.positions, job.pending)
     if dead:
         return job.gone_verdict(dead, signal_names(dead, job.signals))
-    # As after SIGKILL: a missing rank may have died or hung.
+    # A missing rank may have died or hung, for example after SIGKILL.
     silent = job.ended and not job.signals
     hangs = (
         _find_wrong_order(job, job.long)
@@ -197,12 +197,14 @@ def _verdict_without_positions(job: _Job) -> Verdict:
     return _unclear_verdict(job) or NO_FAULT
 
 
-def disagreement_verdict(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
+def disagreement_verdict(wrong: Disagreement, ended: bool, all_finished: bool) -> Verdict:
     """Return the verdict on a job with ranks that make different calls."""
     odd = disagreement.odd_ranks(wrong.sides)
     sides = sorted(wrong.sides, key=lambda side: not set(side.ranks) & set(odd))
     sites = tuple(dict.fromkeys(site for side in sides for site in side.sites[:1]))
-    return Verdict(wrong.kind, odd, sites, disagreement=wrong, ended=ended, wait_rule=through)
+    return Verdict(
+        wrong.kind, odd, sites, disagreement=wrong, ended=ended, all_finished=all_finished
+    )
 
 
 def _find_finalized(job: _Job) -> Verdict | None:

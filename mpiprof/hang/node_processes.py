@@ -50,7 +50,7 @@ class Node:
         if length == self.length:
             return
         tables = read_tables(folder, MAX_RANKS, Problems())
-        # Otherwise a line may be completed without a change of length.
+        # The length may stay the same when a truncated line is completed.
         self.length = -1 if tables.truncated else length
         for rank, process in tables.processes.items():
             self.size = max(self.size, process["size"])

@@ -176,6 +176,9 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     """
     tails = {rank: LogTail(trace, rank) for rank in range(trace.ranks)}
     positions = [_find_position(trace, rank, tail) for rank, tail in tails.items()]
+    unknown_ranks = trace.unwritten_ranks | trace.tables.limits.keys()
+    for position in positions:
+        position.is_unknown = position.rank in unknown_ranks
     waiting: dict[Key, list[Call]] = {}
     blocking: set[Key] = set()
     for position in positions:
@@ -206,7 +209,6 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
 def _find_position(trace: Trace, rank: int, tail: LogTail) -> Position:
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
     position.unlogged = trace.record == "summary"
-    position.is_unknown = rank in trace.unwritten_ranks or rank in trace.tables.limits
     position.recent = deque(maxlen=max(16, min(RECENT_CALLS, MAX_RECENT_CALLS // trace.ranks)))
     inside = _unrecorded_calls(trace, rank)
     if inside and min(inside) >= 0:

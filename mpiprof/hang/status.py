@@ -104,10 +104,11 @@ def status_text(
         lines += [_pending_sentence(trace, one, positions, now, verdict), ""]
     if len(pending) > 20:
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
-    lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten_ranks]
+    unwritten = trace.unwritten_ranks
+    lost = [p.rank for p in positions if p.state == "unknown" and p.rank in unwritten]
     if lost:
-        who = format_ranks(lost)
-        lines += [f"Records of {who} could not be written: their later calls are unknown.", ""]
+        ranks = format_ranks(lost)
+        lines += [f"Records of {ranks} could not be written: their later calls are unknown.", ""]
     if trace.record == "summary" and not pending and not all(p.finished for p in positions):
         lines += ["Pending collectives are unknown, because calls are not logged.", ""]
     elif not pending and not any(p.state == "unknown" for p in positions):
@@ -122,12 +123,12 @@ def status_text(
 def _describe_snapshot(trace: Trace) -> str:
     """Return as of when the trace describes a job that is not on this machine."""
     if not any(process["pid"] for process in trace.tables.processes.values()):
-        what = "it shows the ranks at the end of the archive, but not their processes"
-        return f"The trace was converted from an OTF2 archive: {what}."
+        content = "it shows the ranks at the end of the archive, but not their processes"
+        return f"The trace was converted from an OTF2 archive: {content}."
     if (trace.path / PACK).exists():
         return "The trace was packed: it shows the ranks at that time."
-    until = "data of the last half minute may not be visible here yet"
-    return f"The job runs on other machines: {until}."
+    limitation = "data of the last half minute may not be visible here yet"
+    return f"The job runs on other machines: {limitation}."
 
 
 def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
@@ -245,10 +246,12 @@ def _pending_sentence(
     trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
 ) -> str:
     locations = ", ".join(describe_site(trace, site) for site in one.sites) or "unknown place"
-    place = f"{communicator_name(trace, one.communicator)} at {locations}"
+    communicator = communicator_name(trace, one.communicator)
     entered = _format_since(trace, [one.since_ns - int(trace.run_start_ns)], now)
-    head = f"pending: {one.operations[0]}, sequence {one.sequence} on {place}, first entered "
-    head += f"{entered}\n  arrived: {format_runs(one.arrived)}"
+    head = (
+        f"pending: {one.operations[0]}, sequence {one.sequence} on {communicator} at {locations}, "
+        f"first entered {entered}\n  arrived: {format_runs(one.arrived)}"
+    )
     leaving = [rank for rank in one.arrived if not took_part(positions[rank], one)]
     if leaving and one.operations != ["finalize"]:
         verb = "has" if len(leaving) == 1 else "have"

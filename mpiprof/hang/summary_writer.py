@@ -73,8 +73,11 @@ def summarise_job(
     if table is None or not len(table):
         return found
     known = bool(table["wait_ns"].notna().any())
-    for name, of in (("collectives", "elapsed"), ("waiting", "wait"))[: 1 + known]:
-        total = float(table[f"total_{of}_ns"].sum())
+    sums = {"collectives": "total_elapsed_ns"}
+    if known:
+        sums["waiting"] = "total_wait_ns"
+    for name, column in sums.items():
+        total = float(table[column].sum())
         found[f"{name}_s"] = _as_seconds(total)
         found[f"{name}_share"] = round(total / whole, 4) if whole > 0 else None
     by = "total_wait_ns" if known else "total_elapsed_ns"

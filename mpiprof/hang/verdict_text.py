@@ -19,7 +19,6 @@ from mpiprof.interface.format_units import (
     lower_first,
 )
 from mpiprof.metrics.disagreement import Disagreement, Side
-from mpiprof.reports.json import locations_of
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.trace import Trace
 
@@ -70,7 +69,7 @@ def status_verdict(trace: Trace, found: Sequence[Position], pending: Sequence[Pe
     The latter checks the calls of the whole run, not only the newest call of each rank.
     """
     if trace.is_finalised and all(one.finished for one in found) and trace.wrong:
-        return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, through=True)
+        return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, all_finished=True)
     return find_verdict(trace, found, pending)
 
 
@@ -103,6 +102,8 @@ def verdict_title(one: Verdict) -> str:
 
 def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
     """Return the verdict in the schema of `status --json`."""
+    from mpiprof.reports.json import locations_of  # slow, and the agent does not need it
+
     sites = [site_as_data(trace, site) for site in one.sites]
     return {
         "class": one.kind,
@@ -120,7 +121,7 @@ def format_verdict(
     if not one.is_bad:
         return "Nothing is wrong that can be told."
     sentences = _fault_sentences(trace, found, one, now)
-    if one.wait_rule:
+    if one.all_finished:
         return f"{sentences} The job went on to its end all the same: check its results."
     others = "".join(
         f" Besides, {lower_first(_fault_sentences(trace, found, other, now))}"
@@ -142,12 +143,15 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
     if one.kind == "dead":
         return _dead_sentences(trace, found, one, now)
     if one.kind == "point_to_point" and one.pending is None:
-        where = f"who sends with who receives{_last_seen(trace, found, one.odd_ranks)}"
-        return f"{_stuck_clause(one)}: a message is missing. Compare {where}."
+        last = _last_seen(trace, found, one.odd_ranks)
+        advice = f"Compare who sends with who receives{last}."
+        return f"{_stuck_clause(one)}: a message is missing. {advice}"
     if one.reason == "unwritten":
-        lost = f"records of {format_ranks(sorted(trace.unwritten_ranks))} could not be written"
-        how = "It is not known how the job ended"
-        return f"{how}: {lost}, as on a full disk, and so perhaps their ends."
+        lost = format_ranks(sorted(trace.unwritten_ranks))
+        return (
+            f"It is not known how the job ended: records of {lost} could not be written, as on a "
+            "full disk, and so perhaps their ends."
+        )
     if one.pending is None:
         return "Nothing that is known tells what is wrong."
     waits, missing = _waiting_sentence(trace, found, one, now), one.pending.missing
@@ -168,10 +172,10 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
         same = "all its ranks have arrived, and nothing that is known of their arguments differs"
         return f"{waits[:-1]}, {same}. Compare counts, datatypes and reduction by hand."
     if one.reason == "finished":
-        through = [r for r in (*missing, *one.pending.arrived) if has_left(found[r])]
-        left = f"{'they have' if len(through) > 1 else 'it has'} called MPI_Finalize"
+        finished = [r for r in (*missing, *one.pending.arrived) if has_left(found[r])]
+        left = f"{'they have' if len(finished) > 1 else 'it has'} called MPI_Finalize"
         why = "A collective is missing there, or is one too many here."
-        return f"{waits} {_name_ranks(through)} will never come: {left}. {why}"
+        return f"{waits} {_name_ranks(finished)} will never come: {left}. {why}"
     return f"{waits} {_missing_sentences(trace, found, one)}"
 
 
@@ -350,18 +354,19 @@ DISAGREEMENT_WORDS = {  # the fault, and the rule that it breaks
 
 def _disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
     """Return sentences about which ranks call what where, and the rule that they break."""
-    what, must = DISAGREEMENT_WORDS[wrong.kind]
+    fault, rule = DISAGREEMENT_WORDS[wrong.kind]
     sides = "; ".join(_side_clause(trace, wrong.kind, side) for side in wrong.sides[:4])
     more = len(wrong.sides) - 4
     if more > 0:
         sides += f"; and {more} more"
-    where = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
-    return f"Ranks {what.format(operation=wrong.operation)} ({where}): {sides}. All must {must}."
+    instance = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
+    fault = fault.format(operation=wrong.operation)
+    return f"Ranks {fault} ({instance}): {sides}. All must {rule}."
 
 
 def _side_clause(trace: Trace, kind: str, side: Side) -> str:
     where = describe_site(trace, side.sites[0]) if side.sites else "unknown place"
-    value = f"{side.value}"
+    value = str(side.value)
     if kind == "root":
         value = f"root {side.value}"
     elif kind == "count":

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mpiprof import operations
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.metrics.disagreement import Side
-from mpiprof.operations import OPERATIONS, base_operation
+from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call, Key
 
@@ -191,7 +190,7 @@ def _awaited_missing(trace: Trace, rank: int, call: Call, one: Pending, is_long:
         return missing if is_long else []
     communicator = trace.tables.communicators[call.key[0]]
     sources = trace.tables.sources.get((communicator.index, rank), ())
-    awaited = operations.awaited_ranks(
+    awaited = awaited_ranks(
         known.wait_rule,
         communicator.find_column(rank),
         communicator.sizes,

@@ -61,8 +61,15 @@ def replace_unwritable(text: str, words: Mapping[str, str] = REPLACEMENTS) -> st
     if text.isascii():
         return text
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    writable = set(text.encode(encoding, "ignore").decode(encoding))
-    return "".join(c if c in writable else words.get(c, c) for c in text)
+    return "".join(c if c.isascii() or _can_encode(encoding, c) else words.get(c, c) for c in text)
+
+
+def _can_encode(encoding: str, character: str) -> bool:
+    try:
+        character.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def _handle_error(error: UnicodeError) -> tuple[str, int]:

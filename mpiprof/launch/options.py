@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def launcher_option(
     return field(default=default, metadata=metadata)
 
 
-recorder_option = partial(launcher_option, recorder=True)
+recorder_option = functools.partial(launcher_option, recorder=True)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class InstanceMetrics:
 
     - `callsites` and `algorithms` map names to numbers, and grow during the pass.
     - `blocked`: if set to zeros before a batch, it receives the wait of each rank in each instance
-      (ns, ranks x instances). `compute_rows` contain the sums of these waits.
+      (ns, ranks x instances). The rows contain the sums of these waits.
     - `problems`: problems of the trace, extended by those of its instances.
     - `wrong`: instances whose members make different calls, only the first for each set of shapes.
     """
@@ -341,7 +341,10 @@ def imbalance_factors(average: Float, worst: Float, time: Float, ranks: int) -> 
 
 
 def take_complete(batch: Batch, signature: Signature, index: slice | Int) -> list[Int]:
-    """Return arrival, begin and exit (ranks x instances) of the complete ones of some instances."""
+    """Return arrivals, begins and exits (ranks x instances) of the complete instances of `index`.
+
+    index: instances that share the signature, as from `group_by_signature`.
+    """
     if not signature.is_whole:
         index = np.zeros(0, np.int64)
     times = [_take_columns(m, index) for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)]

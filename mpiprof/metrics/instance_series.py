@@ -64,7 +64,7 @@ class SeriesMaker:
         self.add_numbered(number, part)
 
     def make_table(self, algorithms: Iterable[str]) -> pd.DataFrame:
-        """Return the series, of one instance at least. NaN is unknown; so is a last rank of -1."""
+        """Return the series of at least one instance. Unknown values are NaN (last rank: -1)."""
         names = ("number", *COLUMNS)
         table = {name: np.concatenate([part[name] for part in self.parts]) for name in names}
         order = np.argsort(table["first_arrival_ns"], kind="stable")

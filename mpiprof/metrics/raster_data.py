@@ -103,7 +103,7 @@ def _add_times(cells: Float, edges: Float, operation: Int, begin: Int, end: Int)
     """Add intervals of time in operations to cells: columns of time x operations."""
 
     def passed(times: Int) -> Float:
-        """Return the total time from each of some times to each later edge."""
+        """Return for each edge the sum of the times that have passed since earlier `times`."""
         times = np.sort(times).astype(np.float64)
         sums = np.concatenate([[0.0], np.cumsum(times)])
         count = np.searchsorted(times, edges)

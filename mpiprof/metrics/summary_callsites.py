@@ -23,6 +23,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
 
 NAN = float("nan")
+TIME_SUMS = ["elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class SummarySums:
 
     @property
     def is_waiting_known(self) -> Bool:
-        """Whether the statistics cover the waits of the operation."""
+        """Mask of the call sites with operations whose waits the statistics cover."""
         return np.array([is_waiting_observed(operation) for operation in self.operations])
 
     @property
@@ -177,9 +178,6 @@ def sum_summary(trace: Trace) -> SummarySums:
     parts.loc[alone, "latest_rank"] = -1
     parts.loc[alone, "observed"] = parts.loc[alone, "balanced"] = parts.loc[alone, "instances"]
     return SummarySums(trace, trace.summary, parts.fillna({"observed": 0}))
-
-
-TIME_SUMS = ["elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns"]
 
 
 def _sum_statistics(trace: Trace) -> pd.DataFrame:

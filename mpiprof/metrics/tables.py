@@ -90,14 +90,13 @@ def make_event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
     """
     columns = _EventColumns(trace)
     buffered = [_RankCalls(0, EMPTY, EMPTY.enter_ns, EMPTY.exit_ns)]  # a piece must not be empty
-    made = False
     for rank in range(trace.ranks):
         for part in _read_rank_parts(trace, rank):
             buffered.append(part)
             if sum(len(p.block) for p in buffered) >= PIECE_ROWS:
                 yield columns.make_frame(buffered)
-                buffered, made = [], True
-    if buffered or not made:
+                buffered = []
+    if buffered:
         yield columns.make_frame(buffered)
 
 
@@ -198,6 +197,7 @@ def _match_completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int,
         communicator = np.array([s.communicator for s in trace.tables.shapes], np.int64)
         keys = communicator[both.shape], both.sequence.astype(np.int64), get_column(both, "start")
         _, ids = np.unique(np.stack(keys), axis=1, return_inverse=True)
+        ids = ids.reshape(-1)  # two-dimensional in NumPy 2.0.0
         first = np.full(int(ids.max()) + 1, -1, np.int64)
         closing = ids[len(opener) :]
         first[closing[::-1]] = np.arange(len(closer))[::-1]

@@ -144,8 +144,8 @@ class _RoundWalk:
         number = {state: new for new, state in enumerate([*range(size), *order])}
         found = []
         for level in range(1, levels + 1):
-            inputs_made = [self.made[s - size] for s in order if self.level[s] == level]
-            begins = np.cumsum([0, *map(len, inputs_made)])[:-1]
-            inputs = [number[state] for pair in inputs_made for state in pair]
+            groups = [self.made[s - size] for s in order if self.level[s] == level]
+            begins = np.cumsum([0, *map(len, groups)])[:-1]
+            inputs = [number[state] for group in groups for state in group]
             found.append((np.array(inputs, np.int64), begins.astype(np.int64)))
         return Dependence(tuple(found), np.array([number[s] for s in self.state], np.int64))

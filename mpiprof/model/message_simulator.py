@@ -127,7 +127,7 @@ class MessageSimulation:
         return self.finish
 
     def _handle_event(self, who: int, event: int, now: float) -> None:
-        """Handle an event: a process is ready for its messages (-1), or its send to `what` ends."""
+        """Handle an event: `who` is ready for its messages (-1), or its send to `event` ends."""
         process = self.processes[who]
         if event < 0:
             self._enter_round(who, now)

@@ -119,9 +119,9 @@ def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
         block = int((-(-filled // count_blocks(filled, block))).max())
         if block < 1 or (total - int(filled[-1])) / block * alpha > least:
             break
-        times = count_skipping_ring_rounds(sizes, block) * (alpha + block * beta)
-        if times < least:
-            best, least = block, times
+        duration = count_skipping_ring_rounds(sizes, block) * (alpha + block * beta)
+        if duration < least:
+            best, least = block, duration
         block -= 1
         if block < 1:
             break

@@ -96,12 +96,13 @@ def simulate(
             now = begin if one_by_one else run.now
             finish = now
             if done < traffic.rounds:
-                arguments = (traffic.schedules, machine)
-                finish = (
-                    None if one_by_one or trace else simulate_vectors(*arguments, now, place, done)
-                )
+                schedules = traffic.schedules
+                finish = None
+                if not (one_by_one or trace):
+                    finish = simulate_vectors(schedules, machine, now, place, done)
                 if finish is None:
-                    finish = MessageSimulation(*arguments, place, done, messages).run(now)
+                    simulation = MessageSimulation(schedules, machine, place, done, messages)
+                    finish = simulation.run(now)
     return Timing(begin, finish, messages or [])
 
 
@@ -143,8 +144,8 @@ class _RoundSimulation:
         if part.sends.max() <= 1 and part.receives.max() <= 1:
             start = np.maximum(self.now[source], self.now[target])
         else:
-            finish = self._serve_in_waves(part, takes)
-            start = self._serve_in_order(part, takes) if finish is None else finish
+            in_waves = self._serve_in_waves(part, takes)
+            start = self._serve_in_order(part, takes) if in_waves is None else in_waves
         end = start + takes
         if self.messages is not None:
             rows = (source, target, start, end, part.lengths, np.full(len(source), r))

@@ -14,7 +14,7 @@ from mpiprof.metrics.columns import find
 from mpiprof.reports import json, phrases
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
-from mpiprof.reports.json import TOTAL_NAMES, locations_of, plain_number, totals_as_data
+from mpiprof.reports.json import locations_of, plain_number, totals_as_data
 from mpiprof.reports.table import Column, render
 from mpiprof.reports.text import coverage_time, format_percent
 from mpiprof.trace import Trace
@@ -24,7 +24,7 @@ NUMBER_COLUMNS = tuple(name for name in COLUMNS if name not in (*TEXT_COLUMNS, "
 # Totals of the runs: of the first run, of the other run, and the change.
 RUN_NAMES = tuple(
     name
-    for total in TOTAL_NAMES
+    for total in json.TOTAL_NAMES
     for name in (f"run.{total}", f"run.other_{total}", f"run.{total}_change")
 )
 LEGEND = (

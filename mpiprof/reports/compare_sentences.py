@@ -35,11 +35,9 @@ def verdict_paragraphs(
     lines.append(sums or _certainty_sentence(difference, runs, len(other)))
     coverages = [trace.derive("held") for trace in (*before, *other)]
     lines.append(_partial_traces([*before, *other], coverages))
-    reasons_differ = (
-        len({None if coverage is None else coverage.reason for coverage in coverages}) > 1
-    )
+    reasons = {None if coverage is None else coverage.reason for coverage in coverages}
     # If the traces lack different parts of their runs, these parts may be slower.
-    if not (reasons_differ and difference.outcome == "faster"):
+    if not (len(reasons) > 1 and difference.outcome == "faster"):
         lines.append(_advice_sentence(difference, other, runs, name, bool(sums)))
     return [line for line in lines if line]
 
@@ -83,9 +81,8 @@ def _change_sentence(difference: Difference, name: str) -> str:
     text = f"The times of {name} and A differ by no more than chance: "
     text += f"all collectives together take {together} of all ranks' time."
     for callsite in difference.changed[:1]:
-        text += (
-            f" But the arrivals do at {routine_at(callsite.row)}. {_difference_clause(callsite)}"
-        )
+        text += f" But the arrivals do at {routine_at(callsite.row)}."
+        text += f" {_difference_clause(callsite)}"
     return text
 
 
@@ -94,12 +91,12 @@ def _untested_sentence(difference: Difference) -> str:
     row = difference.untested
     if row is None:
         return ""
-    before, after = (format_time(float(row[f"{one}total_elapsed_ns"])) for one in ("", "other_"))
+    before, after = (format_time(float(row[f"{p}total_elapsed_ns"])) for p in ("", "other_"))
     text = f" {capitalise(routine_at(row))} takes {after} instead of {before} of all ranks' time"
     text += ", and was called too seldom for a test."
-    for one in difference.changed[:1]:
-        site = routine_at(one.row)
-        text += f" More than by chance differ the arrivals at {site}. {_difference_clause(one)}"
+    for callsite in difference.changed[:1]:
+        text += f" More than by chance differ the arrivals at {routine_at(callsite.row)}."
+        text += f" {_difference_clause(callsite)}"
     return text
 
 
@@ -112,9 +109,11 @@ def _location_sentence(difference: Difference, name: str) -> list[str]:
     lines = []
     for callsite in chosen.get(difference.outcome, []):
         assert callsite is not None
-        mine = [c.effect_ns for c in difference.changed if c.effect_ns * callsite.effect_ns > 0]
-        part = share_in_words(callsite.effect_ns / sum(mine)) if len(mine) > 1 else "All"
-        of = _side_callsite(callsite) if difference.outcome == "mixed" else "it"
+        same_sign = [
+            c.effect_ns for c in difference.changed if c.effect_ns * callsite.effect_ns > 0
+        ]
+        part = share_in_words(callsite.effect_ns / sum(same_sign)) if len(same_sign) > 1 else "All"
+        of = _effect_phrase(callsite) if difference.outcome == "mixed" else "it"
         line = f"{part} of {of}: {routine_at(callsite.row)}. {_difference_clause(callsite)}"
         before, after = callsite.row["algorithm"], callsite.row["other_algorithm"]
         if before != after:
@@ -123,7 +122,7 @@ def _location_sentence(difference: Difference, name: str) -> list[str]:
     return lines
 
 
-def _side_callsite(callsite: ChangedCallsite) -> str:
+def _effect_phrase(callsite: ChangedCallsite) -> str:
     return "what was added" if callsite.effect_ns > 0 else "what was saved"
 
 
@@ -137,9 +136,8 @@ def _difference_clause(callsite: ChangedCallsite) -> str:
     if callsite.measure == "worst_imbalance_ns":
         return f"The last rank comes {values} after the first."
     waiting_share = "Most of" if callsite.waiting else "Less than half of"
-    return (
-        f"A call takes {values} on average. {waiting_share} {_side_callsite(callsite)} is waiting."
-    )
+    effect = _effect_phrase(callsite)
+    return f"A call takes {values} on average. {waiting_share} {effect} is waiting."
 
 
 def _certainty_sentence(difference: Difference, runs: int, other_runs: int) -> str:
@@ -192,9 +190,9 @@ def _advice_sentence(
     if callsite.waiting is not False and trace.record != "summary":
         findings = trace.conclusions(int(row["other_callsite"]))
         if findings:
-            advice = lower_first(problem_clause(trace, findings[0]))
+            problem = lower_first(problem_clause(trace, findings[0]))
             run_label = f"{name}1" if len(other_traces) > 1 else name
-            return f"In {run_label}, {advice}. {advise(trace, findings[0])}"
+            return f"In {run_label}, {problem}. {advise(trace, findings[0])}"
     if row["algorithm"] != row["other_algorithm"] and "," not in str(row["algorithm"]):
         rule = switch_value(site_pattern(row["sites"]), row["algorithm"])
         return f"Run it on {row['algorithm']} again: run --switch {quote_word(rule)}"

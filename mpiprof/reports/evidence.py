@@ -31,14 +31,8 @@ def evidence_text(trace: Trace, finding: Finding) -> str:
     if finding.cause == "clock":
         bound = format_time(evidence["clock_error_ns"])
         return f"Arrivals differ by less than the clocks may be off, ± {bound}."
-    wait_rule = (
-        SCHEDULE_RULE if evidence.get("followed") else WAIT_STATES[evidence["state"]].sentence
-    )
-    parts = [
-        _instances_basis(finding),
-        f"{capitalise(wait_rule)}.",
-        _other_callsites(trace, finding),
-    ]
+    rule = SCHEDULE_RULE if evidence.get("followed") else WAIT_STATES[evidence["state"]].sentence
+    parts = [_instances_basis(finding), f"{capitalise(rule)}.", _other_callsites(trace, finding)]
     return " ".join(part for part in parts if part)
 
 
@@ -48,17 +42,17 @@ def _instances_basis(finding: Finding) -> str:
     if finding.cause == "rank" and "collected" in evidence and evidence["late_instances"] == 1:
         collected = evidence["collected"]  # lateness that accumulated once, over many instances
         mean = format_time(collected["late_ns"] / collected["instances"])
-        more = " How it was before these is not known." if collected["cut"] else ""
-        return f"Each of these adds {mean} on average.{more}"
+        remark = " How it was before these is not known." if collected["cut"] else ""
+        return f"Each of these adds {mean} on average.{remark}"
     if instances == 1:
         return "One instance does not tell a habit from an accident."
     if finding.cause == "noise":
         return _spread_clause(finding)
     if finding.cause == "outlier":
-        more = evidence["also_costly"]
-        if more > MIN_SHARE * instances:
+        costly = evidence["also_costly"]
+        if costly > MIN_SHARE * instances:
             return ""  # other findings explain the waiting of these ranks
-        subject = f"All but {format_count(more)} of the" if more else "The"
+        subject = f"All but {format_count(costly)} of the" if costly else "The"
         return f"{subject} other instances wait less than a tenth of that."
     if evidence.get("grows") or evidence.get("levels"):
         return _change_clause(evidence)

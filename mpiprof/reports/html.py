@@ -123,11 +123,9 @@ def _findings_section(trace: Trace) -> list[str]:
         return []
     findings = trace.findings()
     lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
-    problem = _make_list(
-        "ol", [sentences.finding_text(trace, finding) for finding in findings[:10]]
-    )
     head = [f"<p>{escape(line)}</p>" for line in lines]
-    return ['<h2 id="findings">Verdict</h2>', *head, problem]
+    texts = [sentences.finding_text(trace, finding) for finding in findings[:10]]
+    return ['<h2 id="findings">Verdict</h2>', *head, _make_list("ol", texts)]
 
 
 def _timeline_section(trace: Trace, shares: TimeShares) -> list[str]:
@@ -195,8 +193,8 @@ def _callsite_section(trace: Trace, row: dict[str, Any], sites: dict[int, Site])
         parts.append(f'<p class="faint">Ranks call it from {_shorten(locations)}.</p>')
     parts.append(f'<p class="faint">Ran on: {_shorten(row["algorithms"])}.</p>')
     if row["total_wait_ns"] > 0:
-        problems = phrases.cost_sentence(row, trace.process_time_ns)
-        parts.append(f"<p>{_shorten(problems, MAX_LONG_TEXT)}</p>")
+        cost = phrases.cost_sentence(row, trace.process_time_ns)
+        parts.append(f"<p>{_shorten(cost, MAX_LONG_TEXT)}</p>")
     if row["callsite"] in trace.hot:
         parts.append(_make_list("ol", conclusion.callsite_problems(trace, row)))
         why = phrases.cause_sentences(trace.causes(int(row["callsite"])))

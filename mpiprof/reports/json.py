@@ -12,8 +12,7 @@ import pandas as pd
 
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.findings import Finding
-from mpiprof.diagnosis.verdict import Verdict
-from mpiprof.diagnosis.verdict import make_verdict as conclude
+from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
 from mpiprof.metrics.variance_components import Estimate
@@ -43,7 +42,7 @@ def make_report(trace: Trace, callsites: Any, findings: Sequence[Finding]) -> di
         "callsites": [row_as_data(row) for row in callsites.to_dict("records")],
         "summed_up": totals_by_callsite(trace),
         "held": coverage_as_data(trace),
-        "verdict": verdict_as_data(trace, conclude(trace, findings)),
+        "verdict": verdict_as_data(trace, make_verdict(trace, findings)),
         "findings": [finding_as_data(trace, finding) for finding in findings],
         "notes": list(trace.notes),
         "spawned": spawned_jobs.describe_spawned(trace),
@@ -152,7 +151,7 @@ def locations_of(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _value_as_data(value: Any) -> Any:
-    """Return a value for JSON: texts unchanged, containers by element, numbers by `plain`."""
+    """Return a value for JSON; numbers, also in containers, are converted by `plain_number`."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

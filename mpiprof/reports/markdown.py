@@ -31,10 +31,10 @@ def make_page(
     if len(callsites):
         lines = conclusion.verdict_lines(trace, make_verdict(trace, list(findings)))
         parts.append("  \n".join(f"**{escape_markdown(line)}**" for line in lines))
-    parts.append("\n".join(f"- {name}: {escape_markdown(problems)}" for name, problems in facts))
+    parts.append("\n".join(f"- {name}: {escape_markdown(value)}" for name, value in facts))
     if findings:
-        problems = [sentences.finding_text(trace, finding) for finding in findings[:most_findings]]
-        lines = [f"{i}. {escape_markdown(line)}" for i, line in enumerate(problems, 1)]
+        texts = [sentences.finding_text(trace, finding) for finding in findings[:most_findings]]
+        lines = [f"{i}. {escape_markdown(line)}" for i, line in enumerate(texts, 1)]
         parts.append("## What costs most\n\n" + "\n".join(lines))
     if len(callsites):
         listed_callsites = callsites.head(most_sites)

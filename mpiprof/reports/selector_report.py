@@ -67,8 +67,11 @@ def _rows_of_phase(rows: Rows, phase: int) -> Rows:
     return [{n: v for n, v in row.items() if n != "phase"} for row in rows if row["phase"] == phase]
 
 
-def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
-    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`."""
+def section(trace: Trace, top: int, trace_name: Sequence[Path]) -> str:
+    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`.
+
+    trace_name: the trace as the user named it, if given.
+    """
     keys = list_keys(trace)
     if not keys:
         return wrap_paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
@@ -77,7 +80,7 @@ def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
         parts.append(f"  and {len(keys) - top} more (see --json)")
     parts.append(wrap_paragraph(LEGEND))
     if any(row["algorithm"] != NATIVE for row in keys):
-        line = format_command("tune", *named, "--found", "-o", "plan.json")
+        line = format_command("tune", *trace_name, "--found", "-o", "plan.json")
         parts.append(f"  as a plan: {line}")
     return "\n".join(parts)
 

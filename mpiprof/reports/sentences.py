@@ -169,10 +169,8 @@ def _early_clause(trace: Trace, finding: Finding) -> str:
 
 def _periodic_clause(trace: Trace, finding: Finding) -> str:
     subject, s = _ranks_and_ending(finding)
-    late, site = (
-        format_time(finding.evidence["late_ns"]),
-        format_callsite(trace, finding.callsites[0]),
-    )
+    late = format_time(finding.evidence["late_ns"])
+    site = format_callsite(trace, finding.callsites[0])
     if "grows" in finding.evidence:
         late = f"up to {format_time(max(finding.evidence['grows']))}"
     claim = f"{format_ranks(finding.ranks)} come{s} {late} later than the others"
@@ -201,10 +199,8 @@ def _recurrence_clause(finding: Finding) -> str:
 
 
 def _moving_clause(trace: Trace, finding: Finding) -> str:
-    late, site = (
-        format_time(finding.evidence["late_ns"]),
-        format_callsite(trace, finding.callsites[0]),
-    )
+    late = format_time(finding.evidence["late_ns"])
+    site = format_callsite(trace, finding.callsites[0])
     ranks = format_ranks(finding.ranks)
     if finding.period and len(finding.ranks) <= MAX_SPANS:
         return f"{capitalise(ranks)} come {late} late to {site} in turn"
@@ -215,10 +211,8 @@ def _moving_clause(trace: Trace, finding: Finding) -> str:
 
 
 def _gradient_clause(trace: Trace, finding: Finding) -> str:
-    late, site = (
-        format_time(finding.evidence["late_ns"]),
-        format_callsite(trace, finding.callsites[0]),
-    )
+    late = format_time(finding.evidence["late_ns"])
+    site = format_callsite(trace, finding.callsites[0])
     detail = ", most of that in point-to-point messages" if is_by_messages(finding) else ""
     grows = f"Lateness grows along the ranks at {site}{instances_clause(finding)}"
     return f"{grows}, up to {late} at rank {finding.ranks[0]}{detail}"
@@ -272,10 +266,8 @@ def _noise_clause(trace: Trace, finding: Finding) -> str:
     if evidence["instances"] == 1:
         instance = f"{_has_one_instance(trace)} of {site}"
         if evidence.get("ahead"):
-            subject, s = (
-                capitalise(format_ranks(evidence["ahead"])),
-                "s" * (len(evidence["ahead"]) < 2),
-            )
+            subject = capitalise(format_ranks(evidence["ahead"]))
+            s = "s" * (len(evidence["ahead"]) < 2)
             return f"{subject} come{s} up to {format_time(spread)} before the others to {instance}"
         return f"The ranks come {format_time(spread)} apart to {instance}"
     if evidence["besides"]:

@@ -46,15 +46,12 @@ def describe_site(trace: Trace, site: int) -> str:
 def communicator_name(trace: Trace, index: int) -> str:
     """Return the program's name of a communicator, or a description if it has no name."""
     communicator = trace.tables.communicators[index]
+    description = f"{communicator.origin} {communicator.identity[:8]}"
     if index in trace.tables.duplicates:
         of = communicator_name(trace, trace.tables.duplicates[index])
-        return (
-            of
-            if communicator.origin == "maker"
-            else f"{communicator.origin} {communicator.identity[:8]} of {of}"
-        )
+        return of if communicator.origin == "maker" else f"{description} of {of}"
     if index in trace.tables.names:
         return trace.tables.names[index]
     if communicator.origin in ("world", "self"):
         return f"MPI_COMM_{communicator.origin.upper()}"
-    return f"{communicator.origin} {communicator.identity[:8]}"
+    return description

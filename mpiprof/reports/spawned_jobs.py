@@ -47,8 +47,8 @@ def _spawn_calls(trace: Trace) -> Calls:
     if not shapes or trace.record == "summary":
         return []
     calls: Calls = []
-    for rank, leader_row in trace.tables.shape_ids.items():
-        if not np.isin(leader_row, shapes).any():
+    for rank, shape_ids in trace.tables.shape_ids.items():
+        if not np.isin(shape_ids, shapes).any():
             continue
         for block in trace.open_stream(rank, local_times=True).iterate_blocks(1 << 16):
             is_spawn = np.isin(block.shape, shapes) & (block.exit_ns != 0)

@@ -251,10 +251,8 @@ def format_size_range(callsites: Any) -> str:
     sized_callsites = callsites[callsites["message_bytes"].notna()]
     if not len(sized_callsites):
         return UNKNOWN
-    low, high = (
-        float(sized_callsites["message_bytes"].min()),
-        float(sized_callsites["message_bytes"].max()),
-    )
+    sizes = sized_callsites["message_bytes"]
+    low, high = float(sizes.min()), float(sizes.max())
     summed = sized_callsites["operation"].str.contains("alltoall[vw]")
     average = bool((summed | (sized_callsites["bytes_min"] < sized_callsites["bytes_max"])).any())
     text = format_size(low) if low == high else f"{format_size(low)} - {format_size(high)}"
@@ -279,7 +277,7 @@ def next_command(trace_name: Sequence[Path], callsites: Any) -> str:
 
 
 # Columns of the table of ranks, and their headings.
-COLUMN_HEADS = {
+RANK_COLUMNS = {
     "collective_ns": "collectives",
     "total_wait_ns": "of it waiting",
     "point_to_point_ns": "point-to-point",
@@ -295,7 +293,7 @@ RANK_LEGEND = (
 
 
 def _rank_rows(trace: Trace) -> list[dict[Any, Any]]:
-    """Return a row per rank with `rank` and the columns of COLUMN_HEADS; unknown values are NaN."""
+    """Return a row per rank with `rank` and the columns of RANK_COLUMNS; unknown values are NaN."""
     table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
     if trace.record == "summary" or trace.wrapped_chunks:
         # The other columns also cover the whole run.
@@ -306,11 +304,11 @@ def _rank_rows(trace: Trace) -> list[dict[Any, Any]]:
         table["collective_ns"], table["total_wait_ns"] = sums["elapsed_ns"], sums["total_wait_ns"]
         table["total_wait_ns"] = table["total_wait_ns"].fillna(0)
     table["collective_ns"] = table["collective_ns"].fillna(0)
-    return table[list(COLUMN_HEADS)].rename_axis("rank").reset_index().to_dict("records")
+    return table[list(RANK_COLUMNS)].rename_axis("rank").reset_index().to_dict("records")
 
 
 def rank_times_as_data(trace: Trace) -> list[dict[Any, Any]]:
-    """Return for each rank its time in MPI, by the columns of COLUMN_HEADS, as data."""
+    """Return for each rank its time in MPI, by the columns of RANK_COLUMNS, as data."""
     return [{name: plain_number(value) for name, value in row.items()} for row in _rank_rows(trace)]
 
 
@@ -321,7 +319,7 @@ def rank_time_table(trace: Trace, most: int) -> str:
     limit_note = f", the first {most} of {format_count(len(rows))}" if len(rows) > most else ""
     rows = rows[:most]
     columns = [Column("rank", [str(row["rank"]) for row in rows])]
-    for name, head in COLUMN_HEADS.items():
+    for name, head in RANK_COLUMNS.items():
         columns.append(Column(head, [format_time(row[name]) for row in rows]))
     table = render(columns)
     return f"Ranks by time in MPI{limit_note}\n{table}\n{RANK_LEGEND}"

@@ -1,4 +1,4 @@
-"""Results of tuning as text: a table of call sites, and the summary by operation."""
+"""Results of tuning as text: call sites, summary by operation, and the exported settings."""
 
 from __future__ import annotations
 

@@ -113,8 +113,8 @@ def _unpack(entry: Entry, packed: Any) -> Any:
         return _read_array(entry, content)
     if tag == "frame":
         rows, columns = content
-        read = {str(n): _read_column(entry, c) for n, c in columns}
-        return pd.DataFrame(read, index=range(rows)).reset_index(drop=True)
+        content_of = {str(n): _read_column(entry, c) for n, c in columns}
+        return pd.DataFrame(content_of, index=range(rows)).reset_index(drop=True)
     if tag == "kind":
         name, fields = content
         return KINDS[name](**{k: _unpack(entry, v) for k, v in fields})

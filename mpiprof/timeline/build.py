@@ -60,7 +60,7 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
         tempfile.TemporaryFile(dir=folder) as segments_file,
         tempfile.TemporaryFile(dir=folder) as instances_file,
     ):
-        segments, instances = (_Scratch(segments_file, SEGMENT), _Scratch(instances_file, INSTANCE))
+        segments, instances = _Scratch(segments_file, SEGMENT), _Scratch(instances_file, INSTANCE)
         pass_one = _MatchingPass(trace, segments, instances, firsts, progress)
         # In wrapped rings, the first recorded instance of a call site has a number above 0.
         sites = range(len(pass_one.measure.callsites))
@@ -101,7 +101,7 @@ class _Scratch:
     def write(self, at: int, records: Array) -> None:
         """Write records from a position on."""
         self.file.seek(at * self.dtype.itemsize)
-        records.tofile(self.file)
+        self.file.write(records.tobytes())  # `tofile` hides that the disk is full
 
     def read(self, start: int, stop: int) -> Array:
         """Return the records start .. stop - 1."""

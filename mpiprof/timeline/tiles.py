@@ -186,11 +186,13 @@ class Tiles:
         index = first // TILE_BINS
         while index * TILE_BINS < last:
             stop = index + 1
-            if (level, index) not in self.stored:
+            if (level, index) in self.stored:
+                read = self._read_tile
+            else:
+                read = self._sum_directly
                 while stop * TILE_BINS < last and (level, stop) not in self.stored:
                     stop += 1
             bins = max(index * TILE_BINS, first), min(stop * TILE_BINS, last)
-            read = self._read_tile if (level, index) in self.stored else self._sum_directly
             part = read(level, bins, state_of, states)
             total[:, :, bins[0] - first : bins[1] - first] += part
             index = stop

@@ -167,14 +167,15 @@ class Timeline:
         """Return the picture of a window: single events if there are few, else cells."""
         begin, end = self.clip_request(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
-        ranks = shown.rows.of_rank >= 0
+        visible = shown.rows.of_rank >= 0
         if (
             shown.rows.has_single_ranks
-            and self.events.estimate(first, last, ranks) <= 4 * MAX_EVENTS
+            and self.events.estimate(first, last, visible) <= 4 * MAX_EVENTS
         ):
-            segments = self.events.read_window(first, last, ranks)
-            if len(segments[0]) <= MAX_EVENTS:
-                head, arrays = self._render_events(request, shown, segments, (first, last))
+            segments, ranks = self.events.read_window(first, last, visible)
+            if len(segments) <= MAX_EVENTS:
+                window = (first, last)
+                head, arrays = self._render_events(request, shown, segments, ranks, window)
                 return {"from": begin, "to": end, "states": shown.states.names, **head}, arrays
         return self.render_cells(request, shown)
 
@@ -210,10 +211,10 @@ class Timeline:
         self,
         request: Request,
         shown: ResolvedRequest,
-        shown_segments: tuple[Array, Int],
+        segments: Array,
+        ranks: Int,
         window: tuple[int, int],
     ) -> Picture:
-        segments, ranks = shown_segments
         state, row = shown.segment_states(segments), shown.rows.of_rank[ranks]
         parts = request.colour == "waiting"
         size = len(shown.rows.ranks), 1 if parts else len(shown.states.names)

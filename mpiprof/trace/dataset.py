@@ -115,8 +115,7 @@ class Dataset:
                 yield reader.read_batch(block)
 
     def _read_table(self, path: Path, names: Sequence[str]) -> list[dict[str, Any]]:
-        file = _open_parquet(path)
-        with _reporting_damage(path):
+        with _open_parquet(path) as file, _reporting_damage(path):
             rows: list[dict[str, Any]] = file.read(list(names)).to_pylist()
         if rows and set(rows[0]) != set(names):
             raise _damage_error(path)

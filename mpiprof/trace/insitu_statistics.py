@@ -81,7 +81,7 @@ def _decode_statistics(trace: Trace, shape: int, group: Array) -> Statistics | N
         return None
     communicator = trace.tables.communicators[trace.tables.shapes[shape].communicator]
     # The recorder's order of members: the group with the lowest rank first.
-    groups = sorted(communicator.groups, key=lambda group: int(group.min(initial=1 << 62)))
+    groups = sorted(communicator.groups, key=lambda ranks: int(ranks.min(initial=1 << 62)))
     members = np.concatenate(groups)
     member = int(extensions["enter_ns"][-1])
     rank = int(members[member]) if latest and 0 <= member < len(members) else -1

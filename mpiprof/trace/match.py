@@ -261,10 +261,10 @@ class Matcher:
         members = lane.communicator.ranks.tolist()
         done = np.array([final or r not in alive for r in members], np.bool_)
         batch = lane.take_ready(done)
-        lost, lane.lost = lane.lost, np.zeros_like(lane.lost)
+        removed, lane.lost = lane.lost, np.zeros_like(lane.lost)
         if batch is not None:
-            lost += (batch.shape >= 0).sum(1)
-        for rank, count in zip(members, lost.tolist(), strict=True):
+            removed += (batch.shape >= 0).sum(1)
+        for rank, count in zip(members, removed.tolist(), strict=True):
             if rank in self.waiting:
                 self.waiting[rank] -= count
         if batch is not None:

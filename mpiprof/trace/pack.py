@@ -125,7 +125,7 @@ class Pack:
 
 
 class PackedFile:
-    """A file in a pack; implements trace.files.File and Content."""
+    """A file in a pack, and its content (see File and Content in trace/files.py)."""
 
     def __init__(self, pack: Pack, entry: Entry) -> None:
         self.pack, self.entry = pack, entry

@@ -116,13 +116,13 @@ def _raw_sites(line: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
 
 def _parse_frame(frame: Any) -> dict[str, Any] | None:
     """Return a frame as `describe_sites` requires it, or None."""
+    if not isinstance(frame, dict):
+        return None
 
     def valid(name: str, wanted: type) -> Any:
         value = frame.get(name)
         return value if type(value) is wanted else None
 
-    if not isinstance(frame, dict):
-        return None
     file, module, offset = valid("file", str), valid("module", str), valid("offset", int)
     if file is not None:
         return {"file": file, "line": valid("line", int), "function": valid("function", str)}

@@ -242,12 +242,19 @@ def _parse_process(row: Any) -> dict[str, Any]:
         "node": check_text(row.get("node", "?")),
         "pid": check_integer(row.get("pid", 0), 0),
         "log": check_text(row.get("log", "")),
+        "processors": _parse_processors(row.get("processors")),
         "started_ns": None if started_ns is None else check_integer(started_ns),
         "size": check_integer(row.get("size", 0), 0),
         "abi": row.get("abi"),
         "mpi": row.get("mpi"),
         "address": tuple(check_text(address.get(name, "")) for name in ("address", "pattern")),
     }
+
+
+def _parse_processors(processors: Any) -> list[int]:
+    """Return the processors that a rank may run on, or [] if unknown."""
+    listed = processors if isinstance(processors, list) else []
+    return [number for number in listed if type(number) is int and number >= 0]
 
 
 def _parse_end(row: Any) -> dict[str, Any]:

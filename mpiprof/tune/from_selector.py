@@ -106,8 +106,9 @@ def format_reason(f: SelectorRun) -> str:
     scores = {str(t["algorithm"]): t for t in f.trials if int(t["phase"]) == last}
     parts = []
     if f.algorithm in scores and NATIVE in scores:
-        score, native = _trial_score(scores[f.algorithm], " instances"), scores[NATIVE]
-        parts.append(f"score {score} against {_trial_score(native)} of the library's own")
+        score = _trial_score(scores[f.algorithm], " instances")
+        native = _trial_score(scores[NATIVE])
+        parts.append(f"score {score} against {native} of the library's own")
     if f.end is not None:
         parts.append(
             f"{f.end['probes']} of {f.end['instances']} instances probed, "

@@ -152,17 +152,17 @@ def _run_loops(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
 
 
 def _count_instances(loops: list[Loop]) -> int:
-    return sum(loop.laps * len(loop.cases) for loop in loops)
+    return sum(current.laps * len(current.cases) for current in loops)
 
 
 def _case_identity(case: Case) -> tuple[object, ...]:
     return case.operation, case.choice, case.problem, case.members
 
 
-def _drop_cases(loop: Loop, applicable: set[tuple[object, ...]]) -> Loop:
+def _drop_cases(current: Loop, applicable: set[tuple[object, ...]]) -> Loop:
     """Return a loop without the cases that do not apply here."""
-    cases = tuple(c for c in loop.cases if c.choice == AUTO or _case_identity(c) in applicable)
-    return replace(loop, cases=cases)
+    cases = tuple(c for c in current.cases if c.choice == AUTO or _case_identity(c) in applicable)
+    return replace(current, cases=cases)
 
 
 def find_trace_folder() -> Path | None:

@@ -56,9 +56,13 @@ class Behaviour:
 
 
 def read_log(folder: Path | None) -> str:
-    """Return the selector's log so far."""
-    file = None if folder is None else folder / selector_log.FILE
-    return file.read_text() if file is not None and file.exists() else ""
+    """Return the selector's log so far, or "" if there is no readable log."""
+    if folder is None:
+        return ""
+    try:
+        return (folder / selector_log.FILE).read_text()
+    except OSError:
+        return ""
 
 
 def parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:

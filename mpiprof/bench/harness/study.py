@@ -1,10 +1,11 @@
 """Shared code of the papers' studies: set-up, laps within a time limit, tables, files.
 
 A study is a module with TITLE, `make_cases(setup)` and `make_report(results, setup)`. The same
-cases are measured inside MPI or simulated, and the report does not depend on which. Optional are
-LAPS and QUICK_LAPS, which replace the usual number of laps, and PARTS, the names for --only. A
-study in loops (harness/loop.py) has `make_loops(setup)`, `make_report(results, selected, setup)`,
-LAPS and QUICK_LAPS for the number of instances, and MIN_LAPS for the minimum under a time limit.
+cases are measured inside MPI or simulated, and the report does not depend on which. LAPS and
+QUICK_LAPS replace the usual number of laps, and PARTS has the names for --only; all three are
+optional. A study in loops (harness/loop.py) has `make_loops(setup)`,
+`make_report(results, selected, setup)`, LAPS and QUICK_LAPS for the number of instances, and
+MIN_LAPS for the minimum under a time limit.
 """
 
 from __future__ import annotations

@@ -173,10 +173,8 @@ def joining_last_row(contest: Contest) -> Row:
     joins = next(choice for choice in choices if "late=" in choice)
     others = [choice for choice in choices if choice != joins]
     best = min(others, key=lambda choice: float(np.median(totals[choice])))
-    ratio, times = (
-        ratio_interval(totals[best], totals[joins]),
-        _medians(totals[best], totals[joins]),
-    )
+    ratio = ratio_interval(totals[best], totals[joins])
+    times = _medians(totals[best], totals[joins])
     return _make_ratio_row(contest, f"{best} / {joins}", ratio, times, at_least(MIN_LATE_FACTOR))
 
 
@@ -227,10 +225,10 @@ def make_report(
     results: Sequence[LoopTimes], selected: Sequence[Behaviour], setup: Setup
 ) -> Report:
     """Return the table of requirements and measurements."""
-    results_by_contest = contests(results, selected)
-    rows = [row for contest in results_by_contest for row in make_rows(contest, setup.library)]
+    all_contests = contests(results, selected)
+    rows = [row for contest in all_contests for row in make_rows(contest, setup.library)]
     if setup.ranks != REQUIRED_RANKS or setup.laps < LAPS or setup.options.sizes:
         for row in rows:
             remove_verdict(row)
-    medians = "\n".join(f"{c.labels['title']}: {medians_text(c)}" for c in results_by_contest)
+    medians = "\n".join(f"{c.labels['title']}: {medians_text(c)}" for c in all_contests)
     return Report(COLUMNS, rows, [f"Median scores (ms):\n{medians}"])

@@ -202,7 +202,7 @@ def measure_run(trace: Trace) -> Run:
     joined = join_by_routine(table)
     for row in joined.to_dict("records"):
         name = str(row["operation"])
-        # Also of routines that are major only in another run of the program.
+        # Another run of the program, in which the routine is major, is compared with this time.
         seconds[name] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
         if row["major"]:
             instances[name] = int(row["count"])

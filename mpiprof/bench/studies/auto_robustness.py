@@ -153,32 +153,32 @@ def make_report(
     results: Sequence[LoopTimes], selected: Sequence[Behaviour], setup: Setup
 ) -> Report:
     """Return a row for each setting, all medians, and a plot over sizes for each imbalance."""
-    made_contests = contests(results, selected)
-    rows = [make_row(c) for c in made_contests]
+    all_contests = contests(results, selected)
+    rows = [make_row(c) for c in all_contests]
     ran = f"{setup.laps} instances under auto"
     if setup.laps < ASKED_LAPS:
         ran += f"; whole runs are judged from {ASKED_LAPS} on (--repetitions {ASKED_LAPS})"
     lines = [
         f"{_format_title(c.labels)}, {format_round_size(c.labels['bytes'])}: {medians_text(c)}"
-        for c in made_contests
+        for c in all_contests
     ]
-    notes = [ran, *overall_rows(made_contests), "Median scores (ms):\n" + "\n".join(lines)]
+    notes = [ran, *overall_rows(all_contests), "Median scores (ms):\n" + "\n".join(lines)]
     return Report(list_columns(rows), rows, notes, _figures(rows))
 
 
-def overall_rows(contests: Sequence[Contest]) -> list[str]:
+def overall_rows(all_contests: Sequence[Contest]) -> list[str]:
     """Return the requirements on all settings together, each with the measurement."""
-    ratios = [contest.over_best for contest in contests]
+    ratios = [contest.over_best for contest in all_contests]
     near = sum(ratio <= WITHIN for ratio, _, _ in ratios)
     surely = sum(low > WITHIN for _, low, _ in ratios)
-    probes = [max(p) for contest in contests if (p := contest.selection.probes_by_phase())]
-    whole = [contest.whole_run for contest in contests]
+    probes = [max(p) for contest in all_contests if (p := contest.selection.probes_by_phase())]
+    whole = [contest.whole_run for contest in all_contests]
     slowest, low, high = min(whole)
     good = sum(w >= LEAST_WHOLE for w, _, _ in whole)
     lines = [
-        f"after probing at most {WITHIN:g} of the best: {near} of {len(contests)} settings, "
+        f"after probing at most {WITHIN:g} of the best: {near} of {len(all_contests)} settings, "
         f"surely not {surely}; median {np.median([r for r, _, _ in ratios]):.3g}",
-        f"whole run at least {LEAST_WHOLE:g} of native: {good} of {len(contests)}; "
+        f"whole run at least {LEAST_WHOLE:g} of native: {good} of {len(all_contests)}; "
         f"the least {slowest:.3g}, 95 % {low:.3g} to {high:.3g}",
     ]
     if probes:

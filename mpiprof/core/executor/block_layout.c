@@ -11,15 +11,22 @@ static int64_t count_of(const struct arguments *a, const struct blocks *b, int i
                                         : argument_count(a, b->side->count, 0);
 }
 
-struct block_place block_layout_place(const struct arguments *a, const struct blocks *b, int i)
+static struct block_place place_of(const struct arguments *a, const struct blocks *b, int i,
+                                   MPI_Datatype type, int64_t extent)
 {
-    const MPI_Datatype type = argument_type(a, b->side->type, 0);
     const int64_t count = count_of(a, b, i);
     const int64_t elements = argument_has_counts(b->side)
                                  ? argument_displacement(a, b->side->displs, (size_t)i)
                                  : i * count;
 
-    return (struct block_place){b->base + elements * type_properties(type).extent, count, type};
+    return (struct block_place){b->base + elements * extent, count, type};
+}
+
+struct block_place block_layout_place(const struct arguments *a, const struct blocks *b, int i)
+{
+    const MPI_Datatype type = argument_type(a, b->side->type, 0);
+
+    return place_of(a, b, i, type, type_properties(type).extent);
 }
 
 /* Return true if the user's buffer already has the schedule's layout. */
@@ -73,8 +80,9 @@ static int64_t received_bytes(const struct execution *e, const char *packed, int
 int64_t block_layout_move_one(struct execution *e, const struct blocks *b, int i, char *packed,
                               bool pack)
 {
-    struct block_place at = block_layout_place(e->arguments, b, i);
-    const struct type_properties f = type_properties(at.type);
+    const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
+    const struct type_properties f = type_properties(type);
+    struct block_place at = place_of(e->arguments, b, i, type, f.extent);
     const int64_t most = f.size > 0 ? INT_MAX / 2 / f.size + 1 : 0;
     const int64_t count = at.count;
     int64_t left = pack ? count * f.size : received_bytes(e, packed, count * f.size);

@@ -64,7 +64,8 @@ struct block_place pack_buffer_place(const struct execution *e, const struct ste
 
 struct sides {
     struct blocks in, out;
-    /* has_...: has a buffer of its own; in_is_copy: of OUT, to send data before it is overwritten */
+    /* has_...: has a buffer of its own. in_is_copy: IN is a copy of OUT, whose data is sent before
+     * it is overwritten. */
     bool has_in, has_out, out_loads, in_is_part, out_is_part, in_is_copy;
 };
 

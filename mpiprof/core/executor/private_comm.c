@@ -263,7 +263,9 @@ static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64
         return REFUSED_DEVICE;
     if (facts[FACT_FULL] != 0 && !pool_make_space(k, comm, facts))
         return REFUSED_FULL;
-    return (facts[FACT_THREADS] != 0 ? comm_create_exclusive : comm_create_agreed)(k, comm, room);
+    if (facts[FACT_THREADS] != 0)
+        return comm_create_exclusive(k, comm, room);
+    return comm_create_agreed(k, comm, room);
 }
 
 /* Try to create it. Returns REFUSED_NOT on success. All memory is allocated before the members

@@ -96,12 +96,9 @@ def own_algorithms(abi: str) -> list[str]:
         for algorithm in find_algorithms(library, operation):
             if algorithm.is_selectable:
                 words = " | ".join(f"1U << NEED_{word}" for word in algorithm.requirements) or "0"
-                facts = (
-                    f'{words}, {str(algorithm.is_segmented).lower()}, "{algorithm.similar_name}"'
-                )
-                rows.append(
-                    f'    X({operation}, "{algorithm.name}", {algorithm.selected_by}, {facts}) \\'
-                )
+                segmented = str(algorithm.is_segmented).lower()
+                names = f'{operation}, "{algorithm.name}", {algorithm.selected_by}'
+                rows.append(f'    X({names}, {words}, {segmented}, "{algorithm.similar_name}") \\')
     return ["#define OWN_NEEDS(X) \\", *needs, "", "#define OWN_ALGORITHMS(X) \\", *rows, ""]
 
 

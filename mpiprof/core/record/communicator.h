@@ -18,7 +18,7 @@ struct derived_entries {             /* window_file_comm.c */
     struct communicator *persistent; /* rows of persistent operations, if the entry is shared */
 };
 /* A communicator's entry. The first 64 bytes serve the path of every call. Behind it follows the
- * state of the layers that select algorithms (executor/comm_state.h). */
+ * state of the layers that select algorithms (executor/private_comm.h). */
 struct communicator {
     uint64_t identity;
     uint64_t history;  /* the last operations that MPI orders here, one byte each: 1 + operation */
@@ -47,9 +47,9 @@ struct creation_arguments {
     const int *sources, *destinations; /* Dist_graph_create and Dist_graph_create_adjacent */
     bool result_is_null;               /* the address for the new communicator is NULL */
 };
-/* A creation, freeing or completion that a thread is in. A callback may start another one within it.
- * The stamp equals that of the object while the object is valid, because an abandoned object may be
- * inside a current frame. */
+/* A creation, freeing or completion that a thread is in. A callback may start another one within
+ * it. The stamp equals that of the object while the object is valid, because an abandoned object
+ * may be inside a current frame. */
 struct activity {
     void *object;
     uint64_t stamp;

@@ -125,13 +125,15 @@ class Communicators:
         if facts.get("local"):
             return {"local": True, "inter": False, "size": facts.get("size", 1), "members": None}
         side = self.find_side(number, rank)
-        runs, first = make_runs(list(groups[side])), groups[side][0]
+        group = groups[side]
+        runs = make_runs(list(group))
+        # If a group has many runs, only its first member describes it. A group may be empty.
+        inline = len(runs) < MAX_INLINE_RUNS or rank == group[0]
         description: dict[str, Any] = {
             "local": False,
             "inter": len(groups) > 1,
-            "size": len(groups[side]),
-            # Members as runs. If there are many, the first member describes the group.
-            "members": runs if len(runs) < MAX_INLINE_RUNS or rank == first else first,
+            "size": len(group),
+            "members": runs if inline else group[0],
         }
         if len(groups) > 1:
             description["remote"] = make_runs(list(groups[1 - side]))

@@ -63,16 +63,16 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
         program = ""
         for rank, locations in enumerate(threads):
             read = [
-                read_location(reader, one, definitions.count_events(one), regions.wanted, local)
-                for one in locations
+                read_location(reader, n, definitions.count_events(n), regions.read_filter, local)
+                for n in locations
             ]
             program = program or conversion.program_name(read)
-            for location, one in zip(locations, read, strict=True):
-                conversion.note_damage(location, one)
+            for location, location_data in zip(locations, read, strict=True):
+                conversion.note_damage(location, location_data)
                 step(definitions.count_events(location))
             conversion.write(rank, locations, read)
-            for one in read:
-                one.close()
+            for location_data in read:
+                location_data.close()
     conversion.write_notes()
     meta = {name: metadata[name] for name in COPIED_META if name in metadata}
     if CREATOR not in creator:
@@ -199,12 +199,12 @@ class _Conversion:
             remainder = f" and {len(lack.cut) - 4} more" if len(lack.cut) > 4 else ""
             locations = ", ".join(map(str, lack.cut[:4])) + remainder
             notes.append(f"the archive's events of location {locations} are truncated or damaged")
-        for calls, how in (
+        for count, how in (
             (lack.nowhere, "ignored"),
             (lack.assumed, "treated as calls on MPI_COMM_WORLD"),
         ):
-            if calls:
-                notes.append(f"{calls} calls have no communicator in the archive and are {how}")
+            if count:
+                notes.append(f"{count} calls have no communicator in the archive and are {how}")
         if lack.unknown:
             notes.append(f"{lack.unknown} events of unknown types are ignored")
         with (self.folder / "rank-000000.tables").open("a") as file:

@@ -161,7 +161,7 @@ LATEST_NS = 1 << 60  # ns; later times count from the archive's begin
 
 
 class ArchiveClock:
-    """The clock of an archive."""
+    """Converts ticks of an archive's clock to ns, rounded to the nearest."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.resolution = definitions.resolution or NS_PER_SECOND
@@ -176,9 +176,9 @@ class ArchiveClock:
             scaled = np.rint(ticks.astype(np.longdouble) * NS_PER_SECOND / self.resolution)
             return np.asarray(scaled, np.int64)
         second, resolution = np.uint64(NS_PER_SECOND), np.uint64(self.resolution)
-        whole, part = np.divmod(ticks, resolution)
-        part = (part * second + resolution // np.uint64(2)) // resolution
-        spans_ns: Int = (whole * second + part).astype(np.int64)
+        seconds, remainder = np.divmod(ticks, resolution)
+        remainder_ns = (remainder * second + resolution // np.uint64(2)) // resolution
+        spans_ns: Int = (seconds * second + remainder_ns).astype(np.int64)
         return spans_ns
 
     def times_to_ns(self, ticks: Array) -> Int:

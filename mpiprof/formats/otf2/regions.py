@@ -61,7 +61,7 @@ class Regions:
     calls (algorithm, flags, ...), if mpiprof wrote the archive.
     """
 
-    wanted: ReadFilter
+    read_filter: ReadFilter
     operations: dict[int, str]
     shapes: dict[int, dict[str, Any]]
     regions: dict[int, Region]
@@ -71,7 +71,7 @@ class Regions:
 
     def site_frames(self, site: int) -> list[dict[str, Any]] | None:
         """Return the frames of a call site: of a calling context if defined, else of a region."""
-        if len(self.wanted.context_regions):
+        if len(self.read_filter.context_regions):
             return self._context_frames(site)
         region = self.regions.get(site)
         if region is None:

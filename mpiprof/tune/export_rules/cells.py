@@ -239,12 +239,12 @@ def _applies(operation: str, rule: Rule, size: int) -> bool:
 
 
 def _segment_bytes(rule: Rule, chosen: LibraryAlgorithm) -> int:
-    size = int(dict(rule.parameters).get("block_size", 0))
-    if not size and chosen.name == "pipeline":
+    block_size = int(dict(rule.parameters).get("block_size", 0))
+    if not block_size and chosen.name == "pipeline":
         raise RefusedError("has no block_size, and the default of mpiprof depends on the machine")
-    if size > MAX_SEGMENT_BYTES:
+    if block_size > MAX_SEGMENT_BYTES:
         raise RefusedError(f"has blocks of more than {MAX_SEGMENT_BYTES} bytes")
-    return size
+    return block_size
 
 
 def _min_elements(chosen: LibraryAlgorithm, size: int) -> int:

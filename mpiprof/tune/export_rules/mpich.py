@@ -202,10 +202,10 @@ def _is_met(key: str, call: TreeCall, *, at_call: bool) -> bool:
         return of_size is not False
     name, sign, value = re.fullmatch(r"(\w+)(<=|<|=)(\w+)", key).groups()  # type: ignore[union-attr]
     if sign == "=":
-        facts = {"is_commutative": call.commutes, "is_sendbuf_inplace": call.in_place}
-        facts |= {"is_block_regular": True}
         if name == "comm_type":
             return bool(value == "intra")
+        facts = {"is_commutative": call.commutes, "is_sendbuf_inplace": call.in_place}
+        facts["is_block_regular"] = True
         if name not in facts:
             raise MpiprofError(f"{key} is not known")
         return facts[name] == (value == "yes")
