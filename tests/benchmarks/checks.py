@@ -32,11 +32,11 @@ def store(row: Row) -> None:
 
 def printed(rows: Iterable[Row]) -> bool:
     """Print and store rows as they arrive; returns True if all meet their requirement."""
-    line, held = "{:32} {:16} {:28} {}", True
+    line, met = "{:32} {:16} {:28} {}", True
     print(line.format("what", "asked", "measured", "holds"))
     for row in rows:
         mark = ("yes" if row.holds else "NO") if row.asked else ""
         print(line.format(row.what, row.asked, row.measured, mark).rstrip(), flush=True)
         store(row)
-        held &= row.holds
-    return held
+        met &= row.holds
+    return met

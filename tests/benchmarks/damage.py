@@ -148,7 +148,7 @@ def run(
     traces: range, seed: int, step: Callable[[int], Any], packed: bool = False
 ) -> tuple[Counter[str], list[str]]:
     """Return the number of traces per outcome, and the wrong ones; Ctrl-C ends it early."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     wrong: list[str] = []
     with contextlib.suppress(KeyboardInterrupt), tempfile.TemporaryDirectory() as scratch:
         whole = write(Path(scratch) / "whole")
@@ -164,10 +164,10 @@ def run(
             came = outcome(folder, sound)
             if came == WRONG:
                 wrong.append(f"seed {seed}, trace {number}: {', '.join(done)}")
-            found[came] += 1
+            counts[came] += 1
             shutil.rmtree(folder)
             step(1)
-    return found, wrong
+    return counts, wrong
 
 
 def main() -> int:

@@ -31,7 +31,7 @@ def kept(smaps: str, trace: Path) -> Kept:
         if head := HEAD.match(line):
             begin, name, before = head[1], head[3], end
             end = head[2]
-            # What follows a library's file without a name is what the file has no bytes for.
+            # An unnamed mapping after a library's file holds data that the file has no bytes for.
             if name or begin != before or kind != "library":
                 kind = _kind(name, trace)
         elif line.startswith(PRIVATE):

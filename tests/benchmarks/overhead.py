@@ -90,9 +90,9 @@ def compare(argv: Sequence[str], alternations: int, folder: Path) -> tuple[Cost,
 
 def holds(notes: str, operation: str) -> str:
     """Return the selector's last choice for an operation, or "?" without an entry."""
-    told = list(parse_lines(notes.splitlines()))
-    keys = {t.get("key") for t in told if t.get("operation") == operation}
-    ends = [t for t in told if t.get("kind") == "end" and t.get("key") in keys]
+    entries = list(parse_lines(notes.splitlines()))
+    keys = {t.get("key") for t in entries if t.get("operation") == operation}
+    ends = [t for t in entries if t.get("kind") == "end" and t.get("key") in keys]
     most = max(ends, key=lambda t: int(t.get("instances", 0)), default={})
     return str(most.get("algorithm", "?"))
 
@@ -122,12 +122,12 @@ def show(kind: str, operation: str, mode: str, bare: Cost, wrapped: Cost, clock:
     store(Row(title, f"<= {goal} ns", f"{beyond:.0f} ns", beyond <= goal))
 
 
-def show_auto(operation: str, plain: Cost, auto: Cost, held: str) -> None:
+def show_auto(operation: str, plain: Cost, auto: Cost, choice: str) -> None:
     """Print and store one comparison on two ranks."""
     added = auto.fastest - plain.fastest
     verdict = "within" if added <= AUTO_GOAL_NS else "MISSES"
     print(
-        f"{operation:<10} {plain.fastest:9.0f} {auto.fastest:7.0f} {added:7.0f} {held:>20}   "
+        f"{operation:<10} {plain.fastest:9.0f} {auto.fastest:7.0f} {added:7.0f} {choice:>20}   "
         f"{verdict} {AUTO_GOAL_NS} ns"
     )
     title = f"C {operation}, `--switch auto`: added to a recorded call"

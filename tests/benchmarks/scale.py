@@ -158,7 +158,7 @@ def _private(bench: Bench, mode: str | None) -> list[Kept]:
     bench.run(mode, trace, str(folder))
     measured = [kept(path.read_text(), trace) for path in folder.iterdir()]
     if len(measured) != bench.ranks:
-        raise MpiprofError(f"{len(measured)} of {bench.ranks} ranks told of their memory")
+        raise MpiprofError(f"{len(measured)} of {bench.ranks} ranks stored their memory")
     return measured
 
 

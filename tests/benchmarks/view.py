@@ -73,14 +73,14 @@ class Served:
         return answer.status, answer.read()
 
     def first_page(self) -> tuple[float, float]:
-        """Return the seconds until the overview was complete, and its figures."""
+        """Return the seconds until the overview and until its figures were complete."""
         for path in ("/", "/_dash-layout"):
             self.get(path)
-        links = []
+        times_s = []
         for output in ("page.children", "overview-time.children"):
             self._callback(output)
-            links.append(time.perf_counter() - self.began)
-        return links[0], links[1]
+            times_s.append(time.perf_counter() - self.began)
+        return times_s[0], times_s[1]
 
     def _callback(self, output: str) -> None:
         """Request a part of the page from Dash, as the browser's script does."""

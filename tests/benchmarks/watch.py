@@ -39,7 +39,7 @@ SHORTEST_S, LONGEST_S = 5, 60  # of its computations
 WITHIN_S = 2.0  # of the limit
 PATIENCE_S = 45.0  # with a fault; the programs that hang asleep wake after 60 s
 DIED = ("segv", "kill")
-# Of a job in which a rank has died the launcher ends the others, unless it is told to go on.
+# If a rank has died, the launcher ends the other ranks, unless an option prevents it.
 GO_ON = {"openmpi": ["--runtime-options", "recoverable"], "mpich": ["-disable-auto-cleanup"]}
 # A rank that computes for ever does not hang, and MPI_Abort ends the job.
 KINDS = tuple(kind for kind in faults.KINDS if kind not in ("compute", "abort"))
@@ -151,8 +151,8 @@ def hangs(folder: Path, count: int, limit_s: float, seed: int, at_once: int) -> 
     yield Row("others that MPI ended before", "", others or "none")
 
 
-def _judged(verdict: list[Told], count: int) -> Iterator[Row]:
-    late = sorted(told.after_s for told in verdict if told.after_s is not None)
+def _judged(outcomes: list[Told], count: int) -> Iterator[Row]:
+    late = sorted(outcome.after_s for outcome in outcomes if outcome.after_s is not None)
     yield Row(
         "told after the limit", f"{count} of {count}", f"{len(late)} of {count}", len(late) == count
     )
@@ -160,17 +160,17 @@ def _judged(verdict: list[Told], count: int) -> Iterator[Row]:
         measured = f"{late[-1]:.2f} s ({late[0]:.2f} to {late[-1]:.2f}, median {median(late):.2f})"
         in_time = 0 <= late[0] <= late[-1] < WITHIN_S
         yield Row("slowest after the limit", f"< {WITHIN_S:g} s", measured, in_time)
-    right = sum(told.is_right for told in verdict)
-    undecided = sum(told.verdict == "undecided" for told in verdict)
+    right = sum(outcome.is_right for outcome in outcomes)
+    undecided = sum(outcome.verdict == "undecided" for outcome in outcomes)
     wrong = len(late) - right - undecided
     yield Row(
         *("class and ranks", "none wrong", f"{right} right, {undecided} undecided, {wrong} wrong"),
         wrong == 0,
     )
-    for told in verdict:
-        if told.after_s is None or not (told.is_right and 0 <= told.after_s < WITHIN_S):
-            after = "never" if told.after_s is None else f"{told.after_s:.2f} s"
-            print(f"  {told.case}: {told.verdict or 'nothing'}, {after}", file=sys.stderr)
+    for outcome in outcomes:
+        if outcome.after_s is None or not (outcome.is_right and 0 <= outcome.after_s < WITHIN_S):
+            after = "never" if outcome.after_s is None else f"{outcome.after_s:.2f} s"
+            print(f"  {outcome.case}: {outcome.verdict or 'nothing'}, {after}", file=sys.stderr)
 
 
 def alarms(folder: Path, minutes: float, limit_s: float, seed: int, at_once: int) -> Iterator[Row]:

@@ -47,18 +47,18 @@ def test_a_plan_of_a_compiled_program_names_lines(
         exchange(mpi, tmp_path, *options),
         line_of("callsite_template.cpp", "MPI_Alltoall("),
     )
-    plan, plan_path, trace = tmp_path / "plan.json", tmp_path / "found.json", tmp_path / "trace"
+    plan, found_plan, trace = tmp_path / "plan.json", tmp_path / "found.json", tmp_path / "trace"
     plan.write_text(json.dumps([{"operation": "alltoall", "algorithm": "ring", "why": "a test"}]))
     words = [*words_for(mpi, trace, "--switch", f"{plan},auto"), program, "40"]
     run_mpi(mpi, 3, words, cwd=tmp_path, check=True)
     assert main(["report", str(trace)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert re.search(rf"alltoall of 512 B at {place} \w+.*? on 3 ranks: ring\.", shown)
-    assert main(["tune", str(trace), "--found", "-o", str(plan_path)]) == 0
-    entry = json.loads(plan_path.read_text())[0]
+    assert main(["tune", str(trace), "--found", "-o", str(found_plan)]) == 0
+    entry = json.loads(found_plan.read_text())[0]
     assert (entry["call_sites"], entry["algorithm"]) == ([place], "ring")
 
-    again = words_for(mpi, tmp_path / "again", "--switch", str(plan_path), "--strict-plan")
+    again = words_for(mpi, tmp_path / "again", "--switch", str(found_plan), "--strict-plan")
     run_mpi(mpi, 3, [*again, program, "5"], cwd=tmp_path, check=True)
     table = mpiprof.open(tmp_path / "again").instances
     calls = table[table["operation"] == "alltoall"]

@@ -24,9 +24,9 @@ ALL_KNOW_THE_SIZES = REDUCTIONS | {
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Compile the table of facts into a separate library."""
-    shared_object = tmp_path_factory.mktemp("operation") / "operation.so"
-    of_the_core(shared_object, ["base/operation"], "-shared", "-fPIC")
-    return ctypes.CDLL(str(shared_object))
+    library = tmp_path_factory.mktemp("operation") / "operation.so"
+    of_the_core(library, ["base/operation"], "-shared", "-fPIC")
+    return ctypes.CDLL(str(library))
 
 
 def numbers(facts: ctypes.CDLL) -> dict[str, int]:

@@ -53,7 +53,7 @@ def ran(mpi: Mpi, folder: Path, operation: str, specification: str) -> tuple[Pat
 def test_a_variant_survives_on_3_ranks(
     operation: str, variant: str, openmpi: Mpi, tmp_path: Path
 ) -> None:
-    plan, plan_path = tmp_path / "plan.json", tmp_path / "found.json"
+    plan, found_plan = tmp_path / "plan.json", tmp_path / "found.json"
     _, forced = ran(openmpi, tmp_path, operation, f"{operation}={variant}")
     assert forced == {variant}
     plan_entries.write(
@@ -63,14 +63,14 @@ def test_a_variant_survives_on_3_ranks(
 
     trace, chosen = ran(openmpi, tmp_path, operation, f"{plan},auto")
     assert variant in chosen
-    assert main(["tune", str(trace), "--found", "-o", str(plan_path)]) == 0
+    assert main(["tune", str(trace), "--found", "-o", str(found_plan)]) == 0
     written = {
         str(Variant(e["algorithm"], tuple((n, str(v)) for n, v in e.get("parameters", {}).items())))
-        for e in json.loads(plan_path.read_text())
+        for e in json.loads(found_plan.read_text())
     }
     assert written == {variant}
     assert variant in {one.algorithm for one in from_selector.read(trace)}
-    assert ran(openmpi, tmp_path, operation, str(plan_path))[1] == {variant}
+    assert ran(openmpi, tmp_path, operation, str(found_plan))[1] == {variant}
 
 
 @pytest.mark.parametrize("variant", [variant for _, variant in VARIANTS])

@@ -203,18 +203,18 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_sums_over_all_members_are_exact(members: int, early: int, late: int, sums: Path) -> None:
     """Without MPI: known answers for two halves of the members that arrive at two times."""
-    done = run([sums, str(members), str(early), str(late)], check=True).stdout.split()
+    printed = run([sums, str(members), str(early), str(late)], check=True).stdout.split()
     gap = late - early
-    assert list(map(int, done)) == [gap // 2, gap, gap // 2, 0, members // 2 * gap]
+    assert list(map(int, printed)) == [gap // 2, gap, gap // 2, 0, members // 2 * gap]
 
 
 def test_sums_cannot_overflow(sums: Path) -> None:
     """Without MPI: a million members a day apart; each adds at most its share."""
     members, gap = 10**6, 86400 * 10**9
-    done = run([sums, str(members), "0", str(gap)], check=True).stdout.split()
+    printed = run([sums, str(members), "0", str(gap)], check=True).stdout.split()
     most = (2**63 - 1) // members
     expected = [most, gap, most // 2, 0, members // 2 * most]
-    assert list(map(int, done)) == expected
+    assert list(map(int, printed)) == expected
 
 
 def test_interrupted_and_short_writes_lose_nothing(mpi: Mpi, tmp_path: Path) -> None:

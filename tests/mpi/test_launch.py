@@ -239,8 +239,8 @@ def shown(mpi: Mpi, folder: Path, *words: str, **variables: str) -> dict[str, st
     """Return the environment of a program under `run`."""
     (folder / "show.py").write_text(SHOW)
     done = run(verb(mpi, "run", *words, "show.py", "a b"), cwd=folder, env=variables, check=True)
-    content: dict[str, str] = json.loads(done.stdout)
-    return content
+    environment: dict[str, str] = json.loads(done.stdout)
+    return environment
 
 
 def test_environment_of_the_program(mpi: Mpi, tmp_path: Path) -> None:

@@ -35,18 +35,10 @@ def calls() -> Callable[[Mpi], Path]:
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the library that refuses memory."""
-    shared_object = tmp_path_factory.mktemp("failing") / "libfailing.so"
-    words: list[str | Path] = [
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-        "-o",
-        shared_object,
-    ]
+    library = tmp_path_factory.mktemp("failing") / "libfailing.so"
+    words: list[str | Path] = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library]
     run(["cc", *words, PROGRAMS / "memory_refusal.c", "-ldl"], check=True)
-    return shared_object
+    return library
 
 
 def recorder(mpi: Mpi, folder: Path, options: list[str]) -> list[str | Path]:

@@ -36,8 +36,8 @@ def preloaded(library: Path) -> str:
     names = []
     for name in ("libasan.so", "libubsan.so"):
         words = ["gcc", f"-print-file-name={name}"]
-        done = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-        names.append(str(Path(done).resolve()))
+        printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        names.append(str(Path(printed).resolve()))
     return ":".join([*names, str(library)])
 
 

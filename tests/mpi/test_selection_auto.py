@@ -206,11 +206,11 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
     )
     first = selection(tmp_path / "trace")[1]
     assert (first["kind"], first["algorithm"], first["why"]) == ("choice", "ring", "from the plan")
-    content = json.loads((tmp_path / "found.json").read_text())
+    entries = json.loads((tmp_path / "found.json").read_text())
     # On a busy machine another algorithm, or the library's own, may have replaced the ring.
     held = {line["algorithm"] for line in selection(tmp_path / "trace") if line["kind"] == "end"}
-    algorithms = {entry["algorithm"] for entry in content}
-    assert {entry["operation"] for entry in content} == {"alltoall"}
+    algorithms = {entry["algorithm"] for entry in entries}
+    assert {entry["operation"] for entry in entries} == {"alltoall"}
     assert algorithms and algorithms <= held - {"native"}
     again = ["run", "-q", "-o", str(tmp_path / "again"), "--switch", str(tmp_path / "found.json")]
     argv = [

@@ -41,7 +41,7 @@ void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int c
 {
     (void)comm;
     (void)mine;
-    (void)scans;
+    (void)scans; /* none of these is a scan */
     *request = MPI_REQUEST_NULL;
     if (++reductions % 2 != 0) /* of the first of them: the other's pairs are not there yet */
         return;

@@ -1,4 +1,4 @@
-/* Prints the slowest link of the machine table on standard input. With core/timing/alpha_beta_fit. */
+/* Prints the slowest link of the machine table on standard input, by timing/alpha_beta_fit. */
 #include <stdio.h>
 
 #include "timing/timing.h"

@@ -65,8 +65,8 @@ def c_value(case: Case, p: Parameter) -> str:
     if p.kind in ("cbuf", "buf"):
         where = "rank == root" if case.function.operation in AT_ROOT_ONLY else "1"
         place = "recvbuf" if case.function.operation.startswith("scatter") else "sendbuf"
-        prefix = "R" if p.name in ("recvbuf", "buffer") else "S"
-        return f"{where} ? MPI_IN_PLACE : {prefix}" if case.in_place and p.name == place else prefix
+        buffer = "R" if p.name in ("recvbuf", "buffer") else "S"
+        return f"{where} ? MPI_IN_PLACE : {buffer}" if case.in_place and p.name == place else buffer
     if p.kind == "comm":
         return case.communicator
     if p.kind == "types":
@@ -174,8 +174,8 @@ def fortran_name(p: Parameter, large: bool) -> str:
 def fortran_argument(case: Case, p: Parameter, in_place: bool) -> str:
     if p.kind in ("cbuf", "buf"):
         place = "recvbuf" if case.function.operation.startswith("scatter") else "sendbuf"
-        prefix = "R" if p.name in ("recvbuf", "buffer") else "S"
-        return "MPI_IN_PLACE" if in_place and p.name == place else prefix
+        buffer = "R" if p.name in ("recvbuf", "buffer") else "S"
+        return "MPI_IN_PLACE" if in_place and p.name == place else buffer
     if p.kind == "comm":
         return case.communicator
     if p.kind in FORTRAN_FIXED:
@@ -293,13 +293,13 @@ def python_arguments(case: Case) -> str:
         return f"{receive}, root"
     at_root = base in AT_ROOT_ONLY
     if case.in_place:
-        in_place = "MPI.IN_PLACE"
+        placeholder = "MPI.IN_PLACE"
         if base.startswith("scatter"):
-            receive = f"{in_place} if rank == root else {receive}"
+            receive = f"{placeholder} if rank == root else {receive}"
         else:
             if base.startswith("reduce_scatter"):  # in place, the receive buffer has the send size
                 receive = python_side(case, "send").replace("S", "R", 1)
-            send = f"{in_place} if rank == root else {send}" if at_root else in_place
+            send = f"{placeholder} if rank == root else {send}" if at_root else placeholder
     if base in ("gather", "gatherv", "reduce"):
         receive = f"{receive} if rank == root else None"
     if base.startswith("scatter"):

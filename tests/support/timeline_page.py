@@ -12,8 +12,8 @@ from support.dashboard_server import Browser
 def _painted(name: str) -> int:
     """Return a constant of the painting script."""
     script = (ROOT / "dashboard" / "assets" / "timeline-paint.mjs").read_text()
-    (matches,) = re.findall(rf"^export const .*\b{name} = (\d+)", script, re.MULTILINE)
-    return int(matches)
+    (digits,) = re.findall(rf"^export const .*\b{name} = (\d+)", script, re.MULTILINE)
+    return int(digits)
 
 
 GUTTER, AXIS = _painted("GUTTER"), _painted("AXIS")

@@ -219,8 +219,8 @@ def test_proofs_state_their_problems(capsys: pytest.CaptureFixture[str]) -> None
 
 def named(capsys: pytest.CaptureFixture[str], operation: str) -> list[dict[str, str]]:
     """Return an operation's rows of the catalogue."""
-    content: list[dict[str, str]] = json.loads(output_of(capsys, operation, "--json"))
-    return [row for row in content if row["library"] is None]
+    rows: list[dict[str, str]] = json.loads(output_of(capsys, operation, "--json"))
+    return [row for row in rows if row["library"] is None]
 
 
 def test_every_algorithm_is_proved_with_its_parameters() -> None:

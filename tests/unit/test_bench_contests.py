@@ -72,10 +72,10 @@ def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
 
 
 def test_choices_before_a_change_do_not_count_after_it() -> None:
-    contest = a_contest(81)
-    assert contest.selection.chosen_instances(300) == slice(40, 300)
+    measured = a_contest(81)
+    assert measured.selection.chosen_instances(300) == slice(40, 300)
     # The arrivals of `looped` change after half of the instances.
-    assert contest.held == slice(150, 300)
+    assert measured.held == slice(150, 300)
 
 
 def test_the_line_of_a_robust_setting() -> None:

@@ -202,15 +202,15 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
         begun, ended = np.full(8, at[i] + 1000), np.full(8, come[i].max() + 1000)
         synthetic.add_collective("reduce", begun, left[i], site="a.py:1:work", root=0)
         synthetic.add_collective("allreduce", come[i], ended, site="a.py:2:step")
-    trace = mpiprof.open(synthetic.write(tmp_path / "t")).causes(1)
-    parts = [trace.inherited, trace.outside, trace.point_to_point]
+    causes = mpiprof.open(synthetic.write(tmp_path / "t")).causes(1)
+    parts = [causes.inherited, causes.outside, causes.point_to_point]
     assert sum(part.value for part in parts) == pytest.approx(1)
-    for part in (*parts, trace.compensated, trace.by_rank, trace.by_node, trace.random):
+    for part in (*parts, causes.compensated, causes.by_rank, causes.by_node, causes.random):
         assert 0 <= part.low <= part.value <= part.high <= 1
     k = compensated
-    assert trace.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
-    assert trace.inherited.value == pytest.approx(0, abs=0.05)
-    text = " ".join(phrases.cause_sentences(trace))
+    assert causes.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
+    assert causes.inherited.value == pytest.approx(0, abs=0.05)
+    text = " ".join(phrases.cause_sentences(causes))
     percents = [int(number) for number in re.findall(r"-?\d+(?= %| to|\))", text)]
     assert len(percents) >= 5 and all(0 <= number <= 100 for number in percents)
     assert ("Ranks make up for" in text) == (k > 0)

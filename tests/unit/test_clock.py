@@ -9,8 +9,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.trace.clock import Clock, fit
-from mpiprof.trace.clock import make_bounds as bounds
+from mpiprof.trace.clock import Clock, fit, make_bounds
 from mpiprof.trace.types import Int
 
 SECOND = 10**9
@@ -122,7 +121,9 @@ def test_clocks_compose_along_a_tree(tmp_path: Path) -> None:
 
 
 def test_fit_is_the_middle_of_the_feasible_range() -> None:
-    clock = fit(bounds([0, 0, 100, 100], [-10, 30, -10, 30], [True, False, True, False]), (0, 100))
+    clock = fit(
+        make_bounds([0, 0, 100, 100], [-10, 30, -10, 30], [True, False, True, False]), (0, 100)
+    )
     assert clock is not None
     assert (clock.offset_at(0), clock.offset_at(100)) == (10, 10)
     assert clock.error_ns == 20
@@ -130,14 +131,14 @@ def test_fit_is_the_middle_of_the_feasible_range() -> None:
 
 def test_contradicting_bounds_widen_the_error() -> None:
     # The offset is at least 100 and at most 40, so no clock satisfies both; each side lacks 30 ns.
-    clock = fit(bounds([0, 0], [100, 40], [True, False]), (0, 0))
+    clock = fit(make_bounds([0, 0], [100, 40], [True, False]), (0, 0))
     assert clock is not None
     assert abs(clock.offset_ns - 70) <= clock.error_ns
     assert clock.error_ns >= 30
 
 
 def test_one_sided_bounds_are_none() -> None:
-    assert fit(bounds([0, 5], [1, 2], [True, True]), (0, 10)) is None
+    assert fit(make_bounds([0, 5], [1, 2], [True, True]), (0, 10)) is None
 
 
 def test_to_global_is_right_for_large_times() -> None:

@@ -199,8 +199,8 @@ def test_tables_for_people_have_the_columns_of_the_table_alone(
     assert in_order(heads(report(capsys, folder)), columns.TERMINAL)
     row = next(line for line in page(folder, ".md").splitlines() if line.startswith("| routine"))
     assert in_order(row.strip("| ").split(" | "), columns.TERMINAL)
-    matches = re.findall(r"<th[^>]*>([^<]*)</th>", page(folder, ".html"))
-    assert len(matches) > 6 and in_order(matches, columns.PAGE)
+    page_headings = re.findall(r"<th[^>]*>([^<]*)</th>", page(folder, ".html"))
+    assert len(page_headings) > 6 and in_order(page_headings, columns.PAGE)
 
 
 def test_the_grid_has_the_columns_of_the_table_alone(folder: Path) -> None:

@@ -67,9 +67,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_wrong_use_is_one_line_and_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert output.err.startswith("mpiprof: ") and output.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("mpiprof: ") and printed.err.count("\n") == 1
 
 
 def test_folder_without_a_trace_is_one_line_and_1(
@@ -77,8 +77,8 @@ def test_folder_without_a_trace_is_one_line_and_1(
 ) -> None:
     for verb in ("report", "status"):
         assert main([verb, str(tmp_path)]) == 1
-        output = capsys.readouterr()
-        assert output.out == "" and output.err.count("\n") == 1 and str(tmp_path) in output.err
+        printed = capsys.readouterr()
+        assert printed.out == "" and printed.err.count("\n") == 1 and str(tmp_path) in printed.err
 
 
 @pytest.mark.heavy

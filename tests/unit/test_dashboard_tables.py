@@ -119,6 +119,11 @@ def test_where_the_time_went_adds_up_under_every_filter(data: TraceData, state: 
     assert parts["waiting"] == sums["total_wait_ns"].sum()
 
 
+def test_the_location_of_a_rank_has_its_host_and_processors(data: TraceData) -> None:
+    host = data.trace.tables.processes[3]["host"]
+    assert data.describe_location(3) == f"{host}, processor 3"
+
+
 def test_filters_apply_to_call_sites_and_instances(data: TraceData) -> None:
     assert set(
         filtered_tables.filtered_callsites(data, PageState(operations=("bcast",)))["operation"]

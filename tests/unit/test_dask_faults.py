@@ -48,8 +48,8 @@ def started(protocol: str = "inproc") -> Any:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Yield a cluster of one worker with a TCP address."""
-    with started("tcp://") as made:
-        yield made
+    with started("tcp://") as local_cluster:
+        yield local_cluster
 
 
 def passing(folder: Path, client: Any) -> Iterator[Any]:
@@ -115,13 +115,13 @@ def test_no_error_is_printed_at_the_end_of_the_process(folder: Path) -> None:
 
 
 def test_a_lost_scheduler_is_reported(folder: Path) -> None:
-    made = started()
-    with distributed.Client(made, set_as_default=False) as client:
-        passed = passing(folder, client)
-        assert next(passed).value == 1
-        made.close()
+    local_cluster = started()
+    with distributed.Client(local_cluster, set_as_default=False) as client:
+        results = passing(folder, client)
+        assert next(results).value == 1
+        local_cluster.close()
         with pytest.raises(MpiprofError, match="the scheduler has ended"):
-            list(passed)
+            list(results)
 
 
 def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
@@ -134,9 +134,12 @@ def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
 
 def test_the_loss_of_all_workers_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "CONNECT_TIMEOUT_S", 0.3)
-    with started() as made, distributed.Client(made, set_as_default=False) as client:
-        passed = passing(folder, client)
-        assert next(passed).value == 1
-        made.scale(0)
+    with (
+        started() as local_cluster,
+        distributed.Client(local_cluster, set_as_default=False) as client,
+    ):
+        results = passing(folder, client)
+        assert next(results).value == 1
+        local_cluster.scale(0)
         with pytest.raises(MpiprofError, match="all workers have ended"):
-            list(passed)
+            list(results)

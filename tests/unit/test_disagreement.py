@@ -59,11 +59,11 @@ def test_a_report_begins_with_it(kind: str, tmp_path: Path) -> None:
 @pytest.mark.heavy
 def test_it_is_the_same_from_a_data_set_and_by_workers(tmp_path: Path) -> None:
     folder, to = exported(lambda path: _made(path, "root"), tmp_path)
-    problems = mpiprof.open(folder).wrong
-    assert len(problems) == 1  # the second is of the same class
-    assert mpiprof.open(to).wrong == problems
+    disagreements = mpiprof.open(folder).wrong
+    assert len(disagreements) == 1  # the second is of the same class
+    assert mpiprof.open(to).wrong == disagreements
     with connect_workers("local:2") as workers:
-        assert open_trace(to, workers).wrong == problems
+        assert open_trace(to, workers).wrong == disagreements
 
 
 @pytest.mark.parametrize("name", MADE)

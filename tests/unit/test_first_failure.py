@@ -36,25 +36,25 @@ def lacking(ranks: int = 4, missing: int = 1) -> Synthetic:
 def test_who_waited_for_a_rank_that_was_ended_has_not_died(
     signals: list[int], tmp_path: Path
 ) -> None:
-    made = lacking()
-    made.signal = signals
-    verdict, text = conclude(made, tmp_path, gone(4))
+    synthetic = lacking()
+    synthetic.signal = signals
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert text.startswith("Ranks 0, 2-3 waited in alltoall at app.py:5 main")
     assert "Rank 1 had not arrived" in text and "died" not in text and DOUBT in text
 
 
 def test_a_rank_that_exits_is_named_if_the_waiting_rank_noted_nothing(tmp_path: Path) -> None:
-    made = lacking()
-    made.signal = [0, 0, 15, 15]
-    verdict, text = conclude(made, tmp_path, gone(4))
+    synthetic = lacking()
+    synthetic.signal = [0, 0, 15, 15]
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,)) and "Rank 1 died" in text
 
 
 def test_a_noted_signal_is_blamed_though_others_note_nothing(tmp_path: Path) -> None:
-    made = lacking()
-    made.signal = [0, 11, 15, 0]
-    verdict, text = conclude(made, tmp_path, gone(4))
+    synthetic = lacking()
+    synthetic.signal = [0, 11, 15, 0]
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,)) and "SIGSEGV" in text
 
 
@@ -108,14 +108,14 @@ def test_an_early_exit_precedes_a_dead_rank(tmp_path: Path) -> None:
 
 def test_who_waited_for_a_message_has_not_died(tmp_path: Path) -> None:
     """Only SIGKILL ends it there without a note; the other ranks record SIGTERM."""
-    made = lacking()
-    made.inside[1] = 1
-    made.signal = [15, 0, 15, 15]
-    verdict, text = conclude(made, tmp_path, gone(4))
+    synthetic = lacking()
+    synthetic.inside[1] = 1
+    synthetic.signal = [15, 0, 15, 15]
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (1,))
     assert "waited in a point-to-point call" in text and f"{DOUBT} rank 1" in text
-    made.signal = [15, 11, 15, 15]
-    assert conclude(made, tmp_path / "noted", gone(4))[0].kind == "dead"
+    synthetic.signal = [15, 11, 15, 15]
+    assert conclude(synthetic, tmp_path / "noted", gone(4))[0].kind == "dead"
 
 
 def test_all_that_waited_for_messages(tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ def test_verdict_and_table_agree_on_a_call(tmp_path: Path, monkeypatch: pytest.M
 
 def test_while_the_launcher_is_at_it(tmp_path: Path) -> None:
     """A rank that waits for a rank with a recorded SIGTERM has not died."""
-    made = lacking()
-    made.signal = [0, 15, 15, 15]
+    synthetic = lacking()
+    synthetic.signal = [0, 15, 15, 15]
     some = JobProcesses(10_000, {0: False, 1: True, 2: True, 3: True})
-    verdict, _ = conclude(made, tmp_path, some)
+    verdict, _ = conclude(synthetic, tmp_path, some)
     assert verdict.kind != "dead"
 
 

@@ -30,9 +30,9 @@ def barrier_without_the_last(ranks: int = 3) -> Synthetic:
 
 
 def test_a_late_rank_is_none_until_it_lasts(tmp_path: Path) -> None:
-    made = barrier_without_the_last()
+    synthetic = barrier_without_the_last()
     for seconds, kind in ((0, "none"), (9, "none"), (11, "missing")):
-        verdict, _ = conclude(made, tmp_path, now(0, 1, 2, after=seconds))
+        verdict, _ = conclude(synthetic, tmp_path, now(0, 1, 2, after=seconds))
         assert verdict.kind == kind
 
 
@@ -46,17 +46,17 @@ def test_ten_times_its_usual_time(tmp_path: Path) -> None:
 
 
 def test_what_the_missing_rank_does(tmp_path: Path) -> None:
-    made = barrier_without_the_last()
+    synthetic = barrier_without_the_last()
     busy = now(0, 1, 2, after=20, busy=frozenset([2]))
     still = now(0, 1, 2, after=20, still=frozenset([2]))
-    verdict, text = conclude(made, tmp_path, busy)
+    verdict, text = conclude(synthetic, tmp_path, busy)
     assert (verdict.kind, verdict.odd_ranks) == ("stalled", (2,)) and "computes" in text
     look = r"See its stack: process (\d+) on n\d+ \(`gdb -p \1`, `py-spy dump -p \1`\)\.$"
     assert re.search(look, text), text
-    verdict, text = conclude(made, tmp_path, still)
+    verdict, text = conclude(synthetic, tmp_path, still)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,)) and "no processor" in text
-    made.inside[2] = 1
-    verdict, text = conclude(made, tmp_path, still)
+    synthetic.inside[2] = 1
+    verdict, text = conclude(synthetic, tmp_path, still)
     assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (2,))
     assert "point-to-point call" in text
 
@@ -105,10 +105,10 @@ def test_dead_rank(tmp_path: Path) -> None:
 def test_who_died_first(
     signals: list[int], odd: tuple[int, ...], printed: str, tmp_path: Path
 ) -> None:
-    made = barrier_without_the_last()
-    made.signal = signals
+    synthetic = barrier_without_the_last()
+    synthetic.signal = signals
     gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
-    verdict, text = conclude(made, tmp_path, gone)
+    verdict, text = conclude(synthetic, tmp_path, gone)
     kinds = {"Rank 2 died": "dead", "Rank 2 had ": "missing", "nothing tel": "undecided"}
     assert verdict.kind == kinds[printed[:11]]
     assert verdict.odd_ranks == odd and printed in text
@@ -118,10 +118,10 @@ def test_who_died_first(
 def test_who_was_ended_by_the_launcher_did_not_die(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = barrier_without_the_last()
-    made.signal = [15, 15, 11]
+    synthetic = barrier_without_the_last()
+    synthetic.signal = [15, 15, 11]
     gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
-    verdict, _ = conclude(made, tmp_path, gone)
+    verdict, _ = conclude(synthetic, tmp_path, gone)
     trace = mpiprof.open(tmp_path / "t")
     monkeypatch.setattr(status, "find_alive", lambda _: gone.alive)
     text = status.status_text(trace, *rank_state.find(trace), verdict)
@@ -207,8 +207,8 @@ def test_each_missing_rank_has_its_last_call_site(tmp_path: Path) -> None:
     call(synthetic, 0, "barrier", site=HERE, sequence=4)
     for rank, site in ((0, HERE), (1, HERE), (2, THERE)):
         call(synthetic, rank, "bcast", root=0, sent=8, received=8, site=site, ends=9_100)
-    made_of = now(0, 1, 2, after=20, still=frozenset([1, 2]))
-    _, text = conclude(synthetic, tmp_path, made_of)
+    job_processes = now(0, 1, 2, after=20, still=frozenset([1, 2]))
+    _, text = conclude(synthetic, tmp_path, job_processes)
     assert (
         "last seen after bcast at app.py:5 main (rank 1), after bcast at app.py:9 step (rank 2)"
         in text
@@ -216,10 +216,10 @@ def test_each_missing_rank_has_its_last_call_site(tmp_path: Path) -> None:
 
 
 def test_ranks_that_died_of_different_signals(tmp_path: Path) -> None:
-    made = barrier_without_the_last(4)
-    made.signal = [15, 6, 15, 11]
+    synthetic = barrier_without_the_last(4)
+    synthetic.signal = [15, 6, 15, 11]
     gone = JobProcesses(10_000, dict.fromkeys(range(4), False))
-    _, text = conclude(made, tmp_path, gone)
+    _, text = conclude(synthetic, tmp_path, gone)
     assert "Ranks 1, 3 died of SIGABRT and SIGSEGV" in text
 
 
@@ -248,9 +248,9 @@ def test_the_window_of_totals_is_nobody_s_thread(tmp_path: Path) -> None:
 
     A rank in a receive is detected anyway.
     """
-    made = barrier_without_the_last()
-    made.inside[2] = 1
-    folder = made.write(tmp_path / "t", finished=False)
+    synthetic = barrier_without_the_last()
+    synthetic.inside[2] = 1
+    folder = synthetic.write(tmp_path / "t", finished=False)
     total = np.zeros(1, RECORD_TYPE)
     total["kind"], total["exit_ns"] = SUMMARY, 3
     for rank in range(3):
@@ -267,9 +267,9 @@ def test_the_window_of_totals_is_nobody_s_thread(tmp_path: Path) -> None:
 def test_a_poll_in_one_call_is_no_work_beside_a_window_of_totals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = barrier_without_the_last()
-    made.inside[2] = 1
-    folder = made.write(tmp_path / "t", finished=False)
+    synthetic = barrier_without_the_last()
+    synthetic.inside[2] = 1
+    folder = synthetic.write(tmp_path / "t", finished=False)
     total = np.zeros(1, RECORD_TYPE)
     total["kind"], total["exit_ns"] = SUMMARY, 3
     with (folder / "rank-000002.log").open("ab") as log:
@@ -294,12 +294,12 @@ def test_stopped_and_sleeping_ranks_are_distinguished(
 
 
 def test_a_silent_death_may_be_the_launcher_s(tmp_path: Path) -> None:
-    made = barrier_without_the_last()
-    made.signal = [15, 15, 0]
+    synthetic = barrier_without_the_last()
+    synthetic.signal = [15, 15, 0]
     gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
-    assert "perhaps the launcher's." in conclude(made, tmp_path, gone)[1]
-    made.signal = [15, 15, 11]
-    assert "perhaps" not in conclude(made, tmp_path / "noted", gone)[1]
+    assert "perhaps the launcher's." in conclude(synthetic, tmp_path, gone)[1]
+    synthetic.signal = [15, 15, 11]
+    assert "perhaps" not in conclude(synthetic, tmp_path / "noted", gone)[1]
 
 
 def test_no_rank_is_reported_dead_without_evidence() -> None:
@@ -311,14 +311,14 @@ def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call outside the sample: the rank does not compute or sleep outside MPI."""
-    made = barrier_without_the_last()
-    made.inside[2] = 5
+    synthetic = barrier_without_the_last()
+    synthetic.inside[2] = 5
     still = now(0, 1, 2, after=20, still=frozenset([2]))
-    verdict, text = conclude(made, tmp_path, still)
+    verdict, text = conclude(synthetic, tmp_path, still)
     assert (verdict.kind, verdict.odd_ranks, verdict.reason) == ("undecided", (), "unlogged")
     assert "Rank 2 has not arrived. Those that are waited for are in collectives that" in text
     busy = now(0, 1, 2, after=20, busy=frozenset([2]))
-    assert conclude(made, tmp_path / "moves", busy)[0].kind == "undecided"
+    assert conclude(synthetic, tmp_path / "moves", busy)[0].kind == "undecided"
     trace = mpiprof.open(tmp_path / "t")
     states, pending = rank_state.find(trace)
     assert states[2].state == "inside"

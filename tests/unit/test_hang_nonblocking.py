@@ -29,8 +29,8 @@ def started() -> Synthetic:
 
 
 def test_who_does_not_come_to_its_wait_is_named(tmp_path: Path) -> None:
-    made = started()
-    verdict, text = conclude(made, tmp_path, now(*ALL, after=20, still=ALL))
+    synthetic = started()
+    verdict, text = conclude(synthetic, tmp_path, now(*ALL, after=20, still=ALL))
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,)) and text.startswith(TEXT)
     trace = mpiprof.open(tmp_path / "t")
     states, pending = rank_state.find(trace)
@@ -41,33 +41,33 @@ def test_who_does_not_come_to_its_wait_is_named(tmp_path: Path) -> None:
 
 
 def test_none_while_a_rank_moves_or_it_is_only_late(tmp_path: Path) -> None:
-    made = started()
-    assert conclude(made, tmp_path, now(*ALL, after=5, still=ALL))[0].kind == "none"
+    synthetic = started()
+    assert conclude(synthetic, tmp_path, now(*ALL, after=5, still=ALL))[0].kind == "none"
     moves = now(*ALL, after=20, still=ALL - {1}, busy=frozenset([1]))
-    assert conclude(made, tmp_path, moves)[0].kind == "none"
+    assert conclude(synthetic, tmp_path, moves)[0].kind == "none"
     # Rank 1 waits for a message; after the message, the operation continues too.
-    made.inside = [2, 1, 2, 2]
+    synthetic.inside = [2, 1, 2, 2]
     some = now(*ALL, after=20, still=ALL - {0}, busy=frozenset([0]))
-    assert conclude(made, tmp_path / "receives", some)[0].kind == "none"
-    made.inside = [0, 0, 0, 0]  # no rank waits for it yet
-    assert conclude(made, tmp_path / "works", now(*ALL, after=20, still=ALL))[0].kind == "none"
+    assert conclude(synthetic, tmp_path / "receives", some)[0].kind == "none"
+    synthetic.inside = [0, 0, 0, 0]  # no rank waits for it yet
+    assert conclude(synthetic, tmp_path / "works", now(*ALL, after=20, still=ALL))[0].kind == "none"
 
 
 def test_it_stands_after_the_launcher_has_ended_the_job(tmp_path: Path) -> None:
-    made = started()
-    made.signal = [15, 15, 0, 0]
+    synthetic = started()
+    synthetic.signal = [15, 15, 0, 0]
     gone = JobProcesses(10_000, dict.fromkeys(range(4), False))
-    verdict, text = conclude(made, tmp_path, gone)
+    verdict, text = conclude(synthetic, tmp_path, gone)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert "Rank 1 had started it, too, and was outside MPI" in text and "ranks 2-3" in text
-    made.signal = [15, 0, 15, 15]  # it left by an exit, and the other ranks waited
-    verdict, _ = conclude(made, tmp_path / "left", gone)
+    synthetic.signal = [15, 0, 15, 15]  # it left by an exit, and the other ranks waited
+    verdict, _ = conclude(synthetic, tmp_path / "left", gone)
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,))
 
 
 def test_what_no_rank_is_in_is_not_undecided(tmp_path: Path) -> None:
     """All ranks wait, perhaps for other requests; they progress, although the operation is old."""
-    made = started()
-    made.inside = [2, 2, 2, 2]
+    synthetic = started()
+    synthetic.inside = [2, 2, 2, 2]
     moves = now(*ALL, after=20, busy=ALL)
-    assert conclude(made, tmp_path, moves)[0].kind == "none"
+    assert conclude(synthetic, tmp_path, moves)[0].kind == "none"

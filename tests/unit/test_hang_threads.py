@@ -35,11 +35,11 @@ def crossed(folder: Path) -> Trace:
 
 
 def judge(
-    trace: Trace, found: list[Position], pending: list[rank_state.Pending], processes: JobProcesses
+    trace: Trace, states: list[Position], pending: list[rank_state.Pending], processes: JobProcesses
 ) -> tuple[Verdict, str]:
     """Return the verdict and its text."""
-    verdict = job_verdict.conclude(trace, found, pending, processes)
-    return verdict, words.format_verdict(trace, found, verdict)
+    verdict = job_verdict.conclude(trace, states, pending, processes)
+    return verdict, words.format_verdict(trace, states, verdict)
 
 
 def test_a_circle_that_a_spare_thread_may_open_is_undecided(tmp_path: Path) -> None:

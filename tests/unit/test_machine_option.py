@@ -21,10 +21,10 @@ MS = 1_000_000
 
 def machine(alpha_ns: float) -> dict[str, Any]:
     """Return a calibrated table with this time of an empty message."""
-    machine = copy.deepcopy(MACHINE)
+    table = copy.deepcopy(MACHINE)
     times = [alpha_ns + size * 1.0 for size in (0, 1_000, 1_000_000)]
     link = {**LINK, "alpha_ns": alpha_ns, "one_way_ns": times, "both_ways_ns": times}
-    return machine | {"within": link, "source": "calibrate"}
+    return table | {"within": link, "source": "calibrate"}
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ MS = 1_000_000
 
 def machine(where: str = "within", **changed: Any) -> dict[str, Any]:
     """Return a table with one changed link."""
-    machine = copy.deepcopy(MACHINE)
-    machine[where] = {**LINK, **changed}
-    return machine
+    table = copy.deepcopy(MACHINE)
+    table[where] = {**LINK, **changed}
+    return table
 
 
 def both_ways(factor: float) -> dict[str, Any]:

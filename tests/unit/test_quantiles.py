@@ -47,9 +47,9 @@ def exact(values: Float, percent: int) -> float:
 def test_quantiles_are_as_near_as_promised(count: int) -> None:
     rows, where = random_rows(count, count)
     where %= 1 + count // 10
-    quantiles = Quantiles()
-    quantiles.add(rows, np.array([2, 5, 11]), where)
-    table = quantiles.make_table(12)
+    collected = Quantiles()
+    collected.add(rows, np.array([2, 5, 11]), where)
+    table = collected.make_table(12)
     assert list(table) == list(NAMES)
     for place, callsite in enumerate((2, 5, 11)):
         mine = where == place

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from support.dataset_traces import bits
 from support.synthetic import Synthetic
+from test_barrier_what_if import loop_of_barriers
 
 import mpiprof
 from mpiprof.diagnosis import sampling
+from mpiprof.diagnosis.barrier_what_if import WINDOW_BARRIERS
 from mpiprof.diagnosis.sampling import Sample
 from mpiprof.formats import dataset
 from mpiprof.metrics import aggregate, instance_series
@@ -132,6 +134,24 @@ def test_of_few_blocks_as_of_all(
     barrier = found[1].without
     assert barrier is not None
     assert barrier.replayed >= 64
+
+
+def test_followers_of_a_barrier_are_counted_in_each_block_that_is_needed(tmp_path: Path) -> None:
+    """A block is needed for a sampled instance or for a replayed window, both of 64 barriers here.
+
+    In this trace a broadcast follows each barrier at once.
+    """
+    late = np.random.default_rng(1).random((ROUNDS, 4)) * MS
+    loop_of_barriers(tmp_path, late)
+    trace = mpiprof.open(in_small_blocks(tmp_path / "t", tmp_path / "set"))
+    sample = trace.samples([0])[0]
+    barrier, block = sample.without, np.arange(ROUNDS) // WINDOW_BARRIERS
+    assert trace.dataset is not None and len(trace.dataset.blocks) == block[-1] + 1
+    assert barrier is not None and barrier.replay_interval > 1
+    sampled = np.isin(block, sample.series["number"].to_numpy() // WINDOW_BARRIERS)
+    needed = sampled | (block % barrier.replay_interval == 0)
+    assert sampled.sum() < needed.sum() < ROUNDS
+    assert dict(barrier.followers) == {1: needed.sum()}
 
 
 def test_sampled_values_equal_the_instances(folder: Path) -> None:

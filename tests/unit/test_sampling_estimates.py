@@ -37,9 +37,7 @@ def sampled(folder: Path, late: int = MS // 2) -> Path:
     arrivals = number[:, None] * MS + synthetic.started_ns + np.array([0, late])
     begin, end = arrivals[:, :1], np.repeat(number[:, None] * MS + synthetic.started_ns, 2, 1)
     synthetic.add_collective("barrier", arrivals, end + 995_000)
-    for records in (
-        synthetic.records.values() if isinstance(synthetic.records, dict) else synthetic.records
-    ):
+    for records in synthetic.records:
         records[0]["sequence"] = number
     synthetic.meta["sample"] = EVERY
     synthetic.ended_ns = synthetic.started_ns + CALLS * MS

@@ -97,12 +97,12 @@ def test_every_suggestion_names_its_trace_and_its_site(
         ["tune", named],
     ):
         assert main(words) == 0
-        output = list(suggestions(capsys.readouterr().out))
-        assert len(output) == 1 and named in output[0], output
+        commands = list(suggestions(capsys.readouterr().out))
+        assert len(commands) == 1 and named in commands[0], commands
         if words == ["report", named]:
             pattern = f"{name}:12"
             wanted = [f"--site={pattern}"] if name.startswith("-") else ["--site", pattern]
-            assert output[0][-len(wanted) :] == wanted
+            assert commands[0][-len(wanted) :] == wanted
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,13 @@ def test_a_rank_imports_little() -> None:
     assert len(found) < MODULES
 
 
+def test_the_agent_of_a_node_imports_no_pandas() -> None:
+    """It runs beside the program on each node."""
+    imported = modules("-c", "import mpiprof.hang.agent")
+    assert "mpiprof.hang.agent" in imported
+    assert not {name for name in imported if name.startswith(("pandas", "scipy", "pyarrow"))}
+
+
 class BecomeError(Exception):
     """Raised instead of becoming another program."""
 

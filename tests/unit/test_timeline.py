@@ -18,7 +18,7 @@ from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline import segments as timeline_events
 from mpiprof.timeline import tiles as timeline_tiles
-from mpiprof.timeline import window as timeline
+from mpiprof.timeline import window as timeline_window
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
 
 RANKS = 6
@@ -151,12 +151,12 @@ def brute(timeline: Timeline, wanted: Request, level: int, first: int, columns: 
 
 
 @pytest.fixture(params=["direct", "tiles"])
-def opened_timeline(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Timeline:
+def timeline(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Timeline:
     """Return a timeline that sums its segments, or uses tiles."""
-    monkeypatch.setattr(timeline, "MAX_EVENTS", 0)
+    monkeypatch.setattr(timeline_window, "MAX_EVENTS", 0)
     if request.param == "tiles":
         monkeypatch.setattr(timeline_tiles, "DIRECT_SEGMENTS", 40)
-        monkeypatch.setattr(timeline, "DIRECT_LIMIT", 0)
+        monkeypatch.setattr(timeline_window, "DIRECT_LIMIT", 0)
         monkeypatch.setattr(timeline_events, "PIECE_SEGMENTS", 512)
         monkeypatch.setattr(timeline_build, "PIECE_SEGMENTS", 256)
         monkeypatch.setattr(timeline_build, "NEAR_NUMBERS", 8)
@@ -169,22 +169,20 @@ WINDOWS = [(0.0, 1.0, 100), (0.2, 0.7, 300), (0.41, 0.43, 64), (0.0, 1.0, 16)]
 @pytest.mark.parametrize(("begin", "end", "pixels"), WINDOWS)
 @pytest.mark.parametrize("filters", [{}, {"operations": ("bcast",)}, {"communicators": True}])
 def test_sums_are_those_of_the_events(
-    opened_timeline: Timeline, begin: float, end: float, pixels: int, filters: dict[str, Any]
+    timeline: Timeline, begin: float, end: float, pixels: int, filters: dict[str, Any]
 ) -> None:
-    length = opened_timeline.length_ns
+    length = timeline.length_ns
     if "communicators" in filters:
-        low = next(
-            c for c in opened_timeline.trace.tables.communicators if c.ranks.tolist() == [0, 1, 2]
-        )
+        low = next(c for c in timeline.trace.tables.communicators if c.ranks.tolist() == [0, 1, 2])
         filters = {"communicators": (low.identity,)}
     wanted = request(
-        opened_timeline, begin=int(begin * length), end=int(end * length), pixels=pixels, **filters
+        timeline, begin=int(begin * length), end=int(end * length), pixels=pixels, **filters
     )
-    head, arrays = answer(opened_timeline, wanted)
+    head, arrays = answer(timeline, wanted)
     assert head["kind"] == "cells"
     level, columns = head["level"], head["columns"]
     assert 0.7 <= (wanted.end - wanted.begin) / pixels / (1 << level) <= 1.42 or level == 0
-    expected = brute(opened_timeline, wanted, level, head["first"], columns)
+    expected = brute(timeline, wanted, level, head["first"], columns)
     names = head["states"]
     for name, legend in zip(names, head["legend"], strict=True):
         of = [v for (_, _, n), v in expected.items() if n == name]
@@ -199,7 +197,7 @@ def test_sums_are_those_of_the_events(
             here = {n: expected.get((rank, column, n), [0, 0, 0]) for n in names}
             total = sum(v[1] for v in here.values())
             if not total:
-                assert cells["state"][rank, column] == timeline.NO_STATE
+                assert cells["state"][rank, column] == timeline_window.NO_STATE
                 continue
             chosen = here[names[cells["state"][rank, column]]]
             assert chosen[1] == max(v[1] for v in here.values())
@@ -208,9 +206,9 @@ def test_sums_are_those_of_the_events(
             assert abs(cells["wait"][rank, column] - waited * 255) <= 1
 
 
-def test_waiting_as_colour_splits_all_time(opened_timeline: Timeline) -> None:
-    by_operation, _ = answer(opened_timeline, request(opened_timeline))
-    by_waiting, _ = answer(opened_timeline, request(opened_timeline, colour="waiting"))
+def test_waiting_as_colour_splits_all_time(timeline: Timeline) -> None:
+    by_operation, _ = answer(timeline, request(timeline))
+    by_waiting, _ = answer(timeline, request(timeline, colour="waiting"))
     waiting, rest = by_waiting["legend"]
     total = {n: sum(s[n] for s in by_operation["legend"]) for n in ("inside", "wait")}
     assert waiting["inside"] == pytest.approx(total["wait"])
@@ -218,35 +216,33 @@ def test_waiting_as_colour_splits_all_time(opened_timeline: Timeline) -> None:
     assert waiting["inside"] > 0
 
 
-def test_states_that_are_off_are_not_drawn_but_counted(opened_timeline: Timeline) -> None:
-    names = answer(opened_timeline, request(opened_timeline))[0]["states"]
-    head, arrays = answer(
-        opened_timeline, request(opened_timeline, off=frozenset(["allreduce", "barrier"]))
-    )
-    drawn = {names[i] for i in np.unique(arrays["state"]).tolist() if i != timeline.NO_STATE}
+def test_states_that_are_off_are_not_drawn_but_counted(timeline: Timeline) -> None:
+    names = answer(timeline, request(timeline))[0]["states"]
+    head, arrays = answer(timeline, request(timeline, off=frozenset(["allreduce", "barrier"])))
+    drawn = {names[i] for i in np.unique(arrays["state"]).tolist() if i != timeline_window.NO_STATE}
     assert drawn == {"bcast", "iallreduce"}
     assert dict(zip(names, head["legend"], strict=True))["allreduce"]["count"] == 60 * RANKS
 
 
 def test_few_events_come_one_by_one(tmp_path: Path) -> None:
-    trace = opened(made(tmp_path / "trace"))
-    begin, end = trace.length_ns // 3, trace.length_ns // 2
-    head, arrays = answer(trace, request(trace, begin=begin, end=end, find="callsite:1"))
+    timeline = opened(made(tmp_path / "trace"))
+    begin, end = timeline.length_ns // 3, timeline.length_ns // 2
+    head, arrays = answer(timeline, request(timeline, begin=begin, end=end, find="callsite:1"))
     assert head["kind"] == "events"
     got = [
         (int(e["row"]), int(e["enter"]), int(e["exit"]), int(e["wait"]), head["shapes"][e["shape"]])
         for e in arrays["events"]
     ]
-    base = trace.events.begin_ns
+    base = timeline.events.begin_ns
     expected = [
         (s["rank"], s["enter"] - base, s["exit"] - base, s["wait"], s["operation"])
-        for s in segments_of(trace)
+        for s in segments_of(timeline)
         if s["enter"] - base < end and s["exit"] - base > begin
     ]
     assert sorted((r, a, b, w, s["operation"]) for r, a, b, w, s in got) == sorted(expected)
-    site = trace.events.meta["callsites"][1]
+    site = timeline.events.meta["callsites"][1]
     for event in arrays["events"]:
-        hit = bool(event["flags"] & timeline.MATCH_FLAG)
+        hit = bool(event["flags"] & timeline_window.MATCH_FLAG)
         assert hit == (head["shapes"][event["shape"]]["operation"] == site[0])
     total = sum(min(b, end) - max(a, begin) for _, a, b, _, _ in expected)
     assert sum(s["inside"] for s in head["legend"]) == pytest.approx(total)
@@ -254,14 +250,14 @@ def test_few_events_come_one_by_one(tmp_path: Path) -> None:
 
 def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
-    monkeypatch.setattr(timeline, "MAX_EVENTS", 10**6)
-    trace = opened(made(tmp_path / "trace"))
-    head, arrays = answer(trace, request(trace, pixels=50))
-    shown = trace.resolve(request(trace))
+    monkeypatch.setattr(timeline_window, "MAX_EVENTS", 10**6)
+    timeline = opened(made(tmp_path / "trace"))
+    head, arrays = answer(timeline, request(timeline, pixels=50))
+    shown = timeline.resolve(request(timeline))
     assert not isinstance(shown, MissingTiles)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 1, 2, 3], [4, 5]]
     assert [timeline_rows.label_ranks(r) for r in shown.rows.ranks] == ["0–3", "4–5"]
-    expected = brute(trace, request(trace), head["level"], head["first"], head["columns"])
+    expected = brute(timeline, request(timeline), head["level"], head["first"], head["columns"])
     share = arrays["share"].reshape(2, head["columns"])
     for row, ranks in enumerate(([0, 1, 2, 3], [4, 5])):
         for column in range(head["columns"]):
@@ -271,33 +267,35 @@ def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> 
 
 
 def test_orders_of_ranks(tmp_path: Path) -> None:
-    trace = opened(made(tmp_path / "trace"))
+    timeline = opened(made(tmp_path / "trace"))
     arrivals = {r: [] for r in range(RANKS)}  # type: ignore[var-annotated]
-    for batch in trace.trace.batches():
+    for batch in timeline.trace.batches():
         if (batch.shape >= 0).all():
             for row, rank in enumerate(batch.communicator.ranks.tolist()):
                 arrivals[rank] += (batch.arrival_ns[row] - batch.arrival_ns.mean(0)).tolist()
     late = {r: sum(v) / len(v) for r, v in arrivals.items()}
-    assert trace.events.lateness.tolist() == pytest.approx([late[r] for r in range(RANKS)], abs=2)
+    assert timeline.events.lateness.tolist() == pytest.approx(
+        [late[r] for r in range(RANKS)], abs=2
+    )
     for sort, expected in (
         ("late", sorted(range(RANKS), key=lambda r: -late[r])),
         ("node", [0, 2, 4, 1, 3, 5]),
         ("rank", list(range(RANKS))),
     ):
-        shown = trace.resolve(request(trace, sort=sort))
+        shown = timeline.resolve(request(timeline, sort=sort))
         assert not isinstance(shown, MissingTiles)
         assert [int(r[0]) for r in shown.rows.ranks] == expected
 
 
 def test_a_row_is_a_node(tmp_path: Path) -> None:
-    trace = opened(made(tmp_path / "trace"))
-    wanted = request(trace, sort="nodes")
-    shown = trace.resolve(wanted)
+    timeline = opened(made(tmp_path / "trace"))
+    wanted = request(timeline, sort="nodes")
+    shown = timeline.resolve(wanted)
     assert not isinstance(shown, MissingTiles)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 2, 4], [1, 3, 5]]
-    head, arrays = trace.render_window(wanted, shown)
+    head, arrays = timeline.render_window(wanted, shown)
     assert head["kind"] == "cells"
-    expected = brute(trace, request(trace), head["level"], head["first"], head["columns"])
+    expected = brute(timeline, request(timeline), head["level"], head["first"], head["columns"])
     share = arrays["share"].reshape(2, head["columns"])
     for row in (0, 1):
         for column in range(head["columns"]):
@@ -307,43 +305,43 @@ def test_a_row_is_a_node(tmp_path: Path) -> None:
 
 def test_many_nodes_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 1)
-    trace = opened(made(tmp_path / "trace"))
-    rows = timeline_rows.make_rows(trace.trace, np.array([0, 2, 4, 1, 3, 5]), "nodes")
+    timeline = opened(made(tmp_path / "trace"))
+    rows = timeline_rows.make_rows(timeline.trace, np.array([0, 2, 4, 1, 3, 5]), "nodes")
     assert [r.tolist() for r in rows.ranks] == [[0, 2, 4, 1, 3, 5]]
-    assert timeline_rows.make_rows(trace.trace, np.zeros(0, np.int64), "nodes").ranks == []
+    assert timeline_rows.make_rows(timeline.trace, np.zeros(0, np.int64), "nodes").ranks == []
 
 
 def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:
-    trace = opened(made(tmp_path / "trace"))
-    table = trace.trace.instances
-    assert trace.events.instances == len(table)
+    timeline = opened(made(tmp_path / "trace"))
+    table = timeline.trace.instances
+    assert timeline.events.instances == len(table)
     for number in (0, 1, 40, len(table) - 1):
-        row, one = table.iloc[number], timeline_find.describe_instance(trace, number)
+        row, one = table.iloc[number], timeline_find.describe_instance(timeline, number)
         assert one["operation"] == row["operation"]
-        assert one["first"] + trace.events.begin_ns == row["first_arrival_ns"]
+        assert one["first"] + timeline.events.begin_ns == row["first_arrival_ns"]
         assert one["callsite"] == row["callsite"]
         assert one["size"] == row["size"] == len(one["members"])
         if row["complete"]:
             assert one["wait"] == row["wait_ns"] == pytest.approx(sum(m[4] for m in one["members"]))
             assert [m[6] for m in one["members"]] == [0] * row["size"]  # threads
-            assert one["end"] + trace.events.begin_ns == row["last_exit_ns"]
-        assert timeline_find.find_by_address(trace, one["name"]) == number
+            assert one["end"] + timeline.events.begin_ns == row["last_exit_ns"]
+        assert timeline_find.find_by_address(timeline, one["name"]) == number
 
 
 def test_next_and_previous_stay_within_search_results(tmp_path: Path) -> None:
-    trace = opened(made(tmp_path / "trace"))
-    table = trace.trace.instances
+    timeline = opened(made(tmp_path / "trace"))
+    table = timeline.trace.instances
     bcasts = table.index[table["operation"] == "bcast"].tolist()
-    test = timeline_find.make_predicate(trace, "operation:bcast", None, ())
+    test = timeline_find.make_predicate(timeline, "operation:bcast", None, ())
     walked, number = [], -1
-    while (number := timeline_find.find_next(trace, number, -1, 1, test)) >= 0:
+    while (number := timeline_find.find_next(timeline, number, -1, 1, test)) >= 0:
         walked.append(number)
     assert walked == bcasts
-    assert timeline_find.find_next(trace, bcasts[5], 0, -1, test) == bcasts[4]
-    middle = int(table["first_arrival_ns"][bcasts[7]]) - trace.events.begin_ns
-    assert timeline_find.find_next(trace, -1, middle, 1, test) == bcasts[7]
+    assert timeline_find.find_next(timeline, bcasts[5], 0, -1, test) == bcasts[4]
+    middle = int(table["first_arrival_ns"][bcasts[7]]) - timeline.events.begin_ns
+    assert timeline_find.find_next(timeline, -1, middle, 1, test) == bcasts[7]
     callsite = int(table["callsite"][bcasts[0]])
-    hits = timeline_find.search(trace, "SEND app.py")
+    hits = timeline_find.search(timeline, "SEND app.py")
     assert [h["find"] for h in hits] == [f"callsite:{callsite}"]
 
 
@@ -366,7 +364,7 @@ def test_many_classes_are_joined_by_operation(tmp_path: Path) -> None:
 
 def test_one_burst_in_a_long_run_needs_few_sums(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(timeline_tiles, "DIRECT_SEGMENTS", 4096)
-    monkeypatch.setattr(timeline, "DIRECT_LIMIT", 0)
+    monkeypatch.setattr(timeline_window, "DIRECT_LIMIT", 0)
     trace = Synthetic(2)
     at = 10**9 + np.arange(20_000) * 50
     trace.add_collective("barrier", np.stack([at, at], 1), np.stack([at + 20, at + 30], 1), sent=0)
@@ -380,7 +378,7 @@ def test_one_burst_in_a_long_run_needs_few_sums(tmp_path: Path, monkeypatch: Any
     tiles = entry.read_array("tiles", "<i8")
     assert 0 < len(tiles) < 100
     assert tiles[:, 3].max() <= 2 * timeline_tiles.TILE_BINS
-    monkeypatch.setattr(timeline, "MAX_EVENTS", 0)
+    monkeypatch.setattr(timeline_window, "MAX_EVENTS", 0)
     first = 10**9 - found.events.begin_ns
     head, _ = answer(found, request(found, begin=first, end=first + 100_000, pixels=1000))
     assert head["level"] == round(math.log2(100))
@@ -391,6 +389,6 @@ def test_one_burst_in_a_long_run_needs_few_sums(tmp_path: Path, monkeypatch: Any
 
 def test_summary_and_empty_traces_have_no_segments(tmp_path: Path) -> None:
     folder = Synthetic(3).write(tmp_path / "trace")
-    trace = opened(folder)
-    assert trace.events.meta["segments"] == 0
-    assert trace.events.instances == 0
+    timeline = opened(folder)
+    assert timeline.events.meta["segments"] == 0
+    assert timeline.events.instances == 0

@@ -14,6 +14,7 @@ from mpiprof.store import cache
 from mpiprof.timeline import build as timeline_build
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import row_layout as timeline_rows
+from mpiprof.timeline.segments import SEGMENT
 from mpiprof.timeline.window import NO_STATE, MissingTiles, Request, ResolvedRequest, Timeline
 
 RANKS, LOOPS, STEP = 8, 12, 100_000
@@ -22,7 +23,7 @@ REACH = 2_000
 
 
 @pytest.fixture
-def opened_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timeline:
+def timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timeline:
     """Two halves of 4 ranks with different operations at the same times, in 2 rows."""
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
     synthetic = Synthetic(RANKS)
@@ -55,95 +56,90 @@ def request(timeline: Timeline, **changes: Any) -> Request:
 
 
 def shown(timeline: Timeline, wanted: Request) -> ResolvedRequest:
-    made = timeline.resolve(wanted)
-    assert not isinstance(made, MissingTiles)
-    return made
+    resolved = timeline.resolve(wanted)
+    assert not isinstance(resolved, MissingTiles)
+    return resolved
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("colour", ["operation", "waiting"])
-def test_every_cell_leads_to_an_instance_that_it_shows(
-    opened_timeline: Timeline, colour: str
-) -> None:
+def test_every_cell_leads_to_an_instance_that_it_shows(timeline: Timeline, colour: str) -> None:
     """The row's ranks take part in it, and it is in the cell; beside an empty cell it is near."""
-    table = opened_timeline.trace.instances
-    wanted = request(opened_timeline, colour=colour)
-    head, cells = opened_timeline.render_window(wanted, shown(opened_timeline, wanted))
+    table = timeline.trace.instances
+    wanted = request(timeline, colour=colour)
+    head, cells = timeline.render_window(wanted, shown(timeline, wanted))
     assert (head["kind"], len(cells["state"].reshape(2, -1))) == ("cells", 2)
     state, width = cells["state"].reshape(2, head["columns"]), 1 << head["level"]
     hits = 0
     for row, operation in enumerate(("allreduce", "barrier")):
         for column in range(head["columns"]):
             low = (head["first"] + column) * width
-            cell = request(opened_timeline, begin=low, end=low + width, colour=colour)
+            cell = request(timeline, begin=low, end=low + width, colour=colour)
             number = timeline_find.find_under_pointer(
-                opened_timeline, cell, shown(opened_timeline, cell), 4 * row, low, REACH
+                timeline, cell, shown(timeline, cell), 4 * row, low, REACH
             )
             if state[row, column] == NO_STATE:
                 if number >= 0:
-                    one = timeline_find.describe_instance(opened_timeline, number)
+                    one = timeline_find.describe_instance(timeline, number)
                     assert min(abs(one["first"] - low), abs(one["end"] - low)) <= REACH
                 continue
             hits += 1
-            one = timeline_find.describe_instance(opened_timeline, number)
+            one = timeline_find.describe_instance(timeline, number)
             assert one["operation"] == operation == table["operation"].iloc[number]
             assert one["first"] < low + width and one["end"] > low
     assert hits > 4 * LOOPS
 
 
-def test_what_lies_most_in_the_cell_is_meant(opened_timeline: Timeline) -> None:
+def test_what_lies_most_in_the_cell_is_meant(timeline: Timeline) -> None:
     """A cell of two instances, of which the second takes more time."""
     low = 10_000 + 46_000  # the barrier of step 0 ends at 55 600
     begin, end = low - 2_000, low + STEP - 25_000
-    cell = request(opened_timeline, begin=begin, end=end)
+    cell = request(timeline, begin=begin, end=end)
     number = timeline_find.find_under_pointer(
-        opened_timeline, cell, shown(opened_timeline, cell), 5, begin, REACH
+        timeline, cell, shown(timeline, cell), 5, begin, REACH
     )
-    one = timeline_find.describe_instance(opened_timeline, number)
+    one = timeline_find.describe_instance(timeline, number)
     assert (one["operation"], one["first"]) == ("barrier", 10_000 + STEP + LATE[4])
 
 
-def test_states_that_are_off_are_not_under_the_pointer(opened_timeline: Timeline) -> None:
+def test_states_that_are_off_are_not_under_the_pointer(timeline: Timeline) -> None:
     begin = 10_000
     for changes in (
         {"off": frozenset(["allreduce"])},
         {"operations": ("barrier",)},
         {"off": frozenset(["waiting", "own part"]), "colour": "waiting"},
     ):
-        cell = request(opened_timeline, begin=begin, end=begin + 4_000, **changes)
+        cell = request(timeline, begin=begin, end=begin + 4_000, **changes)
         assert (
-            timeline_find.find_under_pointer(
-                opened_timeline, cell, shown(opened_timeline, cell), 0, begin, REACH
-            )
+            timeline_find.find_under_pointer(timeline, cell, shown(timeline, cell), 0, begin, REACH)
             == -1
         )
-    cell = request(opened_timeline, begin=begin, end=begin + 4_000, off=frozenset(["barrier"]))
+    cell = request(timeline, begin=begin, end=begin + 4_000, off=frozenset(["barrier"]))
     assert (
-        timeline_find.find_under_pointer(
-            opened_timeline, cell, shown(opened_timeline, cell), 0, begin, REACH
-        )
+        timeline_find.find_under_pointer(timeline, cell, shown(timeline, cell), 0, begin, REACH)
         >= 0
     )
 
 
 @pytest.mark.parametrize("rank", [-1, RANKS, 3])
-def test_a_rank_that_is_not_shown_has_no_instance(opened_timeline: Timeline, rank: int) -> None:
-    cell = request(opened_timeline, begin=10_000, end=14_000, ranks=np.array([0, 1, 2]))
+def test_a_rank_that_is_not_shown_has_no_instance(timeline: Timeline, rank: int) -> None:
+    cell = request(timeline, begin=10_000, end=14_000, ranks=np.array([0, 1, 2]))
     assert (
-        timeline_find.find_under_pointer(
-            opened_timeline, cell, shown(opened_timeline, cell), rank, 10_000, REACH
-        )
+        timeline_find.find_under_pointer(timeline, cell, shown(timeline, cell), rank, 10_000, REACH)
         == -1
     )
 
 
-def test_the_lateness_of_a_row_is_that_of_its_latest_rank(opened_timeline: Timeline) -> None:
+def test_the_lateness_of_a_row_is_that_of_its_latest_rank(timeline: Timeline) -> None:
     """Rank 7 arrives 29 625 ns after the mean of its half.
 
     The other ranks of its row are earlier.
     """
-    head, _ = opened_timeline.render_overview(
-        request(opened_timeline), shown(opened_timeline, request(opened_timeline))
-    )
+    head, _ = timeline.render_overview(request(timeline), shown(timeline, request(timeline)))
     assert head["late"] == pytest.approx([150, 40_000 - np.mean(LATE[4:])], abs=2)
     assert head["latest"] == [3, 7]
+
+
+def test_a_full_disk_is_reported_while_segments_are_written() -> None:
+    with open("/dev/full", "r+b", buffering=0) as file, pytest.raises(OSError, match="No space"):
+        timeline_build._Scratch(file, SEGMENT).write(0, np.zeros(1, SEGMENT))

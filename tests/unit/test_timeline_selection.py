@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_timeline import RANKS, made, opened, opened_timeline, request, segments_of
+from test_timeline import RANKS, made, opened, request, segments_of, timeline
 
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.selection import sum_span
 from mpiprof.timeline.window import MissingTiles, Timeline
 
-__all__ = ["opened_timeline"]  # the fixture: sums of segments, and from tiles
+__all__ = ["timeline"]  # the fixture: sums of segments, and from tiles
 
 SPANS = [(0.0, 1.0), (0.213, 0.702), (0.41, 0.43), (0.5, 0.50001)]
 
@@ -45,16 +45,16 @@ def expected(timeline: Timeline, begin: int, end: int, key: str) -> dict[Any, li
 
 
 @pytest.mark.parametrize(("begin", "end"), SPANS)
-def test_a_span_to_the_nanosecond(opened_timeline: Timeline, begin: float, end: float) -> None:
-    a, b = int(begin * opened_timeline.length_ns), int(end * opened_timeline.length_ns)
-    answered = answer(opened_timeline, a, b)
+def test_a_span_to_the_nanosecond(timeline: Timeline, begin: float, end: float) -> None:
+    a, b = int(begin * timeline.length_ns), int(end * timeline.length_ns)
+    answered = answer(timeline, a, b)
     assert (answered["from"], answered["to"]) == (a, b)
     assert answered["rank_time"] == (b - a) * RANKS
-    by_operation = expected(opened_timeline, a, b, "operation")
+    by_operation = expected(timeline, a, b, "operation")
     assert {o["name"] for o in answered["operations"]} == set(by_operation)
     times = [o["inside"] for o in answered["operations"]]
     assert times == sorted(times, reverse=True)
-    by_rank = {str(rank): v for rank, v in expected(opened_timeline, a, b, "rank").items()}
+    by_rank = {str(rank): v for rank, v in expected(timeline, a, b, "rank").items()}
     assert len(answered["rows"]) == RANKS
     waits = [row["wait"] for row in answered["rows"]]
     assert waits == sorted(waits, reverse=True)

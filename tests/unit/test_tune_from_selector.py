@@ -103,8 +103,8 @@ def test_a_library_algorithm_is_stored_by_name(won: str, tmp_path: Path) -> None
 def test_a_killed_job_s_last_choice_counts(tmp_path: Path) -> None:
     whole = lines("01", "ring", ["app.py:20 f"], operation="alltoall")
     folder = write(tmp_path / "t", whole[:-1], [], cut=whole[-1][:30])
-    (entries,) = from_selector.make_entries(from_selector.read(folder), {})
-    assert entries["algorithm"] == "ring"
+    (entry,) = from_selector.make_entries(from_selector.read(folder), {})
+    assert entry["algorithm"] == "ring"
 
 
 def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
