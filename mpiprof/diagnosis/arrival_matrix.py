@@ -61,15 +61,15 @@ class ArrivalMatrix:
         for part in parts:
             columns = column_of[edge : edge + part.arrival_ns.shape[1]]
             edge += len(columns)
-            here = columns >= 0
-            if not here.any():
+            in_matrix = columns >= 0
+            if not in_matrix.any():
                 continue
             rows = np.searchsorted(self.ranks, part.ranks)
-            arrival = part.arrival_ns[:, here]
-            self.arrival[np.ix_(rows, columns[here])] = arrival - arrival.min(0)
+            arrival = part.arrival_ns[:, in_matrix]
+            self.arrival[np.ix_(rows, columns[in_matrix])] = arrival - arrival.min(0)
             role = part.signature.group
             key = (part.communicator, role.rule, role.root, role.through)
-            groups.setdefault(key, []).append((part.signature, rows, columns[here]))
+            groups.setdefault(key, []).append((part.signature, rows, columns[in_matrix]))
         for of in groups.values():
             signature, rows, _ = of[0]
             columns = np.concatenate([columns for _, _, columns in of])
@@ -85,13 +85,13 @@ class ArrivalMatrix:
 
         Waits follow from the operation's semantics (metrics/wait_states.py).
         """
-        found = np.zeros(self.instance_count)
+        wait_ns = np.zeros(self.instance_count)
         for block in self.blocks:
             mine: Any = arrival[np.ix_(block.rows, block.columns)]
             forever: Any = np.full_like(mine, np.inf)  # no call ends before the last arrival
             waited = compute_waits(mine, mine, forever, block.group)
-            found[block.columns] = waited.sum(0)
-        return found
+            wait_ns[block.columns] = waited.sum(0)
+        return wait_ns
 
 
 def column_medians(values: Float) -> Float:
@@ -122,9 +122,9 @@ def concatenate(parts: list[Int]) -> Int:
 
 def _instance_numbers(sample: Sample, first: Int) -> Int:
     """Return the numbers of instances, looked up by their first arrival."""
-    known = sample.series["first_arrival_ns"].to_numpy(np.float64)
+    first_arrivals = sample.series["first_arrival_ns"].to_numpy(np.float64)
     number = sample.series["number"].to_numpy(np.int64)
-    if not len(known):
+    if not len(first_arrivals):
         return np.arange(len(first))
-    at = np.minimum(np.searchsorted(known, first), len(known) - 1)
+    at = np.minimum(np.searchsorted(first_arrivals, first), len(first_arrivals) - 1)
     return np.asarray(number[at])

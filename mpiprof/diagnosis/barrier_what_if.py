@@ -81,8 +81,8 @@ class BarrierWhatIf:
     def _count_followers(self, batch_data: BatchData, sites: Int, barriers: Int) -> None:
         after = barriers[barriers + 1 < len(sites)] + 1
         after = after[_came_directly(batch_data, after)]
-        found, times = np.unique(sites[after], return_counts=True)
-        self.followers.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+        followers, times = np.unique(sites[after], return_counts=True)
+        self.followers.update(dict(zip(followers.tolist(), times.tolist(), strict=True)))
 
     def _replay(
         self,
@@ -126,9 +126,11 @@ def _came_directly(batch_data: BatchData, columns: Int) -> Bool:
 
 
 def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
-    known = signature.state is not None and signature.group.rule is not WaitRule.UNSPECIFIED
+    has_wait_rule = signature.state is not None and signature.group.rule is not WaitRule.UNSPECIFIED
     blocking = bool((batch.begin_ns[:, column] == batch.arrival_ns[:, column]).all())
-    return signature.is_whole and known and blocking and bool(batch.exit_ns[:, column].all())
+    return (
+        signature.is_whole and has_wait_rule and blocking and bool(batch.exit_ns[:, column].all())
+    )
 
 
 def _earliest_begin(signature: Signature, arrival: Int) -> Int:

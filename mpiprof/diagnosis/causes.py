@@ -108,16 +108,16 @@ def compute_causes(trace: Trace, callsite: int) -> Causes:
     )
 
 
-def ranks_late_by_messages(found: Causes, ranks: Sequence[int]) -> list[int]:
+def ranks_late_by_messages(causes: Causes, ranks: Sequence[int]) -> list[int]:
     """Return the given late ranks that are late because of messages rather than work."""
-    table = found.ranks.set_index("rank").reindex(list(ranks))
+    table = causes.ranks.set_index("rank").reindex(list(ranks))
     message_ns = table["point_to_point_ns"] > table["outside_ns"].clip(lower=0)
     return [rank for rank, mostly in zip(ranks, message_ns.tolist(), strict=True) if mostly]
 
 
-def is_early_by_exit(found: Causes, ranks: Sequence[int]) -> bool:
+def is_early_by_exit(causes: Causes, ranks: Sequence[int]) -> bool:
     """Return whether ranks are early because of an early exit before, not because of less work."""
-    of = found.ranks.set_index("rank").reindex(list(ranks))
+    of = causes.ranks.set_index("rank").reindex(list(ranks))
     return bool(of["inherited_ns"].sum() < of["outside_ns"].sum() + of["point_to_point_ns"].sum())
 
 
@@ -166,12 +166,12 @@ def make_chain_table(
 ) -> pd.DataFrame:
     """Return the table of origins of lateness, the most frequent first."""
     groups: dict[Origin, list[Walk]] = {}
-    for found in walks:
-        groups.setdefault(found.origin, []).append(found)
+    for walk in walks:
+        groups.setdefault(walk.origin, []).append(walk)
     identity = [c.identity for c in trace.tables.communicators]
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     origins, walks_of = [origin for origin, _ in ordered], [of for _, of in ordered]
-    worst = [max(of, key=lambda found: found.late) for of in walks_of]
+    worst = [max(of, key=lambda walk: walk.late) for of in walks_of]
     return pd.DataFrame(
         {
             "rank": [origin.rank for origin in origins],
@@ -181,8 +181,8 @@ def make_chain_table(
             "after_site": [labels[origin.after] for origin in origins],
             "how": [origin.how for origin in origins],
             "share": [len(of) / max(walked, 1) for of in walks_of],
-            "late_ns": [float(np.mean([found.late for found in of])) for of in walks_of],
-            "hops": [float(np.mean([len(found.steps) - 1 for found in of])) for of in walks_of],
+            "late_ns": [float(np.mean([walk.late for walk in of])) for of in walks_of],
+            "hops": [float(np.mean([len(walk.steps) - 1 for walk in of])) for of in walks_of],
             "path": [tuple((step.callsite, step.rank) for step in w.steps) for w in worst],
             "example": [
                 tuple((identity[step.communicator], step.sequence) for step in w.steps)

@@ -60,9 +60,9 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     first, *others = (_RunGroup(group) for group in groups)
     rows: list[dict[str, Any]] = []
     for number, other in enumerate(others, 1):
-        for one, two, how in match_callsites(first.callsites, other.callsites):
-            row = _make_row(first.callsites, other.callsites, one, two)
-            values = first.values.get(one, {}), other.values.get(two, {})
+        for callsite, other_callsite, how in match_callsites(first.callsites, other.callsites):
+            row = _make_row(first.callsites, other.callsites, callsite, other_callsite)
+            values = first.values.get(callsite, {}), other.values.get(other_callsite, {})
             least = MIN_RUNS if first.many or other.many else MIN_STRETCHES
             rows.append({"other": number, "matched": how, **row, **_test_metrics(*values, least)})
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
@@ -84,7 +84,10 @@ class _RunGroup:
         if not rest:
             self.values = _test_values(first)
             return
-        tables = [first.callsites, *(_align_rows(first.callsites, one.callsites) for one in rest)]
+        tables = [
+            first.callsites,
+            *(_align_rows(first.callsites, trace.callsites) for trace in rest),
+        ]
         self.callsites = first.callsites.copy()
         for name in (*MEAN_COLUMNS, *TOTAL_COLUMNS):
             columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
@@ -100,7 +103,11 @@ class _RunGroup:
 
 def _align_rows(first: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """Return another run's rows in the order of the first run's call sites; NaN if absent."""
-    rows = {one: two for one, two, _ in match_callsites(first, other) if one >= 0 and two >= 0}
+    rows = {
+        first_callsite: other_callsite
+        for first_callsite, other_callsite, _ in match_callsites(first, other)
+        if first_callsite >= 0 and other_callsite >= 0
+    }
     index = [rows.get(int(callsite), -1) for callsite in first["callsite"]]
     return other[[*MEAN_COLUMNS, *TOTAL_COLUMNS]].reindex(index)
 
@@ -121,23 +128,27 @@ def match_callsites(first: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[
     loose_left, loose_right = _group_loosely(left), _group_loosely(right)
     for key, first_keys in loose_left.items():
         other_keys = loose_right.get(key, [])
-        same = len(first_keys) == len(other_keys)
+        equal_counts = len(first_keys) == len(other_keys)
         for i, mine in enumerate(first_keys):
-            yield left[mine], right.pop(other_keys[i]) if same else -1, "function" if same else ""
+            yield (
+                left[mine],
+                right.pop(other_keys[i]) if equal_counts else -1,
+                "function" if equal_counts else "",
+            )
     for callsite in right.values():
         yield -1, callsite, ""
 
 
 def _number_keys(table: pd.DataFrame) -> dict[tuple[Any, ...], int]:
     """Return call sites by operation, sites and a number that distinguishes equal keys."""
-    found: dict[tuple[Any, ...], int] = {}
-    seen: Counter[tuple[Any, ...]] = Counter()
+    callsites: dict[tuple[Any, ...], int] = {}
+    occurrences: Counter[tuple[Any, ...]] = Counter()
     for row in table[["callsite", "operation", "sites", "started"]].to_dict("records"):
         sites = tuple(sorted(_site_key(site) for site in row["sites"]))
         key: tuple[Any, ...] = (row["operation"], row["started"], sites)
-        found[(*key, seen[key])] = int(row["callsite"])
-        seen[key] += 1
-    return found
+        callsites[(*key, occurrences[key])] = int(row["callsite"])
+        occurrences[key] += 1
+    return callsites
 
 
 def _site_key(site: Mapping[str, Any]) -> tuple[str, str, int]:
@@ -157,12 +168,14 @@ def _group_loosely(
     return groups
 
 
-def _make_row(first: pd.DataFrame, other: pd.DataFrame, one: int, two: int) -> dict[str, Any]:
-    first_row: Any = first.loc[one] if one >= 0 else None
-    other_row: Any = other.loc[two] if two >= 0 else None
-    there = other_row if first_row is None else first_row
-    row = {"operation": there["operation"], "sites": there["sites"]}
-    row |= {"callsite": one, "other_callsite": two}
+def _make_row(
+    first: pd.DataFrame, other: pd.DataFrame, callsite: int, other_callsite: int
+) -> dict[str, Any]:
+    first_row: Any = first.loc[callsite] if callsite >= 0 else None
+    other_row: Any = other.loc[other_callsite] if other_callsite >= 0 else None
+    present_row = other_row if first_row is None else first_row
+    row = {"operation": present_row["operation"], "sites": present_row["sites"]}
+    row |= {"callsite": callsite, "other_callsite": other_callsite}
     absent = {"algorithm": "", "total_elapsed_ns": 0} | dict.fromkeys(COUNT_COLUMNS, 0)
     for prefix, of in (("", first_row), ("other_", other_row)):
         for name in COMPARED_COLUMNS:
@@ -177,33 +190,33 @@ def _test_values(trace: Trace) -> dict[int, dict[str, Float]]:
     """Return the means of consecutive instances of each call site, by metric."""
     if trace.record == "summary":
         return {}
-    found: dict[int, pd.DataFrame] = trace.series(tuple(range(len(trace.callsites))))
+    series_by_callsite: dict[int, pd.DataFrame] = trace.series(tuple(range(len(trace.callsites))))
     return {
         callsite: {name: _stretch_means(series[name].to_numpy(np.float64)) for name in MEAN_COLUMNS}
-        for callsite, series in found.items()
+        for callsite, series in series_by_callsite.items()
     }
 
 
 def _stretch_means(values: Float) -> Float:
-    known = _known_values(values)
-    return stretch_means(known[None, :], STRETCHES)[0] if len(known) else known
+    known_values = _known_values(values)
+    return stretch_means(known_values[None, :], STRETCHES)[0] if len(known_values) else known_values
 
 
 def _test_metrics(
     first_values: Mapping[str, Float], other_values: Mapping[str, Float], least: int
 ) -> dict[str, float]:
-    found = {f"{name}_p": np.nan for name in MEAN_COLUMNS}
+    p_values = {f"{name}_p": np.nan for name in MEAN_COLUMNS}
     if not first_values or not other_values:
-        return found
+        return p_values
     for name in MEAN_COLUMNS:
         a, b = first_values[name], other_values[name]
         if min(len(a), len(b)) < least:
             continue
         if np.ptp(a) == 0 and np.ptp(b) == 0:  # the test statistic is undefined here
-            found[f"{name}_p"] = float(a[0] == b[0])
+            p_values[f"{name}_p"] = float(a[0] == b[0])
         else:
-            found[f"{name}_p"] = _welch_p(a, b)
-    return found
+            p_values[f"{name}_p"] = _welch_p(a, b)
+    return p_values
 
 
 def _welch_p(a: Float, b: Float) -> float:
@@ -219,13 +232,13 @@ def _welch_p(a: Float, b: Float) -> float:
 def _holm_significant(p: Float) -> Any:
     """Return the rows that are significant at SIGNIFICANCE_LEVEL for the whole table."""
     order = np.argsort(p, axis=None)
-    known = int((~np.isnan(p)).sum())
-    limits = SIGNIFICANCE_LEVEL / (known - np.arange(known))
-    passed = np.flatnonzero(p.reshape(-1)[order[:known]] > limits)
-    count = int(passed[0]) if len(passed) else known
-    found = np.zeros(p.size, np.bool_)
-    found[order[:count]] = True
-    return found.reshape(p.shape).any(1) if len(p) else np.zeros(0, np.bool_)
+    tests = int((~np.isnan(p)).sum())
+    limits = SIGNIFICANCE_LEVEL / (tests - np.arange(tests))
+    passed = np.flatnonzero(p.reshape(-1)[order[:tests]] > limits)
+    count = int(passed[0]) if len(passed) else tests
+    significant = np.zeros(p.size, np.bool_)
+    significant[order[:count]] = True
+    return significant.reshape(p.shape).any(1) if len(p) else np.zeros(0, np.bool_)
 
 
 # Verdict on a comparison.
@@ -276,12 +289,12 @@ class Difference:
     @property
     def worst(self) -> ChangedCallsite | None:
         """The call site with the largest slowdown, or None."""
-        return next((one for one in self.changed if one.effect_ns > 0), None)
+        return next((callsite for callsite in self.changed if callsite.effect_ns > 0), None)
 
     @property
     def best(self) -> ChangedCallsite | None:
         """The call site with the largest speed-up, or None."""
-        return next((one for one in self.changed if one.effect_ns < 0), None)
+        return next((callsite for callsite in self.changed if callsite.effect_ns < 0), None)
 
 
 def judge_difference(table: pd.DataFrame) -> Difference:
@@ -292,10 +305,14 @@ def judge_difference(table: pd.DataFrame) -> Difference:
     p = p.reshape(len(both), len(MEAN_COLUMNS))
     changed = sorted(
         (_make_changed(row) for row in both if row["significant"]),
-        key=lambda one: -abs(one.effect_ns),
+        key=lambda callsite: -abs(callsite.effect_ns),
     )
     tests = int((~np.isnan(p)).sum())
-    outcome = _judge_outcome([one.effect_ns for one in changed]) if changed or tests else "unknown"
+    outcome = (
+        _judge_outcome([callsite.effect_ns for callsite in changed])
+        if changed or tests
+        else "unknown"
+    )
     seldom = [row for row, of in zip(both, p, strict=True) if np.isnan(of).all()]
     untested = max(seldom, key=lambda row: abs(_added_time(row)), default=None)
     before = float(table["total_elapsed_ns"].sum())
@@ -307,7 +324,7 @@ def judge_difference(table: pd.DataFrame) -> Difference:
     least = min(changed[0].row[f"{name}_p"] for name in MEAN_COLUMNS) if changed else 1.0
     return Difference(
         outcome,
-        sum(one.effect_ns for one in changed),
+        sum(callsite.effect_ns for callsite in changed),
         before,
         float(table["other_total_elapsed_ns"].sum()),
         tuple(changed),

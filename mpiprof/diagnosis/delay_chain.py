@@ -153,9 +153,9 @@ class BatchHistory:
                     return data, int(at[0])
         return None
 
-    def signature_of(self, kept: BatchData, column: int) -> Signature:
+    def signature_of(self, batch_data: BatchData, column: int) -> Signature:
         """Return the signature of an instance."""
-        return self.signatures[int(kept.signature[column])]
+        return self.signatures[int(batch_data.signature[column])]
 
 
 @dataclass
@@ -171,12 +171,12 @@ class CallFront:
     sequence: Int
 
     @staticmethod
-    def of_instance(kept: BatchData, column: int) -> CallFront:
+    def of_instance(batch_data: BatchData, column: int) -> CallFront:
         """Return the front of all members at an instance."""
-        before = kept.before
+        before = batch_data.before
         return CallFront(
-            kept.communicator.ranks,
-            kept.arrival_ns[:, column].astype(np.float64),
+            batch_data.communicator.ranks,
+            batch_data.arrival_ns[:, column].astype(np.float64),
             np.where(before.enter[:, column] < 0, np.nan, before.enter[:, column]),
             np.where(before.exit[:, column] <= 0, np.nan, before.exit[:, column]),
             before.outside[:, column].astype(np.float64),
@@ -188,52 +188,58 @@ class CallFront:
         """Return the front one call earlier, with NaN where the call is unknown."""
         n = len(self.ranks)
         nan, none = np.full((3, n), np.nan), np.full((2, n), -1, np.int64)
-        found = CallFront(self.ranks, self.enter, *nan, *none)
-        left = np.flatnonzero(self.shape >= 0)
-        while len(left):
-            instance = context.find(self, int(left[0]))
-            keys = np.stack([context.communicator[self.shape[left]], self.sequence[left]])
-            there: Bool = (keys == keys[:, :1]).all(0)
+        front = CallFront(self.ranks, self.enter, *nan, *none)
+        pending = np.flatnonzero(self.shape >= 0)
+        while len(pending):
+            instance = context.find(self, int(pending[0]))
+            keys = np.stack([context.communicator[self.shape[pending]], self.sequence[pending]])
+            matching: Bool = (keys == keys[:, :1]).all(0)
             if instance is not None:
-                kept, column = instance
-                earlier = CallFront.of_instance(kept, column)
-                ranks = self.ranks[left].tolist()
-                rows = np.array([kept.communicator.find_column(rank) for rank in ranks])
-                there &= _is_at(kept, rows, column, self.enter[left], self.exit[left]) & (rows >= 0)
+                batch_data, column = instance
+                earlier = CallFront.of_instance(batch_data, column)
+                ranks = self.ranks[pending].tolist()
+                rows = np.array([batch_data.communicator.find_column(rank) for rank in ranks])
+                matching &= _is_at(
+                    batch_data, rows, column, self.enter[pending], self.exit[pending]
+                ) & (rows >= 0)
                 for name in ("enter", "exit", "outside", "shape", "sequence"):
-                    getattr(found, name)[left[there]] = getattr(earlier, name)[rows[there]]
-            there[0] = True
-            left = left[~there]
-        return found
+                    getattr(front, name)[pending[matching]] = getattr(earlier, name)[rows[matching]]
+            matching[0] = True
+            pending = pending[~matching]
+        return front
 
 
 def _is_at(
-    kept: BatchData, row: int | Int, column: int | Int, enter: float | Float, exit_: float | Float
+    batch_data: BatchData,
+    row: int | Int,
+    column: int | Int,
+    enter: float | Float,
+    exit_: float | Float,
 ) -> Bool:
     """Return whether calls with these times (NaN: unknown) started or completed the instances."""
     return np.asarray(
-        (kept.arrival_ns[row, column] == enter) | (kept.exit_ns[row, column] == exit_)
+        (batch_data.arrival_ns[row, column] == enter) | (batch_data.exit_ns[row, column] == exit_)
     )
 
 
 def lateness_after_others(values: Array, row: int) -> float:
     """Return value `row` minus the median of the other values, or 0 if there are none."""
-    others = np.delete(values, row)
-    others = others[~np.isnan(others)]
-    if not len(others) or np.isnan(values[row]):
+    other_values = np.delete(values, row)
+    other_values = other_values[~np.isnan(other_values)]
+    if not len(other_values) or np.isnan(values[row]):
         return 0.0
-    return float(values[row] - np.median(others))
+    return float(values[row] - np.median(other_values))
 
 
 def find_awaited(
-    signature: Signature, kept: BatchData, column: int, row: int
+    signature: Signature, batch_data: BatchData, column: int, row: int
 ) -> tuple[int, int] | None:
     """Return the row that a row waited for in an instance and its wait (ns), or None if no wait."""
     if signature.state is None:
         return None
-    arrival = kept.arrival_ns[:, column]
+    arrival = batch_data.arrival_ns[:, column]
     last = int(awaited_rows(arrival[:, None], signature.group)[row, 0])
-    wait = int(min(arrival[last], kept.exit_ns[row, column]) - arrival[row])
+    wait = int(min(arrival[last], batch_data.exit_ns[row, column]) - arrival[row])
     return (last, wait) if wait > 0 else None
 
 
@@ -251,7 +257,9 @@ class _WalkState:
         if amount > 0:
             self.reached[origin] = len(self.steps)
 
-    def make_walk(self, first_arrival: int, late: float, left: float, rank: int, at: int) -> Walk:
+    def make_walk(
+        self, first_arrival: int, late: float, unexplained: float, rank: int, at: int
+    ) -> Walk:
         """Return the finished walk.
 
         `left` is the lateness that was not followed beyond `rank` at call site `at`.
@@ -260,12 +268,14 @@ class _WalkState:
         origin = max(whole, key=lambda o: whole[o], default=None)
         most = whole[origin] if origin is not None else 0.0
         steady = origin is not None and len(self.added[origin]) >= STEADY_STEPS
-        if origin is None or (left > most and not (steady and most > (late - left) / 2)):
+        if origin is None or (
+            unexplained > most and not (steady and most > (late - unexplained) / 2)
+        ):
             steps = tuple(reversed(self.steps))
             return Walk(first_arrival, late, Origin(rank, at, NOT_RECORDED, "unknown"), steps)
         steps = tuple(reversed(self.steps[: self.reached[origin]]))
         added = tuple(self.added[origin])
-        return Walk(first_arrival, late, origin, steps, added, left > 0)
+        return Walk(first_arrival, late, origin, steps, added, unexplained > 0)
 
 
 def max_hops(walks: int, size: int) -> int:
@@ -274,58 +284,71 @@ def max_hops(walks: int, size: int) -> int:
 
 
 def walk(
-    context: BatchHistory, kept: BatchData, column: int, least: int, most: int = MAX_HOPS
+    context: BatchHistory, batch_data: BatchData, column: int, least: int, most: int = MAX_HOPS
 ) -> Walk | None:
     """Follow the last rank of an instance back over at most `most` steps.
 
     Returns None if no rank is late by more than `least`.
     """
-    front = CallFront.of_instance(kept, column)
+    front = CallFront.of_instance(batch_data, column)
     row = int(np.argmax(front.arrive))
     late = total = lateness_after_others(front.arrive, row)
     if late <= least:
         return None
     walking = _WalkState()
-    here = (kept, column)
-    unknown = 0.0
+    instance = (batch_data, column)
+    unexplained = 0.0
     for _ in range(most):
         rank = int(front.ranks[row])
-        callsite = context.signature_of(*here).callsite
+        callsite = context.signature_of(*instance).callsite
         walking.steps.append(
-            Step(callsite, rank, here[0].communicator.index, int(here[0].sequence[here[1]]))
+            Step(
+                callsite,
+                rank,
+                instance[0].communicator.index,
+                int(instance[0].sequence[instance[1]]),
+            )
         )
         if np.isnan(front.exit[row]):
             if front.shape[row] < 0 and not context.turned:
                 walking.add(Origin(rank, callsite, START, "outside"), late)
             else:
-                unknown = late
+                unexplained = late
             break
         earlier = context.find(front, row)
         after = NOT_RECORDED if earlier is None else context.signature_of(*earlier).callsite
-        left = lateness_after_others(front.exit, row)
-        messages = min(max(lateness_after_others(front.outside, row), 0.0), max(late - left, 0.0))
+        exit_lateness = lateness_after_others(front.exit, row)
+        messages = min(
+            max(lateness_after_others(front.outside, row), 0.0), max(late - exit_lateness, 0.0)
+        )
         walking.add(Origin(rank, callsite, after, "point_to_point"), messages)
-        walking.add(Origin(rank, callsite, after, "outside"), late - left - messages)
+        walking.add(Origin(rank, callsite, after, "outside"), late - exit_lateness - messages)
         enough = total * (
             EXPLAINED_SHARE if len(walking.steps) < STEADY_STEPS else NEGLIGIBLE_SHARE
         )
-        if left < enough:
+        if exit_lateness < enough:
             break
         if earlier is None:
-            unknown = left
+            unexplained = exit_lateness
             break
-        front, row, late, inside = _explain_before(context, front, row, earlier, left)
+        front, row, late, inside = _explain_before(context, front, row, earlier, exit_lateness)
         walking.add(Origin(rank, after, NOT_RECORDED, "inside"), inside)
         if late < enough:
             break
-        here = earlier
+        instance = earlier
     else:
-        unknown = late
-    return walking.make_walk(int(kept.arrival_ns[:, column].min()), total, unknown, rank, callsite)
+        unexplained = late
+    return walking.make_walk(
+        int(batch_data.arrival_ns[:, column].min()), total, unexplained, rank, callsite
+    )
 
 
 def _explain_before(
-    context: BatchHistory, front: CallFront, row: int, earlier: tuple[BatchData, int], left: float
+    context: BatchHistory,
+    front: CallFront,
+    row: int,
+    earlier: tuple[BatchData, int],
+    exit_lateness: float,
 ) -> tuple[CallFront, int, float, float]:
     """Explain why a rank left an instance late by `left`.
 
@@ -333,18 +356,18 @@ def _explain_before(
     that the operation added. The row changes if the rank waited there for another one, however
     shortly, because that other rank arrived even later.
     """
-    kept, column = earlier
+    batch_data, column = earlier
     rank = int(front.ranks[row])
-    inside = left - lateness_after_others(front.enter, row)
-    own = kept.communicator.find_column(rank)
-    waited = find_awaited(context.signature_of(kept, column), kept, column, own)
+    inside = exit_lateness - lateness_after_others(front.enter, row)
+    earlier_row = batch_data.communicator.find_column(rank)
+    waited = find_awaited(context.signature_of(batch_data, column), batch_data, column, earlier_row)
     if waited is None or inside <= 0 or waited[1] < inside / 2:
-        return front.step_back(context), row, left - inside, max(inside, 0.0)
-    cause = int(kept.communicator.ranks[waited[0]])
-    where = np.flatnonzero(front.ranks == cause)
-    if len(where) and context.find(front, int(where[0])) == earlier:
-        back, at = front.step_back(context), int(where[0])
+        return front.step_back(context), row, exit_lateness - inside, max(inside, 0.0)
+    cause = int(batch_data.communicator.ranks[waited[0]])
+    cause_rows = np.flatnonzero(front.ranks == cause)
+    if len(cause_rows) and context.find(front, int(cause_rows[0])) == earlier:
+        back, at = front.step_back(context), int(cause_rows[0])
     else:
-        back, at = CallFront.of_instance(kept, column), waited[0]
+        back, at = CallFront.of_instance(batch_data, column), waited[0]
     late = lateness_after_others(back.arrive, at)
     return back, at, late, max(inside - waited[1], 0.0)

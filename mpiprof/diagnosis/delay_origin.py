@@ -26,21 +26,21 @@ MIN_SAMPLES = 5  # minimum number of samples for a result
 MIN_WALKS = 3  # minimum number of instances over which lateness accumulates
 
 
-def select_walks(walks: Sequence[Walk], one: Pattern, grid: ArrivalMatrix) -> Sequence[Walk]:
+def select_walks(walks: Sequence[Walk], pattern: Pattern, grid: ArrivalMatrix) -> Sequence[Walk]:
     """Return the walks that show the origin of a pattern's lateness.
 
     An early rank has no lateness. For an outlier, only walks from its instances count.
     """
-    if one.cause == "early":
+    if pattern.cause == "early":
         return []
-    if one.cause != "outlier":
+    if pattern.cause != "outlier":
         return walks
-    times = set(grid.first_ns[one.instances].tolist())
+    times = set(grid.first_ns[pattern.instances].tolist())
     return [walk for walk in walks if walk.first_arrival in times]
 
 
 def find_origins(
-    trace: Trace, walks: Sequence[Walk], one: Pattern, instances: int
+    trace: Trace, walks: Sequence[Walk], pattern: Pattern, instances: int
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Return the ranks to blame for a pattern, and the origin of most of its lateness.
 
@@ -50,12 +50,12 @@ def find_origins(
     last by almost nothing would decide. If a rank is mostly late behind other ranks, hardly any
     walk starts at it, and the origin is unknown.
     """
-    mine = [walk for walk in walks if walk.steps[-1].rank in one.ranks]
-    if len(mine) < MIN_SHARE * len(walks) * len(one.instances) / instances:
-        return one.ranks, {}
-    weights = [min(walk.late, one.late_ns) for walk in mine]
+    mine = [walk for walk in walks if walk.steps[-1].rank in pattern.ranks]
+    if len(mine) < MIN_SHARE * len(walks) * len(pattern.instances) / instances:
+        return pattern.ranks, {}
+    weights = [min(walk.late, pattern.late_ns) for walk in mine]
     blamed = []
-    for rank in one.ranks:
+    for rank in pattern.ranks:
         led, share = _find_heaviest(
             (walk.origin.rank, weight)
             for walk, weight in zip(mine, weights, strict=True)
@@ -68,9 +68,9 @@ def find_origins(
 def _find_heaviest(weighed: Iterable[tuple[Any, float]]) -> tuple[Any, float]:
     """Return the key of the largest weight and its share of the sum; None without weights."""
     sums: dict[Any, float] = {}
-    for what, weight in weighed:
-        sums[what] = sums.get(what, 0.0) + weight
-    heaviest = max(sums, key=lambda what: sums[what], default=None)
+    for key, weight in weighed:
+        sums[key] = sums.get(key, 0.0) + weight
+    heaviest = max(sums, key=lambda key: sums[key], default=None)
     return heaviest, sums[heaviest] / sum(sums.values()) if heaviest is not None else 0.0
 
 
@@ -79,7 +79,7 @@ def find_begin(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) ->
     origin, share = _find_heaviest(zip((walk.origin for walk in walks), weights, strict=True))
     if origin is None:
         return {}
-    found = {
+    evidence = {
         "doing": find_location(trace, origin.rank, origin.after, origin.callsite),
         "origin_rank": origin.rank,
         "origin_callsite": origin.callsite,
@@ -88,12 +88,12 @@ def find_begin(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) ->
         "origin_share": share,
     }
     added = [_find_accumulation(walk) for walk in walks if walk.origin == origin]
-    many = [one for one in added if one is not None]
-    if len(many) <= MAIN_SHARE * len(added):
-        return found
-    worst = max(many, key=lambda one: one["late_ns"])
-    often = float(np.median([one["instances"] for one in many]))
-    return found | {"collected": worst | {"usual_instances": round(often)}}
+    accumulations = [accumulation for accumulation in added if accumulation is not None]
+    if len(accumulations) <= MAIN_SHARE * len(added):
+        return evidence
+    worst = max(accumulations, key=lambda accumulation: accumulation["late_ns"])
+    often = float(np.median([accumulation["instances"] for accumulation in accumulations]))
+    return evidence | {"collected": worst | {"usual_instances": round(often)}}
 
 
 def find_callsite_inside(walks: Sequence[Walk]) -> tuple[int | None, float]:
@@ -126,18 +126,20 @@ def _find_accumulation(walk: Walk) -> dict[str, Any] | None:
     }
 
 
-def find_accumulating_rank(one: Pattern, began: Mapping[str, Any], ranks: int) -> Pattern | None:
+def find_accumulating_rank(
+    pattern: Pattern, began: Mapping[str, Any], ranks: int
+) -> Pattern | None:
     """Return a persistently late rank in place of an outlier, if it was late over many instances.
 
     Returns None if chance explains the outlier: any of the ranks may be last by chance.
     """
     collected = began.get("collected")
-    if one.cause != "outlier" or not one.ranks or collected is None:
+    if pattern.cause != "outlier" or not pattern.ranks or collected is None:
         return None
     p, who = collected["p"] * ranks, (began["origin_rank"],)
     if p > MAX_P:
         return None
-    return replace(one, cause="rank", ranks=who, late_ns=collected["late_ns"], p=p)
+    return replace(pattern, cause="rank", ranks=who, late_ns=collected["late_ns"], p=p)
 
 
 def find_location(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, Any] | None:
@@ -151,21 +153,28 @@ def find_location(trace: Trace, rank: int, after: int, callsite: int) -> dict[st
     if not trace.tables.presite_samples:
         return None
     sites = {number: key.sites for key, number in trace.aggregate[1].items()}
-    here, before = sites.get(callsite, frozenset()), sites.get(after, frozenset())
+    callsite_sites, previous_sites = sites.get(callsite, frozenset()), sites.get(after, frozenset())
     times: Counter[int] = Counter()
     samples = blind_ns = 0
-    for (of, left, entered, location), (count, ns) in trace.tables.presite_samples.items():
-        if of == rank and entered in here and (left in before or after == left == START):
+    for (of, left_site, entered_site, location), (
+        count,
+        ns,
+    ) in trace.tables.presite_samples.items():
+        if (
+            of == rank
+            and entered_site in callsite_sites
+            and (left_site in previous_sites or after == left_site == START)
+        ):
             samples += count
-            if location in here and "module" not in trace.tables.sites[location][0]:
+            if location in callsite_sites and "module" not in trace.tables.sites[location][0]:
                 blind_ns += ns
             else:
                 times[location] += ns
     if samples < MIN_SAMPLES or times.total() <= blind_ns:
         return None
-    found = describe_sites(trace.tables.sites, [list(times)])[0]
+    descriptions = describe_sites(trace.tables.sites, [list(times)])[0]
     return _find_most_frequent(
-        list(zip(found, times.values(), strict=True)), times.total() + blind_ns
+        list(zip(descriptions, times.values(), strict=True)), times.total() + blind_ns
     )
 
 

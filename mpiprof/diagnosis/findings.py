@@ -104,10 +104,12 @@ def find_findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
     """Return the findings of the hot call sites that matter, the costliest first."""
     table = trace.callsites
     least = NOTABLE_SHARE * float(table["total_wait_ns"].sum()) if len(table) else 0.0
-    found = [one for callsite in trace.hot for one in trace.conclusions(callsite)]
-    found += [_gain_finding(trace, gain) for gain in gains if gain.saved_ns > gain.error_ns]
+    findings = [finding for callsite in trace.hot for finding in trace.conclusions(callsite)]
+    findings += [_gain_finding(trace, gain) for gain in gains if gain.saved_ns > gain.error_ns]
     costly = [
-        one for one in _join_findings(found) if one.cost_ns > least or one.cause == "algorithm"
+        finding
+        for finding in _join_findings(findings)
+        if finding.cost_ns > least or finding.cause == "algorithm"
     ]
     return _sort_findings(costly)
 
@@ -130,45 +132,51 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
     if grid.instance_count == 1 and facts["instances"] == 1:
         facts["ahead"] = find_early_ranks(grid, grid.arrival)
     facts["followed"] = any(block.group.through is not None for block in grid.blocks)
-    known, left = find_patterns(grid) if grid.instance_count else ([], 0.0)
-    whole = left + sum(one.gain_ns for one in known)
+    patterns, unexplained_ns = find_patterns(grid) if grid.instance_count else ([], 0.0)
+    whole = unexplained_ns + sum(one.gain_ns for one in patterns)
     scale = waiting / whole if whole > 0 else 0.0
-    found = [_pattern_finding(trace, one, grid, scale, causes, facts) for one in known]
-    found = [
-        _link_prerequisite(one, pattern.once, found)
-        for one, pattern in zip(found, known, strict=True)
+    findings = [_pattern_finding(trace, one, grid, scale, causes, facts) for one in patterns]
+    findings = [
+        _link_prerequisite(one, pattern.once, findings)
+        for one, pattern in zip(findings, patterns, strict=True)
     ]
-    found += _barrier_findings(trace, causes, facts)
-    if not known or left >= MIN_REST_SHARE * whole:
-        besides = [one.cause for one in known]
-        found.append(
-            _rest_finding(trace, left * scale if known else waiting, causes, facts, besides)
+    findings += _barrier_findings(trace, causes, facts)
+    if not patterns or unexplained_ns >= MIN_REST_SHARE * whole:
+        besides = [one.cause for one in patterns]
+        findings.append(
+            _rest_finding(
+                trace, unexplained_ns * scale if patterns else waiting, causes, facts, besides
+            )
         )
-    return _sort_findings(found)
+    return _sort_findings(findings)
 
 
-def _link_prerequisite(one: Finding, once: int | None, found: Sequence[Finding]) -> Finding:
+def _link_prerequisite(finding: Finding, once: int | None, findings: Sequence[Finding]) -> Finding:
     """Return a finding with the finding to be repaired before it pays, if any."""
-    if once is None or found[once].ranks == one.ranks:
-        return one
-    first = {"cause": found[once].cause, "ranks": list(found[once].ranks)}
-    return replace(one, evidence={**one.evidence, "once": first})
+    if once is None or findings[once].ranks == finding.ranks:
+        return finding
+    first = {"cause": findings[once].cause, "ranks": list(findings[once].ranks)}
+    return replace(finding, evidence={**finding.evidence, "once": first})
 
 
-def _sort_findings(found: Sequence[Finding]) -> list[Finding]:
+def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Sort findings by cost, but keep each one behind the findings to be repaired before it."""
-    known = {(at, one.cause, one.ranks): one for one in found for at in one.callsites}
+    findings_by_key = {
+        (at, finding.cause, finding.ranks): finding
+        for finding in findings
+        for at in finding.callsites
+    }
 
-    def place(one: Finding, behind: int = 0) -> tuple[float, int]:
-        once = one.evidence.get("once")
-        key = (one.callsites[0], once["cause"], tuple(once["ranks"])) if once else None
-        first = known.get(key) if key else None
-        if first is None or behind > len(found):  # joined findings may form a cycle
-            return -one.cost_ns, 0
+    def place(finding: Finding, behind: int = 0) -> tuple[float, int]:
+        once = finding.evidence.get("once")
+        key = (finding.callsites[0], once["cause"], tuple(once["ranks"])) if once else None
+        first = findings_by_key.get(key) if key else None
+        if first is None or behind > len(findings):  # joined findings may form a cycle
+            return -finding.cost_ns, 0
         cost, depth = place(first, behind + 1)
-        return max(-one.cost_ns, cost), depth + 1
+        return max(-finding.cost_ns, cost), depth + 1
 
-    return sorted(found, key=place)
+    return sorted(findings, key=place)
 
 
 def _make_finding(
@@ -193,68 +201,70 @@ def _common_evidence(row: Any) -> dict[str, Any]:
 
 def _pattern_finding(
     trace: Trace,
-    one: Pattern,
+    pattern: Pattern,
     grid: ArrivalMatrix,
     scale: float,
     causes: Causes,
     facts: Mapping[str, Any],
 ) -> Finding:
     """Return a pattern as a finding, with the origin of the lateness."""
-    number = grid.number[one.instances]
-    walks = select_walks(take_sample(trace, causes.callsite).walks, one, grid)
-    ranks, began = find_origins(trace, walks, one, grid.instance_count)
-    by = find_accumulating_rank(one, began, len(grid.ranks))
+    number = grid.number[pattern.instances]
+    walks = select_walks(take_sample(trace, causes.callsite).walks, pattern, grid)
+    ranks, began = find_origins(trace, walks, pattern, grid.instance_count)
+    by = find_accumulating_rank(pattern, began, len(grid.ranks))
     if by is not None:
-        one, ranks = by, by.ranks
-    cause, callsites = one.cause, (causes.callsite,)
+        pattern, ranks = by, by.ranks
+    cause, callsites = pattern.cause, (causes.callsite,)
     if began.get("origin_how") == "inside" and began["origin_share"] >= MAIN_SHARE:
         cause = "inside"
         callsites = tuple(dict.fromkeys((causes.callsite, began["origin_callsite"])))
     scaled = facts["instances"] / max(grid.instance_count, 1)
-    taken = columns_with_ranks(one, grid)
+    present_columns = columns_with_ranks(pattern, grid)
     evidence = {
         **facts,
-        "late_ns": one.late_ns,
-        "late_instances": round(count_late_instances(one, grid) * scaled),
-        "taken_instances": round(len(taken) * scaled),
-        "spans": [] if np.isin(taken, one.instances).all() else find_spans(number, grid),
-        "offsets": list(one.offsets),
-        "step": one.step,
-        "each": one.each,
-        **_describe_change(one, grid),
+        "late_ns": pattern.late_ns,
+        "late_instances": round(count_late_instances(pattern, grid) * scaled),
+        "taken_instances": round(len(present_columns) * scaled),
+        "spans": []
+        if np.isin(present_columns, pattern.instances).all()
+        else find_spans(number, grid),
+        "offsets": list(pattern.offsets),
+        "step": pattern.step,
+        "each": pattern.each,
+        **_describe_change(pattern, grid),
         "recorded": [int(grid.number[0]), int(grid.number[-1])],
-        "host": _node_host(trace, one.node),
+        "host": _node_host(trace, pattern.node),
         **began,
     }
-    if one.cause == "early" and causes.point_to_point.value >= MAIN_SHARE:
+    if pattern.cause == "early" and causes.point_to_point.value >= MAIN_SHARE:
         # The other ranks may merely wait for messages.
         evidence["point_to_point"] = causes.point_to_point.value
-    elif one.cause == "early" and is_early_by_exit(causes, ranks):
+    elif pattern.cause == "early" and is_early_by_exit(causes, ranks):
         evidence["let_go_early"] = True
-    if cause == "rank" and not one.each and began.get("origin_callsite") == causes.callsite:
+    if cause == "rank" and not pattern.each and began.get("origin_callsite") == causes.callsite:
         evidence["in_messages"] = ranks_late_by_messages(causes, ranks)
-    if one.cause == "outlier":
-        costly = count_also_costly(grid.compute_waiting(grid.arrival), one.instances)
+    if pattern.cause == "outlier":
+        costly = count_also_costly(grid.compute_waiting(grid.arrival), pattern.instances)
         evidence["also_costly"] = round(costly * scaled)
-    found = _make_finding(trace, cause, one.gain_ns * scale, causes.callsite, evidence)
+    finding = _make_finding(trace, cause, pattern.gain_ns * scale, causes.callsite, evidence)
     return replace(
-        found,
+        finding,
         callsites=callsites,
         ranks=ranks,
-        node=one.node,
-        period=one.period,
+        node=pattern.node,
+        period=pattern.period,
         first_instance=int(number[0]),
         last_instance=int(number[-1]),
-        certainty=min(max(1.0 - one.p, 0.0), MAX_CERTAINTY),
+        certainty=min(max(1.0 - pattern.p, 0.0), MAX_CERTAINTY),
     )
 
 
-def _describe_change(one: Pattern, grid: ArrivalMatrix) -> dict[str, Any]:
+def _describe_change(pattern: Pattern, grid: ArrivalMatrix) -> dict[str, Any]:
     """Return how lateness changes over the run, in levels or steadily; {} if it is constant."""
-    if one.grows is not None:
-        return {"grows": list(one.grows)}
+    if pattern.grows is not None:
+        return {"grows": list(pattern.grows)}
     at = grid.number.tolist()
-    levels = [[at[first], at[last], late] for first, last, late in one.levels]
+    levels = [[at[first], at[last], late] for first, last, late in pattern.levels]
     return {"levels": levels} if levels else {}
 
 
@@ -266,11 +276,11 @@ def _node_host(trace: Trace, node: str | None) -> str | None:
 def _barrier_findings(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the cost of a barrier before the call sites that often follow it immediately."""
     after = causes.followers[causes.followers["share"] >= MIN_FREQUENCY]
-    others = after[after["callsite"] != causes.callsite]
-    callsites = (causes.callsite, *map(int, others["callsite"]))
+    other_followers = after[after["callsite"] != causes.callsite]
+    callsites = (causes.callsite, *map(int, other_followers["callsite"]))
     waiting = float(trace.callsites.loc[list(callsites), "total_wait_ns"].sum())
     saved = min(causes.saved_ns, waiting)
-    if saved > 0 and len(others):
+    if saved > 0 and len(other_followers):
         yield replace(
             _make_finding(trace, "barrier", saved, causes.callsite, facts), callsites=callsites
         )
@@ -296,13 +306,13 @@ def _rest_finding(
     source, part = find_callsite_inside(sample.walks)
     if source is not None and part >= MAIN_SHARE and facts["instances"] > 1:
         explained["inside"] = {"callsite": source, "share": part}
-    one = _make_finding(trace, "noise", cost, causes.callsite, explained)
+    finding = _make_finding(trace, "noise", cost, causes.callsite, explained)
     elsewhere = began.get("origin_callsite", causes.callsite) != causes.callsite
     often = began.get("origin_share", 0.0) >= MAIN_SHARE and facts["instances"] > 1
     if began.get("origin_how") == "inside" and often and elsewhere and not besides:
         places = (causes.callsite, began["origin_callsite"])
-        return replace(one, cause="inside", callsites=places, ranks=(began["origin_rank"],))
-    return replace(one, certainty=0.0)
+        return replace(finding, cause="inside", callsites=places, ranks=(began["origin_rank"],))
+    return replace(finding, certainty=0.0)
 
 
 def _find_mostly_last(row: Any, facts: Mapping[str, Any]) -> tuple[int, float] | None:
@@ -325,34 +335,34 @@ def _gain_finding(trace: Trace, gain: Gain) -> Finding:
         "how": gain.how,
         "ran": trace.callsites.loc[gain.callsite, "algorithm"],
     }
-    one = _make_finding(trace, "algorithm", gain.saved_ns, gain.callsite, evidence)
-    return replace(one, algorithm=gain.algorithm)
+    finding = _make_finding(trace, "algorithm", gain.saved_ns, gain.callsite, evidence)
+    return replace(finding, algorithm=gain.algorithm)
 
 
-def _join_findings(found: Sequence[Finding]) -> list[Finding]:
+def _join_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Join findings with one cause: the same late ranks and origin, a slow node, one barrier.
 
     The evidence is from the costliest finding.
     """
     groups: dict[Any, list[Finding]] = {}
-    for number, one in enumerate(found):
-        groups.setdefault(_finding_key(one, number), []).append(one)
+    for number, finding in enumerate(findings):
+        groups.setdefault(_finding_key(finding, number), []).append(finding)
     joined = []
     for of in groups.values():
-        of.sort(key=lambda one: -one.cost_ns)
-        positions = dict.fromkeys(callsite for one in of for callsite in one.callsites)
-        cost, share = sum(one.cost_ns for one in of), sum(one.share for one in of)
+        of.sort(key=lambda finding: -finding.cost_ns)
+        positions = dict.fromkeys(callsite for finding in of for callsite in finding.callsites)
+        cost, share = sum(finding.cost_ns for finding in of), sum(finding.share for finding in of)
         joined.append(replace(of[0], cost_ns=cost, share=share, callsites=tuple(positions)))
     return joined
 
 
-def _finding_key(one: Finding, number: int) -> Any:
+def _finding_key(finding: Finding, number: int) -> Any:
     """Return the key that findings of one cause share; `number` if findings are never joined."""
-    if one.cause == "barrier":
-        return one.cause, one.callsites[0]
-    if one.cause == "node":
-        return one.cause, one.ranks
-    if one.cause in ("noise", "clock", "algorithm", "outlier") or not one.ranks:
-        return one.cause, number
-    origin = one.evidence.get("origin_callsite"), one.evidence.get("origin_how")
-    return one.cause, frozenset(one.ranks), one.period, origin
+    if finding.cause == "barrier":
+        return finding.cause, finding.callsites[0]
+    if finding.cause == "node":
+        return finding.cause, finding.ranks
+    if finding.cause in ("noise", "clock", "algorithm", "outlier") or not finding.ranks:
+        return finding.cause, number
+    origin = finding.evidence.get("origin_callsite"), finding.evidence.get("origin_how")
+    return finding.cause, frozenset(finding.ranks), finding.period, origin

@@ -71,20 +71,20 @@ class LatenessSamples:
             arrival = part.arrival_ns.astype(np.float64)
             sums[:, 0] += np.bincount(stretch, minlength=self.stretches)
             sums[:, 1] += np.bincount(stretch, np.ptp(arrival, axis=0), self.stretches)
-            known = (part.before.exit > 0).all(0)
-            if self.sampled or not known.any():
+            exit_known = (part.before.exit > 0).all(0)
+            if self.sampled or not exit_known.any():
                 continue
-            arrival, stretch = np.compress(known, arrival, axis=1), stretch[known]
-            left = np.compress(known, part.before.exit, axis=1).astype(np.float64)
-            messages = np.compress(known, part.before.outside, axis=1).astype(np.float64)
+            arrival, stretch = np.compress(exit_known, arrival, axis=1), stretch[exit_known]
+            exit_ns = np.compress(exit_known, part.before.exit, axis=1).astype(np.float64)
+            messages = np.compress(exit_known, part.before.outside, axis=1).astype(np.float64)
             a = centre_columns(arrival)
             values = (
                 np.ones(len(stretch)),
-                np.ptp(left, axis=0),
-                np.ptp(arrival - left, axis=0),
+                np.ptp(exit_ns, axis=0),
+                np.ptp(arrival - exit_ns, axis=0),
                 np.ptp(messages, axis=0),
                 (a * a).sum(0),
-                (a * centre_columns(left)).sum(0),
+                (a * centre_columns(exit_ns)).sum(0),
                 (a * centre_columns(messages)).sum(0),
             )
             for i, value in enumerate(values, 2):
@@ -116,9 +116,9 @@ class LatenessSamples:
             return [UNKNOWN_ESTIMATE] * 3
         count, mean = self._mean_lateness(self.effect_sums.sum(0)[2:])
         whole = count.sum(0)
-        there = np.flatnonzero(whole > 0)
-        late = (count * mean).sum(0)[there] / whole[there]
-        nodes = nodes_differ(late, self.node[there], self.least)
+        present = np.flatnonzero(whole > 0)
+        late = (count * mean).sum(0)[present] / whole[present]
+        nodes = nodes_differ(late, self.node[present], self.least)
         return jackknife_estimate(
             self.effect_sums, lambda sums: self._variance_shares(sums, nodes), (0.0, 1.0)
         )
@@ -136,10 +136,10 @@ class LatenessSamples:
         between = float((count * mean**2).sum())
         phases = (count > 0).any(1).sum()
         by_rank = max(float((count > 0).sum() - self.groups * phases), 0.0)
-        left = float(count.sum() - instances - by_rank)
-        if total <= 0 or left <= 0:
+        degrees_of_freedom = float(count.sum() - instances - by_rank)
+        if total <= 0 or degrees_of_freedom <= 0:
             return np.full(3, np.nan)
-        chance = max(total - between, 0.0) / left
+        chance = max(total - between, 0.0) / degrees_of_freedom
         of_node = self._node_effects(count, mean) if nodes else np.zeros_like(mean)
         node = min(max(float((count * of_node * mean).sum()), 0.0), between)
         rank = between - node
@@ -158,12 +158,14 @@ class LatenessSamples:
         """Return the effect of the node of each rank, phases x ranks."""
         effects = np.zeros_like(mean)
         for phase, weight in enumerate(count):
-            there = np.flatnonzero(weight > 0)
-            for node in np.unique(self.node[there]):
-                of = there[self.node[there] == node]
+            present = np.flatnonzero(weight > 0)
+            for node in np.unique(self.node[present]):
+                of = present[self.node[present] == node]
                 effects[phase, of] = np.median(mean[phase, of])
-            if len(there):
-                effects[phase, there] -= np.average(effects[phase, there], weights=weight[there])
+            if len(present):
+                effects[phase, present] -= np.average(
+                    effects[phase, present], weights=weight[present]
+                )
         return effects
 
     def _node_lateness(self, sums: Float) -> Float:
@@ -186,12 +188,19 @@ class LatenessSamples:
             arrival = part.arrival_ns.astype(np.float64)
             late = subtract_median_of_others(arrival)
             lateness.append(late)
-            known = (part.before.exit > 0).all(0) & (not self.sampled)
-            left = subtract_median_of_others(part.before.exit.astype(np.float64))
+            exit_known = (part.before.exit > 0).all(0) & (not self.sampled)
+            exit_lateness = subtract_median_of_others(part.before.exit.astype(np.float64))
             messages = subtract_median_of_others(part.before.outside.astype(np.float64))
             last = np.arange(len(arrival))[:, None] == arrival.argmax(0)
             last &= np.ptp(arrival, axis=0) > 0
-            counted = (1.0, late, last, known, known * left, known * messages)
+            counted = (
+                1.0,
+                late,
+                last,
+                exit_known,
+                exit_known * exit_lateness,
+                exit_known * messages,
+            )
             for i, values in enumerate(counted):
                 whole = np.broadcast_to(values, arrival.shape).astype(np.float64)
                 sums[i][:, columns] += sum_groups(whole, stretch, self.stretches)
@@ -203,17 +212,17 @@ class LatenessSamples:
         for late, (_, columns, _, phase) in zip(lateness, self.iterate_parts(), strict=True):
             least = np.maximum(usual[phase[None, :], columns[:, None]] / 2, self.least)
             often[columns] += (late > least).sum(1)
-        count, late, last, known_count, left, messages = sums.sum(1)
+        count, late, last, known_count, exit_lateness, messages = sums.sum(1)
         mean = late / np.maximum(count, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            inherited, talked = left / known_count, messages / known_count
+            inherited, talked = exit_lateness / known_count, messages / known_count
         error = jackknife_estimate(np.concatenate([sums[0], sums[1]], 1), _mean_of_sums)
         table = pd.DataFrame(
             {
                 "rank": self.ranks,
                 "node": [self.node_names[node] for node in self.node],
                 "late_ns": mean,
-                "error_ns": [(found.high - found.low) / 2 for found in error],
+                "error_ns": [(estimate.high - estimate.low) / 2 for estimate in error],
                 "late_share": often / np.maximum(count, 1),
                 "last_share": last / np.maximum(count, 1),
                 "inherited_ns": inherited,
@@ -235,7 +244,7 @@ class LatenessSamples:
                 "node": self.node_names,
                 "host": [hosts.get(name) for name in self.node_names],
                 "ranks": np.bincount(self.node, minlength=nodes),
-                "late_ns": np.array([found.value for found in late], np.float64),
+                "late_ns": np.array([estimate.value for estimate in late], np.float64),
                 "error_ns": np.array([(f.high - f.low) / 2 for f in late], np.float64),
             }
         )
@@ -244,8 +253,8 @@ class LatenessSamples:
 
 def _imbalance_means(sums: Float) -> Float:
     arrivals = sums[1] / max(sums[0], 1)
-    rest = sums[3:6] / sums[2] if sums[2] else np.full(3, np.nan)
-    return np.array([arrivals, *rest])
+    other_means = sums[3:6] / sums[2] if sums[2] else np.full(3, np.nan)
+    return np.array([arrivals, *other_means])
 
 
 def _origin_shares(sums: Float) -> Float:

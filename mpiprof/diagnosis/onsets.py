@@ -43,8 +43,10 @@ def phase_signals(grid: ArrivalMatrix, arrival: Float) -> tuple[Float, Int]:
 
 def rows_lateness(arrival: Float, rows: Int) -> Float:
     """Return how much later some rows arrive than the other rows, per instance."""
-    others = np.setdiff1d(np.arange(len(arrival)), rows)
-    return np.asarray(np.nan_to_num(column_means(arrival[rows]) - column_medians(arrival[others])))
+    other_rows = np.setdiff1d(np.arange(len(arrival)), rows)
+    return np.asarray(
+        np.nan_to_num(column_means(arrival[rows]) - column_medians(arrival[other_rows]))
+    )
 
 
 def is_flat(late: Float) -> bool:
@@ -62,8 +64,8 @@ def refine_span(
     rows. Returns None if that lateness does not change abruptly: wandering ranks are late for a
     while, without phases.
     """
-    others = np.setdiff1d(np.arange(len(arrival)), rows)
-    if not len(others):
+    other_rows = np.setdiff1d(np.arange(len(arrival)), rows)
+    if not len(other_rows):
         return columns
     late = rows_lateness(arrival, rows)
     begin, end = int(columns[0]), int(columns[-1]) + 1

@@ -62,5 +62,5 @@ def find_early_ranks(grid: ArrivalMatrix, arrival: Float) -> tuple[int, ...]:
 
 def count_also_costly(waits: Float, columns: Int) -> int:
     """Return the number of other instances with at least a tenth of these columns' least wait."""
-    others = np.delete(waits, columns)
-    return int((others * MIN_FACTOR >= waits[columns].min()).sum())
+    other_waits = np.delete(waits, columns)
+    return int((other_waits * MIN_FACTOR >= waits[columns].min()).sum())

@@ -46,25 +46,25 @@ class Pattern:
     grows: tuple[float, float] | None = None
 
 
-def count_late_instances(one: Pattern, grid: ArrivalMatrix) -> int:
+def count_late_instances(pattern: Pattern, grid: ArrivalMatrix) -> int:
     """Return the number of instances in which a pattern has half of its mean lateness or more."""
-    arrival = grid.arrival[:, one.instances]
-    rows = np.searchsorted(grid.ranks, one.ranks)
-    others = np.setdiff1d(np.arange(len(arrival)), rows)
-    if one.cause == "outlier":
-        return len(one.instances)
-    if one.shows is not None:
-        return one.shows
-    if not len(rows) or not len(others):
-        return int((np.nanmax(arrival, 0) > one.late_ns / 2).sum())
-    apart = arrival[rows[0]] - column_medians(arrival[others])
-    apart = -apart if one.cause == "early" else apart
-    return int((apart > one.late_ns / 2).sum())
+    arrival = grid.arrival[:, pattern.instances]
+    rows = np.searchsorted(grid.ranks, pattern.ranks)
+    other_rows = np.setdiff1d(np.arange(len(arrival)), rows)
+    if pattern.cause == "outlier":
+        return len(pattern.instances)
+    if pattern.shows is not None:
+        return pattern.shows
+    if not len(rows) or not len(other_rows):
+        return int((np.nanmax(arrival, 0) > pattern.late_ns / 2).sum())
+    apart = arrival[rows[0]] - column_medians(arrival[other_rows])
+    apart = -apart if pattern.cause == "early" else apart
+    return int((apart > pattern.late_ns / 2).sum())
 
 
-def columns_with_ranks(one: Pattern, grid: ArrivalMatrix) -> Int:
+def columns_with_ranks(pattern: Pattern, grid: ArrivalMatrix) -> Int:
     """Return the columns in which any of a pattern's ranks take part; all if it names no ranks."""
-    rows = np.searchsorted(grid.ranks, one.ranks)
+    rows = np.searchsorted(grid.ranks, pattern.ranks)
     if not len(rows):
         return np.arange(grid.instance_count)
     return np.flatnonzero(~np.isnan(grid.arrival[rows]).all(0))

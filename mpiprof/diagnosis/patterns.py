@@ -46,18 +46,18 @@ def find_patterns(grid: ArrivalMatrix) -> tuple[list[Pattern], float]:
     arrival = grid.arrival
     if grid.instance_count == 1:
         return _single_instance_pattern(grid)
-    whole = left = float(grid.compute_waiting(arrival).sum())
-    found: list[Pattern] = []
+    whole = unexplained_ns = float(grid.compute_waiting(arrival).sum())
+    patterns: list[Pattern] = []
     shifts: list[Float] = []
-    while whole > 0 and len(found) < MAX_PATTERNS:
+    while whole > 0 and len(patterns) < MAX_PATTERNS:
         best = _choose_best(list(_find_candidates(grid, arrival)))
         if best is None or best.pattern.gain_ns < MIN_SHARE * whole:
             break
-        found.append(replace(best.pattern, once=_find_prerequisite(grid, shifts, best)))
+        patterns.append(replace(best.pattern, once=_find_prerequisite(grid, shifts, best)))
         shifts.append(best.shift)
         arrival = arrival - best.shift
-        left -= best.pattern.gain_ns
-    return found, max(left, 0.0)
+        unexplained_ns -= best.pattern.gain_ns
+    return patterns, max(unexplained_ns, 0.0)
 
 
 def _single_instance_pattern(grid: ArrivalMatrix) -> tuple[list[Pattern], float]:
@@ -72,8 +72,10 @@ def _single_instance_pattern(grid: ArrivalMatrix) -> tuple[list[Pattern], float]
 
 def _choose_best(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Return the first candidate that explains nearly as much as the best, or None."""
-    most = max((one.pattern.gain_ns for one in candidates), default=0.0)
-    good = (one for one in candidates if one.pattern.gain_ns >= NEAR_BEST * most > 0)
+    most = max((candidate.pattern.gain_ns for candidate in candidates), default=0.0)
+    good = (
+        candidate for candidate in candidates if candidate.pattern.gain_ns >= NEAR_BEST * most > 0
+    )
     return next(good, None)
 
 
@@ -115,27 +117,29 @@ def _find_prerequisite(
 def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
     spans = onsets.find_phases(grid, arrival)
-    for one, columns in _phase_rank_sets(grid, arrival, waits, spans):
-        groups.setdefault(one.key, []).append((one, columns))
+    for rank_set, columns in _phase_rank_sets(grid, arrival, waits, spans):
+        groups.setdefault(rank_set.key, []).append((rank_set, columns))
     for of in groups.values():
-        first = max((one for one, _ in of), key=lambda one: one.late_ns)
+        first = max((rank_set for rank_set, _ in of), key=lambda rank_set: rank_set.late_ns)
         refined = [onsets.refine_span(grid, arrival, first.rows, span, spans) for _, span in of]
-        of = [(one, c) for (one, _), c in zip(of, refined, strict=True) if c is not None]
+        of = [(rank_set, c) for (rank_set, _), c in zip(of, refined, strict=True) if c is not None]
         if not of:
             continue
         shift = np.zeros_like(arrival)
-        for one, columns in of:
-            shift[:, columns] = one.shift[:, None]
+        for rank_set, columns in of:
+            shift[:, columns] = rank_set.shift[:, None]
         columns = np.unique(np.concatenate([columns for _, columns in of]))
         gain = compute_gain(grid, arrival, shift, waits)
         if gain <= 0:
             continue
-        late = float(np.average([one.late_ns for one, _ in of], weights=[len(c) for _, c in of]))
+        late = float(
+            np.average([rank_set.late_ns for rank_set, _ in of], weights=[len(c) for _, c in of])
+        )
         ranks = tuple(grid.ranks[first.rows].tolist())
-        p = max(one.p for one, _ in of)
+        p = max(rank_set.p for rank_set, _ in of)
         each = first.kind == "each"
         cause = "rank" if each else first.kind
-        levels = onsets.find_levels([(columns, one.late_ns) for one, columns in of])
+        levels = onsets.find_levels([(columns, rank_set.late_ns) for rank_set, columns in of])
         steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
         yield _Candidate(replace(steady, levels=levels), shift)
 
@@ -149,17 +153,17 @@ def _phase_rank_sets(
     """
     pending: tuple[RankSet, Int] | None = None
     for columns in spans:
-        one = _find_best_set(grid, arrival, waits, columns, len(spans))
-        if pending is not None and one is not None and one.key == pending[0].key:
+        rank_set = _find_best_set(grid, arrival, waits, columns, len(spans))
+        if pending is not None and rank_set is not None and rank_set.key == pending[0].key:
             both = np.concatenate([pending[1], columns])
             whole = _find_best_set(grid, arrival, waits, both, len(spans))
-            late = onsets.rows_lateness(arrival[:, both], one.rows)
-            if whole is not None and whole.key == one.key and onsets.is_flat(late):
+            late = onsets.rows_lateness(arrival[:, both], rank_set.rows)
+            if whole is not None and whole.key == rank_set.key and onsets.is_flat(late):
                 pending = whole, both
                 continue
         if pending is not None:
             yield pending
-        pending = (one, columns) if one is not None else None
+        pending = (rank_set, columns) if rank_set is not None else None
     if pending is not None:
         yield pending
 
@@ -169,49 +173,49 @@ def _find_best_set(
 ) -> RankSet | None:
     """Return the rank set that explains most of the wait of some instances."""
 
-    def gain(one: RankSet) -> float:
+    def gain(rank_set: RankSet) -> float:
         shift = np.zeros_like(arrival)
-        shift[:, columns] = one.shift[:, None]
+        shift[:, columns] = rank_set.shift[:, None]
         return compute_gain(grid, arrival, shift, waits)
 
     best, most = None, 0.0
-    for one in rank_sets.find_rank_sets(grid, arrival[:, columns], MAX_P / tests):
-        explained = gain(one)
+    for rank_set in rank_sets.find_rank_sets(grid, arrival[:, columns], MAX_P / tests):
+        explained = gain(rank_set)
         # A more complex set must explain more wait.
-        if explained > (COMPLEXITY[one.kind] * most if best is not None else 0.0):
-            best, most = one, explained
+        if explained > (COMPLEXITY[rank_set.kind] * most if best is not None else 0.0):
+            best, most = rank_set, explained
     return _needed_ranks(best, most, gain) if best is not None else None
 
 
-def _needed_ranks(one: RankSet, most: float, gain: Callable[[RankSet], float]) -> RankSet:
+def _needed_ranks(rank_set: RankSet, most: float, gain: Callable[[RankSet], float]) -> RankSet:
     """Remove the ranks from a set for which nobody waits, as in a broadcast."""
-    if one.kind not in ("rank", "early") or not 1 < len(one.rows) <= MAX_TRIED:
-        return one
-    for row in one.rows.tolist():
-        shift = one.shift.copy()
+    if rank_set.kind not in ("rank", "early") or not 1 < len(rank_set.rows) <= MAX_TRIED:
+        return rank_set
+    for row in rank_set.rows.tolist():
+        shift = rank_set.shift.copy()
         shift[row] = 0.0
-        rows = one.rows[one.rows != row]
-        less = replace(one, rows=rows, shift=shift, late_ns=abs(float(shift[rows[0]])))
+        rows = rank_set.rows[rank_set.rows != row]
+        less = replace(rank_set, rows=rows, shift=shift, late_ns=abs(float(shift[rows[0]])))
         if gain(less) >= most * (1 - MIN_RANK_GAIN):
             return _needed_ranks(less, most, gain)
-    return one
+    return rank_set
 
 
 # Trends: the lateness of one rank grows or shrinks steadily.
 
 
 def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    found = onsets.find_trend(arrival, waits, MAX_P)
-    if found is None or found.fitted_line.max() <= grid.least_ns:
+    trend = onsets.find_trend(arrival, waits, MAX_P)
+    if trend is None or trend.fitted_line.max() <= grid.least_ns:
         return
     columns = np.arange(grid.instance_count)
     shift = np.zeros_like(arrival)
-    shift[found.row] = found.fitted_line
+    shift[trend.row] = trend.fitted_line
     gain = compute_gain(grid, arrival, shift, waits)
-    ends = float(found.fitted_line[0]), float(found.fitted_line[-1])
-    ranks = (int(grid.ranks[found.row]),)
-    late = float(np.median(found.fitted_line))
-    yield _Candidate(Pattern("rank", ranks, late, columns, gain, found.p, grows=ends), shift)
+    ends = float(trend.fitted_line[0]), float(trend.fitted_line[-1])
+    ranks = (int(grid.ranks[trend.row]),)
+    late = float(np.median(trend.fitted_line))
+    yield _Candidate(Pattern("rank", ranks, late, columns, gain, trend.p, grows=ends), shift)
 
 
 # Outliers: few instances with much of the wait.
@@ -238,26 +242,26 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
     if every is None:
         return
     kind = grid.number % every.length
-    known = np.bincount(kind, minlength=every.length)
-    mean = np.bincount(kind, waits, every.length) / np.maximum(known, 1)
-    high = mean > (mean.max() + mean[known > 0].min()) / 2
+    counts = np.bincount(kind, minlength=every.length)
+    mean = np.bincount(kind, waits, every.length) / np.maximum(counts, 1)
+    high = mean > (mean.max() + mean[counts > 0].min()) / 2
     columns = np.flatnonzero(high[kind])
     if len(columns) in (0, grid.instance_count):
         return
-    offsets = tuple(np.flatnonzero(high & (known > 0)).tolist())
-    one = _find_best_set(grid, arrival, waits, columns, 1)
+    offsets = tuple(np.flatnonzero(high & (counts > 0)).tolist())
+    rank_set = _find_best_set(grid, arrival, waits, columns, 1)
     shift = np.zeros_like(arrival)
     ranks: tuple[int, ...] = ()
     late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), MAX_PERIODIC_P
     grown = onsets.find_trend(arrival[:, columns], waits[columns], MAX_P)
     grows = None
-    if one is None and grown is not None:
+    if rank_set is None and grown is not None:
         shift[grown.row, columns] = grown.fitted_line
         ranks, late, p = (int(grid.ranks[grown.row]),), float(np.median(grown.fitted_line)), grown.p
         grows = float(grown.fitted_line[0]), float(grown.fitted_line[-1])
-    elif one is not None and one.kind not in ("gradient", "each"):
-        shift[:, columns] = one.shift[:, None]
-        ranks, late, p = tuple(grid.ranks[one.rows].tolist()), one.late_ns, one.p
+    elif rank_set is not None and rank_set.kind not in ("gradient", "each"):
+        shift[:, columns] = rank_set.shift[:, None]
+        ranks, late, p = tuple(grid.ranks[rank_set.rows].tolist()), rank_set.late_ns, rank_set.p
     else:
         # No rank stands out: shrink the spread of these instances to that of the other instances.
         usual = float(np.median(waits[~high[kind]]) / max(np.median(waits[columns]), 1.0))
@@ -265,8 +269,8 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
             arrival[:, columns] - np.nanmin(arrival[:, columns], 0)
         )
     gain = compute_gain(grid, arrival, shift, waits)
-    found = Pattern("periodic", ranks, late, columns, gain, p, every.length, offsets)
-    yield _Candidate(replace(found, grows=grows), shift)
+    pattern = Pattern("periodic", ranks, late, columns, gain, p, every.length, offsets)
+    yield _Candidate(replace(pattern, grows=grows), shift)
 
 
 # Moving patterns: lateness passes from rank to rank.
@@ -275,14 +279,14 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
 def _moving_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     _, last = onsets.phase_signals(grid, arrival)
     row = np.where(last >= 0, np.nanargmax(arrival, 0), -1)
-    found = find_rotation(row, grid.number, waits, len(arrival))
-    if found is None:
+    rotation = find_rotation(row, grid.number, waits, len(arrival))
+    if rotation is None:
         return
-    columns = np.flatnonzero(found.row >= 0)
-    at = (found.row[columns], columns)
+    columns = np.flatnonzero(rotation.row >= 0)
+    at = (rotation.row[columns], columns)
     late = arrival[at] - _median_of_others(arrival[:, columns], at[0])
     amount = float(np.median(late))
-    if amount <= grid.least_ns or found.p > MAX_P:
+    if amount <= grid.least_ns or rotation.p > MAX_P:
         return
     shift = np.zeros_like(arrival)
     shift[at] = np.clip(late, 0.0, amount)
@@ -290,17 +294,17 @@ def _moving_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Ite
     ranks = tuple(grid.ranks[rows].tolist())
     gain = compute_gain(grid, arrival, shift, waits)
     cause = "periodic" if len(rows) == 1 else "moving"
-    period, offsets, step = found.period, found.offsets, found.step
-    moves = Pattern(cause, ranks, amount, columns, gain, found.p, period, offsets, step)
+    period, offsets, step = rotation.period, rotation.offsets, rotation.step
+    moves = Pattern(cause, ranks, amount, columns, gain, rotation.p, period, offsets, step)
     shows = int((late > amount / 2).sum())
     yield _Candidate(replace(moves, shows=shows), shift)
 
 
 def _median_of_others(arrival: Float, row: Int) -> Float:
     """Return for each instance the median arrival of all rows except one."""
-    others = arrival.copy()
-    others[row, np.arange(arrival.shape[1])] = np.nan
-    return np.asarray(column_medians(others))
+    other_arrivals = arrival.copy()
+    other_arrivals[row, np.arange(arrival.shape[1])] = np.nan
+    return np.asarray(column_medians(other_arrivals))
 
 
 def _sporadic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:

@@ -54,15 +54,17 @@ def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     """
     series = take_sample(trace, callsite).series
     spread = series["worst_imbalance_ns"].to_numpy(np.float64)
-    known = np.flatnonzero(~np.isnan(spread))
+    known_rows = np.flatnonzero(~np.isnan(spread))
     number = series["number"].to_numpy(np.int64)
     # Differences below the clock error or below one microsecond are not significant.
-    signal = np.log(np.maximum(spread[known], max(trace.clock_error_ns, 1_000)))
+    signal = np.log(np.maximum(spread[known_rows], max(trace.clock_error_ns, 1_000)))
     last = np.where(
-        spread[known] > trace.clock_error_ns, series["last_rank"].to_numpy(np.int64)[known], -1
+        spread[known_rows] > trace.clock_error_ns,
+        series["last_rank"].to_numpy(np.int64)[known_rows],
+        -1,
     )
-    period, edges = find_edges(signal, number[known], last)
-    bounds = [0, *known[edges].tolist(), len(series)]
+    period, edges = find_edges(signal, number[known_rows], last)
+    bounds = [0, *known_rows[edges].tolist(), len(series)]
     skipped = (number[-1] - number[0] + 1) / len(series)
     rows = [
         _make_row(series.iloc[a:b], i, period, trace.clock_error_ns, skipped)
@@ -114,15 +116,15 @@ def find_period(signal: Float, number: Int) -> Period | None:
     # A long signal is thinned to whole runs, which suffice to find a period of any length.
     every = -(-len(signal) // MAX_PERIODIC_INSTANCES)
     chosen = np.arange(len(signal)) // RUN_LENGTH % every == 0
-    rest, number = (signal - trend)[chosen], number[chosen]
+    residual, number = (signal - trend)[chosen], number[chosen]
     explained = np.zeros(longest + 1)
     for length in range(2, longest + 1):
-        explained[length] = _explained_share(rest, number % length, length, longest)
+        explained[length] = _explained_share(residual, number % length, length, longest)
     best = explained.max()
     if best < MIN_PERIODIC_SHARE:
         return None
     length = int(np.flatnonzero(explained >= NEAR_BEST * best)[0])
-    means = _class_means(rest, number % length, length)
+    means = _class_means(residual, number % length, length)
     return Period(length, int(np.argmax(np.abs(means - np.median(means)))))
 
 
@@ -140,24 +142,24 @@ def _class_means(values: Float, class_of: Int, class_count: int) -> Float:
     return np.asarray(np.bincount(class_of, values, class_count) / np.maximum(count, 1))
 
 
-def _explained_share(rest: Float, class_of: Int, class_count: int, tests: int) -> float:
+def _explained_share(residual: Float, class_of: Int, class_count: int, tests: int) -> float:
     """Return the adjusted share of variance that the classes explain; 0 if not significant."""
-    rest = rest - rest.mean()
-    total = float((rest**2).sum())
+    residual = residual - residual.mean()
+    total = float((residual**2).sum())
     count = np.bincount(class_of, minlength=class_count)
-    sums = np.bincount(class_of, rest, class_count)
+    sums = np.bincount(class_of, residual, class_count)
     within = max(total - float((sums**2 / np.maximum(count, 1)).sum()), 0.0)
-    left = len(rest) - class_count
-    if total <= 0 or left <= 0:
+    degrees_of_freedom = len(residual) - class_count
+    if total <= 0 or degrees_of_freedom <= 0:
         return 0.0
-    adjusted = 1 - (within / left) / (total / (len(rest) - 1))
+    adjusted = 1 - (within / degrees_of_freedom) / (total / (len(residual) - 1))
     if adjusted < NEAR_BEST * MIN_PERIODIC_SHARE:
         return 0.0
     if within > 0:
         from scipy import special
 
-        ratio = ((total - within) / (class_count - 1)) / (within / left)
-        if special.fdtrc(class_count - 1, left, ratio) * tests > MAX_PERIODIC_P:
+        ratio = ((total - within) / (class_count - 1)) / (within / degrees_of_freedom)
+        if special.fdtrc(class_count - 1, degrees_of_freedom, ratio) * tests > MAX_PERIODIC_P:
             return 0.0
     return adjusted
 
@@ -268,8 +270,8 @@ def find_best_cut(columns: Float) -> int:
     """Return the row that best cuts the columns into two stretches of constant values."""
     count = len(columns)
     sums = np.cumsum(columns, axis=0)[:-1]
-    left = np.arange(1, count)[:, None]
-    gain = (sums**2 / left + (columns.sum(0) - sums) ** 2 / (count - left)).sum(1)
+    left_length = np.arange(1, count)[:, None]
+    gain = (sums**2 / left_length + (columns.sum(0) - sums) ** 2 / (count - left_length)).sum(1)
     return 1 + int(np.argmax(gain))
 
 
@@ -299,9 +301,9 @@ class _RunningSums:
 
     def __init__(self, columns: Float) -> None:
         self.signal, self.centre = columns[:, 0], columns.mean(0)
-        rest = columns - self.centre
-        rest = np.hstack([rest, rest[:, :1] ** 2])
-        self.sums = np.vstack([np.zeros(rest.shape[1]), np.cumsum(rest, axis=0)])
+        centred = columns - self.centre
+        centred = np.hstack([centred, centred[:, :1] ** 2])
+        self.sums = np.vstack([np.zeros(centred.shape[1]), np.cumsum(centred, axis=0)])
 
     def mean_and_variance(self, begin: int, end: int) -> tuple[Float, float]:
         """Return the mean of each column, and the variance of the first column."""
@@ -323,12 +325,12 @@ def _difference(
         stretches.mean_and_variance(begin, middle),
         stretches.mean_and_variance(middle, end),
     )
-    apiece = 1 / before + 1 / after
+    inverse_lengths = 1 / before + 1 / after
     spread = a_variance / before + b_variance / after
     share = (a[1:] * before + b[1:] * after) / (before + after)
     variances = lasting * [
-        max(spread, MIN_SIGNAL_NOISE**2 * apiece),
-        *(share * (1 - share) * apiece),
+        max(spread, MIN_SIGNAL_NOISE**2 * inverse_lengths),
+        *(share * (1 - share) * inverse_lengths),
     ]
     chance = np.abs(b - a) / (sure * np.sqrt(np.maximum(variances, 1e-9)))
     shares = np.minimum(np.abs(b[1:] - a[1:]) / MIN_SHARE, chance[1:]).max(initial=0.0)

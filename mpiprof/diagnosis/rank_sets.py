@@ -58,22 +58,22 @@ def find_rank_sets(grid: ArrivalMatrix, arrival: Float, sure: float) -> Iterator
         of_node[:] = 0.0
     if of_node.any():
         yield _find_slow_nodes(grid, of_node, p)
-    for one in (
+    for rank_set in (
         *_find_root_sets(grid, centred, mean),
         *_find_splits(grid, centred - of_node[:, None], mean - of_node),
         _find_gradient(grid, centred, mean),
         _every_rank_set(grid, centred, mean),
     ):
-        if one is not None and one.p <= sure:
-            yield one
+        if rank_set is not None and rank_set.p <= sure:
+            yield rank_set
 
 
 def _trimmed_means(centred: Float) -> Float:
     """Return the mean of the middle half of each row's values, which ignores single spikes."""
-    known = (~np.isnan(centred)).sum(1)
+    counts = (~np.isnan(centred)).sum(1)
     order = np.sort(centred, axis=1)  # NaN is sorted last
-    low = known // 4
-    high = np.maximum(known - low, low + 1)
+    low = counts // 4
+    high = np.maximum(counts - low, low + 1)
     sums = np.hstack([np.zeros((len(order), 1)), np.cumsum(np.nan_to_num(order), axis=1)])
     row = np.arange(len(order))
     high = np.minimum(high, order.shape[1])
@@ -111,8 +111,8 @@ def _find_root_sets(grid: ArrivalMatrix, centred: Float, mean: Float) -> list[Ra
         who = block.rows[awaited_rows(at, block.group)[:, 0]]
         np.add.at(caused, who, waited[:, 0] * len(block.columns))
     every = np.arange(len(mean))
-    one = np.argmax(caused, keepdims=True)
-    divided = [(one, np.setdiff1d(every, one))] if caused[one] > 0 else []
+    worst_row = np.argmax(caused, keepdims=True)
+    divided = [(worst_row, np.setdiff1d(every, worst_row))] if caused[worst_row] > 0 else []
     roots = np.unique([block.rows[block.group.root] for block in rooted])
     if len(roots) == 1:
         divided.append((np.setdiff1d(every, roots), roots))
@@ -124,14 +124,14 @@ def _divide(
 ) -> RankSet | None:
     """Return the smaller of two sets of ranks as late or early, or None if it is not separate."""
     few = upper if len(upper) <= len(lower) else lower
-    others = lower if few is upper else upper
+    other_rows = lower if few is upper else upper
     sign = 1.0 if few is upper else -1.0
-    apart = centred[few] - column_medians(centred[others])
+    apart = centred[few] - column_medians(centred[other_rows])
     shift = np.zeros(len(mean))
     if np.isnan(centred).any():  # ranks of other instances are not comparable
         shift[few] = _trimmed_means(apart)
     else:
-        shift[few] = mean[few] - float(np.median(mean[others]))
+        shift[few] = mean[few] - float(np.median(mean[other_rows]))
     few = few[np.argsort(-sign * shift[few], kind="stable")]
     amount = sign * float(shift[few[0]])
     least = sign * float(shift[few[-1]])
@@ -146,10 +146,10 @@ def _find_node_effect(grid: ArrivalMatrix, centred: Float, mean: Float) -> tuple
 
     A node's lateness is the median of its ranks, so that one late rank does not make a slow node.
     """
-    found = np.zeros_like(mean)
+    node_lateness = np.zeros_like(mean)
     counts = np.bincount(grid.node)
     if len(counts) < 2 or counts.max() < 2:
-        return found, 1.0
+        return node_lateness, 1.0
     median = np.array([np.median(mean[grid.node == node]) for node in range(len(counts))])
     order = np.argsort(median, kind="stable")
     gap = int(np.argmax(np.diff(median[order])))
@@ -158,8 +158,8 @@ def _find_node_effect(grid: ArrivalMatrix, centred: Float, mean: Float) -> tuple
     difference = column_medians(centred[slow]) - column_medians(centred[~slow])
     p = min(float(p_above(difference[None, :])[0]) * len(counts), 1.0)
     if apart > grid.least_ns and nodes_differ(mean, grid.node, grid.least_ns):
-        found[slow] = np.median(mean[slow]) - np.median(mean[~slow])
-    return found, p
+        node_lateness[slow] = np.median(mean[slow]) - np.median(mean[~slow])
+    return node_lateness, p
 
 
 def _find_slow_nodes(grid: ArrivalMatrix, of_node: Float, p: float) -> RankSet:

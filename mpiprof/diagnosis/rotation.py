@@ -60,9 +60,9 @@ def _find_repeating(
     scores = np.zeros(longest + 1)
     for every in range(2, longest + 1):
         class_of = number % every
-        for known in (half, ~half):
-            due = _rows_due(last, class_of, waits, rows, every, known)
-            right = ~known & (last >= 0) & (due[class_of] == last)
+        for training in (half, ~half):
+            due = _rows_due(last, class_of, waits, rows, every, training)
+            right = ~training & (last >= 0) & (due[class_of] == last)
             scores[every] += waits[right].sum()
     scores /= waits.sum()
     best = float(scores.max(initial=0.0))

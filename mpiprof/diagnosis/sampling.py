@@ -75,10 +75,10 @@ def take_sample(trace: Trace, callsite: int) -> Sample:
     if trace.record == "summary":
         raise TraceError(f"{trace.path}: recorded as summary, without arrivals; record events")
     if not 0 <= callsite < len(trace.callsites):
-        known = len(trace.callsites)
-        raise TraceError(f"{trace.path}: no call site {callsite}; there are {known}")
-    wanted = tuple(trace.hot) if callsite in trace.hot else (callsite,)
-    samples: dict[int, Sample] = trace.samples(wanted)
+        callsite_count = len(trace.callsites)
+        raise TraceError(f"{trace.path}: no call site {callsite}; there are {callsite_count}")
+    callsites = tuple(trace.hot) if callsite in trace.hot else (callsite,)
+    samples: dict[int, Sample] = trace.samples(callsites)
     return samples[callsite]
 
 
@@ -103,9 +103,9 @@ def _counts_by_block(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] |
     placed = trace.aggregate[0].placed
     if placed is None:
         return None
-    found = {callsite: placed.counts_of(callsite) for callsite in callsites}
-    known = {callsite: of for callsite, of in found.items() if of is not None}
-    return known if len(known) == len(found) else None
+    counts = {callsite: placed.counts_of(callsite) for callsite in callsites}
+    known_counts = {callsite: of for callsite, of in counts.items() if of is not None}
+    return known_counts if len(known_counts) == len(counts) else None
 
 
 class _Collector:
@@ -142,26 +142,26 @@ class _Collector:
 
     def add(self, batch: Batch) -> None:
         """Add a batch that was read with the record before each call."""
-        kept = BatchData.of_batch(batch)
-        numbered = self._number_instances(batch, kept)
+        batch_data = BatchData.of_batch(batch)
+        numbered = self._number_instances(batch, batch_data)
         counts = dict.fromkeys(self.makers, 0)
         for signature, instances in numbered:
             if signature.callsite in counts:
                 counts[signature.callsite] += len(instances)
-        self._add_barriers(batch, kept, counts)  # before next_numbers advances the series
-        taken: list[tuple[_SampleMaker, Signature, Int, Int]] = []
+        self._add_barriers(batch, batch_data, counts)  # before next_numbers advances the series
+        selected: list[tuple[_SampleMaker, Signature, Int, Int]] = []
         for signature, instances in numbered:
             maker = self.makers.get(signature.callsite)
             if maker is not None:
-                number, wanted = maker.series.next_numbers(len(instances))
-                taken.append((maker, signature, instances[wanted], number[wanted]))
-        if sum(len(instances) for _, _, instances, _ in taken):
-            rows, row_of = self._compute_rows(batch, [instances for _, _, instances, _ in taken])
-            for maker, signature, instances, number in taken:
+                number, included = maker.series.next_numbers(len(instances))
+                selected.append((maker, signature, instances[included], number[included]))
+        if sum(len(instances) for _, _, instances, _ in selected):
+            rows, row_of = self._compute_rows(batch, [instances for _, _, instances, _ in selected])
+            for maker, signature, instances, number in selected:
                 row = row_of[instances]
                 maker.series.add_numbered(number, take_columns(rows, row))
-                maker.add(batch, signature, instances[rows.complete[row]], kept)
-        self._store_batch(kept)
+                maker.add(batch, signature, instances[rows.complete[row]], batch_data)
+        self._store_batch(batch_data)
 
     def add_block(self, block: Block, counts: Mapping[int, int], reader: Reader) -> None:
         """Add a block with the given number of instances of each call site."""
@@ -198,28 +198,28 @@ class _Collector:
         replayed = barrier is not None and size > 1 and barrier.replays_any(count)
         return replayed or self.makers[callsite].series.includes_any(count)
 
-    def _number_instances(self, batch: Batch, kept: BatchData) -> list[tuple[Signature, Int]]:
+    def _number_instances(self, batch: Batch, batch_data: BatchData) -> list[tuple[Signature, Int]]:
         """Return the signatures of a batch with their instances, and number the instances."""
-        found = []
+        groups = []
         for signature, index in self.measure.group_by_signature(batch):
             instances = np.arange(len(batch))[index]
-            kept.signature[instances] = len(self.signatures)
+            batch_data.signature[instances] = len(self.signatures)
             self.signatures.append(signature)
-            found.append((signature, instances))
-        return found
+            groups.append((signature, instances))
+        return groups
 
     def _read(self, block: Block, reader: Reader) -> BatchData:
         batch = reader.read_batch(block)
-        kept = BatchData.of_batch(batch)
-        self._number_instances(batch, kept)
-        return kept
+        batch_data = BatchData.of_batch(batch)
+        self._number_instances(batch, batch_data)
+        return batch_data
 
-    def _compute_rows(self, batch: Batch, wanted: Sequence[Int]) -> tuple[Rows, Int]:
+    def _compute_rows(self, batch: Batch, instances: Sequence[Int]) -> tuple[Rows, Int]:
         """Return the metrics of at least the wanted instances, and the row of each instance.
 
         The metrics are equal to the last bit, whether measured in a subset or in the whole batch.
         """
-        columns = np.unique(np.concatenate(wanted))
+        columns = np.unique(np.concatenate(instances))
         equal_columns = batch.complete and batch.sent is None and batch.received is None
         if not equal_columns or 2 * len(columns) > len(batch):
             return self.measure.compute_rows(batch), np.arange(len(batch))
@@ -229,21 +229,23 @@ class _Collector:
         position[columns] = np.arange(len(columns))
         return self.measure.compute_rows(batch.take(columns)), position
 
-    def _add_barriers(self, batch: Batch, kept: BatchData, counts: Mapping[int, int]) -> None:
+    def _add_barriers(self, batch: Batch, batch_data: BatchData, counts: Mapping[int, int]) -> None:
         size = len(batch.communicator.ranks)
-        here = {one: self.barriers[one] for one in self.barriers if counts[one] and size > 1}
-        if not here:
+        batch_barriers = {
+            number: self.barriers[number] for number in self.barriers if counts[number] and size > 1
+        }
+        if not batch_barriers:
             return
-        used, inverse = np.unique(kept.signature, return_inverse=True)
+        used, inverse = np.unique(batch_data.signature, return_inverse=True)
         sites = np.array([self.signatures[i].callsite for i in used.tolist()], np.int64)[inverse]
-        for callsite, barrier in here.items():
+        for callsite, barrier in batch_barriers.items():
             if self._needs_any(callsite, counts[callsite], size):
-                barrier.add(batch, kept, self.signatures, sites)
+                barrier.add(batch, batch_data, self.signatures, sites)
             else:
                 barrier.barriers_seen += counts[callsite]
 
-    def _store_batch(self, kept: BatchData | UnreadBatch) -> None:
-        self.context.add(kept)
+    def _store_batch(self, batch_data: BatchData | UnreadBatch) -> None:
+        self.context.add(batch_data)
         if self.context.size >= GENERATION_CALLS:
             self._follow()
 
@@ -268,14 +270,16 @@ class _SampleMaker:
         self.walks: list[Walk] = []
         self.walked = 0
 
-    def add(self, batch: Batch, signature: Signature, instances: Int, kept: BatchData) -> None:
+    def add(
+        self, batch: Batch, signature: Signature, instances: Int, batch_data: BatchData
+    ) -> None:
         """Add complete instances of the series that are in a batch and share a signature."""
         if not len(instances) or len(batch.communicator.ranks) < 2:
             return
         number = self.seen + np.arange(len(instances))
         self.seen += len(instances)
         begins = instances[select_instances(number, self.every_walk)]
-        self.starts += [(kept, column) for column in begins.tolist()]
+        self.starts += [(batch_data, column) for column in begins.tolist()]
         index = instances[select_instances(number, self.every)]
         if len(index):
             assert batch.before is not None
@@ -287,11 +291,11 @@ class _SampleMaker:
 
     def follow(self, context: BatchHistory, least: int) -> None:
         """Walk back from the instances selected since the last call."""
-        for kept, column in self.starts:
-            found = walk(context, kept, column, least, self.hops)
+        for batch_data, column in self.starts:
+            delay_walk = walk(context, batch_data, column, least, self.hops)
             self.walked += 1
-            if found is not None:
-                self.walks.append(found)
+            if delay_walk is not None:
+                self.walks.append(delay_walk)
         self.starts = []
 
 

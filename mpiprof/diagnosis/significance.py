@@ -24,9 +24,9 @@ def stretch_means(values: Float, most: int) -> Float:
     count = values.shape[-1]
     stretches = min(most, count)
     edges = np.arange(stretches) * count // stretches
-    known = ~np.isnan(values)
-    sums = np.add.reduceat(np.where(known, values, 0.0), edges, axis=-1)
-    number = np.add.reduceat(known.astype(np.float64), edges, axis=-1)
+    is_known = ~np.isnan(values)
+    sums = np.add.reduceat(np.where(is_known, values, 0.0), edges, axis=-1)
+    number = np.add.reduceat(is_known.astype(np.float64), edges, axis=-1)
     with np.errstate(invalid="ignore"):
         return np.asarray(sums / np.where(number > 0, number, np.nan))
 
@@ -40,9 +40,11 @@ def p_above(values: Float) -> Float:
     mean = p_above_zero(values)
     signs = p_above_zero(np.sign(values))
     for row in np.flatnonzero(signs < mean):
-        known = values[row][~np.isnan(values[row])]
+        known_values = values[row][~np.isnan(values[row])]
         # Chance of equal signs, where a persistent stretch counts once.
-        signs[row] = max(signs[row], 0.5 ** min(len(known) / persistence_ratio(known), MAX_SIGNS))
+        signs[row] = max(
+            signs[row], 0.5 ** min(len(known_values) / persistence_ratio(known_values), MAX_SIGNS)
+        )
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
@@ -67,16 +69,16 @@ def _p_of_correlated_means(means: Float, alike: Float | float) -> Float:
     """Return `p_above_zero` for means of stretches with a correlation between neighbours."""
     from scipy import special
 
-    known = (~np.isnan(means)).sum(1)
+    counts = (~np.isnan(means)).sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        whole = np.nansum(means, 1) / known
-        spread = np.nansum((means - whole[:, None]) ** 2, 1) / (known - 1)
+        whole = np.nansum(means, 1) / counts
+        spread = np.nansum((means - whole[:, None]) ** 2, 1) / (counts - 1)
         unsure = (1 + alike) / (1 - alike)
-        score = whole / np.sqrt(spread / known * unsure)
-        free = np.maximum(known / unsure - 1, MIN_DEGREES_OF_FREEDOM)
-    p = special.stdtr(np.minimum(free, known - 1), -score)
+        score = whole / np.sqrt(spread / counts * unsure)
+        free = np.maximum(counts / unsure - 1, MIN_DEGREES_OF_FREEDOM)
+    p = special.stdtr(np.minimum(free, counts - 1), -score)
     p = np.where(spread == 0, np.where(whole > 0, 0.0, 1.0), p)
-    return np.asarray(np.where((known >= 2) & ~np.isnan(p), p, 1.0))
+    return np.asarray(np.where((counts >= 2) & ~np.isnan(p), p, 1.0))
 
 
 def neighbour_correlation(means: Float) -> Float:
@@ -85,16 +87,16 @@ def neighbour_correlation(means: Float) -> Float:
     Half of it is the common value of all rows, because one row of 20 values is uncertain. The bias
     from estimating the mean is corrected (Kendall 1954).
     """
-    known = (~np.isnan(means)).sum(1)
+    counts = (~np.isnan(means)).sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rest = means - np.nansum(means, 1, keepdims=True) / known[:, None]
-        product = np.nan_to_num(rest[:, :-1] * rest[:, 1:]).sum(1)
-        power = np.nansum(rest**2, 1)
+        deviations = means - np.nansum(means, 1, keepdims=True) / counts[:, None]
+        product = np.nan_to_num(deviations[:, :-1] * deviations[:, 1:]).sum(1)
+        power = np.nansum(deviations**2, 1)
         variance = np.where(power > 0, product / power, 0.0)
         common = product.sum() / power.sum() if power.sum() > 0 else 0.0
-        found = (variance + common) / 2
-        found = found + (1 + 3 * found) / np.maximum(known, 1)
-    return np.asarray(np.clip(found, 0.0, MAX_CORRELATION))
+        correlation = (variance + common) / 2
+        correlation = correlation + (1 + 3 * correlation) / np.maximum(counts, 1)
+    return np.asarray(np.clip(correlation, 0.0, MAX_CORRELATION))
 
 
 def persistence_ratio(signal: Float) -> float:
@@ -104,11 +106,11 @@ def persistence_ratio(signal: Float) -> float:
     differences are ignored, so that one or two steps do not count as persistence.
     """
     base = _block_spread(signal, 1, 0)
-    found, size = 1.0, 2
+    ratio, size = 1.0, 2
     while base > 0 and size * BLOCKS <= len(signal):
-        found = max(found, size * _block_spread(signal, size, STEPS) / base)
+        ratio = max(ratio, size * _block_spread(signal, size, STEPS) / base)
         size *= 2
-    return found
+    return ratio
 
 
 def _block_spread(signal: Float, size: int, without: int) -> float:
@@ -116,7 +118,7 @@ def _block_spread(signal: Float, size: int, without: int) -> float:
     count = len(signal) // size
     means = signal[: count * size].reshape(count, size).mean(1)
     squares = np.diff(means) ** 2
-    kept = max(len(squares) - without, 1)
-    if kept < len(squares):
-        squares = np.partition(squares, kept)[:kept]
+    remaining_count = max(len(squares) - without, 1)
+    if remaining_count < len(squares):
+        squares = np.partition(squares, remaining_count)[:remaining_count]
     return float(squares.mean()) if len(squares) else 0.0

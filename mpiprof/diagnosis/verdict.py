@@ -33,15 +33,22 @@ class Verdict:
     gain: Finding | None
 
 
-def make_verdict(trace: Trace, found: Sequence[Finding]) -> Verdict:
+def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
     """Return the verdict from the findings of a trace, which are in descending order of cost."""
     whole = max(float(trace.process_time_ns), 1.0)
     inside, waiting = (trace.totals[name].value / whole for name in ("elapsed", "wait"))
-    gain = next((one for one in found if one.cause == "algorithm"), None)
-    worst = next((one for one in found if one.share >= NEGLIGIBLE_SHARE or one is gain), None)
+    gain = next((finding for finding in findings if finding.cause == "algorithm"), None)
+    worst = next(
+        (finding for finding in findings if finding.share >= NEGLIGIBLE_SHARE or finding is gain),
+        None,
+    )
     beside = None
     if worst is not None and worst.certainty < MIN_CERTAINTY:
         least = max(NEGLIGIBLE_SHARE, MIN_SECOND_SHARE * worst.share)
-        sure = (one for one in found if one.certainty >= MIN_CERTAINTY and one.share >= least)
+        sure = (
+            finding
+            for finding in findings
+            if finding.certainty >= MIN_CERTAINTY and finding.share >= least
+        )
         beside = next(sure, None)
     return Verdict(worst.cause if worst else "none", worst, beside, waiting, inside, gain)

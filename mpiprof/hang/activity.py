@@ -31,13 +31,15 @@ class Activity:
 
     def has_changed(self, paths: Iterable[Path]) -> bool:
         """Return whether any call was made since the last check."""
-        seen = 0
+        checksum = 0
         for path in paths:
             with contextlib.suppress(OSError, TraceError):  # a log being created
                 if path not in self.logs:
                     self.logs[path] = _LogActivity(path)
-                seen = zlib.crc32(self.logs[path].compute_checksum().to_bytes(4, "little"), seen)
-        changed, self.seen = seen != self.seen, seen
+                checksum = zlib.crc32(
+                    self.logs[path].compute_checksum().to_bytes(4, "little"), checksum
+                )
+        changed, self.seen = checksum != self.seen, checksum
         return changed
 
 
@@ -57,10 +59,10 @@ class _LogActivity:
         with self.path.open("rb", buffering=0) as file:
             length = os.fstat(file.fileno()).st_size
             self._find(file.fileno(), length // size)
-            found = zlib.crc32(length.to_bytes(8, "little"))
+            checksum = zlib.crc32(length.to_bytes(8, "little"))
             for chunk in self.windows:
-                found = zlib.crc32(os.pread(file.fileno(), size, chunk * size), found)
-        return found
+                checksum = zlib.crc32(os.pread(file.fileno(), size, chunk * size), checksum)
+        return checksum
 
     def _find(self, descriptor: int, chunks: int) -> None:
         """Find windows among chunks that are new, or that were unused."""

@@ -77,8 +77,8 @@ def _wait_for_folder(job: JobStart, node: Node, ending: _ProcessEnd) -> Path | N
     while True:
         # Read before the folder, because the process may make the folder and die at once.
         alive = node.is_alive()
-        found = [job.folder] if job.folder else job.base.parent.glob(f"{job.base.name}-*")
-        for folder in found:
+        folders = [job.folder] if job.folder else job.base.parent.glob(f"{job.base.name}-*")
+        for folder in folders:
             if folder.is_dir() and _belongs_to(folder, job):
                 return folder
         if not alive:

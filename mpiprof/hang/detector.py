@@ -48,8 +48,8 @@ class HangRequest:
 class HangDetector:
     """Examines a job without calls, and reports once for each hang."""
 
-    def __init__(self, wanted: HangRequest, folder: Path, node: Node, speaks: bool) -> None:
-        self.wanted, self.folder, self.node = wanted, folder, node
+    def __init__(self, request: HangRequest, folder: Path, node: Node, speaks: bool) -> None:
+        self.wanted, self.folder, self.node = request, folder, node
         self.speaks = speaks
         self.told = False
         self.next_s = 0.0
@@ -76,12 +76,12 @@ class HangDetector:
         if not self.speaks:
             self._publish_shares(seconds, shares)
             return []
-        others = self._read_other_shares(seconds)
-        if others is None:
+        other_shares = self._read_other_shares(seconds)
+        if other_shares is None:
             return []
         began = time.process_time()
         try:
-            lines = self._report_hang(since, used, {**others, **shares})
+            lines = self._report_hang(since, used, {**other_shares, **shares})
         except MpiprofError:  # the trace is being written; the next check finds it whole
             lines = []
         self.told = bool(lines)
@@ -102,24 +102,24 @@ class HangDetector:
             if trace.tables.limits:
                 why = "logs have reached their limit"
             return [f"{_describe_silence(since)}; the state of the ranks is unknown, because {why}"]
-        found, pending = rank_state.find(trace)
+        positions, pending = rank_state.find(trace)
         threshold = hang_threshold.make_threshold(self.wanted.limit_s)
-        verdict = verdict_text.find_verdict(trace, found, pending, threshold)
+        verdict = verdict_text.find_verdict(trace, positions, pending, threshold)
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
         sure = verdict.kind in CERTAIN_KINDS or verdict.reason == "finished"
         # Threads of this node are already part of the verdict: a thread in MPI may poll.
         elsewhere = set(verdict.may_still_arrive) - self.node.ranks.keys()
-        outside = {p.rank for p in found if not (p.finished or p.open or p.between)}
-        others = outside | elsewhere
-        if not sure and any(shares.get(rank, 0.0) > MIN_COMPUTING_SHARE for rank in others):
+        outside = {p.rank for p in positions if not (p.finished or p.open or p.between)}
+        free_ranks = outside | elsewhere
+        if not sure and any(shares.get(rank, 0.0) > MIN_COMPUTING_SHARE for rank in free_ranks):
             return []
         all_arrived = verdict.kind == "undecided" and not verdict.may_still_arrive
         if all_arrived and self._is_crowded(since, used):
             return []
         # `status` reads this limit and therefore reports the same hang.
         hang_threshold.store_limit(self.folder, self.wanted.limit_s)
-        report = verdict_text.format_verdict(trace, found, verdict)
+        report = verdict_text.format_verdict(trace, positions, verdict)
         lines = [f"{_describe_silence(since)}. {verdict_text.verdict_title(verdict)}: {report}"]
         if self.wanted.on_hang:
             lines.append(f"--on-hang: {self._take_action(trace, verdict)}")
@@ -191,11 +191,11 @@ class HangDetector:
             try:
                 content = json.loads(self._shares_file(node).read_text())
                 fresh = time.time() - float(content["at"]) < STALE_S
-                found = {int(rank): float(share) for rank, share in content["shares"].items()}
+                node_shares = {int(rank): float(share) for rank, share in content["shares"].items()}
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                fresh, found = False, {}
+                fresh, node_shares = False, {}
             if fresh:
-                shares |= found
+                shares |= node_shares
             elif seconds < self.wanted.limit_s + LATE_S:
                 return None
         return shares

@@ -10,8 +10,8 @@ from mpiprof.hang.wait_graph import build_wait_graph, has_left, waits_for_messag
 
 
 def find_first_dead(
-    left: list[int],
-    gone: list[int],
+    unfinished: list[int],
+    terminated: list[int],
     signals: Mapping[int, int],
     positions: Sequence[Position],
     pending: Sequence[Pending],
@@ -28,22 +28,22 @@ def find_first_dead(
       nothing.
     - The same holds if calls are not logged, because wait dependences are unknown.
     """
-    fatal = [rank for rank in gone if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
+    fatal = [rank for rank in terminated if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
     if fatal:
         return fatal, []
-    silent = [rank for rank in gone if rank not in signals]
-    if len(silent) == len(left):
+    silent = [rank for rank in terminated if rank not in signals]
+    if len(silent) == len(unfinished):
         return [], []
-    if len(gone) == len(left) and any(positions[rank].unlogged for rank in silent):
+    if len(terminated) == len(unfinished) and any(positions[rank].unlogged for rank in silent):
         return [], silent
-    if len(gone) == len(left):
+    if len(terminated) == len(unfinished):
         silent = [rank for rank in silent if not has_left(positions[rank])]
     awaited, ended = build_wait_graph(positions, pending), {*signals, *silent}
     perhaps = [
         rank for rank in silent
         if awaited.get(rank, set()) & ended or (signals and waits_for_messages(positions[rank]))
     ]  # fmt: skip
-    absent = {rank for one in pending for rank in one.missing}.union(*awaited.values())
+    absent = {rank for instance in pending for rank in instance.missing}.union(*awaited.values())
     silent = [rank for rank in silent if rank not in perhaps]
     return [rank for rank in silent if rank in absent] or silent, perhaps
 

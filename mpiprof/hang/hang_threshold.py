@@ -83,17 +83,17 @@ def find_suspects(
 
 
 def _is_long(
-    one: Pending, positions: Sequence[Position], now_ns: int, threshold: HangThreshold
+    instance: Pending, positions: Sequence[Position], now_ns: int, threshold: HangThreshold
 ) -> bool:
     """Return whether an instance is pending so long that it hangs or is very slow."""
     took = [
         call.exit_ns - call.enter_ns
-        for rank in one.arrived
+        for rank in instance.arrived
         for call in positions[rank].recent
-        if call.exit_ns and call.operation in one.operations and call.site in one.sites
+        if call.exit_ns and call.operation in instance.operations and call.site in instance.sites
     ]
     usual = median(took) if took else 0
-    return now_ns - one.since_ns >= max(threshold.ns, threshold.times * usual)
+    return now_ns - instance.since_ns >= max(threshold.ns, threshold.times * usual)
 
 
 def select_lasting(
@@ -105,7 +105,7 @@ def select_lasting(
 ) -> list[Pending]:
     """Return the instances that have long blocked ranks; in an ended job, that blocked any rank."""
     return [
-        one for one in pending
-        if has_waiting_rank(one, positions)
-        and (ended or (now_ns and _is_long(one, positions, now_ns, threshold)))
+        instance for instance in pending
+        if has_waiting_rank(instance, positions)
+        and (ended or (now_ns and _is_long(instance, positions, now_ns, threshold)))
     ]  # fmt: skip

@@ -94,28 +94,28 @@ class _Job:
         now_ns = self.processes.now_ns
         return select_lasting(self.positions, self.pending, now_ns, self.threshold, self.ended)
 
-    def sites(self, ranks: Sequence[int], one: Pending | None) -> tuple[int, ...]:
+    def sites(self, ranks: Sequence[int], instance: Pending | None) -> tuple[int, ...]:
         """Return the current or last call sites of ranks, and where other ranks wait."""
-        communicator = None if one is None else one.communicator
-        seen = [self.positions[rank].last_seen(communicator) for rank in ranks]
-        calls = [call.site for call in seen if call is not None][:4]
-        return tuple(dict.fromkeys([*calls, *([] if one is None else one.sites)]))
+        communicator = None if instance is None else instance.communicator
+        last_calls = [self.positions[rank].last_seen(communicator) for rank in ranks]
+        calls = [call.site for call in last_calls if call is not None][:4]
+        return tuple(dict.fromkeys([*calls, *([] if instance is None else instance.sites)]))
 
     def verdict(
-        self, kind: str, ranks: Sequence[int], one: Pending | None = None, reason: str = ""
+        self, kind: str, ranks: Sequence[int], instance: Pending | None = None, reason: str = ""
     ) -> Verdict:
         """Return the verdict that names some ranks."""
-        sites = self.sites(ranks, one)
-        return Verdict(kind, tuple(ranks), sites, pending=one, ended=self.ended, reason=reason)
+        sites = self.sites(ranks, instance)
+        return Verdict(kind, tuple(ranks), sites, pending=instance, ended=self.ended, reason=reason)
 
     def gone_verdict(self, ranks: Sequence[int], reason: str = "") -> Verdict:
         """Return the verdict that ranks died, and the instance that waits for them."""
-        one = next((p for p in self.pending if set(p.missing) & set(ranks)), None)
-        return self.verdict("dead", ranks, one, reason)
+        instance = next((p for p in self.pending if set(p.missing) & set(ranks)), None)
+        return self.verdict("dead", ranks, instance, reason)
 
-    def undecided(self, near: Sequence[int], one: Pending, reason: str = "") -> Verdict:
+    def undecided(self, near: Sequence[int], instance: Pending, reason: str = "") -> Verdict:
         """Return a verdict without odd ranks, with the call sites of some ranks."""
-        return replace(self.verdict("undecided", near, one, reason), odd_ranks=())
+        return replace(self.verdict("undecided", near, instance, reason), odd_ranks=())
 
 
 def conclude(
@@ -127,30 +127,34 @@ def conclude(
 ) -> Verdict:
     """Return the verdict on a job; class `none` if there is no sign of a fault."""
     job = _Job(trace, positions, pending, processes, threshold)
-    one = _find_verdict(job)
-    return replace(one, further=_find_further(job, one))
+    verdict = _find_verdict(job)
+    return replace(verdict, further=_find_further(job, verdict))
 
 
-def _find_further(job: _Job, one: Verdict) -> tuple[Verdict, ...]:
+def _find_further(job: _Job, verdict: Verdict) -> tuple[Verdict, ...]:
     """Return further verdicts, on instances that wait for ranks unrelated to verdict `one`.
 
     After a death, or an end without a record, the state of the remaining ranks is unknown: returns
     ().
     """
     noted = any((job.trace.logs.signals | job.processes.signals).values())
-    ends = one.kind in ("none", "dead") or one.all_finished or (one.ended and not noted)
+    ends = verdict.kind in ("none", "dead") or verdict.all_finished or (verdict.ended and not noted)
     if ends or any(position.is_unknown for position in job.positions):
         return ()
-    known = {*one.odd_ranks, *one.may_still_arrive, *(link.rank for link in one.cycle)}
-    for side in one.disagreement.sides if one.disagreement else ():
-        known.update(side.ranks)
+    named_ranks = {
+        *verdict.odd_ranks,
+        *verdict.may_still_arrive,
+        *(link.rank for link in verdict.cycle),
+    }
+    for side in verdict.disagreement.sides if verdict.disagreement else ():
+        named_ranks.update(side.ranks)
     further: list[Verdict] = []
-    for other in job.long:
-        absent, _ = _follow_missing(job, other)
-        related = any(r in known or has_left(job.positions[r]) for r in absent)
-        known.update(absent)
-        if absent and not related and other is not one.pending:
-            further.append(_missing_verdict(job, other, absent))
+    for instance in job.long:
+        absent, _ = _follow_missing(job, instance)
+        related = any(r in named_ranks or has_left(job.positions[r]) for r in absent)
+        named_ranks.update(absent)
+        if absent and not related and instance is not verdict.pending:
+            further.append(_missing_verdict(job, instance, absent))
     return tuple(further)
 
 
@@ -179,8 +183,8 @@ def _find_verdict(job: _Job) -> Verdict:
     )
     if hangs is None and perhaps and not job.positions[perhaps[0]].unlogged:
         return job.gone_verdict(perhaps)
-    found = hangs or _unclear_verdict(job)
-    return replace(found, without_end_note=tuple(perhaps)) if found else NO_FAULT
+    verdict = hangs or _unclear_verdict(job)
+    return replace(verdict, without_end_note=tuple(perhaps)) if verdict else NO_FAULT
 
 
 def _verdict_without_positions(job: _Job) -> Verdict:
@@ -210,26 +214,30 @@ def disagreement_verdict(wrong: Disagreement, ended: bool, all_finished: bool) -
 def _find_finalized(job: _Job) -> Verdict | None:
     """Detect an operation that waits for ranks that have called MPI_Finalize."""
     positions = job.positions
-    for one in job.pending:
-        waiting = [rank for rank in one.arrived if wait_graph.open_calls(positions[rank], one)]
-        gone = [
-            rank for rank in (*one.missing, *one.arrived)
-            if has_left(positions[rank]) and not took_part(positions[rank], one)
+    for instance in job.pending:
+        waiting = [
+            rank for rank in instance.arrived if wait_graph.open_calls(positions[rank], instance)
+        ]
+        finalized = [
+            rank for rank in (*instance.missing, *instance.arrived)
+            if has_left(positions[rank]) and not took_part(positions[rank], instance)
         ]  # fmt: skip
-        if not waiting or not gone:
+        if not waiting or not finalized:
             continue
-        few_gone = 2 * len(gone) <= len(one.arrived) + len(one.missing)
-        found = job.verdict("missing", sorted(gone if few_gone else waiting), one, "finished")
-        if found.odd_ranks == tuple(sorted(gone)):
-            return found
-        sites = dict.fromkeys([*found.sites, *job.sites(gone[:1], None)])
-        return replace(found, sites=tuple(sites))
+        few_finalized = 2 * len(finalized) <= len(instance.arrived) + len(instance.missing)
+        verdict = job.verdict(
+            "missing", sorted(finalized if few_finalized else waiting), instance, "finished"
+        )
+        if verdict.odd_ranks == tuple(sorted(finalized)):
+            return verdict
+        sites = dict.fromkeys([*verdict.sites, *job.sites(finalized[:1], None)])
+        return replace(verdict, sites=tuple(sites))
     return None
 
 
 def _find_wrong_order(job: _Job, long: Sequence[Pending]) -> Verdict | None:
     """Detect operations on several communicators, each waiting for a rank in another one."""
-    keys = {one.key for one in long}
+    keys = {instance.key for instance in long}
     cycle, odd = wait_graph.find_cycle(job.trace, job.positions, job.pending, keys)
     if not cycle:
         return None
@@ -241,50 +249,50 @@ def _find_wrong_order(job: _Job, long: Sequence[Pending]) -> Verdict | None:
 # ---- missing ranks
 
 
-def _follow_missing(job: _Job, one: Pending) -> tuple[list[int], list[int]]:
-    keys = {other.key for other in job.long}
-    return wait_graph.follow_missing(one, job.positions, job.pending, keys)
+def _follow_missing(job: _Job, instance: Pending) -> tuple[list[int], list[int]]:
+    keys = {lasting.key for lasting in job.long}
+    return wait_graph.follow_missing(instance, job.positions, job.pending, keys)
 
 
 def _find_missing(job: _Job, silent: bool) -> Verdict | None:
     """Detect an instance that has long waited for ranks that themselves wait for no rank."""
-    for one in job.long:
-        absent, spare = _follow_missing(job, one)
+    for instance in job.long:
+        absent, spare = _follow_missing(job, instance)
         if not absent and not spare:
             continue
         if silent:
-            return job.undecided(absent or one.missing, one)
+            return job.undecided(absent or instance.missing, instance)
         if not absent:
-            return _open_cycle_verdict(job, one, spare)
-        return _missing_verdict(job, one, absent)
+            return _open_cycle_verdict(job, instance, spare)
+        return _missing_verdict(job, instance, absent)
     return None
 
 
-def _missing_verdict(job: _Job, one: Pending, absent: Sequence[int]) -> Verdict:
+def _missing_verdict(job: _Job, instance: Pending, absent: Sequence[int]) -> Verdict:
     """Return the verdict on missing ranks that wait for no rank, by their activity."""
     between = {rank: job.positions[rank].between for rank in absent}
     logged = [rank for rank in absent if between[rank] != "collective"]
     if not logged:  # each of these ranks may be waiting for other ranks
-        return job.undecided(absent, one, "unlogged")
+        return job.undecided(absent, instance, "unlogged")
     busy = [rank for rank in logged if rank in job.processes.busy]
     if busy:
-        return job.verdict("stalled", busy, one, "busy")
+        return job.verdict("stalled", busy, instance, "busy")
     idle = [rank for rank in logged if between[rank] not in WAITS_FOR_MESSAGES]
     if not idle:
-        return job.verdict("point_to_point", logged, one, between[logged[0]])
-    return job.verdict("missing", idle, one, _describe_idle(idle, job.processes))
+        return job.verdict("point_to_point", logged, instance, between[logged[0]])
+    return job.verdict("missing", idle, instance, _describe_idle(idle, job.processes))
 
 
-def _open_cycle_verdict(job: _Job, one: Pending, spare: Sequence[int]) -> Verdict:
+def _open_cycle_verdict(job: _Job, instance: Pending, spare: Sequence[int]) -> Verdict:
     """Return the verdict on a cycle that a thread outside all collectives may still open.
 
     Which of these ranks should arrive is unknown. A rank that computes may still arrive.
     """
     busy = [rank for rank in spare if rank in job.processes.busy]
     if busy:
-        return job.verdict("stalled", busy, one, "busy")
+        return job.verdict("stalled", busy, instance, "busy")
     reason = "resting" if set(spare) <= job.processes.still else "threads"
-    return replace(job.undecided(spare, one, reason), may_still_arrive=tuple(spare))
+    return replace(job.undecided(spare, instance, reason), may_still_arrive=tuple(spare))
 
 
 def _find_started_only(job: _Job) -> Verdict | None:
@@ -294,10 +302,10 @@ def _find_started_only(job: _Job) -> Verdict | None:
     wait, and the arrival of other ranks at their Wait is unknown.
     """
     resting = {p.rank for p in job.positions if not p.finished and not p.open}
-    for one in job.long:
-        late = wait_graph.started_and_outside(one, job.positions)
-        if late and not one.missing and not resting & job.processes.busy:
-            return job.verdict("missing", late, one, _describe_idle(late, job.processes))
+    for instance in job.long:
+        late = wait_graph.started_and_outside(instance, job.positions)
+        if late and not instance.missing and not resting & job.processes.busy:
+            return job.verdict("missing", late, instance, _describe_idle(late, job.processes))
     return None
 
 
@@ -310,9 +318,9 @@ def _describe_idle(odd: Sequence[int], processes: JobProcesses) -> str:
 
 def _find_message_wait(job: _Job) -> Verdict | None:
     """Detect that no collective waits, but all remaining ranks wait in point-to-point calls."""
-    left = [p for p in job.positions if not p.finished]
-    waiting = [p.rank for p in left if wait_graph.waits_for_messages(p)]
-    if not waiting or len(waiting) < len(left):
+    unfinished = [p for p in job.positions if not p.finished]
+    waiting = [p.rank for p in unfinished if wait_graph.waits_for_messages(p)]
+    if not waiting or len(waiting) < len(unfinished):
         return None
     if not job.ended and not set(waiting) <= job.processes.still:
         return None
@@ -321,10 +329,10 @@ def _find_message_wait(job: _Job) -> Verdict | None:
 
 def _unclear_verdict(job: _Job) -> Verdict | None:
     """Return the verdict for a fault of unknown cause."""
-    long = [one for one in job.long if not is_started_only(one, job.positions)]
+    long = [instance for instance in job.long if not is_started_only(instance, job.positions)]
     if job.ended:
         return Verdict("dead", ended=True, pending=long[0] if long else None)
-    complete = next((one for one in long if not one.missing), None)
+    complete = next((instance for instance in long if not instance.missing), None)
     if complete is None:
         return None
     return Verdict("undecided", (), tuple(complete.sites), pending=complete)

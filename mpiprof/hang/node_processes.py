@@ -55,10 +55,10 @@ class Node:
         for rank, process in tables.processes.items():
             self.size = max(self.size, process["size"])
             self.nodes[rank] = str(process["node"])
-            here = is_this_node(self.nodes[rank]) and rank not in self.ranks
-            found = job.read_process(process["pid"]) if here else None
-            if found is not None:
-                self.ranks[rank] = found
+            is_new_local = is_this_node(self.nodes[rank]) and rank not in self.ranks
+            local_process = job.read_process(process["pid"]) if is_new_local else None
+            if local_process is not None:
+                self.ranks[rank] = local_process
                 self.logs[process["log"] or f"rank-{rank:06d}"] = None
 
     @property
@@ -81,9 +81,9 @@ class Node:
     def read_use(self) -> dict[int, ProcessorUse]:
         """Return the use of each rank that is alive."""
         return {
-            rank: ProcessorUse(state[1], read_waited_ns(one.pid))
-            for rank, one in self.ranks.items()
-            if (state := read_stat(one.pid)) is not None
+            rank: ProcessorUse(state[1], read_waited_ns(process.pid))
+            for rank, process in self.ranks.items()
+            if (state := read_stat(process.pid)) is not None
         }
 
     def is_stopped(self) -> bool:
@@ -91,8 +91,8 @@ class Node:
 
         A rank that a signal stopped alone does not count: the other ranks wait for it.
         """
-        found = [read_stat(one.pid) for one in self.ranks.values()]
-        states = [state[0] for state in found if state is not None]
+        stats = [read_stat(process.pid) for process in self.ranks.values()]
+        states = [state[0] for state in stats if state is not None]
         return "t" in states or (bool(states) and set(states) == {"T"})
 
     def processor_shares(
@@ -113,27 +113,27 @@ class Node:
     def kill_processes(self) -> None:
         """End the job's processes on this node, as launchers do: SIGTERM, then SIGKILL."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for one in filter(is_alive, self.ranks.values()):
+            for process in filter(is_alive, self.ranks.values()):
                 with contextlib.suppress(OSError):
-                    os.kill(one.pid, number)
+                    os.kill(process.pid, number)
             deadline = time.monotonic() + KILL_DELAY_S
             while time.monotonic() < deadline and any(map(is_alive, self.ranks.values())):
                 time.sleep(0.05)
 
-    def open_standard_error(self, wanted: tuple[int, int]) -> int | None:
+    def open_standard_error(self, device_and_inode: tuple[int, int]) -> int | None:
         """Return a descriptor of the job's standard error, or None if no process has one.
 
         wanted: device and inode of the leader's standard error at its start, because the program
         may have closed it. Another process's standard error is accepted as it is.
         """
         flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        for one in filter(is_alive, [self.leader, *self.ranks.values()]):
+        for process in filter(is_alive, [self.leader, *self.ranks.values()]):
             try:
-                descriptor = os.open(f"/proc/{one.pid}/fd/2", flags)
+                descriptor = os.open(f"/proc/{process.pid}/fd/2", flags)
             except OSError:
                 continue
             status = os.fstat(descriptor)
-            if one.pid != self.leader.pid or (status.st_dev, status.st_ino) == wanted:
+            if process.pid != self.leader.pid or (status.st_dev, status.st_ino) == device_and_inode:
                 return descriptor
             os.close(descriptor)
         return None
@@ -147,7 +147,11 @@ def read_waited_ns(pid: int) -> int:
         return 0
 
 
-def is_alive(one: job.Process) -> bool:
+def is_alive(process: job.Process) -> bool:
     """Return whether a process still exists, is not dead, and has not lost its pid to another."""
-    now = job.read_process(one.pid)
-    return now is not None and now.start_ticks == one.start_ticks and read_stat(one.pid) is not None
+    now = job.read_process(process.pid)
+    return (
+        now is not None
+        and now.start_ticks == process.start_ticks
+        and read_stat(process.pid) is not None
+    )

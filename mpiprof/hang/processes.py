@@ -84,8 +84,8 @@ def read_stat_without(pid: int, inside: Collection[int]) -> tuple[str, int] | No
     if not inside or read_stat(pid) is None:
         return read_stat(pid)
     paths = Path(f"/proc/{pid}/task").glob("[0-9]*")
-    found = [_read_state(path) for path in paths if int(path.name) not in inside]
-    threads = [one for one in found if one is not None]
+    stats = [_read_state(path) for path in paths if int(path.name) not in inside]
+    threads = [stat for stat in stats if stat is not None]
     states = {state for state, _ in threads}
     state = "R" if "R" in states else min(states, default="S")
     return state, sum(used for _, used in threads)
@@ -103,23 +103,23 @@ def sample_processes(
     inside = inside or {}
     time_ns, living = trace_now_ns(trace), find_alive(trace)
     watched = [rank for rank in ranks if living.get(rank)]
-    seen: dict[int, list[tuple[str, int, tuple[int, ...]]]] = {rank: [] for rank in watched}
+    samples: dict[int, list[tuple[str, int, tuple[int, ...]]]] = {rank: [] for rank in watched}
     for again in range(SAMPLES if watched else 0):
         time.sleep(SAMPLE_INTERVAL_S if again else 0)
         for rank in watched:
             pid = trace.tables.processes[rank]["pid"]
             state, used = read_stat_without(pid, inside.get(rank, ())) or ("S", 0)
-            seen[rank].append((state, used, _call_marks(trace, rank)))
-    busy = frozenset(rank for rank, looks in seen.items() if _is_busy(looks))
+            samples[rank].append((state, used, _call_marks(trace, rank)))
+    busy = frozenset(rank for rank, looks in samples.items() if _is_busy(looks))
     still = frozenset(watched) - busy
-    stopped = frozenset(r for r in still if all(state in "Tt" for state, _, _ in seen[r]))
-    gone = [rank for rank, lives in living.items() if not lives]
-    if not gone:
+    stopped = frozenset(r for r in still if all(state in "Tt" for state, _, _ in samples[r]))
+    terminated = [rank for rank, lives in living.items() if not lives]
+    if not terminated:
         return JobProcesses(time_ns, living, busy, still, stopped)
     # A rank writes its end twice: before it waits for the others in MPI_Finalize, and after.
     before, ends = trace.tables.ends, read_tables(trace.path, trace.ranks, Problems()).ends
-    ended = frozenset(r for r in gone if r in ends and ends[r] != before.get(r))
-    signals = {rank: _recorded_signal(trace, rank) for rank in gone if rank not in before}
+    ended = frozenset(r for r in terminated if r in ends and ends[r] != before.get(r))
+    signals = {rank: _recorded_signal(trace, rank) for rank in terminated if rank not in before}
     return JobProcesses(time_ns, living, busy, still, stopped, ended, signals)
 
 
@@ -133,7 +133,7 @@ def _recorded_signal(trace: Records, rank: int) -> int:
 def _call_marks(trace: Records, rank: int) -> tuple[int, ...]:
     """Return the marks of a rank's live windows: class of the current call, and time per class."""
     windows = [chunks[-1] for chunks in trace.thread_chunks(rank) if chunks]
-    heads = [one.log.read_header(one.index) for one in windows if not one.is_summed()]
+    heads = [window.log.read_header(window.index) for window in windows if not window.is_summed()]
     names = ("inside", "serial", *(f"{name}_ns" for name in OUTSIDE_CLASSES))
     return tuple(head.get(name, 0) for head in heads for name in names)
 

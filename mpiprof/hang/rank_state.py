@@ -203,7 +203,7 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
                     min(call.enter_ns for call in calls),
                 )
             )
-    return positions, sorted(pending, key=lambda one: one.since_ns)
+    return positions, sorted(pending, key=lambda instance: instance.since_ns)
 
 
 def _find_position(trace: Trace, rank: int, tail: LogTail) -> Position:
@@ -286,8 +286,8 @@ def _communicators_of(block: Block, shapes: Sequence[Shape]) -> Int:
 
 def group_by_instance(positions: Sequence[Position]) -> dict[Key, dict[int, Call]]:
     """Return the newest calls of all ranks by instance, then by rank."""
-    found: dict[Key, dict[int, Call]] = {}
+    calls_by_instance: dict[Key, dict[int, Call]] = {}
     for position in positions:
         for call in position.recent:
-            found.setdefault(call.key, {})[position.rank] = call
-    return found
+            calls_by_instance.setdefault(call.key, {})[position.rank] = call
+    return calls_by_instance

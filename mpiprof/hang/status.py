@@ -47,14 +47,14 @@ def as_json(
         ],
         "pending": [
             {
-                "operation": one.operations[0],
-                "communicator": communicator_name(trace, one.communicator),
-                "sequence": one.sequence,
-                "arrived": one.arrived,
-                "missing": one.missing,
-                "sites": [_site_json(trace, site) for site in one.sites],
+                "operation": instance.operations[0],
+                "communicator": communicator_name(trace, instance.communicator),
+                "sequence": instance.sequence,
+                "arrived": instance.arrived,
+                "missing": instance.missing,
+                "sites": [_site_json(trace, site) for site in instance.sites],
             }
-            for one in pending
+            for instance in pending
         ],
         "callsites": [_sums_so_far(trace, row) for row in _current_waits(trace)],
     }
@@ -76,8 +76,8 @@ def _call_since(trace: Trace, position: Position) -> int | None:
 
 
 def _site_json(trace: Trace, site: int) -> dict[str, Any] | None:
-    found = site_as_data(trace, site)
-    return None if found["file"] is None else locations_of([found])[0]
+    site_data = site_as_data(trace, site)
+    return None if site_data["file"] is None else locations_of([site_data])[0]
 
 
 def is_running(trace: Trace, positions: list[Position]) -> bool:
@@ -100,8 +100,8 @@ def status_text(
     if trace.tables.processes and not living and not all(p.finished for p in positions):
         lines.append(f"  {_describe_snapshot(trace)}")
     lines += ["", _rank_table(trace, positions, living, now, verdict), ""]
-    for one in pending[:20]:
-        lines += [_pending_sentence(trace, one, positions, now, verdict), ""]
+    for instance in pending[:20]:
+        lines += [_pending_sentence(trace, instance, positions, now, verdict), ""]
     if len(pending) > 20:
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
     unwritten = trace.unwritten_ranks
@@ -147,32 +147,32 @@ def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
 def _describe_state(
     trace: Trace, positions: list[Position], living: dict[int, bool], verdict: Verdict
 ) -> str:
-    left = [p.rank for p in positions if not p.finished]
-    if not left:
+    unfinished = [p.rank for p in positions if not p.finished]
+    if not unfinished:
         return "ended"
     aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
     if aborted:
         return f"aborted by rank {format_runs(aborted)}"
-    gone = [rank for rank in left if living.get(rank) is False]
+    terminated = [rank for rank in unfinished if living.get(rank) is False]
     if verdict.reason == "unwritten":
         return "no process is left"
-    if gone:
-        died = _first_dead(verdict, gone)
+    if terminated:
+        died = _first_dead(verdict, terminated)
         how = "died" if died else "ended"
-        those = died or gone
+        those = died or terminated
         return f"rank{'s' * (len(those) > 1)} {format_runs(those)} {how} before MPI_Finalize"
     if living and verdict.is_bad:
         return state_word(verdict)
-    if any(living.get(rank) for rank in left):
+    if any(living.get(rank) for rank in unfinished):
         return "running"
-    many = len(left) > 1
-    who = f"{format_count(len(left))} rank{'s' * many} {'have' if many else 'has'}"
+    plural = len(unfinished) > 1
+    who = f"{format_count(len(unfinished))} rank{'s' * plural} {'have' if plural else 'has'}"
     return f"{who} not reached MPI_Finalize"
 
 
-def _first_dead(verdict: Verdict, gone: list[int]) -> list[int]:
+def _first_dead(verdict: Verdict, terminated: list[int]) -> list[int]:
     """Return the ranks in `gone` that died first; the launcher terminates the other ranks."""
-    return [rank for rank in gone if verdict.kind == "dead" and rank in verdict.odd_ranks]
+    return [rank for rank in terminated if verdict.kind == "dead" and rank in verdict.odd_ranks]
 
 
 def _describe_end(verdict: Verdict, position: Position) -> str:
@@ -220,12 +220,12 @@ def _rank_table(
 
 
 def _format_since(trace: Trace, since: list[int | None], now: int | None) -> str:
-    known = [value for value in since if value is not None]
-    if not known:
+    times_ns = [value for value in since if value is not None]
+    if not times_ns:
         return ""
     if now is not None:
-        return f"{format_time(now - int(trace.run_start_ns) - min(known))} ago"
-    return f"{format_time(min(known))} after start"
+        return f"{format_time(now - int(trace.run_start_ns) - min(times_ns))} ago"
+    return f"{format_time(min(times_ns))} after start"
 
 
 def state_word(verdict: Verdict) -> str:
@@ -243,30 +243,31 @@ def arrived_state(verdict: Verdict) -> str:
 
 
 def _pending_sentence(
-    trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
+    trace: Trace, instance: Pending, positions: list[Position], now: int | None, verdict: Verdict
 ) -> str:
-    locations = ", ".join(describe_site(trace, site) for site in one.sites) or "unknown place"
-    communicator = communicator_name(trace, one.communicator)
-    entered = _format_since(trace, [one.since_ns - int(trace.run_start_ns)], now)
+    locations = ", ".join(describe_site(trace, site) for site in instance.sites) or "unknown place"
+    communicator = communicator_name(trace, instance.communicator)
+    entered = _format_since(trace, [instance.since_ns - int(trace.run_start_ns)], now)
     head = (
-        f"pending: {one.operations[0]}, sequence {one.sequence} on {communicator} at {locations}, "
-        f"first entered {entered}\n  arrived: {format_runs(one.arrived)}"
+        f"pending: {instance.operations[0]}, sequence {instance.sequence} on {communicator} "
+        f"at {locations}, "
+        f"first entered {entered}\n  arrived: {format_runs(instance.arrived)}"
     )
-    leaving = [rank for rank in one.arrived if not took_part(positions[rank], one)]
-    if leaving and one.operations != ["finalize"]:
+    leaving = [rank for rank in instance.arrived if not took_part(positions[rank], instance)]
+    if leaving and instance.operations != ["finalize"]:
         verb = "has" if len(leaving) == 1 else "have"
         return f"{head}\n  of these {format_ranks(leaving)} {verb} called MPI_Finalize instead"
-    if len(one.operations) > 1:
-        head += f"\n  ranks call different operations here: {', '.join(one.operations)}"
-    alone = started_and_outside(one, positions)
-    if not one.missing and alone:
+    if len(instance.operations) > 1:
+        head += f"\n  ranks call different operations here: {', '.join(instance.operations)}"
+    alone = started_and_outside(instance, positions)
+    if not instance.missing and alone:
         return f"{head}\n  of these outside MPI: {format_runs(alone)}"
-    if not one.missing:
+    if not instance.missing:
         return f"{head}\n  {arrived_state(verdict)}"
-    lines = [head, f"  NOT ARRIVED: {format_runs(one.missing)}"]
-    for rank in one.missing[:8]:
+    lines = [head, f"  NOT ARRIVED: {format_runs(instance.missing)}"]
+    for rank in instance.missing[:8]:
         position = positions[rank]
-        call = position.last_seen(one.communicator)
+        call = position.last_seen(instance.communicator)
         if call is None:
             lines.append(f"    rank {rank} has called no collective yet")
         elif position.finished:

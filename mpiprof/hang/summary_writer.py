@@ -53,7 +53,7 @@ def summarise_job(
     until = max(now or 0, until_ns)
     run_ns = float(max(trace.run_ns, until - int(trace.run_start_ns) if until else 0))
     whole = run_ns * trace.thread_count
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "program": trace.program,
         "state": state,
         "ranks": trace.ranks,
@@ -71,24 +71,24 @@ def summarise_job(
         "trace": str(trace.path),
     }
     if table is None or not len(table):
-        return found
-    known = bool(table["wait_ns"].notna().any())
+        return summary
+    has_waits = bool(table["wait_ns"].notna().any())
     sums = {"collectives": "total_elapsed_ns"}
-    if known:
+    if has_waits:
         sums["waiting"] = "total_wait_ns"
     for name, column in sums.items():
         total = float(table[column].sum())
-        found[f"{name}_s"] = _as_seconds(total)
-        found[f"{name}_share"] = round(total / whole, 4) if whole > 0 else None
-    by = "total_wait_ns" if known else "total_elapsed_ns"
+        summary[f"{name}_s"] = _as_seconds(total)
+        summary[f"{name}_share"] = round(total / whole, 4) if whole > 0 else None
+    by = "total_wait_ns" if has_waits else "total_elapsed_ns"
     row: Any = table.sort_values(by, kind="stable").iloc[-1].to_dict()
-    found["worst"] = {
+    summary["worst"] = {
         "operation": row["operation"],
         "site": _first_site(row),
         "instances": int(row["instances"]),
         "total_s": _as_seconds(float(row["total_elapsed_ns"])),
     }
-    return found
+    return summary
 
 
 def _as_seconds(ns: float) -> float:
@@ -99,11 +99,11 @@ def _first_site(row: Mapping[str, Any]) -> str:
     return format_site(row["sites"][0]) if len(row["sites"]) else ""
 
 
-def format_line(found: Mapping[str, Any]) -> str:
+def format_line(summary: Mapping[str, Any]) -> str:
     """Return the summary as one line of JSON, of at most MAX_BYTES if shorter names permit that."""
     text = ""
     for most in MAX_TEXT_LENGTHS:
-        text = json.dumps(_shorten(found, most), separators=(",", ":")) + "\n"
+        text = json.dumps(_shorten(summary, most), separators=(",", ":")) + "\n"
         if len(text) <= MAX_BYTES:
             break
     return text
@@ -111,7 +111,7 @@ def format_line(found: Mapping[str, Any]) -> str:
 
 def _shorten(value: Any, most: int) -> Any:
     if isinstance(value, Mapping):
-        return {name: _shorten(one, most) for name, one in value.items()}
+        return {name: _shorten(item, most) for name, item in value.items()}
     if isinstance(value, str) and len(value) > most:
         return "..." + value[3 - most :]
     return value
@@ -137,14 +137,14 @@ SITE_METRICS = {
 STATES = ("running", "hung", "ended", "aborted", "killed", "unknown")
 
 
-def format_metrics(found: Mapping[str, Any], table: pd.DataFrame | None, job: str) -> str:
+def format_metrics(summary: Mapping[str, Any], table: pd.DataFrame | None, job: str) -> str:
     """Return the summary and the costliest call sites in Prometheus' format, below 100 series."""
-    labels = {"job_id": job, "program": found["program"]}
+    labels = {"job_id": job, "program": summary["program"]}
     lines: list[str] = []
     for name, (metric, described) in GAUGES.items():
-        if found[name] is not None:
-            lines += _format_metric(metric, described, [(labels, float(found[name]))])
-    states = [(labels | {"state": name}, float(found["state"] == name)) for name in STATES]
+        if summary[name] is not None:
+            lines += _format_metric(metric, described, [(labels, float(summary[name]))])
+    states = [(labels | {"state": name}, float(summary["state"] == name)) for name in STATES]
     lines += _format_metric("state", "1 for the state that the job is in.", states)
     rows = []
     if table is not None:
@@ -177,8 +177,8 @@ def _format_metric(
         yield f"# TYPE mpiprof_{metric} {'counter' if metric.endswith('_total') else 'gauge'}"
     for labels, value in samples:
         text = ",".join(f'{name}="{_escape_label(label)}"' for name, label in labels.items())
-        shown = f"{value:.0f}" if value.is_integer() else f"{value!r}"
-        yield f"mpiprof_{metric}{{{text}}} {shown}"
+        number = f"{value:.0f}" if value.is_integer() else f"{value!r}"
+        yield f"mpiprof_{metric}{{{text}}} {number}"
 
 
 def _escape_label(text: str) -> str:
@@ -222,9 +222,11 @@ class SummaryWriter:
             if state not in ("ended", "aborted"):
                 self.seen_ns = trace_now_ns(trace) or self.seen_ns
             callsites = table_from_totals(trace)
-            found = summarise_job(trace, callsites, state, 0 if state == "ended" else self.seen_ns)
+            summary = summarise_job(
+                trace, callsites, state, 0 if state == "ended" else self.seen_ns
+            )
             if self.path.suffix == METRICS_SUFFIX:
-                text = format_metrics(found, callsites, self.job)
+                text = format_metrics(summary, callsites, self.job)
             else:
-                text = format_line(found)
+                text = format_line(summary)
             replace_file(self.path, text)

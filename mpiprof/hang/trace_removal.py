@@ -81,8 +81,8 @@ def _is_trace_entry(path: Path) -> bool:
 
 
 def _is_file(path: Path, patterns: tuple[str, ...]) -> bool:
-    known = any(fnmatch.fnmatchcase(path.name, pattern) for pattern in patterns)
-    return known and path.is_file() and not path.is_symlink()
+    matches = any(fnmatch.fnmatchcase(path.name, pattern) for pattern in patterns)
+    return matches and path.is_file() and not path.is_symlink()
 
 
 def _refuse_running(folder: Path, trace: Records) -> None:

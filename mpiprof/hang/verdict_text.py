@@ -46,7 +46,7 @@ CALL_CLASSES = {"point_to_point": "a point-to-point call", "completion": "MPI_Wa
 
 def find_verdict(
     trace: Trace,
-    found: Sequence[Position],
+    positions: Sequence[Position],
     pending: Sequence[Pending],
     threshold: HangThreshold | None = None,
 ) -> Verdict:
@@ -56,21 +56,23 @@ def find_verdict(
     default.
     """
     threshold = threshold or read_threshold(trace.path)
-    watched = find_suspects(found, pending, trace_now_ns(trace), threshold)
-    inside = {one.rank: one.tasks for one in found if one.tasks}
+    watched = find_suspects(positions, pending, trace_now_ns(trace), threshold)
+    inside = {position.rank: position.tasks for position in positions if position.tasks}
     return job_verdict.conclude(
-        trace, found, pending, sample_processes(trace, watched, inside), threshold
+        trace, positions, pending, sample_processes(trace, watched, inside), threshold
     )
 
 
-def status_verdict(trace: Trace, found: Sequence[Position], pending: Sequence[Pending]) -> Verdict:
+def status_verdict(
+    trace: Trace, positions: Sequence[Position], pending: Sequence[Pending]
+) -> Verdict:
     """Return the verdict for `status`; for a job that ended normally, the verdict of `report`.
 
     The latter checks the calls of the whole run, not only the newest call of each rank.
     """
-    if trace.is_finalised and all(one.finished for one in found) and trace.wrong:
+    if trace.is_finalised and all(position.finished for position in positions) and trace.wrong:
         return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, all_finished=True)
-    return find_verdict(trace, found, pending)
+    return find_verdict(trace, positions, pending)
 
 
 def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
@@ -85,98 +87,104 @@ def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
     pending: list[Pending] = []
     if not trace.is_finalised:
         positions, pending = rank_state.find(trace)
-    one = status_verdict(trace, positions, pending)
-    return one, format_verdict(trace, positions, one)
+    verdict = status_verdict(trace, positions, pending)
+    return verdict, format_verdict(trace, positions, verdict)
 
 
 def fault_line(trace: Trace) -> str:
     """Return the heading and text of the fault of a trace's job, or "" if there is none."""
-    one, text = trace_verdict(trace)
-    return f"{verdict_title(one)}: {text}" if one.is_bad else ""
+    verdict, text = trace_verdict(trace)
+    return f"{verdict_title(verdict)}: {text}" if verdict.is_bad else ""
 
 
-def verdict_title(one: Verdict) -> str:
+def verdict_title(verdict: Verdict) -> str:
     """Return the heading of a verdict; a job may have ended without a rank known to have died."""
-    return "JOB ENDED" if one.kind == "dead" and not one.odd_ranks else TITLES[one.kind]
+    return "JOB ENDED" if verdict.kind == "dead" and not verdict.odd_ranks else TITLES[verdict.kind]
 
 
-def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
+def as_json(trace: Trace, verdict: Verdict, text: str) -> dict[str, Any]:
     """Return the verdict in the schema of `status --json`."""
     from mpiprof.reports.json import locations_of  # slow, and the agent does not need it
 
-    sites = [site_as_data(trace, site) for site in one.sites]
+    sites = [site_as_data(trace, site) for site in verdict.sites]
     return {
-        "class": one.kind,
-        "odd_ranks": list(one.odd_ranks),
+        "class": verdict.kind,
+        "odd_ranks": list(verdict.odd_ranks),
         "sites": locations_of([site for site in sites if site["file"]]),
         "text": text,
-        "also": [{"class": o.kind, "odd_ranks": list(o.odd_ranks)} for o in one.further],
+        "also": [{"class": o.kind, "odd_ranks": list(o.odd_ranks)} for o in verdict.further],
     }
 
 
 def format_verdict(
-    trace: Trace, found: Sequence[Position], one: Verdict, now: int | None = None
+    trace: Trace, positions: Sequence[Position], verdict: Verdict, now: int | None = None
 ) -> str:
     """Return the fault, its location and the advice in a few sentences."""
-    if not one.is_bad:
+    if not verdict.is_bad:
         return "Nothing is wrong that can be told."
-    sentences = _fault_sentences(trace, found, one, now)
-    if one.all_finished:
+    sentences = _fault_sentences(trace, positions, verdict, now)
+    if verdict.all_finished:
         return f"{sentences} The job went on to its end all the same: check its results."
-    others = "".join(
-        f" Besides, {lower_first(_fault_sentences(trace, found, other, now))}"
-        f"{_advice_sentence(trace, other)}"
-        for other in one.further[:MAX_FURTHER]
+    further_text = "".join(
+        f" Besides, {lower_first(_fault_sentences(trace, positions, further, now))}"
+        f"{_advice_sentence(trace, further)}"
+        for further in verdict.further[:MAX_FURTHER]
     )
-    if len(one.further) > MAX_FURTHER:
-        others += f" And {len(one.further) - MAX_FURTHER} more operations lack other ranks."
-    if one.ended:
-        return f"{sentences}{others}{_doubt_sentence(one)} No process of the job is left."
-    return f"{sentences}{_advice_sentence(trace, one)}{others}"
+    if len(verdict.further) > MAX_FURTHER:
+        further_text += (
+            f" And {len(verdict.further) - MAX_FURTHER} more operations lack other ranks."
+        )
+    if verdict.ended:
+        return f"{sentences}{further_text}{_doubt_sentence(verdict)} No process of the job is left."
+    return f"{sentences}{_advice_sentence(trace, verdict)}{further_text}"
 
 
-def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
-    if one.disagreement is not None:
-        return _disagreement_sentences(trace, one.disagreement)
-    if one.kind == "order":
-        return _order_sentences(trace, one)
-    if one.kind == "dead":
-        return _dead_sentences(trace, found, one, now)
-    if one.kind == "point_to_point" and one.pending is None:
-        last = _last_seen(trace, found, one.odd_ranks)
+def _fault_sentences(
+    trace: Trace, positions: Sequence[Position], verdict: Verdict, now: int | None
+) -> str:
+    if verdict.disagreement is not None:
+        return _disagreement_sentences(trace, verdict.disagreement)
+    if verdict.kind == "order":
+        return _order_sentences(trace, verdict)
+    if verdict.kind == "dead":
+        return _dead_sentences(trace, positions, verdict, now)
+    if verdict.kind == "point_to_point" and verdict.pending is None:
+        last = _last_seen(trace, positions, verdict.odd_ranks)
         advice = f"Compare who sends with who receives{last}."
-        return f"{_stuck_clause(one)}: a message is missing. {advice}"
-    if one.reason == "unwritten":
+        return f"{_stuck_clause(verdict)}: a message is missing. {advice}"
+    if verdict.reason == "unwritten":
         lost = format_ranks(sorted(trace.unwritten_ranks))
         return (
             f"It is not known how the job ended: records of {lost} could not be written, as on a "
             "full disk, and so perhaps their ends."
         )
-    if one.pending is None:
+    if verdict.pending is None:
         return "Nothing that is known tells what is wrong."
-    waits, missing = _waiting_sentence(trace, found, one, now), one.pending.missing
-    absent = f"{_ranks_have(one, missing)} not arrived"
-    if one.reason == "unlogged":
+    waits, missing = _waiting_sentence(trace, positions, verdict, now), verdict.pending.missing
+    absent = f"{_ranks_have(verdict, missing)} not arrived"
+    if verdict.reason == "unlogged":
         return (
-            f"{waits} {absent}. Those that are waited for {'were' if one.ended else 'are'} in "
+            f"{waits} {absent}. Those that are waited for {'were' if verdict.ended else 'are'} in "
             "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there "
             "for others: nothing tells for whom. Record all calls to see it."
         )
-    last = _last_seen(trace, found, missing, one.pending) or " before any collective"
-    if one.may_still_arrive:
-        return f"{waits} {absent}, last seen{last}. {_open_cycle_sentences(one)}"
-    if one.kind == "undecided" and one.ended:
+    last = _last_seen(trace, positions, missing, verdict.pending) or " before any collective"
+    if verdict.may_still_arrive:
+        return f"{waits} {absent}, last seen{last}. {_open_cycle_sentences(verdict)}"
+    if verdict.kind == "undecided" and verdict.ended:
         died = f"{'they' if len(missing) > 1 else 'it'} died, or all were ended"
         return f"{waits} {absent}, last seen{last}: nothing tells whether {died}."
-    if one.kind == "undecided":
-        same = "all its ranks have arrived, and nothing that is known of their arguments differs"
-        return f"{waits[:-1]}, {same}. Compare counts, datatypes and reduction by hand."
-    if one.reason == "finished":
-        finished = [r for r in (*missing, *one.pending.arrived) if has_left(found[r])]
-        left = f"{'they have' if len(finished) > 1 else 'it has'} called MPI_Finalize"
+    if verdict.kind == "undecided":
+        arrived_clause = (
+            "all its ranks have arrived, and nothing that is known of their arguments differs"
+        )
+        return f"{waits[:-1]}, {arrived_clause}. Compare counts, datatypes and reduction by hand."
+    if verdict.reason == "finished":
+        finished = [r for r in (*missing, *verdict.pending.arrived) if has_left(positions[r])]
+        finalize_clause = f"{'they have' if len(finished) > 1 else 'it has'} called MPI_Finalize"
         why = "A collective is missing there, or is one too many here."
-        return f"{waits} {_name_ranks(finished)} will never come: {left}. {why}"
-    return f"{waits} {_missing_sentences(trace, found, one)}"
+        return f"{waits} {_name_ranks(finished)} will never come: {finalize_clause}. {why}"
+    return f"{waits} {_missing_sentences(trace, positions, verdict)}"
 
 
 def _name_ranks(chosen: Sequence[int]) -> str:
@@ -184,7 +192,7 @@ def _name_ranks(chosen: Sequence[int]) -> str:
 
 
 def _last_seen(
-    trace: Trace, found: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
+    trace: Trace, positions: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
 ) -> str:
     """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never.
 
@@ -192,154 +200,173 @@ def _last_seen(
     brackets. If a rank has several threads, the thread that called on the communicator of `lacks`
     counts.
     """
-    seen: dict[str, list[int]] = {}
+    ranks_by_location: dict[str, list[int]] = {}
     for rank in chosen:
         on = lacks.communicator if lacks is not None and rank in lacks.missing else None
-        call = None if found[rank].state == "unknown" else found[rank].last_seen(on)
+        call = None if positions[rank].state == "unknown" else positions[rank].last_seen(on)
         at = ""
         if call is not None:
             how = "after" if call.exit_ns else "in"
             at = f"{how} {call.operation} at {describe_site(trace, call.site)}"
-        seen.setdefault(at, []).append(rank)
-    if len(seen) < 2:
-        return "".join(f" {at}" for at in seen if at)
-    texts = [f"{at or 'before any collective'} ({format_ranks(who)})" for at, who in seen.items()]
+        ranks_by_location.setdefault(at, []).append(rank)
+    if len(ranks_by_location) < 2:
+        return "".join(f" {at}" for at in ranks_by_location if at)
+    texts = [
+        f"{at or 'before any collective'} ({format_ranks(who)})"
+        for at, who in ranks_by_location.items()
+    ]
     more = len(texts) - MAX_LOCATIONS
     return f" {', '.join(texts[:MAX_LOCATIONS])}{f' and at {more} more places' if more > 0 else ''}"
 
 
-def _ranks_have(one: Verdict, ranks: Sequence[int]) -> str:
+def _ranks_have(verdict: Verdict, ranks: Sequence[int]) -> str:
     """Return ranks as a subject with the verb: "Rank 3 has", "Ranks 3, 5 have"."""
-    return f"{_name_ranks(ranks)} {'had' if one.ended else 'have' if len(ranks) > 1 else 'has'}"
+    return f"{_name_ranks(ranks)} {'had' if verdict.ended else 'have' if len(ranks) > 1 else 'has'}"
 
 
-def _open_cycle_sentences(one: Verdict) -> str:
+def _open_cycle_sentences(verdict: Verdict) -> str:
     """Return sentences about a wait cycle and the ranks with a thread that may still arrive."""
-    many = len(one.may_still_arrive) > 1
-    have, be = ("had", "was") if one.ended else ("have" if many else "has", "is")
-    still = " None of these threads computes." if one.reason == "resting" else ""
-    keeps = "kept" if one.ended else "keeps"
-    blame = f"which of them {keeps}" if many else f"whether it {keeps}"
-    look = "" if one.ended else ": look at all threads there"
+    plural = len(verdict.may_still_arrive) > 1
+    have, be = ("had", "was") if verdict.ended else ("have" if plural else "has", "is")
+    still = " None of these threads computes." if verdict.reason == "resting" else ""
+    keeps = "kept" if verdict.ended else "keeps"
+    blame = f"which of them {keeps}" if plural else f"whether it {keeps}"
+    look = "" if verdict.ended else ": look at all threads there"
     return (
-        f"All that are waited for wait{'ed' * one.ended} in a collective themselves, but "
-        f"{format_ranks(one.may_still_arrive)} {have} another thread, which {be} in none.{still} "
-        f"Nothing tells {blame} the others{look}."
+        f"All that are waited for wait{'ed' * verdict.ended} in a collective themselves, but "
+        f"{format_ranks(verdict.may_still_arrive)} {have} another thread, which {be} in none."
+        f"{still} Nothing tells {blame} the others{look}."
     )
 
 
-def _missing_sentences(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
+def _missing_sentences(trace: Trace, positions: Sequence[Position], verdict: Verdict) -> str:
     """Return sentences about the ranks that have not arrived and their current activity."""
-    many = len(one.odd_ranks) > 1
-    it, s = ("they", "") if many else ("it", "s")
-    have = _ranks_have(one, one.odd_ranks)
+    plural = len(verdict.odd_ranks) > 1
+    pronoun, s = ("they", "") if plural else ("it", "s")
+    have = _ranks_have(verdict, verdict.odd_ranks)
     who = f"{have} not arrived"
-    last = _last_seen(trace, found, one.odd_ranks, one.pending)
-    if one.kind == "point_to_point":
-        wait = "waited" if one.ended else f"wait{s}"
-        call = f"{CALL_CLASSES[one.reason]}{last}"
-        return f"{who}, but {wait} in {call}. Look for the message that {it} {wait} for."
-    be, they = "are" if many else "is", it.capitalize()
-    if one.kind == "stalled":
-        compute = f"{it} compute{s}{last}, and use{s} {'a' if many else 'its'} processor"
+    last = _last_seen(trace, positions, verdict.odd_ranks, verdict.pending)
+    if verdict.kind == "point_to_point":
+        wait = "waited" if verdict.ended else f"wait{s}"
+        call = f"{CALL_CLASSES[verdict.reason]}{last}"
+        return f"{who}, but {wait} in {call}. Look for the message that {pronoun} {wait} for."
+    be, they = "are" if plural else "is", pronoun.capitalize()
+    if verdict.kind == "stalled":
+        compute = f"{pronoun} compute{s}{last}, and use{s} {'a' if plural else 'its'} processor"
         return f"{who}: {compute}. {they} {be} slow, or in a loop without end."
-    seen = f"{who}, last seen{last or ' before any collective'}."
-    if one.pending is not None and not one.pending.missing:
-        out = ("were" if many else "was") if one.ended else be
-        progress = f"MPI may go on with it only while {it} call{s} MPI"
-        seen = f"{have} started it, too, and {out} outside MPI, last seen{last}: {progress}."
-    if one.reason == "still":
-        return f"{seen} {they} use{s} no processor: {it} sleep{s}, or wait{s} outside MPI."
-    if one.reason == "stopped":
+    sentence = f"{who}, last seen{last or ' before any collective'}."
+    if verdict.pending is not None and not verdict.pending.missing:
+        out = ("were" if plural else "was") if verdict.ended else be
+        progress = f"MPI may go on with it only while {pronoun} call{s} MPI"
+        sentence = f"{have} started it, too, and {out} outside MPI, last seen{last}: {progress}."
+    if verdict.reason == "still":
+        return f"{sentence} {they} use{s} no processor: {pronoun} sleep{s}, or wait{s} outside MPI."
+    if verdict.reason == "stopped":
         stopped = f"{they} {be} stopped, by a debugger or a signal"
-        return f"{seen} {stopped}: `kill -CONT` lets a process go on."
-    return seen
+        return f"{sentence} {stopped}: `kill -CONT` lets a process go on."
+    return sentence
 
 
-def _doubt_sentence(one: Verdict) -> str:
+def _doubt_sentence(verdict: Verdict) -> str:
     """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
-    if not one.without_end_note:
+    if not verdict.without_end_note:
         return ""
-    it, who = "they" if len(one.without_end_note) > 1 else "it", format_ranks(one.without_end_note)
-    return f" No signal is noted of {who}: {it} left by an exit or SIGKILL, perhaps the launcher's."
+    pronoun, who = (
+        "they" if len(verdict.without_end_note) > 1 else "it",
+        format_ranks(verdict.without_end_note),
+    )
+    return (
+        f" No signal is noted of {who}: {pronoun} left by an exit or SIGKILL, perhaps the "
+        "launcher's."
+    )
 
 
-def _stuck_clause(one: Verdict) -> str:
+def _stuck_clause(verdict: Verdict) -> str:
     """Return a clause saying that ranks wait for messages; no other ranks are left."""
-    many, call = len(one.odd_ranks) > 1, CALL_CLASSES[one.reason]
-    waits = "waited" if one.ended else "wait" if many else "waits"
-    moves = "none of them moves" if many else "does not move"
-    end = "" if one.ended else f", and {moves}"
-    return f"{_name_ranks(one.odd_ranks)}{' all' * many} {waits} in {call}{end}"
+    plural, call = len(verdict.odd_ranks) > 1, CALL_CLASSES[verdict.reason]
+    waits = "waited" if verdict.ended else "wait" if plural else "waits"
+    moves = "none of them moves" if plural else "does not move"
+    end = "" if verdict.ended else f", and {moves}"
+    return f"{_name_ranks(verdict.odd_ranks)}{' all' * plural} {waits} in {call}{end}"
 
 
-def _advice_sentence(trace: Trace, one: Verdict) -> str:
+def _advice_sentence(trace: Trace, verdict: Verdict) -> str:
     """Return a sentence on where to look at a missing rank, or "" if no rank is named."""
-    whom = one.may_still_arrive or one.odd_ranks
-    process = trace.tables.processes.get(whom[0]) if whom else None
-    looked = not one.ended and (
-        one.may_still_arrive or (one.kind in INSPECTED_KINDS and one.reason != "finished")
+    ranks = verdict.may_still_arrive or verdict.odd_ranks
+    process = trace.tables.processes.get(ranks[0]) if ranks else None
+    looked = not verdict.ended and (
+        verdict.may_still_arrive
+        or (verdict.kind in INSPECTED_KINDS and verdict.reason != "finished")
     )
     if not looked or process is None or not process["pid"]:
         return ""
     pid, host = process["pid"], process["host"]
-    stack = f"the stack of rank {whom[0]}" if len(whom) > 1 else "its stack"
+    stack = f"the stack of rank {ranks[0]}" if len(ranks) > 1 else "its stack"
     return f" See {stack}: process {pid} on {host} (`gdb -p {pid}`, `py-spy dump -p {pid}`)."
 
 
 def _waiting_sentence(
-    trace: Trace, found: Sequence[Position], verdict: Verdict, now: int | None
+    trace: Trace, positions: Sequence[Position], verdict: Verdict, now: int | None
 ) -> str:
     """Return a sentence on which ranks wait in which call and where."""
-    one = verdict.pending
-    assert one is not None
-    waiting = [r for r in one.arrived if is_waiting_in(found[r], one)]
-    inside = [r for r in waiting if open_calls(found[r], one)] or waiting or one.arrived
-    calls = open_calls(found[inside[0]], one) if inside else []
-    operation = calls[0].operation if calls else one.operations[0]
-    site = calls[0].site if calls else next(iter(one.sites), -1)
-    many, on = len(inside) > 1, communicator_name(trace, one.communicator)
-    wait = "waited" if verdict.ended else "wait" if many else "waits"
-    if waiting and is_started_only(one, found):  # the start of the wait is unknown
+    instance = verdict.pending
+    assert instance is not None
+    waiting = [r for r in instance.arrived if is_waiting_in(positions[r], instance)]
+    inside = (
+        [r for r in waiting if open_calls(positions[r], instance)] or waiting or instance.arrived
+    )
+    calls = open_calls(positions[inside[0]], instance) if inside else []
+    operation = calls[0].operation if calls else instance.operations[0]
+    site = calls[0].site if calls else next(iter(instance.sites), -1)
+    plural, on = len(inside) > 1, communicator_name(trace, instance.communicator)
+    wait = "waited" if verdict.ended else "wait" if plural else "waits"
+    if waiting and is_started_only(instance, positions):  # the start of the wait is unknown
         wait = f"{wait} in {CALL_CLASSES['completion']} for {operation}"
         return f"{_name_ranks(inside)} {wait} at {describe_site(trace, site)} on {on}."
     if now is not None and not verdict.ended:
-        lasting = format_time(float(now - one.since_ns))
-        wait = f"{'have' if many else 'has'} waited for {lasting}"
+        lasting = format_time(float(now - instance.since_ns))
+        wait = f"{'have' if plural else 'has'} waited for {lasting}"
     return f"{_name_ranks(inside)} {wait} in {operation} at {describe_site(trace, site)} on {on}."
 
 
-def _order_sentences(trace: Trace, one: Verdict) -> str:
+def _order_sentences(trace: Trace, verdict: Verdict) -> str:
     links = [
         f"rank {link.rank} waits in {link.call.operation} on "
         f"{communicator_name(trace, link.call.key[0])} at {describe_site(trace, link.call.site)} "
         f"for rank {link.waits_for}"
-        for link in one.cycle[:8]
+        for link in verdict.cycle[:8]
     ]
-    if len(one.cycle) > 8:
-        links.append(f"and {len(one.cycle) - 8} more")
+    if len(verdict.cycle) > 8:
+        links.append(f"and {len(verdict.cycle) - 8} more")
     rule = "All ranks must call the collectives of different communicators in one order."
     return f"Ranks wait for each other in a circle: {'; '.join(links)}. {rule}"
 
 
-def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
-    if not one.odd_ranks and trace.record == "summary":
+def _dead_sentences(
+    trace: Trace, positions: Sequence[Position], verdict: Verdict, now: int | None
+) -> str:
+    if not verdict.odd_ranks and trace.record == "summary":
         unknown = "calls are not logged, so that where its ranks were is not known"
         return f"The job ended before MPI_Finalize; {unknown}."
-    if not one.odd_ranks:
+    if not verdict.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
-    who, last = _name_ranks(one.odd_ranks), _last_seen(trace, found, one.odd_ranks, one.pending)
-    if one.reason == "abort":
+    who, last = (
+        _name_ranks(verdict.odd_ranks),
+        _last_seen(trace, positions, verdict.odd_ranks, verdict.pending),
+    )
+    if verdict.reason == "abort":
         sentences = f"{who} called MPI_Abort{last}."
     else:
-        signal = f" of {one.reason}" if one.reason else ""
+        signal = f" of {verdict.reason}" if verdict.reason else ""
         sentences = f"{who} died{signal} before MPI_Finalize{last}."
-        if one.ended and not one.reason:
-            left = f"{'they' if len(one.odd_ranks) > 1 else 'it'} left by an exit or SIGKILL"
-            sentences += f" No signal is noted: {left}, perhaps the launcher's."
-    if one.pending is None:
+        if verdict.ended and not verdict.reason:
+            exit_clause = (
+                f"{'they' if len(verdict.odd_ranks) > 1 else 'it'} left by an exit or SIGKILL"
+            )
+            sentences += f" No signal is noted: {exit_clause}, perhaps the launcher's."
+    if verdict.pending is None:
         return sentences
-    return f"{sentences} {_waiting_sentence(trace, found, one, now)}"
+    return f"{sentences} {_waiting_sentence(trace, positions, verdict, now)}"
 
 
 DIFFERENT_ORDER = "call different operations in the same place of their order"
@@ -356,9 +383,9 @@ def _disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
     """Return sentences about which ranks call what where, and the rule that they break."""
     fault, rule = DISAGREEMENT_WORDS[wrong.kind]
     sides = "; ".join(_side_clause(trace, wrong.kind, side) for side in wrong.sides[:4])
-    more = len(wrong.sides) - 4
-    if more > 0:
-        sides += f"; and {more} more"
+    omitted = len(wrong.sides) - 4
+    if omitted > 0:
+        sides += f"; and {omitted} more"
     instance = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
     fault = fault.format(operation=wrong.operation)
     return f"Ranks {fault} ({instance}): {sides}. All must {rule}."

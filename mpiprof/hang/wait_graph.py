@@ -15,49 +15,51 @@ from mpiprof.trace.metadata import Call, Key
 WAITS_FOR_MESSAGES = ("point_to_point", "completion")
 
 
-def open_calls(position: Position, one: Pending) -> list[Call]:
+def open_calls(position: Position, instance: Pending) -> list[Call]:
     """Return the calls in which a rank waits in an instance, MPI_Finalize excluded."""
-    return [c for c in position.open if c.key == one.key and c.operation != "finalize"]
+    return [c for c in position.open if c.key == instance.key and c.operation != "finalize"]
 
 
-def is_waiting_in(position: Position, one: Pending) -> bool:
+def is_waiting_in(position: Position, instance: Pending) -> bool:
     """Return whether a rank waits in an instance: in its call, or in a Wait after starting it."""
-    if any(call.key == one.key for call in position.open):
+    if any(call.key == instance.key for call in position.open):
         return True
-    return position.between == "completion" and one.key in position.started
+    return position.between == "completion" and instance.key in position.started
 
 
-def has_waiting_rank(one: Pending, positions: Sequence[Position]) -> bool:
+def has_waiting_rank(instance: Pending, positions: Sequence[Position]) -> bool:
     """Return whether any rank waits in an instance. A rank that only started it does not wait."""
-    return any(is_waiting_in(positions[rank], one) for rank in one.arrived)
+    return any(is_waiting_in(positions[rank], instance) for rank in instance.arrived)
 
 
-def is_started_only(one: Pending, positions: Sequence[Position]) -> bool:
+def is_started_only(instance: Pending, positions: Sequence[Position]) -> bool:
     """Return whether no rank is in a call of an instance. A Wait may be for another operation."""
-    return not any(call.key == one.key for rank in one.arrived for call in positions[rank].open)
+    return not any(
+        call.key == instance.key for rank in instance.arrived for call in positions[rank].open
+    )
 
 
 def build_wait_graph(
     positions: Sequence[Position], pending: Sequence[Pending]
 ) -> dict[int, set[int]]:
     """Return the ranks that each waiting rank waits for."""
-    found: dict[int, set[int]] = {}
-    for one in pending:
-        absent = one.missing or started_and_outside(one, positions)
-        for rank in one.arrived:
-            if absent and is_waiting_in(positions[rank], one):
-                found.setdefault(rank, set()).update(absent)
-    return found
+    graph: dict[int, set[int]] = {}
+    for instance in pending:
+        absent = instance.missing or started_and_outside(instance, positions)
+        for rank in instance.arrived:
+            if absent and is_waiting_in(positions[rank], instance):
+                graph.setdefault(rank, set()).update(absent)
+    return graph
 
 
-def started_and_outside(one: Pending, positions: Sequence[Position]) -> list[int]:
+def started_and_outside(instance: Pending, positions: Sequence[Position]) -> list[int]:
     """Return the ranks that started an instance, did not complete it, and are outside MPI.
 
     MPI may make progress only while it is called. So these ranks may block the waiting ones.
     """
     return [
-        rank for rank in one.arrived
-        if one.key in positions[rank].started
+        rank for rank in instance.arrived
+        if instance.key in positions[rank].started
         and not positions[rank].open and not positions[rank].between
     ]  # fmt: skip
 
@@ -72,15 +74,15 @@ def has_left(position: Position) -> bool:
     return position.finished or any(call.operation == "finalize" for call in position.open)
 
 
-def took_part(position: Position, one: Pending) -> bool:
+def took_part(position: Position, instance: Pending) -> bool:
     """Return whether a rank took part in an instance, other than by MPI_Finalize, or is past it."""
-    if position.rank in one.missing:
+    if position.rank in instance.missing:
         return False
-    return not any(c.key == one.key and c.operation == "finalize" for c in position.open)
+    return not any(c.key == instance.key and c.operation == "finalize" for c in position.open)
 
 
 def follow_missing(
-    one: Pending, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
+    instance: Pending, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
 ) -> tuple[list[int], list[int]]:
     """Follow missing ranks that wait elsewhere to the ranks that they wait for.
 
@@ -88,25 +90,25 @@ def follow_missing(
     that wait for no rank, and the waiting ranks on the way that have a free thread.
     """
     by_key = {other.key: other for other in pending}
-    seen: set[int] = set()
-    found: set[int] = set()
+    visited: set[int] = set()
+    absent: set[int] = set()
     spare: set[int] = set()
-    queue = deque(one.missing)
+    queue = deque(instance.missing)
     while queue:
         rank = queue.popleft()
-        if rank in seen:
+        if rank in visited:
             continue
-        seen.add(rank)
+        visited.add(rank)
         mine = positions[rank].open
         lacking = [by_key[c.key].missing for c in mine if c.key in by_key]
         if positions[rank].free and not any(c.key in long for c in mine):
-            found.add(rank)
+            absent.add(rank)
         elif any(lacking):
             queue.extend(other for missing in lacking for other in missing)
             spare.update([rank] if positions[rank].free and not has_left(positions[rank]) else [])
         elif not mine:
-            found.add(rank)
-    return sorted(found), sorted(spare)
+            absent.add(rank)
+    return sorted(absent), sorted(spare)
 
 
 MAX_STARTS = 64  # maximum number of ranks from which a cycle is searched
@@ -131,27 +133,27 @@ def _shortest_cycle(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
         ahead = {rank: out - set(dull) for rank, out in ahead.items()}
     best: tuple[Link, ...] = ()
     for start in list(ahead)[:MAX_STARTS]:
-        found = _path_back(start, links, ahead)
-        if found and (not best or len(found) < len(best)):
-            best = found
+        cycle = _path_back(start, links, ahead)
+        if cycle and (not best or len(cycle) < len(best)):
+            best = cycle
     return best
 
 
 def _path_back(
     start: int, links: Mapping[int, Sequence[Link]], ahead: Mapping[int, set[int]]
 ) -> tuple[Link, ...]:
-    came: dict[int, Link] = {}
+    reached_by: dict[int, Link] = {}
     queue = deque([start])
     while queue:
         rank = queue.popleft()
         for link in links[rank]:
-            if link.waits_for not in ahead or link.waits_for in came:
+            if link.waits_for not in ahead or link.waits_for in reached_by:
                 continue
-            came[link.waits_for] = link
+            reached_by[link.waits_for] = link
             if link.waits_for == start:
                 way = [link]
                 while way[0].rank != start:
-                    way.insert(0, came[way[0].rank])
+                    way.insert(0, reached_by[way[0].rank])
                 return tuple(way)
             queue.append(link.waits_for)
     return ()
@@ -166,38 +168,42 @@ def find_cycle(
     long-pending instances.
     """
     links: dict[int, list[Link]] = {}
-    by_key = {one.key: one for one in pending}
+    by_key = {instance.key: instance for instance in pending}
     for position in positions:
         for call in position.open:
-            one = by_key.get(call.key)
+            instance = by_key.get(call.key)
             stuck = not position.free and not has_left(position)
-            if one is not None and one.missing and stuck:
-                for other in _awaited_missing(trace, position.rank, call, one, call.key in long):
-                    links.setdefault(position.rank, []).append(Link(position.rank, call, other))
+            if instance is not None and instance.missing and stuck:
+                for awaited in _awaited_missing(
+                    trace, position.rank, call, instance, call.key in long
+                ):
+                    links.setdefault(position.rank, []).append(Link(position.rank, call, awaited))
     cycle = _shortest_cycle(links)
     return cycle, _odd_ranks(trace, positions, cycle) if cycle else ()
 
 
-def _awaited_missing(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
+def _awaited_missing(
+    trace: Trace, rank: int, call: Call, instance: Pending, is_long: bool
+) -> list[int]:
     """Return the missing ranks that a rank waits for.
 
     In a long-pending instance it waits for all of them, because a library may synchronise all
     members.
     """
-    missing = [other for other in one.missing if other != rank]
-    known = OPERATIONS.get(base_operation(call.operation))
-    if is_long or known is None:
+    missing = [member for member in instance.missing if member != rank]
+    operation = OPERATIONS.get(base_operation(call.operation))
+    if is_long or operation is None:
         return missing if is_long else []
     communicator = trace.tables.communicators[call.key[0]]
     sources = trace.tables.sources.get((communicator.index, rank), ())
     awaited = awaited_ranks(
-        known.wait_rule,
+        operation.wait_rule,
         communicator.find_column(rank),
         communicator.sizes,
         communicator.find_column(call.shape.root),
         [communicator.find_column(source) for source in sources],
     )
-    return [other for other in missing if communicator.find_column(other) in awaited]
+    return [member for member in missing if communicator.find_column(member) in awaited]
 
 
 def _odd_ranks(
@@ -206,11 +212,11 @@ def _odd_ranks(
     """Return the ranks in the less frequent operation, of all ranks that could be in any."""
     calls = {link.call.key: link.call for link in cycle}
     members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]
-    both = set.intersection(*members)
+    shared_ranks = set.intersection(*members)
     groups = [
         Side(
             key[1],
-            tuple(r for r in sorted(both) if any(c.key == key for c in positions[r].open)),
+            tuple(r for r in sorted(shared_ranks) if any(c.key == key for c in positions[r].open)),
             (),
         )
         for key in calls

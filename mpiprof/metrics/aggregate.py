@@ -54,11 +54,11 @@ class BlockIndex:
         """Return the number of instances per block, or None if there are too many entries."""
         if self.entries > MAX_ENTRIES:
             return None
-        found = np.zeros(self.blocks, np.int64)
+        block_counts = np.zeros(self.blocks, np.int64)
         blocks, callsites, counts = (np.array(column) for column in self.columns)
         mine = callsites == callsite
-        found[blocks[mine]] = counts[mine]
-        return found
+        block_counts[blocks[mine]] = counts[mine]
+        return block_counts
 
 
 class Aggregate:
@@ -93,10 +93,12 @@ class Aggregate:
     def grow(self, size: int) -> None:
         """Extend the sums to at least `size` call sites."""
         if size > self.size:
-            more = max(size, 2 * self.size) - self.size
+            added_size = max(size, 2 * self.size) - self.size
             for name, values in self.sums.items():
-                self.sums[name] = np.append(values, np.full(more, INITIAL_VALUES.get(name, 0.0)))
-            self.size += more
+                self.sums[name] = np.append(
+                    values, np.full(added_size, INITIAL_VALUES.get(name, 0.0))
+                )
+            self.size += added_size
 
     def take_sums(self, size: int) -> dict[str, Float]:
         """Return the sums of the first `size` call sites."""
@@ -172,13 +174,13 @@ class Aggregate:
         at = callsites[:n]
         self.grow(int(at.max()) + 1)
         for name, values in other.sums.items():
-            mine, more = self.sums[name], values[:n]
+            mine, addend = self.sums[name], values[:n]
             if name in MAX_COLUMNS:
-                mine[at] = np.fmax(mine[at], more)
+                mine[at] = np.fmax(mine[at], addend)
             elif name in MIN_COLUMNS:
-                mine[at] = np.fmin(mine[at], more)
+                mine[at] = np.fmin(mine[at], addend)
             else:
-                mine[at] += more
+                mine[at] += addend
         for (callsite, algorithm), count in other.algorithms.items():
             self.algorithms[int(callsites[callsite]), int(algorithms[algorithm])] += count
         for (callsite, rank), count in other.late.items():
@@ -245,8 +247,8 @@ def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
         sums.add_aggregate(part.value, part.callsites, part.algorithms)
         if block_index is not None:
             instances = part.value.sums["instances"]
-            there = np.flatnonzero(instances)
-            block_index.add(part.callsites[there], instances[there])
+            present = np.flatnonzero(instances)
+            block_index.add(part.callsites[present], instances[present])
     sums.algorithm_names = over.algorithms
     return sums, over.callsites
 

@@ -83,17 +83,17 @@ class BatchPass:
                 sizes = len(self.callsites), len(self.algorithms)
                 yield BatchResult(value, *map(np.arange, sizes))
             return
-        known = np.arange(len(self.callsites))
+        initial_numbers = np.arange(len(self.callsites))
         dataset = self.trace.dataset
-        left = len(dataset.blocks)
+        remaining_blocks = len(dataset.blocks)
         for sent in _order_results(self._results_of_workers(dataset.partitions())):
-            left -= 1
+            remaining_blocks -= 1
             for line in sent.problems:
                 self.trace.problems.add(line)
-            callsites = np.append(known, _joint_numbers(sent.callsites, self.callsites))
+            callsites = np.append(initial_numbers, _joint_numbers(sent.callsites, self.callsites))
             algorithms = _joint_numbers(sent.algorithms, self.algorithms)
             yield BatchResult(sent.value, callsites, algorithms)
-        if left:
+        if remaining_blocks:
             raise TraceError(
                 f"{self.trace.path}: its list of blocks has gaps: export the data set again"
             )
@@ -108,11 +108,16 @@ class BatchPass:
             (piece for blocks in partitions for piece in _split_pieces(self.trace, blocks, calls)),
             key=lambda piece: piece[0].number,
         )
-        known = list(self.callsites)
+        initial_callsites = list(self.callsites)
         path = str(self.trace.path.resolve())
         return self.trace.workers.map(
             functools.partial(
-                _process_blocks, path, known, self.trace.machine, self.function, self.arguments
+                _process_blocks,
+                path,
+                initial_callsites,
+                self.trace.machine,
+                self.function,
+                self.arguments,
             ),
             pieces,
         )
@@ -160,7 +165,7 @@ def _joint_numbers(names: list[Any], joint: dict[Any, int]) -> Int:
 
 def _process_blocks(
     path: str,
-    known: list[CallsiteKey],
+    initial_callsites: list[CallsiteKey],
     machine: dict[str, Any] | None,
     function: Function,
     arguments: tuple[Any, ...],
@@ -171,16 +176,21 @@ def _process_blocks(
     assert trace.dataset is not None
     measure = InstanceMetrics(trace)
     measure.machine = machine  # which --machine may have replaced
-    measure.callsites.update({key: number for number, key in enumerate(known)})
+    measure.callsites.update({key: number for number, key in enumerate(initial_callsites)})
     batches: Iterator[Batch] = trace.dataset.batches(blocks=blocks)
-    found = []
+    results = []
     for block, batch in zip(blocks, batches, strict=True):
         measure.problems = Problems()
-        made = function(measure, batch, *arguments)
-        found.append(
-            _BlockResult(block.number, made, *measure.take_callsites(len(known)), measure.problems)
+        value = function(measure, batch, *arguments)
+        results.append(
+            _BlockResult(
+                block.number,
+                value,
+                *measure.take_callsites(len(initial_callsites)),
+                measure.problems,
+            )
         )
-    return found
+    return results
 
 
 _lock = threading.Lock()  # a worker may have several threads

@@ -111,7 +111,7 @@ class Column:
 
 
 def mean(
-    name: str, quantity: str, meaning: str, instance: Callable[[Rows], Float], **more: Any
+    name: str, quantity: str, meaning: str, instance: Callable[[Rows], Float], **further_fields: Any
 ) -> Column:
     """Return a column with the mean over complete instances in which the value is known.
 
@@ -124,5 +124,5 @@ def mean(
         instance=instance,
         is_mean=True,
         recorded=lambda sums: sums.mean(name),
-        **more,
+        **further_fields,
     )

@@ -54,8 +54,8 @@ def _format_algorithm(row: Row) -> str:
 
 def _format_total_wait(row: Row) -> str:
     """Return the total wait, if any instance was complete."""
-    known = not pd.isna(row.get("wait_ns", 0))
-    return format_time(row["total_wait_ns"]) if known else UNKNOWN
+    is_known = not pd.isna(row.get("wait_ns", 0))
+    return format_time(row["total_wait_ns"]) if is_known else UNKNOWN
 
 
 def wait_limits(row: Row) -> str:
@@ -276,9 +276,9 @@ def quantity_of(name: str) -> str:
     or `other_`, or the quantity that its suffix states.
     """
     base = name.removeprefix("run.").removeprefix("other_")
-    known = {column.name: column.quantity for column in COLUMNS}
-    if base in known:
-        return known[base]
+    quantities = {column.name: column.quantity for column in COLUMNS}
+    if base in quantities:
+        return quantities[base]
     if base.endswith(("_share", "_change", "_p")):
         return "share"
     return "duration" if base.endswith("_ns") else "number"

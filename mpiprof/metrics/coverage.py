@@ -49,10 +49,10 @@ def find_coverage(trace: Trace) -> Coverage | None:
         return Coverage(why, 0, trace.duration_ns, recorded, None, (0,) * len(keys))
     totals = _total_instances(trace)
     first: list[int | None] = []
-    for key, left in zip(keys, vectors["left"].tolist(), strict=True):
+    for key, exited_count in zip(keys, vectors["left"].tolist(), strict=True):
         total = None if key.started else totals.get((key.operation, key.sites))
         # A process may be killed between the end of a call and the update of its totals.
-        first.append(None if total is None else max(total - int(left), 0))
+        first.append(None if total is None else max(total - int(exited_count), 0))
     started = any(key.started for key in keys)
     return Coverage(
         "--record ring",
@@ -70,16 +70,16 @@ def _total_instances(trace: Trace) -> dict[tuple[str, frozenset[int]], int]:
     On each communicator this is the number of calls of its busiest rank. Each rank takes part in
     all instances, and a killed rank may lack the last one.
     """
-    found: dict[tuple[str, frozenset[int]], int] = {}
+    totals: dict[tuple[str, frozenset[int]], int] = {}
     for _, rows in trace.summary.groupby("callsite"):
         key = (str(rows["operation"].iloc[0]), frozenset(map(int, rows["site_id"])))
         per_rank = rows.groupby(["communicator", "rank"])["calls"].sum()
-        found[key] = int(per_rank.groupby(level=0).max().sum())
-    return found
+        totals[key] = int(per_rank.groupby(level=0).max().sum())
+    return totals
 
 
 def first_recorded(trace: Trace, callsite: int) -> int:
     """Return the number of a call site's first recorded instance; 0 if unknown."""
-    found: Coverage | None = trace.derive("held")
-    first = None if found is None else found.first[callsite]
+    coverage: Coverage | None = trace.derive("held")
+    first = None if coverage is None else coverage.first[callsite]
     return first or 0

@@ -54,12 +54,17 @@ def find_first(
     return wrong
 
 
-def select_earliest(found: Iterable[Disagreement]) -> list[Disagreement]:
+def select_earliest(disagreements: Iterable[Disagreement]) -> list[Disagreement]:
     """Return the first few disagreements of a run, without repetitions between the same ranks."""
-    known: dict[tuple[object, ...], Disagreement] = {}
-    for one in sorted(found, key=lambda one: (one.since_ns, one.key)):
-        known.setdefault((one.kind, one.key[0], one.operation, one.sides), one)
-    return list(known.values())[:MAX_DISAGREEMENTS]
+    distinct: dict[tuple[object, ...], Disagreement] = {}
+    for disagreement in sorted(
+        disagreements, key=lambda disagreement: (disagreement.since_ns, disagreement.key)
+    ):
+        distinct.setdefault(
+            (disagreement.kind, disagreement.key[0], disagreement.operation, disagreement.sides),
+            disagreement,
+        )
+    return list(distinct.values())[:MAX_DISAGREEMENTS]
 
 
 def find_in_instance(
@@ -92,9 +97,9 @@ def _compare_arguments(
     roots = {r: c.shape.root for r, c in calls.items() if c.shape.root >= 0}
     sides = _group_by_value(roots, calls)
     base = base_operation(next(iter(calls.values())).operation)
-    known = OPERATIONS.get(base)
-    neighbours = known is not None and known.wait_rule is WaitRule.RANK_FOR_SOURCES
-    if len(sides) > 1 or communicator.is_inter or known is None or neighbours:
+    operation = OPERATIONS.get(base)
+    neighbours = operation is not None and operation.wait_rule is WaitRule.RANK_FOR_SOURCES
+    if len(sides) > 1 or communicator.is_inter or operation is None or neighbours:
         return "root", sides
     sizes = {
         r: b for r, c in calls.items() if (b := comparable_bytes(r, c, communicator, base)) >= 0
@@ -135,7 +140,7 @@ def _group_by_value(values: Mapping[int, str | int], calls: Mapping[int, Call]) 
         groups.setdefault(value, []).append(rank)
     return [
         Side(value, tuple(ranks), tuple(dict.fromkeys(calls[r].site for r in ranks)))
-        for value, ranks in sorted(groups.items(), key=lambda one: (-len(one[1]), one[1]))
+        for value, ranks in sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
     ]
 
 

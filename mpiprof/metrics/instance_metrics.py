@@ -150,25 +150,29 @@ class InstanceMetrics:
     def _set_volumes(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int
     ) -> None:
-        found = signature.volume
+        data_volume = signature.volume
         rows.message_time[index] = signature.message_time
         if batch.sent is not None or batch.received is not None:
             sent, received = (
-                known[:, None]
-                if given is None
-                else np.where(given[:, index] >= 0, given[:, index], known[:, None])
-                for given, known in (
+                signature_bytes[:, None]
+                if call_bytes is None
+                else np.where(
+                    call_bytes[:, index] >= 0, call_bytes[:, index], signature_bytes[:, None]
+                )
+                for call_bytes, signature_bytes in (
                     (batch.sent, signature.sent),
                     (batch.received, signature.received),
                 )
             )
             sent, received = np.broadcast_arrays(sent, received)
-            found = _find_volume(signature.base, signature.group, sent, received, signature.peers)
-            rows.message_time[index] = self._message_time(batch.communicator, found.message)
-        rows.message_bytes[index] = found.message
-        rows.bytes[index] = column_means(found.bytes)
-        rows.bytes_min[index] = np.fmin.reduce(found.bytes, axis=0)
-        rows.bytes_max[index] = np.fmax.reduce(found.bytes, axis=0)
+            data_volume = _find_volume(
+                signature.base, signature.group, sent, received, signature.peers
+            )
+            rows.message_time[index] = self._message_time(batch.communicator, data_volume.message)
+        rows.message_bytes[index] = data_volume.message
+        rows.bytes[index] = column_means(data_volume.bytes)
+        rows.bytes_min[index] = np.fmin.reduce(data_volume.bytes, axis=0)
+        rows.bytes_max[index] = np.fmax.reduce(data_volume.bytes, axis=0)
 
     def group_by_signature(self, batch: Batch) -> Iterator[tuple[Signature, slice | Int]]:
         """Yield each signature of a batch with the indices of its instances (a slice for all)."""
@@ -189,10 +193,10 @@ class InstanceMetrics:
 
     def _group_mixed(self, shape: Array, mixed: Array) -> list[Int]:
         """Return groups of equal instances; mostly, the shape on the first rank determines them."""
-        known = np.zeros(len(self.mix), np.uint64)
-        known[shape] = mixed
+        mix_of_shape = np.zeros(len(self.mix), np.uint64)
+        mix_of_shape[shape] = mixed
         of: Array = shape
-        if not (known[shape] == mixed).all():
+        if not (mix_of_shape[shape] == mixed).all():
             of = np.unique(mixed, return_inverse=True)[1]
         if len(self.mix) < 1 << 15 and of.max(initial=0) < 1 << 15:
             of = of.astype(np.int16)  # radix sort in NumPy
@@ -202,15 +206,15 @@ class InstanceMetrics:
 
     def _find_signature(self, batch: Batch, hash_: int, at: int) -> Signature:
         key = (batch.communicator.index, hash_)
-        found = self.known.get(key)
-        if found is None:
+        signature = self.known.get(key)
+        if signature is None:
             if len(self.known) > 100_000:
                 self.known.clear()
             started = bool(batch.start[at] > 0)
-            found = self._make_signature(batch.communicator, batch.shape[:, at], started)
-            self.known[key] = found
+            signature = self._make_signature(batch.communicator, batch.shape[:, at], started)
+            self.known[key] = signature
             self._check_agreement(batch, at)
-        return found
+        return signature
 
     def _check_agreement(self, batch: Batch, at: int) -> None:
         """Add an instance to `wrong` if its members make different calls."""
@@ -224,20 +228,25 @@ class InstanceMetrics:
                 continue
             shape = self.shapes[row[i]]
             sent, received = (
-                known if given is None or given[i, at] < 0 else int(given[i, at])
-                for given, known in ((batch.sent, shape.sent), (batch.received, shape.received))
+                shape_bytes
+                if call_bytes is None or call_bytes[i, at] < 0
+                else int(call_bytes[i, at])
+                for call_bytes, shape_bytes in (
+                    (batch.sent, shape.sent),
+                    (batch.received, shape.received),
+                )
             )
             times = int(batch.arrival_ns[i, at]), int(batch.exit_ns[i, at])
             calls[rank] = Call(shape, key, *times, sent, received)
-        found = disagreement.find_in_instance(key, calls, batch.communicator)
-        if found is not None:
-            self.wrong = disagreement.select_earliest([*self.wrong, found])
+        new_disagreement = disagreement.find_in_instance(key, calls, batch.communicator)
+        if new_disagreement is not None:
+            self.wrong = disagreement.select_earliest([*self.wrong, new_disagreement])
 
     def _make_signature(self, communicator: Communicator, row: Array, started: bool) -> Signature:
         present = row >= 0
         shapes = [self.shapes[i] if i >= 0 else None for i in row.tolist()]
-        there = [s for s in shapes if s is not None]
-        names = [s.operation for s in there]
+        present_shapes = [s for s in shapes if s is not None]
+        names = [s.operation for s in present_shapes]
         operation = max(sorted(set(names)), key=names.count)
         comparable = len(set(names)) == 1
         if not comparable:
@@ -254,7 +263,7 @@ class InstanceMetrics:
         )
         if operation.endswith("_init") and not started:
             state = None  # whether an init synchronises is undefined
-        algorithm = _common_algorithm(there)
+        algorithm = _common_algorithm(present_shapes)
         sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
         received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
         if state is not None and group.rule.rooted and comparable and present.all():
@@ -264,11 +273,13 @@ class InstanceMetrics:
             )
         peers = count_peers(base, communicator, self.trace.tables.destinations)
         peers = np.where(present, peers, 0.0)
-        found = _find_volume(base, group, sent, received, peers)
-        time = self._message_time(communicator, np.asarray(found.message, np.float64))
+        data_volume = _find_volume(base, group, sent, received, peers)
+        time = self._message_time(communicator, np.asarray(data_volume.message, np.float64))
         # For other operations, `start` distinguishes communicators that share a row of the tables.
         persistent = operation.endswith("_init")
-        key = CallsiteKey(operation, frozenset(s.site for s in there), started and persistent)
+        key = CallsiteKey(
+            operation, frozenset(s.site for s in present_shapes), started and persistent
+        )
         return Signature(
             self.callsites.setdefault(key, len(self.callsites)),
             self.algorithms.setdefault(algorithm, len(self.algorithms)),
@@ -280,7 +291,7 @@ class InstanceMetrics:
             sent,
             received,
             peers,
-            found,
+            data_volume,
             float(time),
         )
 

@@ -92,4 +92,4 @@ def make_empty_rows(n: int) -> Rows:
         "Float": lambda: np.full(n, np.nan),
         "Bool": lambda: np.zeros(n, np.bool_),
     }
-    return Rows(**{one.name: unknown.get(str(one.type), dict)() for one in fields(Rows)})
+    return Rows(**{field.name: unknown.get(str(field.type), dict)() for field in fields(Rows)})

@@ -57,10 +57,10 @@ class SeriesMaker:
 
     def add(self, part: dict[str, Array]) -> None:
         """Add the next instances, thinned if necessary; `part` has their COLUMNS."""
-        number, kept = self.next_numbers(len(part["algorithm"]))
+        number, included = self.next_numbers(len(part["algorithm"]))
         if self.every > 1:
-            number = number[kept]
-            part = {name: values[kept] for name, values in part.items()}
+            number = number[included]
+            part = {name: values[included] for name, values in part.items()}
         self.add_numbered(number, part)
 
     def make_table(self, algorithms: Iterable[str]) -> pd.DataFrame:
@@ -83,9 +83,9 @@ def meets_run(first: int, count: int, length: int, every: int) -> bool:
 def take_columns(rows: Rows, index: Int) -> dict[str, Array]:
     """Return COLUMNS of some instances of a batch."""
     instance = of_instances()
-    found: dict[str, Array] = {name: instance[name](rows)[index] for name in METRICS}
-    found |= {"last_rank": rows.last_rank[index], "algorithm": rows.algorithm[index]}
-    return {"first_arrival_ns": rows.first_arrival[index], **found}
+    columns: dict[str, Array] = {name: instance[name](rows)[index] for name in METRICS}
+    columns |= {"last_rank": rows.last_rank[index], "algorithm": rows.algorithm[index]}
+    return {"first_arrival_ns": rows.first_arrival[index], **columns}
 
 
 def make_series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
@@ -116,4 +116,6 @@ def _columns_of_sites(
     order = np.argsort(rows.callsite, kind="stable")
     ids, begins = np.unique(rows.callsite[order], return_index=True)
     split = zip(ids.tolist(), np.split(order, begins[1:]), strict=True)
-    return {one: take_columns(rows, index) for one, index in split if one in callsites}
+    return {
+        callsite: take_columns(rows, index) for callsite, index in split if callsite in callsites
+    }

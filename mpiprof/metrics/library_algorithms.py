@@ -61,12 +61,12 @@ def _library_call(shape: Shape, communicator: Communicator) -> LibraryCall | Non
         or shape.sent < 0
     ):
         return None
-    known = DATATYPES.get(shape.type)
+    datatype = DATATYPES.get(shape.type)
     return LibraryCall(
         shape.operation,
         communicator.size,
         library_bytes(shape, communicator.size),
-        0 if known is None or known.default else known.size,
+        0 if datatype is None or datatype.default else datatype.size,
         bool(shape.reduction) and shape.reduction not in NO_REDUCTIONS,
         "in_place" in shape.flags,
     )

@@ -52,9 +52,9 @@ def _scatter(s: Float, r: Float, root: int) -> Volume:
     share = r.copy()
     if root >= 0:
         whole = s[root]
-        others = np.nansum(np.delete(r, root, 0), 0)
-        known = ~np.isnan(whole) & ~np.isnan(np.delete(r, root, 0)).any(0)
-        share[root] = np.where(known, np.maximum(whole - others, 0), r[root])
+        other_shares = np.nansum(np.delete(r, root, 0), 0)
+        is_known = ~np.isnan(whole) & ~np.isnan(np.delete(r, root, 0)).any(0)
+        share[root] = np.where(is_known, np.maximum(whole - other_shares, 0), r[root])
         message = np.where(np.isnan(whole), column_means(share), whole / len(s))
     else:
         message = column_means(share)
@@ -63,9 +63,9 @@ def _scatter(s: Float, r: Float, root: int) -> Volume:
 
 def column_means(values: Float) -> Float:
     """Return the mean of the known values of each column; NaN for a column without values."""
-    known = ~np.isnan(values)
-    count = known.sum(0)
-    total = np.where(known, values, 0.0).sum(0)
+    is_known = ~np.isnan(values)
+    count = is_known.sum(0)
+    total = np.where(is_known, values, 0.0).sum(0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 

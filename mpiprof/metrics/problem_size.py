@@ -20,24 +20,24 @@ def known_bytes(operation: str, sizes: tuple[int, int], sent: Int, received: Int
     sizes: sizes of the local and the remote group. sent, received: ranks x instances, -1 if
     unknown.
     """
-    own, remote = sizes
-    if not OPERATIONS[operation].sized or (operation == "allgatherv" and remote):
+    local_size, remote_size = sizes
+    if not OPERATIONS[operation].sized or (operation == "allgatherv" and remote_size):
         return np.full(sent.shape[1], -1, np.int64)
     if operation == "alltoall":
-        return np.asarray(sent.max(0) // own)
+        return np.asarray(sent.max(0) // local_size)
     if operation == "allgatherv":
         return np.asarray(np.maximum(sent, 0).sum(0))
     if operation == "bcast":
         return np.asarray(np.maximum(sent, received).max(0))
-    if operation == "allgather" and remote:
-        return np.asarray(sent[:own].max(0) + sent[own:].max(0))
+    if operation == "allgather" and remote_size:
+        return np.asarray(sent[:local_size].max(0) + sent[local_size:].max(0))
     return np.asarray((received if operation in SIZED_BY_RECEIVED else sent).max(0))
 
 
-def size_classes(known: Int) -> Int:
+def size_classes(byte_counts: Int) -> Int:
     """Return the size classes of the recorder's keys: powers of two, small sizes exact."""
-    doubled = EXACT_BELOW + np.ceil(np.log2(np.maximum(known, 1))).astype(np.int64)
-    return np.where(known <= EXACT_BELOW, known, doubled)
+    doubled = EXACT_BELOW + np.ceil(np.log2(np.maximum(byte_counts, 1))).astype(np.int64)
+    return np.where(byte_counts <= EXACT_BELOW, byte_counts, doubled)
 
 
 def class_span(size_class: int) -> tuple[int, int] | None:
@@ -58,24 +58,26 @@ def make_problem(
     """
     group_size, remote = sizes
     sent, received = np.maximum(sent, 0), np.maximum(received, 0)
-    made = Problem(group_size, root=max(root, 0), remote_size=remote)
+    problem = Problem(group_size, root=max(root, 0), remote_size=remote)
     if operation == "barrier":
-        return made
+        return problem
     if operation == "alltoallv":
-        return replace(made, rows=_alltoallv_rows(sent, received))
+        return replace(problem, rows=_alltoallv_rows(sent, received))
     if operation in ("allgatherv", "gatherv"):
         counts = tuple(sent.tolist())
-        return replace(made, counts=counts[:group_size], remote_counts=counts[group_size:])
+        return replace(problem, counts=counts[:group_size], remote_counts=counts[group_size:])
     if operation in ("scatterv", "reduce_scatter"):
-        made = replace(made, counts=tuple(received.tolist()))
+        problem = replace(problem, counts=tuple(received.tolist()))
     elif operation == "allgather" and remote:
-        made = replace(
-            made, bytes=int(sent[:group_size].max()), remote_bytes=int(sent[group_size:].max())
+        problem = replace(
+            problem, bytes=int(sent[:group_size].max()), remote_bytes=int(sent[group_size:].max())
         )
     else:
-        known = known_bytes(operation, sizes, sent[:, None], received[:, None])
-        made = replace(made, bytes=int(known[0]))
-    return replace(made, unit=_element_size(made)) if OPERATIONS[operation].reduces else made
+        byte_counts = known_bytes(operation, sizes, sent[:, None], received[:, None])
+        problem = replace(problem, bytes=int(byte_counts[0]))
+    return (
+        replace(problem, unit=_element_size(problem)) if OPERATIONS[operation].reduces else problem
+    )
 
 
 def _alltoallv_rows(sent: Int, received: Int) -> tuple[tuple[int, ...], ...]:

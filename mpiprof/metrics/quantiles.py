@@ -44,10 +44,10 @@ def bucket_numbers(values: Float) -> Int:
     return np.asarray(np.maximum((np.ascontiguousarray(values).view(np.int64) >> SHIFT) - BELOW, 0))
 
 
-def bucket_middles(found: Int) -> Float:
+def bucket_middles(buckets: Int) -> Float:
     """Return the middles of buckets."""
-    low, high = (((found + BELOW + more) << SHIFT).view(np.float64) for more in (0, 1))
-    return np.where(found > 0, (low + high) / 2, 0.0)
+    low, high = (((buckets + BELOW + offset) << SHIFT).view(np.float64) for offset in (0, 1))
+    return np.where(buckets > 0, (low + high) / 2, 0.0)
 
 
 def make_key(callsite: Int, of: Int, bucket: Int) -> Int:
@@ -69,13 +69,13 @@ class Quantiles:
             values, where = np.compress(rows.complete, values, axis=1), where[rows.complete]
         if not values.size:
             return
-        found = bucket_numbers(values)
-        low = int(found.min())
-        span = int(found.max()) - low + 1
-        found -= low
-        found += where * (len(QUANTITIES) * span)
-        found[1] += span
-        used, counts = count_distinct(found, len(callsites) * len(QUANTITIES) * span)
+        buckets = bucket_numbers(values)
+        low = int(buckets.min())
+        span = int(buckets.max()) - low + 1
+        buckets -= low
+        buckets += where * (len(QUANTITIES) * span)
+        buckets[1] += span
+        used, counts = count_distinct(buckets, len(callsites) * len(QUANTITIES) * span)
         group, bucket = np.divmod(used, span)
         site, of = np.divmod(group, len(QUANTITIES))
         self._append_counts(make_key(callsites[site], of, bucket + low), counts)
@@ -93,9 +93,9 @@ class Quantiles:
         Of n instances in ascending order, p90 is number 0.9 n, rounded up.
         """
         self._merge_counts()
-        found = {name: np.full(callsites, np.nan) for name in NAMES}
+        table = {name: np.full(callsites, np.nan) for name in NAMES}
         if not self.parts:
-            return found
+            return table
         keys, counts = self.parts[0]
         passed = np.cumsum(counts)
         groups, first = np.unique(keys >> WIDE, return_index=True)
@@ -107,8 +107,8 @@ class Quantiles:
                 number = -(-total[mine] * percent // 100)
                 at = np.searchsorted(passed, before[mine] + number)
                 values = bucket_middles(keys[at] & ((1 << WIDE) - 1))
-                found[f"{name}_{level}_ns"][groups[mine] // len(QUANTITIES)] = values
-        return found
+                table[f"{name}_{level}_ns"][groups[mine] // len(QUANTITIES)] = values
+        return table
 
     def _append_counts(self, keys: Int, counts: Array) -> None:
         self.parts.append((keys, counts.astype(np.int64)))

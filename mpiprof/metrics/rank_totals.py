@@ -37,16 +37,16 @@ def make_rank_totals(trace: Trace) -> pd.DataFrame:
     lateness), last (instances in which it was last by more than the clock error). Times are sums
     over instances.
     """
-    found: dict[tuple[int, int], dict[str, Array]] = {}
+    totals: dict[tuple[int, int], dict[str, Array]] = {}
     over = BatchPass(trace, _sum_batch, trace.clock_error_ns)
     for part in over:
         communicator, sums = part.value
         for number, values in sums.items():
             key = (int(part.callsites[number]), communicator)
-            if key not in found:
-                found[key] = values
+            if key not in totals:
+                totals[key] = values
                 continue
-            for name, mine in found[key].items():
+            for name, mine in totals[key].items():
                 join = np.maximum if name == MAX_COLUMN else np.add
                 join(mine, values[name], out=mine)
     operations = [key.operation for key in over.callsites]
@@ -61,7 +61,7 @@ def make_rank_totals(trace: Trace) -> pd.DataFrame:
                 **{name: values[name].astype(np.int64) for name in COLUMNS},
             }
         )
-        for (callsite, communicator), values in found.items()
+        for (callsite, communicator), values in totals.items()
     ]
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
     table = pd.concat(parts) if parts else pd.DataFrame(columns=names)
@@ -76,12 +76,12 @@ def _sum_batch(
     measure: InstanceMetrics, batch: Batch, error_ns: int
 ) -> tuple[int, dict[int, dict[str, Array]]]:
     """Return a batch's communicator and the sums of its members, by call site."""
-    found: dict[int, dict[str, Array]] = {}
+    totals: dict[int, dict[str, Array]] = {}
     for signature, index in measure.group_by_signature(batch):
         zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
-        sums = found.setdefault(signature.callsite, zeros)
+        sums = totals.setdefault(signature.callsite, zeros)
         _add(sums, batch, signature, index, error_ns)
-    return batch.communicator.index, found
+    return batch.communicator.index, totals
 
 
 def _add(
@@ -155,31 +155,35 @@ def lateness_picture(
     cells are maxima over runs of ranks x runs of consecutive instances, NaN without arrivals.
     """
     measure = InstanceMetrics(trace)
-    wanted = set(instances["communicator"].astype(str))
+    communicators = set(instances["communicator"].astype(str))
     first: dict[int, Int] = {}
-    found: dict[int, Float] = {}
+    pictures: dict[int, Float] = {}
     for callsite, callsite_rows in instances.groupby("callsite", sort=False):
         key = int(str(callsite))
         if key in ranks:
             first[key] = callsite_rows["first_arrival_ns"].to_numpy(np.int64)
             shape = (min(rows, len(ranks[key])), min(columns, len(callsite_rows)))
-            found[key] = np.full(shape, np.nan, np.float32)
+            pictures[key] = np.full(shape, np.nan, np.float32)
     for batch in trace.batches():
         # All signatures are visited, because call sites are numbered in order of appearance.
         for signature, index in measure.group_by_signature(batch):
-            here = found.get(signature.callsite)
-            if here is not None and here.size and batch.communicator.identity in wanted:
-                known, members = first[signature.callsite], ranks[signature.callsite]
-                _add_lateness(here, batch, signature, index, known, members)
-    return found
+            picture = pictures.get(signature.callsite)
+            if (
+                picture is not None
+                and picture.size
+                and batch.communicator.identity in communicators
+            ):
+                first_arrivals, members = first[signature.callsite], ranks[signature.callsite]
+                _add_lateness(picture, batch, signature, index, first_arrivals, members)
+    return pictures
 
 
 def _add_lateness(
     into: Float, batch: Batch, signature: Signature, part: slice | Int, first: Int, members: Int
 ) -> None:
-    there = np.flatnonzero(signature.present)
-    world = batch.communicator.ranks[there]
-    arrival = batch.arrival_ns[:, part][there]
+    present = np.flatnonzero(signature.present)
+    world = batch.communicator.ranks[present]
+    arrival = batch.arrival_ns[:, part][present]
     begin = arrival.min(0)
     number = np.minimum(np.searchsorted(first, begin), len(first) - 1)
     good = first[number] == begin
@@ -218,12 +222,12 @@ def read_instance(
             continue
         at = np.flatnonzero((batch.sequence == sequence) & (batch.start == start))
         if len(at):
-            one = batch.take(at[:1])
-            measure.blocked = np.zeros(one.arrival_ns.shape, np.int64)
-            complete = measure.compute_rows(one).complete
-            there = one.shape[:, 0] >= 0
-            times = one.arrival_ns, one.exit_ns, measure.blocked * complete
-            return Instance(one.communicator.ranks[there], *(m[there, 0] for m in times))
+            instance = batch.take(at[:1])
+            measure.blocked = np.zeros(instance.arrival_ns.shape, np.int64)
+            complete = measure.compute_rows(instance).complete
+            present = instance.shape[:, 0] >= 0
+            times = instance.arrival_ns, instance.exit_ns, measure.blocked * complete
+            return Instance(instance.communicator.ranks[present], *(m[present, 0] for m in times))
     raise TraceError(f"{trace.path}: no instance {sequence} on the communicator {communicator:.40}")
 
 

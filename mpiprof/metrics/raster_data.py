@@ -59,9 +59,9 @@ def compute_time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Ti
             outside += int(get_column(block, "outside").sum())
             step(len(block))
             chosen = _records_inside(block)
-            left = block.exit_ns[chosen]
+            exit_ns = block.exit_ns[chosen]
             enter = block.enter_ns[chosen] - trace.calls_start_ns
-            exit_ = np.where(left == 0, end, left - trace.calls_start_ns)
+            exit_ = np.where(exit_ns == 0, end, exit_ns - trace.calls_start_ns)
             _add_times(cells[row[rank]], edges, of_shape[block.shape[chosen]], enter, exit_)
     waiting = np.minimum(_waiting_ns(trace, edges, row, of_shape, cells.shape), cells)
     order = np.argsort(-cells.sum((0, 1)), kind="stable")
@@ -74,16 +74,22 @@ def _waiting_ns(
     trace: Trace, edges: Float, row: Int, of_shape: Int, shape: tuple[int, int, int]
 ) -> Float:
     """Return the ns of waiting in rows x columns x operations; `row` of each rank."""
-    found, measure = np.zeros(shape), InstanceMetrics(trace)
+    wait_ns, measure = np.zeros(shape), InstanceMetrics(trace)
     for batch in trace.batches():
         blocked = measure.blocked = np.zeros(batch.arrival_ns.shape, np.int64)
         measure.compute_rows(batch)
         for member, rank in enumerate(batch.communicator.ranks.tolist()):
-            here = np.flatnonzero(blocked[member] > 0)
-            begin = batch.begin_ns[member, here] - trace.calls_start_ns
-            operation = of_shape[batch.shape[member, here]]
-            _add_times(found[row[rank]], edges, operation, begin, begin + blocked[member, here])
-    return found
+            waiting_instances = np.flatnonzero(blocked[member] > 0)
+            begin = batch.begin_ns[member, waiting_instances] - trace.calls_start_ns
+            operation = of_shape[batch.shape[member, waiting_instances]]
+            _add_times(
+                wait_ns[row[rank]],
+                edges,
+                operation,
+                begin,
+                begin + blocked[member, waiting_instances],
+            )
+    return wait_ns
 
 
 def _records_inside(block: Block) -> Bool:
@@ -142,24 +148,26 @@ def make_sites(
     for _, part in InstanceMetrics(trace).iterate_batches():
         for c, index in _collect_arrivals(part.callsite, part.arrived, chosen):
             firsts[c].append(part.first_arrival[index])
-    made = {
-        c: _Cells(trace, np.sort(np.concatenate(found)), columns, rows)
-        for c, found in firsts.items()
-        if found
+    cells_by_callsite = {
+        c: _Cells(trace, np.sort(np.concatenate(first_arrivals)), columns, rows)
+        for c, first_arrivals in firsts.items()
+        if first_arrivals
     }
     for batch, part in InstanceMetrics(trace).iterate_batches():
         step(batch.shape.size)
-        for c, index in _collect_arrivals(part.callsite, part.arrived, list(made)):
+        for c, index in _collect_arrivals(part.callsite, part.arrived, list(cells_by_callsite)):
             first = part.first_arrival[index]
             late = (batch.arrival_ns[:, index] - first).astype(np.float64)
-            made[c].add(batch.communicator.ranks, first, late, part.worst_factor[index])
-    return {c: cells.site() for c, cells in made.items()}
+            cells_by_callsite[c].add(
+                batch.communicator.ranks, first, late, part.worst_factor[index]
+            )
+    return {c: cells.site() for c, cells in cells_by_callsite.items()}
 
 
 def _collect_arrivals(callsite: Int, arrived: Bool, chosen: Sequence[int]) -> list[tuple[int, Int]]:
-    here = np.intersect1d(callsite, np.array(chosen, np.int64)).tolist()
-    found = [(c, np.flatnonzero((callsite == c) & arrived)) for c in here]
-    return [(c, index) for c, index in found if len(index)]
+    callsites = np.intersect1d(callsite, np.array(chosen, np.int64)).tolist()
+    pairs = [(c, np.flatnonzero((callsite == c) & arrived)) for c in callsites]
+    return [(c, index) for c, index in pairs if len(index)]
 
 
 class _Cells:
@@ -193,10 +201,10 @@ class _Cells:
         self.last += np.bincount(ranks[latest], late.max(0) > 0, len(self.last))
         self.each += number
         self.spreads += by_column(late.max(0))
-        known = ~np.isnan(factor)
-        self.known += by_column(known)
-        self.factors += by_column(np.where(known, factor, 0.0))
-        where = np.searchsorted(FACTOR_RANGES, factor[known], "right")
+        is_known = ~np.isnan(factor)
+        self.known += by_column(is_known)
+        self.factors += by_column(np.where(is_known, factor, 0.0))
+        where = np.searchsorted(FACTOR_RANGES, factor[is_known], "right")
         self.ranges += np.bincount(where, minlength=len(self.ranges))
 
     def site(self) -> Site:

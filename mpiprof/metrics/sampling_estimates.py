@@ -181,7 +181,7 @@ def callsite_scales(trace: Trace) -> Float:
 
 def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:
     """Return the columns with the confidence limits of estimated sums."""
-    sampled, found = trace.aggregate[0].sampled, {}
+    sampled, columns = trace.aggregate[0].sampled, {}
     for name, values in totals.items():
         low = high = values
         if sampled is not None:
@@ -191,14 +191,14 @@ def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int
                 for i, value in enumerate(values.tolist())
             ]
             low, high = np.array(pairs).reshape(-1, 2).T
-        found[f"total_{name}_low_ns"] = low.astype(np.int64)
-        found[f"total_{name}_high_ns"] = high.astype(np.int64)
-    return found
+        columns[f"total_{name}_low_ns"] = low.astype(np.int64)
+        columns[f"total_{name}_high_ns"] = high.astype(np.int64)
+    return columns
 
 
 def estimate_totals(trace: Trace) -> dict[str, Estimate]:
     """Return the total time in calls (`elapsed`) and in waits (`wait`), in ns over all ranks."""
-    table, found = trace.callsites, {}
+    table, totals = trace.callsites, {}
     for name in ESTIMATED_SUMS:
         columns = (f"total_{name}_ns", f"total_{name}_low_ns", f"total_{name}_high_ns")
         value, low, high = (float(table[column].sum()) if len(table) else 0.0 for column in columns)
@@ -206,5 +206,5 @@ def estimate_totals(trace: Trace) -> dict[str, Estimate]:
             sampled, keys = trace.aggregate
             most = float(trace.process_time_ns)
             low, high = sampled.sampled.estimate_interval(name, value, range(len(keys)), most)
-        found[name] = Estimate(value, low, high)
-    return found
+        totals[name] = Estimate(value, low, high)
+    return totals

@@ -33,8 +33,15 @@ def add_dependence(
     run; without it the link's times are 0.
     """
     variant = Variant.parse(algorithm)
-    known = [a for a in load_catalogue() if (a.operation, a.name) == (base, variant.name)]
-    if group.inter or group.root < 0 or not known or max(map(int, map(np.max, passed))) < 0:
+    catalogue_entries = [
+        a for a in load_catalogue() if (a.operation, a.name) == (base, variant.name)
+    ]
+    if (
+        group.inter
+        or group.root < 0
+        or not catalogue_entries
+        or max(map(int, map(np.max, passed))) < 0
+    ):
         return group
     try:
         link = machine_of_table(machine, "the trace's machine table")
@@ -49,6 +56,8 @@ def add_dependence(
         beta=beta,
     )
     try:
-        return replace(group, through=find_dependence(known[0], variant.set_parameters(problem)))
+        return replace(
+            group, through=find_dependence(catalogue_entries[0], variant.set_parameters(problem))
+        )
     except (MpiprofError, ValueError):  # parameters of another version
         return group

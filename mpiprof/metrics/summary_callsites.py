@@ -114,16 +114,18 @@ class SummarySums:
 
         The recorder judges balance by the bytes that a call site's leader knows.
         """
-        known = self.is_waiting_known & (np.array(self.operations) != "alltoallw")
-        known &= ~np.isnan(self.worst_factor_max)
-        return np.where(known, self.mean("balanced"), np.nan)
+        is_known = self.is_waiting_known & (np.array(self.operations) != "alltoallw")
+        is_known &= ~np.isnan(self.worst_factor_max)
+        return np.where(is_known, self.mean("balanced"), np.nan)
 
     @cached_property
     def latest(self) -> list[tuple[int | None, int]]:
         """Rank that was last most often, or None, and its number of instances."""
         counts: list[Counter[int]] = [Counter() for _ in self.operations]
-        seen = self.parts[self.parts["latest_rank"] >= 0]
-        columns = (seen[name].astype(int) for name in ("callsite", "latest_rank", "latest_count"))
+        known_parts = self.parts[self.parts["latest_rank"] >= 0]
+        columns = (
+            known_parts[name].astype(int) for name in ("callsite", "latest_rank", "latest_count")
+        )
         for callsite, rank, count in zip(*columns, strict=True):
             counts[callsite][rank] += count
         late = self.mean("worst_imbalance_ns") > self.trace.clock_error_ns
@@ -148,10 +150,10 @@ class SummarySums:
         inside_ns = self.parts["size"] * self.parts["elapsed_ns"].fillna(0)
         inside = self._sum(inside_ns.to_numpy(np.int64))
         high = np.minimum(waited + np.maximum(self.elapsed_ns - inside, 0), self.elapsed_ns)
-        known = self.is_waiting_known
+        is_known = self.is_waiting_known
         return (
-            np.where(known, np.minimum(waited, self.wait_ns), self.wait_ns),
-            np.where(known, np.maximum(high, self.wait_ns), self.wait_ns),
+            np.where(is_known, np.minimum(waited, self.wait_ns), self.wait_ns),
+            np.where(is_known, np.maximum(high, self.wait_ns), self.wait_ns),
         )
 
     def _sum(self, values: Array) -> Array:
@@ -190,9 +192,11 @@ def _sum_statistics(trace: Trace) -> pd.DataFrame:
     rows = trace.statistics.merge(numbers, on=columns).rename(columns={"instances": "observed"})
     rows = rows.sort_values("latest_count", ascending=False, kind="stable")
     sums = dict.fromkeys([*TIME_SUMS, "observed", "balanced"], "sum")
-    others = {"worst_most_ns": "max", "latest_rank": "first", "latest_count": "first"}
-    table = rows.groupby(["callsite", "communicator"], as_index=False).agg(sums | others)
-    return table.astype(dict.fromkeys([*sums, *others], np.float64))
+    other_aggregations = {"worst_most_ns": "max", "latest_rank": "first", "latest_count": "first"}
+    table = rows.groupby(["callsite", "communicator"], as_index=False).agg(
+        sums | other_aggregations
+    )
+    return table.astype(dict.fromkeys([*sums, *other_aggregations], np.float64))
 
 
 def _make_part(trace: Trace, calls: pd.DataFrame) -> dict[str, Any]:
@@ -200,16 +204,18 @@ def _make_part(trace: Trace, calls: pd.DataFrame) -> dict[str, Any]:
     first: Any = calls.iloc[0]
     communicator = trace.tables.communicators[first["communicator"]]
     per_rank = calls.groupby("rank")[["calls", "sent", "received"]].sum()
-    found = _mean_volume(trace, base_operation(first["operation"]), communicator, per_rank)
-    time = message_time(trace.machine, trace.node_ids, communicator, np.asarray(found.message))
-    sent = pd.Series(found.bytes)
+    mean_volume = _mean_volume(trace, base_operation(first["operation"]), communicator, per_rank)
+    time = message_time(
+        trace.machine, trace.node_ids, communicator, np.asarray(mean_volume.message)
+    )
+    sent = pd.Series(mean_volume.bytes)
     return {
         **{name: first[name] for name in ("callsite", "communicator", "operation", "size")},
         "instances": int(per_rank["calls"].max()),
         "bytes": sent.mean(),
         "bytes_min": sent.min(),
         "bytes_max": sent.max(),
-        "message_bytes": float(found.message),
+        "message_bytes": float(mean_volume.message),
         "message_time_ns": float(time),
         "factor_unit_ns": 1.0 if communicator.size == 1 else float(time) if time > 0 else NAN,
     }
@@ -224,8 +230,11 @@ def _mean_volume(trace: Trace, base: str, communicator: Communicator, per_rank: 
     elif communicator.is_inter and base in OPERATIONS and OPERATIONS[base].rooted:
         sent, received = (np.where(v > 0, v, np.nan) for v in (sent, received))
     peers = count_peers(base, communicator, trace.tables.destinations)
-    known: tuple[Float, Float] = (np.nan_to_num(sent, nan=-1.0), np.nan_to_num(received, nan=-1.0))
-    return volume(base, *known, -1, peers)
+    byte_counts: tuple[Float, Float] = (
+        np.nan_to_num(sent, nan=-1.0),
+        np.nan_to_num(received, nan=-1.0),
+    )
+    return volume(base, *byte_counts, -1, peers)
 
 
 def weighted_mean(values: Any, weights: Any) -> float:

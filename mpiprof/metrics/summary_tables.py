@@ -109,7 +109,7 @@ def make_statistics(trace: Trace) -> pd.DataFrame:
     without `--switch auto`.
     """
     statistics = list(read_statistics(trace))
-    shapes = [trace.tables.shapes[one.shape] for one in statistics]
+    shapes = [trace.tables.shapes[entry.shape] for entry in statistics]
     table: dict[str, list[Any]] = {
         "operation": [shape.operation for shape in shapes],
         "site_id": [shape.site for shape in shapes],
@@ -117,7 +117,7 @@ def make_statistics(trace: Trace) -> pd.DataFrame:
         "size": [trace.tables.communicators[shape.communicator].size for shape in shapes],
     }
     for name in (field.name for field in fields(Statistics) if field.name != "shape"):
-        table[name] = [getattr(one, name) for one in statistics]
+        table[name] = [getattr(entry, name) for entry in statistics]
     return pd.DataFrame(table)
 
 
@@ -158,6 +158,6 @@ def make_selector_tables(trace: Trace) -> dict[str, pd.DataFrame]:
     tables = {}
     for kind, required in selector_log.REQUIRED_FIELDS.items():
         columns = [*required, *selector_log.OPTIONAL_NUMBERS[kind]]
-        more = ["sites"] if kind == "key" else []
-        tables[kind] = pd.DataFrame(rows[kind], columns=columns + more)
+        extra_columns = ["sites"] if kind == "key" else []
+        tables[kind] = pd.DataFrame(rows[kind], columns=columns + extra_columns)
     return tables

@@ -32,10 +32,10 @@ def make_processes(trace: Trace) -> pd.DataFrame:
     Times are on the joint clock, NA if unknown. end_reason is None for a rank that neither
     finalised nor aborted.
     """
-    known, ends = trace.tables.processes, trace.tables.ends
+    processes, ends = trace.tables.processes, trace.tables.ends
     rows = []
     for rank in range(trace.ranks):
-        process, end, clock = known.get(rank, {}), ends.get(rank), trace.clock_of(rank)
+        process, end, clock = processes.get(rank, {}), ends.get(rank), trace.clock_of(rank)
         started = process.get("started_ns")
         rows.append(
             {
@@ -166,9 +166,9 @@ def nullable_column(values: Array, missing: Bool) -> Any:
     return pd.arrays.IntegerArray(np.where(missing, 0, values).astype(np.int64), missing.copy())
 
 
-def _byte_column(shape: Array, of_shape: list[int], given: Int) -> Any:
-    known = np.array([*of_shape, -1], np.int64)[shape]
-    values = np.where(given >= 0, given, known)
+def _byte_column(shape: Array, of_shape: list[int], call_bytes: Int) -> Any:
+    shape_bytes = np.array([*of_shape, -1], np.int64)[shape]
+    values = np.where(call_bytes >= 0, call_bytes, shape_bytes)
     return nullable_column(values, values < 0)
 
 
@@ -202,8 +202,11 @@ def _match_completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int,
         closing = ids[len(opener) :]
         first[closing[::-1]] = np.arange(len(closer))[::-1]
         at = first[ids[: len(opener)]]
-        found = at >= 0
-        enter[found], exit_[found] = closer.enter_ns[at[found]], closer.exit_ns[at[found]]
+        completed = at >= 0
+        enter[completed], exit_[completed] = (
+            closer.enter_ns[at[completed]],
+            closer.exit_ns[at[completed]],
+        )
     return enter, exit_
 
 
@@ -234,13 +237,13 @@ def make_instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
     measure = InstanceMetrics(trace)
     labels = label_sites(trace)
     buffered: list[_Matched] = []
-    made = 0
+    buffered_rows = 0
     for batch, rows in measure.iterate_batches():
         buffered.append((batch, rows))
-        made += len(batch)
-        if made >= PIECE_ROWS:
+        buffered_rows += len(batch)
+        if buffered_rows >= PIECE_ROWS:
             yield _instance_frame(measure, labels, buffered)
-            buffered, made = [], 0
+            buffered, buffered_rows = [], 0
     if buffered or not measure.callsites:
         yield _instance_frame(measure, labels, buffered or [_empty_instance()])
 
@@ -313,13 +316,13 @@ def make_matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
     The columns are the ranks of its communicator, or of all its communicators in world rank order
     (`matrix_ranks`). An absent rank has arrival -1. An open or absent call has exit 0.
     """
-    found = list(_iterate_callsite(trace, callsite))
-    ranks = np.unique(np.concatenate([members for members, *_ in found]))
-    first = np.concatenate([first_arrival for *_, first_arrival in found])
+    parts = list(_iterate_callsite(trace, callsite))
+    ranks = np.unique(np.concatenate([members for members, *_ in parts]))
+    first = np.concatenate([first_arrival for *_, first_arrival in parts])
     arrivals = np.full((len(first), len(ranks)), -1, np.int64)
     exits = np.zeros((len(first), len(ranks)), np.int64)
     row = 0
-    for members, arrival, finish, first_arrival in found:
+    for members, arrival, finish, first_arrival in parts:
         rows, columns = slice(row, row + len(first_arrival)), np.searchsorted(ranks, members)
         arrivals[rows, columns], exits[rows, columns] = arrival.T, finish.T
         row += len(first_arrival)
@@ -340,10 +343,10 @@ def _iterate_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, I
         index = np.flatnonzero(rows.callsite == callsite)
         if len(index):
             any_found = True
-            here = batch.shape[:, index] >= 0
+            present = batch.shape[:, index] >= 0
             yield (
                 batch.communicator.ranks,
-                np.where(here, batch.arrival_ns[:, index], -1),
+                np.where(present, batch.arrival_ns[:, index], -1),
                 batch.exit_ns[:, index],
                 rows.first_arrival[index],
             )

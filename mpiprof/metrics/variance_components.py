@@ -58,7 +58,9 @@ def jackknife_estimate(
     if bounds is not None:
         least, most = np.minimum(value, bounds[0]), np.maximum(value, bounds[1])
         low, high = np.maximum(low, least), np.minimum(high, most)
-    return [Estimate(*found) for found in np.stack([value, low, high], 1).tolist()]
+    return [
+        Estimate(*value_and_limits) for value_and_limits in np.stack([value, low, high], 1).tolist()
+    ]
 
 
 def nodes_differ(lateness: Float, node: Int, least: float) -> bool:

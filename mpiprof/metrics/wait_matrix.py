@@ -59,8 +59,8 @@ def _batch_wait_matrix(
             continue
         arrival, begin, finish = take_complete(batch, signature, index)
         wait = compute_waits(arrival, begin, finish, signature.group)
-        whom: Int = cell[awaited_rows(arrival, signature.group)]
-        at = cell[:, None] * count + whom
+        awaited_cell: Int = cell[awaited_rows(arrival, signature.group)]
+        at = cell[:, None] * count + awaited_cell
         scale = float(scale_of[signature.callsite])
         sums += scale * np.bincount(at.ravel(), wait.ravel(), count * count)
     return sums

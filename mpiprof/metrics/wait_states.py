@@ -69,13 +69,13 @@ class Group:
             for run in runs:
                 if run:
                     waiting[run.start].append((row, run.stop - 1))
-        found = []
+        spans = []
         for first, pairs in waiting.items():
             rows, last = np.array(pairs).T
             edges = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
             for begin, end in pairwise(edges):
-                found.append((slice(rows[begin], rows[end - 1] + 1), first, last[begin:end]))
-        return found
+                spans.append((slice(rows[begin], rows[end - 1] + 1), first, last[begin:end]))
+        return spans
 
 
 def earliest_exit(arrival_ns: Times, group: Group) -> Times:

@@ -32,37 +32,39 @@ class Candidate:
         """The candidate in the syntax of `run --switch`."""
         return str(Variant(self.algorithm.name, self.parameters))
 
-    def set_parameters(self, given: Problem, machine: Machine, nodes: tuple[int, ...]) -> Problem:
+    def set_parameters(self, problem: Problem, machine: Machine, nodes: tuple[int, ...]) -> Problem:
         """Return a problem with the parameters set."""
-        nodes = nodes[: given.size] if len(set(nodes)) < len(nodes) else ()
-        there = replace(given, alpha=machine.alpha, beta=machine.beta, nodes=nodes)
-        return Variant(self.algorithm.name, self.parameters).set_parameters(there)
+        nodes = nodes[: problem.size] if len(set(nodes)) < len(nodes) else ()
+        adapted = replace(problem, alpha=machine.alpha, beta=machine.beta, nodes=nodes)
+        return Variant(self.algorithm.name, self.parameters).set_parameters(adapted)
 
 
 def list_candidates(work: Work, machine: Machine) -> list[Candidate]:
     """Return the candidates that can run a work, in the order of the catalogue."""
     problem = work.patterns[-1].problem
-    found = []
+    candidates = []
     for algorithm in find_all(work.operation, intercommunicator=bool(work.remote_size)):
         if applies_to(algorithm, problem):
             parameters = _candidate_parameters(algorithm, work, machine)
-            found += [Candidate(algorithm, words) for words in parameters]
-    return found
+            candidates += [Candidate(algorithm, words) for words in parameters]
+    return candidates
 
 
 def _candidate_parameters(
     algorithm: Algorithm, work: Work, machine: Machine
 ) -> Iterator[tuple[tuple[str, str], ...]]:
-    known = parse_parameters(algorithm)
+    parameters = parse_parameters(algorithm)
     problem = max((p.problem for p in work.patterns), key=lambda p: sum(p.counts) + p.bytes)
-    sizes = _candidate_block_sizes(algorithm, problem, machine) if "block_size" in known else []
+    sizes = (
+        _candidate_block_sizes(algorithm, problem, machine) if "block_size" in parameters else []
+    )
     blocks: list[tuple[tuple[str, str], ...]] = [(("block_size", str(n)),) for n in sizes] or [()]
-    if "late" in known:
+    if "late" in parameters:
         late = _predictable_last(work)
         blocks = [] if late is None else [(*words, ("late", str(late))) for words in blocks]
     yield from blocks
     middle = blocks[len(blocks) // 2] if blocks else ()
-    for order in known.get("order", ()):
+    for order in parameters.get("order", ()):
         spread = order == "spread" and 0 in problem.counts
         nodes = order in ("nodes", "both") and 1 < len(set(work.nodes)) < len(work.nodes)
         if spread or (nodes and (order == "nodes" or 0 in problem.counts)):
@@ -87,16 +89,16 @@ def _candidate_block_sizes(algorithm: Algorithm, problem: Problem, machine: Mach
         largest = max(problem.counts)
         best = best_ring_block(problem.counts, alpha, beta)
     else:
-        largest, more = problem.bytes, ceil_log2(problem.size) - 1
+        largest, extra_rounds = problem.bytes, ceil_log2(problem.size) - 1
         if algorithm.name == "chain":
-            more = problem.size - 2
-        best = pipeline_block_size(problem.bytes, more, alpha, beta, max(problem.bytes, 1))
+            extra_rounds = problem.size - 2
+        best = pipeline_block_size(problem.bytes, extra_rounds, alpha, beta, max(problem.bytes, 1))
     if best >= largest:
         return [max(largest, 1)]
-    found = []
+    sizes = []
     for part in BLOCK_SIZE_FACTORS:
         size = int(best * part)
         exact = part == 1.0 and problem.counts  # a byte less may cost one more block
         size = size // KILO * KILO if size > 4 * KILO and not exact else size
-        found.append(max(1, min(size, largest)))
-    return sorted(set(found))
+        sizes.append(max(1, min(size, largest)))
+    return sorted(set(sizes))

@@ -51,37 +51,37 @@ def read(folder: Path) -> list[SelectorRun]:
             f"{folder}: its program did not choose for itself: record it with --switch auto, or "
             "tune without --found"
         )
-    found: dict[str, SelectorRun] = {}
+    runs: dict[str, SelectorRun] = {}
     for line in selector_log.read(folder):
         with suppress(ValueError, KeyError):
-            _add(found, line)  # skip a line without a number or a known key
-    return list(found.values())
+            _add(runs, line)  # skip a line without a number or a known key
+    return list(runs.values())
 
 
-def _add(found: dict[str, SelectorRun], line: Line) -> None:
+def _add(runs: dict[str, SelectorRun], line: Line) -> None:
     kind, key = line["kind"], line["key"]
     if kind == "key":
         numbers = {name: int(line[name]) for name in ("bytes", "size")}
-        found.setdefault(key, SelectorRun({**line, **numbers}))
+        runs.setdefault(key, SelectorRun({**line, **numbers}))
     elif kind == "trial":
-        found[key].trials.append(line)
+        runs[key].trials.append(line)
     elif kind == "choice":
-        found[key].choices.append(line)
+        runs[key].choices.append(line)
     elif kind == "end":
         totals = ("instances", "probes", "saved_ns")
-        found[key].end = {**line, **{n: int(np.nan_to_num(line[n])) for n in totals}}
+        runs[key].end = {**line, **{n: int(np.nan_to_num(line[n])) for n in totals}}
 
 
-def make_entries(found: list[SelectorRun], measured: Mapping[str, Any]) -> list[Entry]:
+def make_entries(runs: list[SelectorRun], measured: Mapping[str, Any]) -> list[Entry]:
     """Return entries for keys that ended on another algorithm than native, best saving first."""
-    chosen = [f for f in found if f.algorithm != NATIVE]
+    chosen = [f for f in runs if f.algorithm != NATIVE]
     chosen.sort(key=lambda f: -(f.end or {}).get("saved_ns", 0))
-    made = []
+    entries = []
     for f in chosen:
         sites = f.key["places"] if all(f.key["places"]) else ()
         calls = (f.key["operation"], f.key["size"], _key_span(f), sites)
-        made.append(plan_entries.make_entry(*calls, f.algorithm, format_reason(f), measured))
-    return plan_entries.drop_overlaps(made)
+        entries.append(plan_entries.make_entry(*calls, f.algorithm, format_reason(f), measured))
+    return plan_entries.drop_overlaps(entries)
 
 
 def _key_span(f: SelectorRun) -> tuple[int, int] | None:

@@ -50,11 +50,11 @@ class Lesson:
 def parse_lesson(line: str) -> Lesson | None:
     """Return the lesson of a line, or None if the recorder cannot have written the line."""
     try:
-        found = json.loads(line)
-        names = (str(found["operation"]), str(found["algorithm"]))
-        numbers = (int(found["bytes"]), int(found["members"]))
-        mpi = mpi_name(str(found["measured"]["mpi"]))
-        lesson = Lesson(*names, *numbers, float(found["ratio"]), int(found["runs"]), mpi)
+        fields = json.loads(line)
+        names = (str(fields["operation"]), str(fields["algorithm"]))
+        numbers = (int(fields["bytes"]), int(fields["members"]))
+        mpi = mpi_name(str(fields["measured"]["mpi"]))
+        lesson = Lesson(*names, *numbers, float(fields["ratio"]), int(fields["runs"]), mpi)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     is_native = library_name(lesson.algorithm)
@@ -75,18 +75,23 @@ def read(path: Path) -> list[Lesson]:
         return []
     except OSError as error:
         raise UsageError(f"--learn {path} can't be read: {error.strerror}") from None
-    found = [lesson for line in lines if (lesson := parse_lesson(line)) is not None]
-    if lines and not found:
+    lessons = [lesson for line in lines if (lesson := parse_lesson(line)) is not None]
+    if lines and not lessons:
         raise UsageError(f"--learn {path} exists and holds nothing that was learned: name another")
-    return found
+    return lessons
 
 
 def format_start_values(lessons: list[Lesson], is_here: Callable[[str], bool]) -> str | None:
     """Return the recorder's start values, means of lessons under this MPI, or None."""
     means: dict[tuple[str, str, int, int], Lesson] = {}
-    for one in lessons:
-        if is_here(one.mpi):
-            key = (one.operation, one.algorithm, one.bytes.bit_length(), one.members.bit_length())
+    for lesson in lessons:
+        if is_here(lesson.mpi):
+            key = (
+                lesson.operation,
+                lesson.algorithm,
+                lesson.bytes.bit_length(),
+                lesson.members.bit_length(),
+            )
             before = means.pop(key, None)
-            means[key] = before.combine(one) if before else one
-    return "".join(one.as_text() for one in list(means.values())[-MAX_ENTRIES:]) or None
+            means[key] = before.combine(lesson) if before else lesson
+    return "".join(lesson.as_text() for lesson in list(means.values())[-MAX_ENTRIES:]) or None

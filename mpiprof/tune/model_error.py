@@ -62,10 +62,12 @@ def compute_doubt(calls: Sequence[Comparison]) -> float:
     """
     recorded_name = [_time_ratio(c, c.recorded) for c in calls if c.recorded is not None]
     library = [c for c in calls if c.recorded is None]
-    known = set.intersection(*(set(c.times) for c in library)) if library else set()
-    found = min((_errors_by_size(library, name) for name in known), key=_error_size, default=[])
-    errors = [*recorded_name, *found]
-    freedom = len(errors) - bool(found)
+    names = set.intersection(*(set(c.times) for c in library)) if library else set()
+    library_errors = min(
+        (_errors_by_size(library, name) for name in names), key=_error_size, default=[]
+    )
+    errors = [*recorded_name, *library_errors]
+    freedom = len(errors) - bool(library_errors)
     if freedom < 1:
         return math.inf
     from scipy import special
@@ -79,12 +81,12 @@ def _errors_by_size(calls: Sequence[Comparison], name: str) -> list[float]:
     of_size: dict[tuple[object, ...], list[float]] = {}
     for call in calls:
         of_size.setdefault(call.key, []).append(_time_ratio(call, name))
-    found = [sum(ratios) / len(ratios) for ratios in of_size.values()]
+    errors = [sum(ratios) / len(ratios) for ratios in of_size.values()]
     for call in calls:
-        others = [value for other, value in call.misfits.items() if other != name]
-        if others and call.misfits[name] < MIN_RELATIVE_SPREAD * float(np.median(others)):
-            found.append(call.misfits[name])
-    return found
+        misfits = [value for other_name, value in call.misfits.items() if other_name != name]
+        if misfits and call.misfits[name] < MIN_RELATIVE_SPREAD * float(np.median(misfits)):
+            errors.append(call.misfits[name])
+    return errors
 
 
 def _error_size(errors: Sequence[float]) -> float:

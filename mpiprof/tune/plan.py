@@ -79,13 +79,13 @@ class Plan:
         """Return the recorder's form of the plan; raises UsageError if it is too long."""
         if self.seed is not None:
             return f"random {self.seed}" + (" own" if self.with_native else "")
-        found = "".join(format_rule(rule) for rule in self.rules)
-        if len(os.fsencode(found)) > MAX_TEXT:
+        text = "".join(format_rule(rule) for rule in self.rules)
+        if len(os.fsencode(text)) > MAX_TEXT:
             raise UsageError(
                 f"--switch: {len(self.rules)} rules are too many for the environment of a "
                 "process: leave out some"
             )
-        return found
+        return text
 
 
 def read(specification: str, *, strict: bool = True) -> Plan:
@@ -169,8 +169,8 @@ def _is_item(part: str) -> bool:
     """Return True if a part between commas is an item by itself, or a plan file."""
     if part in ("", AUTO) or part.startswith("random:") or part.endswith(".json"):
         return True
-    what, equals, _ = part.partition("=")
-    names_site = bool(equals) and what.isidentifier()
+    target, equals, _ = part.partition("=")
+    names_site = bool(equals) and target.isidentifier()
     return names_site or CALL_SITE.fullmatch(part) is not None or _is_file(part)
 
 
@@ -183,22 +183,24 @@ def _parse_seed(item: str) -> int:
 
 def _parse_item(item: str) -> Rule:
     site = CALL_SITE.fullmatch(item)
-    what, how = (site[1], site[2]) if site else item.split("=", 1)
+    target, how = (site[1], site[2]) if site else item.split("=", 1)
     algorithm, *words = how.split(":")
     if algorithm == NATIVE and words and "=" not in words[0]:
         algorithm = f"{NATIVE}:{words.pop(0)}"
     where = f"--switch {item}"
-    given: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"{where}: {word!r} is not parameter=value")
-        if name in given:
+        if name in parameters:
             raise UsageError(f"{where}: {name} appears twice")
-        given[name] = value
-    if ":" in what:
-        return make_rule(where, None, check_site(where, _unescape_site(what)), algorithm, given)
-    return make_rule(where, check_operation(where, what), None, algorithm, given)
+        parameters[name] = value
+    if ":" in target:
+        return make_rule(
+            where, None, check_site(where, _unescape_site(target)), algorithm, parameters
+        )
+    return make_rule(where, check_operation(where, target), None, algorithm, parameters)
 
 
 def _unescape_site(site: str) -> str:
@@ -226,8 +228,8 @@ def read_file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
     rules: list[Rule] = []
     for number, entry in enumerate(_parse_entries(path, content), 1):
         with collect_remarks(remarks):
-            found = make_entry_rules(f"{path}, entry {number}", entry)
-            rules += [replace(rule, file=str(path), entry=number) for rule in found]
+            entry_rules = make_entry_rules(f"{path}, entry {number}", entry)
+            rules += [replace(rule, file=str(path), entry=number) for rule in entry_rules]
     return rules
 
 
@@ -293,15 +295,15 @@ def make_entry_rules(where: str, entry: Any) -> list[Rule]:
     return [replace(rule, site=site) for site in named] or [rule]
 
 
-def _parse_provenance(where: str, given: Any) -> Provenance:
-    if given is None:
+def _parse_provenance(where: str, measured: Any) -> Provenance:
+    if measured is None:
         return Provenance()
-    if not isinstance(given, dict) or not given.keys() <= set(PROVENANCE_KEYS):
+    if not isinstance(measured, dict) or not measured.keys() <= set(PROVENANCE_KEYS):
         raise UsageError(f"{where}: measured is not {{{', '.join(PROVENANCE_KEYS)}}}")
-    hosts = given.get("hosts") or []
+    hosts = measured.get("hosts") or []
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
         raise UsageError(f"{where}: hosts is not a list of names")
-    how, mpi, date = (_check_text(where, n, given.get(n) or "") for n in ("how", "mpi", "date"))
+    how, mpi, date = (_check_text(where, n, measured.get(n) or "") for n in ("how", "mpi", "date"))
     return Provenance(how, mpi, tuple(hosts), date)
 
 
@@ -316,35 +318,45 @@ def _type_name(value: Any) -> str:
     return "null" if value is None else names.get(type(value), "a number")
 
 
-def _parse_byte_range(where: str, operation: str | None, given: Any) -> tuple[int, int | None]:
-    if given is None:
+def _parse_byte_range(where: str, operation: str | None, byte_range: Any) -> tuple[int, int | None]:
+    if byte_range is None:
         return 0, None
-    if not isinstance(given, dict) or not given.keys() <= {"from", "to"}:
+    if not isinstance(byte_range, dict) or not byte_range.keys() <= {"from", "to"}:
         raise UsageError(f"{where}: bytes is not {{from, to}}")
     if operation is not None and not OPERATIONS[operation].sized:
         raise UsageError(
             f"{where}: a choice cannot depend on the bytes of {operation}, because no "
             "member knows all of them"
         )
-    first = 0 if given.get("from") is None else parse_bytes(where, "bytes from", given["from"])
-    last = None if given.get("to") is None else parse_bytes(where, "bytes to", given["to"])
+    first = (
+        0
+        if byte_range.get("from") is None
+        else parse_bytes(where, "bytes from", byte_range["from"])
+    )
+    last = (
+        None if byte_range.get("to") is None else parse_bytes(where, "bytes to", byte_range["to"])
+    )
     if last is not None and last < first:
         raise UsageError(f"{where}: bytes from {first} to {last} is an empty range")
     return first, last
 
 
-def _parse_sizes(where: str, given: Any) -> tuple[tuple[int, int], ...]:
+def _parse_sizes(where: str, sizes: Any) -> tuple[tuple[int, int], ...]:
     """Return ranges of process counts from 8, [4, 8] or {"from": 4, "to": 8}."""
-    if given is None:
+    if sizes is None:
         return ()
-    found = []
-    for one in given if isinstance(given, list) else [given]:
-        ends = (one.get("from", 1), one.get("to", 1 << 30)) if isinstance(one, dict) else (one, one)
+    ranges = []
+    for size in sizes if isinstance(sizes, list) else [sizes]:
+        ends = (
+            (size.get("from", 1), size.get("to", 1 << 30))
+            if isinstance(size, dict)
+            else (size, size)
+        )
         if not all(isinstance(end, int) and not isinstance(end, bool) for end in ends):
             raise UsageError(
                 f"{where}: size is neither a number of processes nor a list of numbers"
             )
         if not 1 <= ends[0] <= ends[1]:
             raise UsageError(f"{where}: no communicator has a size of {ends[0]} to {ends[1]}")
-        found.append((ends[0], ends[1]))
-    return tuple(found)
+        ranges.append((ends[0], ends[1]))
+    return tuple(ranges)

@@ -49,46 +49,45 @@ def find_obstacle(rule: Rule, ranks: int | None) -> str | None:
         return None
     sizes = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in rule.sizes)
     named = [a for a in load_catalogue() if a.name == rule.algorithm]
-    found = [a for a in named if rule.operation in (a.operation, None)]
-    restricted = found and all(a.restrictions and not a.intercommunicator for a in found)
-    if restricted and not any(_may_apply(found, first, last) for first, last in rule.sizes):
-        return (
-            f"{rule.algorithm} cannot run on {sizes} processes: it requires {found[0].restrictions}"
-        )
+    algorithms = [a for a in named if rule.operation in (a.operation, None)]
+    restricted = algorithms and all(a.restrictions and not a.intercommunicator for a in algorithms)
+    if restricted and not any(_may_apply(algorithms, first, last) for first, last in rule.sizes):
+        restrictions = algorithms[0].restrictions
+        return f"{rule.algorithm} cannot run on {sizes} processes: it requires {restrictions}"
     if ranks is not None and all(first > ranks for first, _ in rule.sizes):
         return f"applies to communicators of {sizes}, but the job has {ranks} ranks"
     return None
 
 
-def _may_apply(found: Sequence[Algorithm], first: int, last: int) -> bool:
+def _may_apply(algorithms: Sequence[Algorithm], first: int, last: int) -> bool:
     if last - first >= MAX_SIZES or last > MAX_PROCESSES:
         return True
-    return any(applies_to_size(a, size) for size in range(first, last + 1) for a in found)
+    return any(applies_to_size(a, size) for size in range(first, last + 1) for a in algorithms)
 
 
 def find_overlaps(rules: Sequence[Rule]) -> Iterator[str]:
     """Yield a message for each pair of entries with different algorithms for the same calls."""
     reported = set()
-    for one, other in combinations(rules, 2):
-        pair = (one.file, one.entry, other.file, other.entry)
-        if not (one.file and other.file) or pair in reported or not _overlap(one, other):
+    for earlier, later in combinations(rules, 2):
+        pair = (earlier.file, earlier.entry, later.file, later.entry)
+        if not (earlier.file and later.file) or pair in reported or not _overlap(earlier, later):
             continue
-        if (one.algorithm, one.parameters) != (other.algorithm, other.parameters):
+        if (earlier.algorithm, earlier.parameters) != (later.algorithm, later.parameters):
             reported.add(pair)
-            of = f"entry {one.entry} ({one.site or one.operation})"
-            yield f"{other.source_text}: overlaps with {of}, which takes precedence"
+            of = f"entry {earlier.entry} ({earlier.site or earlier.operation})"
+            yield f"{later.source_text}: overlaps with {of}, which takes precedence"
 
 
-def _overlap(one: Rule, other: Rule) -> bool:
-    both = None not in (one.operation, other.operation)
-    if one.site != other.site or (both and one.operation != other.operation):
+def _overlap(earlier: Rule, later: Rule) -> bool:
+    have_operations = None not in (earlier.operation, later.operation)
+    if earlier.site != later.site or (have_operations and earlier.operation != later.operation):
         return False
-    ends = [r.last_byte if r.last_byte is not None else 1 << 62 for r in (one, other)]
-    if max(one.first_byte, other.first_byte) > min(ends):
+    ends = [r.last_byte if r.last_byte is not None else 1 << 62 for r in (earlier, later)]
+    if max(earlier.first_byte, later.first_byte) > min(ends):
         return False
-    if not one.sizes or not other.sizes:
+    if not earlier.sizes or not later.sizes:
         return True
-    return any(max(a[0], b[0]) <= min(a[1], b[1]) for a in one.sizes for b in other.sizes)
+    return any(max(a[0], b[0]) <= min(a[1], b[1]) for a in earlier.sizes for b in later.sizes)
 
 
 # ---- environment of the measurement
@@ -106,22 +105,22 @@ def check_provenance(
     usable = []
     for rule in plan.rules:
         m = rule.measured
-        other = m.mpi and m.mpi not in versions
-        if rule.file and (other or (m.hosts and host not in m.hosts)):
+        is_foreign = m.mpi and m.mpi not in versions
+        if rule.file and (is_foreign or (m.hosts and host not in m.hosts)):
             entries = reported.setdefault((rule.file, m), [])
             if rule.entry not in entries:
                 entries.append(rule.entry)
-        if not (other and NATIVE_VARIANT.fullmatch(rule.algorithm) and family not in m.mpi):
+        if not (is_foreign and NATIVE_VARIANT.fullmatch(rule.algorithm) and family not in m.mpi):
             usable.append(rule)
     texts = []
     for (file, m), entries in reported.items():
         under = f" under {m.mpi}" if m.mpi else ""
         on = f" on {', '.join(m.hosts[:3])}{' ...' if m.hosts[3:] else ''}" if m.hosts else ""
-        here = family if m.mpi and m.mpi not in versions else host
+        current = family if m.mpi and m.mpi not in versions else host
         numbers = ", ".join(map(str, entries[:6])) + (" ..." if entries[6:] else "")
         word = "entry" if len(entries) == 1 else "entries"
         texts.append(
-            f"{file}, {word} {numbers}: measured{under}{on}, but this is {here}: run `tune` here"
+            f"{file}, {word} {numbers}: measured{under}{on}, but this is {current}: run `tune` here"
         )
     return replace(plan, rules=tuple(usable)), texts
 
@@ -136,13 +135,15 @@ def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
     supported, texts = [], []
     for rule in plan.rules:
         name = library_name(rule.algorithm)
-        known = find_algorithms(library or "")
-        possible = [one for one in known if rule.operation in (one.operation, None)]
-        can = [one.name for one in possible if one.is_selectable]
+        algorithms = find_algorithms(library or "")
+        possible = [
+            algorithm for algorithm in algorithms if rule.operation in (algorithm.operation, None)
+        ]
+        can = [algorithm.name for algorithm in possible if algorithm.is_selectable]
         if not name or library is None or name in can or name.isdigit():
             supported.append(rule)
             continue
-        has = any(one.name == name for one in possible)
+        has = any(algorithm.name == name for algorithm in possible)
         why = "cannot select" if has else "has no"
         request = f"{rule.site or rule.operation}={rule.variant}"
         where = rule.source_text if rule.file else f"--switch {request}"
@@ -155,9 +156,11 @@ def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
 
 def find_missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
     """Yield the rules that name script lines without a call, each with a message."""
-    wanted = [r for r in plan.rules if r.site and _is_same_file(r.site.rpartition(":")[0], script)]
-    lines = _find_calling_lines(script) if wanted else None
-    for rule in wanted:
+    site_rules = [
+        r for r in plan.rules if r.site and _is_same_file(r.site.rpartition(":")[0], script)
+    ]
+    lines = _find_calling_lines(script) if site_rules else None
+    for rule in site_rules:
         line = int(str(rule.site).rpartition(":")[2])
         if lines is None or line in lines:
             continue

@@ -31,15 +31,15 @@ def make_entry(
 ) -> Entry:
     """Return one entry. `choice` has the syntax of `run --switch`; span is the range of bytes."""
     variant = Variant.parse(choice)
-    made: Entry = {"operation": operation, "size": size}
+    entry: Entry = {"operation": operation, "size": size}
     if span is not None:
-        made["bytes"] = {"from": span[0], "to": span[1]}
+        entry["bytes"] = {"from": span[0], "to": span[1]}
     if sites:
-        made["call_sites"] = list(sites)
-    made["algorithm"] = variant.name
+        entry["call_sites"] = list(sites)
+    entry["algorithm"] = variant.name
     if variant.parameters:
-        made["parameters"] = {n: int(v) if v.isdigit() else v for n, v in variant.parameters}
-    return made | {"why": why, "measured": dict(measured)}
+        entry["parameters"] = {n: int(v) if v.isdigit() else v for n, v in variant.parameters}
+    return entry | {"why": why, "measured": dict(measured)}
 
 
 def drop_overlaps(entries: Sequence[Entry]) -> list[Entry]:
@@ -48,38 +48,45 @@ def drop_overlaps(entries: Sequence[Entry]) -> list[Entry]:
     Adjacent size classes with the same call sites and the same choice become one entry.
     """
     accepted: list[Entry] = []
-    for one in entries:
-        sites = [s for s in one.get("call_sites", [None]) if not _is_covered(accepted, one, s)]
+    for entry in entries:
+        sites = [s for s in entry.get("call_sites", [None]) if not _is_covered(accepted, entry, s)]
         if not sites:
             continue
         if sites != [None]:
-            one = one | {"call_sites": sites}
-        other = next((k for k in accepted if _follows(k, one)), None)
-        if other is None:
-            accepted.append(one)
+            entry = entry | {"call_sites": sites}
+        adjacent = next((k for k in accepted if _follows(k, entry)), None)
+        if adjacent is None:
+            accepted.append(entry)
             continue
-        spans = (one["bytes"], other["bytes"])
-        other["bytes"] = {"from": min(s["from"] for s in spans), "to": max(s["to"] for s in spans)}
-        other["why"] += "; " + one["why"]
+        spans = (entry["bytes"], adjacent["bytes"])
+        adjacent["bytes"] = {
+            "from": min(s["from"] for s in spans),
+            "to": max(s["to"] for s in spans),
+        }
+        adjacent["why"] += "; " + entry["why"]
     return accepted
 
 
-def _is_covered(accepted: Sequence[Entry], one: Entry, site: str | None) -> bool:
-    key = (one["operation"], one["size"])
+def _is_covered(accepted: Sequence[Entry], new_entry: Entry, site: str | None) -> bool:
+    key = (new_entry["operation"], new_entry["size"])
     for k in accepted:
         if (k["operation"], k["size"]) == key and site in k.get("call_sites", [None]):
-            spans = [entry["bytes"] for entry in (k, one) if "bytes" in entry]
+            spans = [entry["bytes"] for entry in (k, new_entry) if "bytes" in entry]
             # An entry without a range covers all sizes.
             if len(spans) < 2 or max(s["from"] for s in spans) <= min(s["to"] for s in spans):
                 return True
     return False
 
 
-def _follows(k: Entry, one: Entry) -> bool:
-    same = ("operation", "size", "call_sites", "algorithm", "parameters")
-    if "bytes" not in k or "bytes" not in one or any(k.get(n) != one.get(n) for n in same):
+def _follows(k: Entry, new_entry: Entry) -> bool:
+    equal_keys = ("operation", "size", "call_sites", "algorithm", "parameters")
+    if (
+        "bytes" not in k
+        or "bytes" not in new_entry
+        or any(k.get(n) != new_entry.get(n) for n in equal_keys)
+    ):
         return False
-    low, high = sorted((k["bytes"], one["bytes"]), key=lambda span: span["from"])
+    low, high = sorted((k["bytes"], new_entry["bytes"]), key=lambda span: span["from"])
     return bool(low["to"] + 1 == high["from"])
 
 

@@ -70,12 +70,12 @@ def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Com
         note = "not examined within the --budget"
         return Result(work, MODEL, base, weights, (), note=note), None
     machine = machine_for(work, machine)
-    found = list_candidates(work, machine)
-    scores, misfits = np.full((2, len(found), len(patterns)), np.nan)
-    alive = list(range(len(found)))
+    candidates = list_candidates(work, machine)
+    scores, misfits = np.full((2, len(candidates), len(patterns)), np.nan)
+    alive = list(range(len(candidates)))
     for j, pattern in enumerate(patterns):
         for i in alive:
-            timing = simulate_candidate(work, found[i], pattern, machine)
+            timing = simulate_candidate(work, candidates[i], pattern, machine)
             times = (timing.arrivals, timing.finish)
             modelled = score_parts(work.operation, *times, pattern.problem)
             scores[i, j] = modelled.mean()
@@ -86,7 +86,7 @@ def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Com
             alive = [i for i in alive if first[i] <= HOPELESS_FACTOR * least]
         if time.monotonic() > end:
             break
-    trials = tuple(Trial(c.name, row) for c, row in zip(found, scores, strict=True))
+    trials = tuple(Trial(c.name, row) for c, row in zip(candidates, scores, strict=True))
     result = Result(work, MODEL, base, weights, trials)
     return result, _make_comparison(result, misfits)
 

@@ -68,8 +68,8 @@ class Verdict:
 
 def weighted_mean(values: Float, weights: Float) -> float:
     """Return the weighted mean of the known values, or NaN if there are none."""
-    known = ~np.isnan(values)
-    return float(np.average(values[known], weights=weights[known])) if known.any() else float("nan")
+    valid = ~np.isnan(values)
+    return float(np.average(values[valid], weights=weights[valid])) if valid.any() else float("nan")
 
 
 def interval_half_width(values: Float, weights: Float, comparisons: int) -> float:
@@ -78,8 +78,8 @@ def interval_half_width(values: Float, weights: Float, comparisons: int) -> floa
     The error probability is divided by the number of comparisons (Bonferroni). Otherwise the best
     of several candidates would look better than it is.
     """
-    known = ~np.isnan(values)
-    v, w = values[known], weights[known]
+    valid = ~np.isnan(values)
+    v, w = values[valid], weights[valid]
     if len(v) < 2:
         return float("inf")
     from scipy import special
@@ -100,13 +100,15 @@ def judge(result: Result, collectives_ns: float) -> Verdict:
         return Verdict(result, "", base, nan, nan, nan, nan, NO, result.note or "nothing applies")
     # Candidates that were dropped early have met fewer patterns than the rest.
     most = max(_count_measured(t) for t in tried)
-    known = [t for t in tried if 2 * _count_measured(t) >= most]
-    trial = max(known, key=lambda t: weighted_mean(result.base_scores - t.scores, result.weights))
+    comparable = [t for t in tried if 2 * _count_measured(t) >= most]
+    trial = max(
+        comparable, key=lambda t: weighted_mean(result.base_scores - t.scores, result.weights)
+    )
     # Only patterns that both ran.
-    both = np.where(np.isnan(trial.scores), np.nan, result.base_scores)
-    half = interval_half_width(both - trial.scores, result.weights, len(tried))
-    gain = weighted_mean(both - trial.scores, result.weights)
-    base = weighted_mean(both, result.weights)
+    paired_base = np.where(np.isnan(trial.scores), np.nan, result.base_scores)
+    half = interval_half_width(paired_base - trial.scores, result.weights, len(tried))
+    gain = weighted_mean(paired_base - trial.scores, result.weights)
+    base = weighted_mean(paired_base, result.weights)
     now = base - gain
     low, high = base - now * result.doubt - half, min(base - now / result.doubt + half, base)
     worth, reason = YES, ""

@@ -61,22 +61,22 @@ def summarise_operations(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]
     operation, calls (instances), elapsed_ns and total_wait_ns (over all ranks), saved_ns (expected
     and certain), perhaps_ns (expected but uncertain), candidates (True if there are any).
     """
-    known = {a.operation for a in load_catalogue()}
-    found: dict[str, Row] = {}
-    for one in trace.callsites.to_dict("records"):
-        name = str(one["operation"])
-        if name not in found:
+    operations = {a.operation for a in load_catalogue()}
+    rows: dict[str, Row] = {}
+    for callsite in trace.callsites.to_dict("records"):
+        name = str(callsite["operation"])
+        if name not in rows:
             sums = dict.fromkeys(("elapsed_ns", "total_wait_ns", "saved_ns", "perhaps_ns"), 0.0)
-            candidates = name in known and not one["started"]
-            found[name] = {"operation": name, "calls": 0, **sums, "candidates": candidates}
-        found[name]["calls"] += int(one["instances"])
-        found[name]["elapsed_ns"] += float(one["total_elapsed_ns"])
-        found[name]["total_wait_ns"] += float(np.nan_to_num(one["total_wait_ns"]))
+            candidates = name in operations and not callsite["started"]
+            rows[name] = {"operation": name, "calls": 0, **sums, "candidates": candidates}
+        rows[name]["calls"] += int(callsite["instances"])
+        rows[name]["elapsed_ns"] += float(callsite["total_elapsed_ns"])
+        rows[name]["total_wait_ns"] += float(np.nan_to_num(callsite["total_wait_ns"]))
     for v in verdicts:
         column = {YES: "saved_ns", DOUBTFUL: "perhaps_ns"}.get(v.worth)
         if column is not None:
-            found[v.result.work.operation][column] += v.total_saving(v.gain_ns)
-    return sorted(found.values(), key=lambda r: -r["elapsed_ns"])
+            rows[v.result.work.operation][column] += v.total_saving(v.gain_ns)
+    return sorted(rows.values(), key=lambda r: -r["elapsed_ns"])
 
 
 def make_plan_entries(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry]:

@@ -77,16 +77,16 @@ class Rule:
 
 def check_operation(where: str, name: str) -> str:
     """Return a selectable operation; raises UsageError with the nearest name."""
-    known = list(dict.fromkeys(a.operation for a in load_catalogue()))
-    if name in known:
+    operations = list(dict.fromkeys(a.operation for a in load_catalogue()))
+    if name in operations:
         return name
     blocking = name.removeprefix("i").removesuffix("_init")
-    if blocking != name and blocking in known:
+    if blocking != name and blocking in operations:
         raise UsageError(
             f"{where}: the algorithm of {name} cannot be selected, only that of the blocking "
             f"{blocking}"
         )
-    raise UsageError(f"{where}: unknown operation {name!r}; {suggest_names(name, known)}")
+    raise UsageError(f"{where}: unknown operation {name!r}; {suggest_names(name, operations)}")
 
 
 def check_site(where: str, text: str) -> str:
@@ -107,18 +107,20 @@ def make_rule(
 ) -> Rule:
     """Return a rule with checked names and values; raises UsageError with the nearest name."""
     possible = [a for a in load_catalogue() if operation in (a.operation, None)]
-    found = [a for a in possible if a.name == algorithm]
+    algorithms = [a for a in possible if a.name == algorithm]
     if NATIVE_VARIANT.fullmatch(algorithm):
         checked = _library_parameters(where, operation, algorithm, parameters)
         return Rule(algorithm, operation, site, checked)
     names = [NATIVE, *([STATIC] if operation in PAPER_OPERATIONS else [])]
-    if algorithm not in names and not found:
-        known = list(dict.fromkeys([*(a.name for a in possible), *names]))
+    if algorithm not in names and not algorithms:
+        valid_names = list(dict.fromkeys([*(a.name for a in possible), *names]))
         of = f" for {operation}" if operation else ""
         raise UsageError(
-            f"{where}: no algorithm {algorithm!r}{of}; {suggest_names(algorithm, known)}"
+            f"{where}: no algorithm {algorithm!r}{of}; {suggest_names(algorithm, valid_names)}"
         )
-    checked = tuple(_check_parameter(where, algorithm, found, n, v) for n, v in parameters.items())
+    checked = tuple(
+        _check_parameter(where, algorithm, algorithms, n, v) for n, v in parameters.items()
+    )
     return Rule(algorithm, operation, site, checked)
 
 
@@ -132,14 +134,18 @@ def _library_parameters(
 ) -> tuple[tuple[str, str], ...]:
     """Return the parameters of a library's algorithm; raises UsageError if no library has it."""
     name = library_name(algorithm)
-    possible = [one for one in find_algorithms() if operation in (one.operation, None)]
-    found = [one for one in possible if name in (one.name, str(one.selected_by))]
-    if not found:
-        known = list(dict.fromkeys(one.name for one in possible))
+    possible = [
+        candidate for candidate in find_algorithms() if operation in (candidate.operation, None)
+    ]
+    matching = [
+        candidate for candidate in possible if name in (candidate.name, str(candidate.selected_by))
+    ]
+    if not matching:
+        names = list(dict.fromkeys(candidate.name for candidate in possible))
         of = f" for {operation}" if operation else ""
-        raise UsageError(f"{where}: no library has {name!r}{of}; {suggest_names(name, known)}")
+        raise UsageError(f"{where}: no library has {name!r}{of}; {suggest_names(name, names)}")
     for parameter in parameters:
-        if parameter != SEGMENT or not any(one.is_segmented for one in found):
+        if parameter != SEGMENT or not any(candidate.is_segmented for candidate in matching):
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {parameter!r}")
     return tuple((n, str(parse_bytes(where, n, v, least=1))) for n, v in parameters.items())
 
@@ -163,14 +169,16 @@ def _parse_rank(where: str, name: str, value: Any) -> int:
 
 
 def _check_parameter(
-    where: str, algorithm: str, found: Sequence[Algorithm], name: str, value: Any
+    where: str, algorithm: str, algorithms: Sequence[Algorithm], name: str, value: Any
 ) -> tuple[str, str]:
-    known = dict(pair for one in found for pair in parse_parameters(one).items())
-    if name not in known:
-        if not known:
+    parameters = dict(
+        pair for candidate in algorithms for pair in parse_parameters(candidate).items()
+    )
+    if name not in parameters:
+        if not parameters:
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {name!r}")
-        raise UsageError(f"{where}: {algorithm} has no {name!r}; {suggest_names(name, known)}")
-    values = known[name]
+        raise UsageError(f"{where}: {algorithm} has no {name!r}; {suggest_names(name, parameters)}")
+    values = parameters[name]
     if values == BYTE_PARAMETER:
         return name, str(parse_bytes(where, name, value, least=1))
     if values == RANK_PARAMETER:

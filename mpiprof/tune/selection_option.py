@@ -83,15 +83,15 @@ def read_usable_plan(
             "out one of them"
         )
     strict = bool(args.strict_plan)
-    found = plan.read(args.switch, strict=strict)
+    usable_plan = plan.read(args.switch, strict=strict)
     for name, option in AUTO_OPTIONS:
-        if getattr(args, name) and not found.auto:
+        if getattr(args, name) and not usable_plan.auto:
             raise UsageError(f"{option} requires automatic selection: --switch {args.switch},auto")
-    if strict and not found.files:
+    if strict and not usable_plan.files:
         raise UsageError(f"--strict-plan: --switch {args.switch} names no plan file with entries")
     ranks = args.ranks or find_rank_count(environment)
-    found = plan_check.check_plan(found, ranks, strict=strict)
-    return locate_sites(args, found, program)
+    usable_plan = plan_check.check_plan(usable_plan, ranks, strict=strict)
+    return locate_sites(args, usable_plan, program)
 
 
 def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
@@ -108,13 +108,13 @@ def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan
     from mpiprof.tune import plan_check
 
     remarks: list[str] = list(plan.remarks)
-    left: set[int] = set()
+    omitted: set[int] = set()
     for rule, text in plan_check.find_missing_sites(plan, Path(program.command[0])):
         if args.strict_plan or not rule.file:
             raise UsageError(f"{rule.source_text}: {text}" if rule.file else f"--switch {text}")
         remarks.append(f"{rule.source_text}: {text} (left out)")
-        left.add(id(rule))
-    rules = tuple(rule for rule in plan.rules if id(rule) not in left)
+        omitted.add(id(rule))
+    rules = tuple(rule for rule in plan.rules if id(rule) not in omitted)
     return replace(plan, rules=rules, remarks=tuple(remarks))
 
 
@@ -124,9 +124,9 @@ def fit_to_mpi(
     """Return the plan's rules that are usable under an MPI; report the others once per job."""
     from mpiprof.tune import plan_check
 
-    known = {rule.measured.mpi for rule in plan.rules if rule.measured.mpi}
-    same = [text for text in known if matches_mpi(text, mpi)]
-    plan, texts = plan_check.check_provenance(plan, mpi.family, same, os.uname().nodename)
+    recorded = {rule.measured.mpi for rule in plan.rules if rule.measured.mpi}
+    versions = [text for text in recorded if matches_mpi(text, mpi)]
+    plan, texts = plan_check.check_provenance(plan, mpi.family, versions, os.uname().nodename)
     if args.strict_plan and texts:
         raise UsageError(texts[0])
     plan, unsupported = plan_check.drop_unsupported(plan, mpi.family)

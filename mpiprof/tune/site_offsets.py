@@ -22,28 +22,28 @@ def locate_sites(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
     Offsets count from the load address, as in the recorder. If not strict, a file's entries for
     unknown lines become remarks.
     """
-    wanted = [site for site in plan.sites if not site.partition(":")[0].endswith((".py", ".pyw"))]
-    if not wanted:
+    sites = [site for site in plan.sites if not site.partition(":")[0].endswith((".py", ".pyw"))]
+    if not sites:
         return plan
-    found: dict[str, list[tuple[int, int]]] = {site: [] for site in wanted}
-    lines: dict[str, set[int]] = {site: set() for site in wanted}
+    offsets: dict[str, list[tuple[int, int]]] = {site: [] for site in sites}
+    lines: dict[str, set[int]] = {site: set() for site in sites}
     files: set[str] = set()
     for file, line, first, last in _read_code_rows(program):
         files.add(Path(file).name)
-        for site in wanted:
+        for site in sites:
             path, _, number = site.rpartition(":")
             if _is_same_file(path, file):
                 lines[site].add(line)
                 if line == int(number):
-                    found[site].append((first, last))
+                    offsets[site].append((first, last))
     remarks = list(plan.remarks)
     rules = []
     for rule in plan.rules:
         site = rule.site or ""
-        if site not in found:
+        if site not in offsets:
             rules.append(rule)
-        elif found[site]:
-            rules.append(replace(rule, ranges=tuple(found[site])))
+        elif offsets[site]:
+            rules.append(replace(rule, ranges=tuple(offsets[site])))
         else:
             with collect_remarks(remarks if rule.file and not strict else None):
                 text = _missing_site_error(site, program, lines[site], files)
@@ -61,8 +61,8 @@ def _missing_site_error(site: str, program: Path, lines: set[int], files: set[st
         return f"{program} has no line numbers: compile it with -g"
     path, _, number = site.rpartition(":")
     if not lines:
-        some = ", ".join(sorted(files)[:5])
-        return f"{program} contains no code of {path}; its sources are {some}"
+        examples = ", ".join(sorted(files)[:5])
+        return f"{program} contains no code of {path}; its sources are {examples}"
     near = sorted(sorted(lines, key=lambda n: abs(n - int(number)))[:3])
     return f"{program} has no code in that line; the nearest lines: {', '.join(map(str, near))}"
 

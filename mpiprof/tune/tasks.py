@@ -105,11 +105,11 @@ def list_works(trace: Trace, most: int) -> list[Work]:
             f"{trace.path}: recorded as summary, without arrivals: record it with --record events"
         )
     labels = _Labels(trace)
-    together: dict[tuple[Any, ...], list[_Rows]] = {}
+    groups: dict[tuple[Any, ...], list[_Rows]] = {}
     for rows in _collect_rows(trace).values():
-        together.setdefault(rows.key[:-1], []).append(rows)
-    found = [_make_work(trace, several, labels, most) for several in together.values()]
-    return sorted((w for w in found if w.patterns), key=lambda w: -w.elapsed_ns)
+        groups.setdefault(rows.key[:-1], []).append(rows)
+    works = [_make_work(trace, group, labels, most) for group in groups.values()]
+    return sorted((w for w in works if w.patterns), key=lambda w: -w.elapsed_ns)
 
 
 # ---- reading
@@ -118,7 +118,7 @@ def list_works(trace: Trace, most: int) -> list[Work]:
 def _collect_rows(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
     measure = InstanceMetrics(trace)
     operations = {a.operation for a in load_catalogue()}
-    found: dict[tuple[Any, ...], _Rows] = {}
+    rows_by_key: dict[tuple[Any, ...], _Rows] = {}
     for batch in trace.batches():
         parts = list(measure.group_by_signature(batch))
         keys, algorithms = list(measure.callsites), list(measure.algorithms)
@@ -131,12 +131,12 @@ def _collect_rows(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
             columns = np.arange(len(batch))[index]
             columns = columns[(batch.exit_ns[:, columns] != 0).all(0)]
             if len(columns):
-                _add(found, trace, batch, signature, algorithms[signature.algorithm], columns)
-    return found
+                _add(rows_by_key, trace, batch, signature, algorithms[signature.algorithm], columns)
+    return rows_by_key
 
 
 def _add(
-    found: dict[tuple[Any, ...], _Rows],
+    rows_by_key: dict[tuple[Any, ...], _Rows],
     trace: Trace,
     batch: Batch,
     signature: Signature,
@@ -149,25 +149,29 @@ def _add(
         sizes = (sizes[0], len(communicator.groups[1]))
     sent = _known_volumes(batch.sent, signature.sent, columns)
     received = _known_volumes(batch.received, signature.received, columns)
-    known = known_bytes(signature.base, sizes, sent, received)
-    classes = size_classes(known)
+    byte_counts = known_bytes(signature.base, sizes, sent, received)
+    classes = size_classes(byte_counts)
     shapes = batch.shape[:, columns[0]]
     heads = [0, sizes[0]] if communicator.is_inter else [0]  # rank 0 of each group
     sites = tuple(sorted({trace.tables.shapes[int(shapes[h])].site for h in heads}))
     for size_class in np.unique(classes).tolist():
         chosen = classes == size_class
         key = (signature.callsite, signature.base, sites, *sizes, size_class, algorithm)
-        if key not in found:
-            found[key] = _Rows(key, communicator, signature.group.root)
+        if key not in rows_by_key:
+            rows_by_key[key] = _Rows(key, communicator, signature.group.root)
         part = columns[chosen]
         values = (batch.arrival_ns[:, part], batch.exit_ns[:, part], sent[:, chosen])
-        _store_instances(found[key], np.stack([*values, received[:, chosen]]))
-        found[key].elapsed += float(batch.elapsed_ns[:, part].sum())
+        _store_instances(rows_by_key[key], np.stack([*values, received[:, chosen]]))
+        rows_by_key[key].elapsed += float(batch.elapsed_ns[:, part].sum())
 
 
-def _known_volumes(given: Int | None, known: Int, columns: Int) -> Int:
-    whole = np.broadcast_to(known[:, None], (len(known), len(columns)))
-    return whole if given is None else np.where(given[:, columns] >= 0, given[:, columns], whole)
+def _known_volumes(recorded: Int | None, signature_volumes: Int, columns: Int) -> Int:
+    whole = np.broadcast_to(signature_volumes[:, None], (len(signature_volumes), len(columns)))
+    return (
+        whole
+        if recorded is None
+        else np.where(recorded[:, columns] >= 0, recorded[:, columns], whole)
+    )
 
 
 def _store_instances(rows: _Rows, columns: Int) -> None:
@@ -199,7 +203,7 @@ class _Labels:
         files: dict[str, set[str]] = {}
         for frame in self.frames:
             files.setdefault(_short_name(frame), set()).add(frame["file"])
-        self.ambiguous = {name for name, several in files.items() if len(several) > 1}
+        self.ambiguous = {name for name, paths in files.items() if len(paths) > 1}
 
     def plan_site(self, site: int) -> str:
         """Return file:line as in a plan, with folders if the name alone is ambiguous."""
@@ -210,9 +214,9 @@ class _Labels:
         return f"{frame['file']}:{frame['line']}" if name in self.ambiguous else name
 
 
-def _make_work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) -> Work:
+def _make_work(trace: Trace, group: Sequence[_Rows], labels: _Labels, most: int) -> Work:
     # Occasional calls on other algorithms (a selector's probes) are counted with the rest.
-    main = max(several, key=lambda rows: (rows.key[-1] == NATIVE, rows.instances))
+    main = max(group, key=lambda rows: (rows.key[-1] == NATIVE, rows.instances))
     callsite, operation, sites, size, remote, size_class, algorithm = main.key
     ranks = tuple(main.communicator.ranks.tolist())
     names = list(dict.fromkeys(trace.node_ids.get(rank, "?") for rank in range(trace.ranks)))
@@ -229,8 +233,8 @@ def _make_work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: in
         nodes=tuple(names.index(trace.node_ids.get(rank, "?")) for rank in ranks),
         bytes=class_span(size_class),
         algorithm=algorithm,
-        instances=sum(rows.instances for rows in several),
-        elapsed_ns=sum(rows.elapsed for rows in several),
+        instances=sum(rows.instances for rows in group),
+        elapsed_ns=sum(rows.elapsed for rows in group),
         patterns=_sample_patterns(main, operation, (size, remote), ends, most),
     )
 
@@ -248,28 +252,28 @@ def _sample_patterns(
     """Return stored instances in proportion to the phases' lengths, at least two per phase."""
     first = np.array([columns[0].min() for _, columns in rows.rows], np.int64)
     phase = np.searchsorted(ends, first, "left")
-    made = []
-    for one in np.unique(phase).tolist():
-        inside = np.flatnonzero(phase == one)
+    patterns = []
+    for phase_index in np.unique(phase).tolist():
+        inside = np.flatnonzero(phase == phase_index)
         share = len(inside) / len(first)
         count = min(len(inside), max(2, round(share * most)))
         for i in inside[(np.arange(count) * len(inside)) // count].tolist():
             arrivals, exits, sent, received = rows.rows[i][1]
             problem = make_problem(operation, sizes, rows.root, sent, received)
-            came, left = ((t - first[i]).astype(np.float64) for t in (arrivals, exits))
-            made.append(Pattern(problem, came, left, share / count))
-    return tuple(made)
+            arrival_ns, exit_ns = ((t - first[i]).astype(np.float64) for t in (arrivals, exits))
+            patterns.append(Pattern(problem, arrival_ns, exit_ns, share / count))
+    return tuple(patterns)
 
 
 def choose_works(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
     """Return the works of a trace, or of one call site if named; UsageError if there is none."""
     with show_work(f"reading {trace.path}"):
-        found = list_works(trace, most_patterns)
+        works = list_works(trace, most_patterns)
     if site is None:
-        return found
-    named = [w for w in found if site in f"{w.operation} {w.label}" or site in w.sites]
+        return works
+    named = [w for w in works if site in f"{w.operation} {w.label}" or site in w.sites]
     if not named:
-        known = dict.fromkeys(name for w in found for name in (w.sites or (w.label,)))
-        some = suggest_names(site, list(known)[:50]) if known else "none was recorded"
-        raise UsageError(f"--site {site}: no such call site in {trace.path}; {some}")
+        names = dict.fromkeys(name for w in works for name in (w.sites or (w.label,)))
+        suggestion = suggest_names(site, list(names)[:50]) if names else "none was recorded"
+        raise UsageError(f"--site {site}: no such call site in {trace.path}; {suggestion}")
     return named

@@ -119,8 +119,8 @@ def make_cells(request: ExportRequest, refusals: Refusals) -> list[Cell]:
     As in `run`, the first matching rule counts. If that rule cannot be exported, the calls stay
     with the library, even if later rules match them.
     """
-    found: list[Cell] = []
-    taken: dict[tuple[str, int], list[Span]] = {}
+    cells: list[Cell] = []
+    covered_spans: dict[tuple[str, int], list[Span]] = {}
     for rule in _split_by_operation(request.rules):
         span = (rule.first_byte, NO_END if rule.last_byte is None else rule.last_byte)
         if rule.algorithm != NATIVE and not _is_known(request, rule):
@@ -128,14 +128,14 @@ def make_cells(request: ExportRequest, refusals: Refusals) -> list[Cell]:
             refusals.add(rule.source_text, _describe(rule), why)
             continue
         for size in _rule_sizes(request, rule, refusals):
-            spans = taken.setdefault((str(rule.operation), size), [])
+            spans = covered_spans.setdefault((str(rule.operation), size), [])
             for part in list(_free_spans(span, spans)):
                 spans.append(part)
                 try:
-                    found += _make_cell(request, rule, size, part, refusals)
+                    cells += _make_cell(request, rule, size, part, refusals)
                 except RefusedError as error:
                     refusals.add(rule.source_text, _describe(rule), str(error), size)
-    return sorted(found, key=lambda cell: (cell.operation, cell.size, cell.first))
+    return sorted(cells, key=lambda cell: (cell.operation, cell.size, cell.first))
 
 
 def _split_by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
@@ -144,8 +144,8 @@ def _split_by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
         operations = [rule.operation]
         if rule.operation is None:
             of_library = rule.algorithm.startswith(NATIVE)
-            known = [a for a in load_catalogue() if of_library or a.name == rule.algorithm]
-            operations = list(dict.fromkeys(a.operation for a in known))
+            algorithms = [a for a in load_catalogue() if of_library or a.name == rule.algorithm]
+            operations = list(dict.fromkeys(a.operation for a in algorithms))
         for operation in operations:
             yield replace(rule, operation=operation)
 
@@ -155,10 +155,10 @@ def _describe(rule: Rule) -> str:
     return f"{rule.operation}={rule.variant}{at}"
 
 
-def _free_spans(span: Span, taken: Sequence[Span]) -> Iterator[Span]:
+def _free_spans(span: Span, covered: Sequence[Span]) -> Iterator[Span]:
     """Yield the free parts of a range."""
     first, last = span
-    for begin, end in sorted(taken):
+    for begin, end in sorted(covered):
         if end < first or begin > last:
             continue
         if begin > first:
@@ -223,19 +223,23 @@ def _library_algorithm(request: ExportRequest, rule: Rule, size: int) -> Library
         name = rule.algorithm.partition(":")[2]
         chosen = find_named(request.library, operation, name)
         if chosen is None:
-            known = [one.name for one in find_algorithms(request.library, operation)]
-            has = ", ".join(known) or "none"
+            names = [algorithm.name for algorithm in find_algorithms(request.library, operation)]
+            has = ", ".join(names) or "none"
             raise RefusedError(f"{library} has no such {operation} algorithm: it has {has}")
         return chosen
-    found = find_equal(request.library, operation, rule.algorithm, size)
-    if found is None:
+    equivalent = find_equal(request.library, operation, rule.algorithm, size)
+    if equivalent is None:
         raise RefusedError(f"{library} has no equivalent {operation} algorithm")
-    return found
+    return equivalent
 
 
 def _applies(operation: str, rule: Rule, size: int) -> bool:
-    found = [a for a in load_catalogue() if (a.operation, a.name) == (operation, rule.algorithm)]
-    return not found or any(applies_to_size(a, size) for a in found if not a.intercommunicator)
+    algorithms = [
+        a for a in load_catalogue() if (a.operation, a.name) == (operation, rule.algorithm)
+    ]
+    return not algorithms or any(
+        applies_to_size(a, size) for a in algorithms if not a.intercommunicator
+    )
 
 
 def _segment_bytes(rule: Rule, chosen: LibraryAlgorithm) -> int:
@@ -271,7 +275,7 @@ def _is_called(request: ExportRequest, rule: Rule, size: int, part: Span) -> boo
             "names a call site, which the library cannot distinguish: pass the TRACE to "
             "check that no other call site changes, or remove call_sites from the plan"
         )
-    found = False
+    is_called = False
     for call in request.calls:
         if (call.operation, call.size) != (rule.operation, size):
             continue
@@ -279,22 +283,22 @@ def _is_called(request: ExportRequest, rule: Rule, size: int, part: Span) -> boo
         inside = (max(span[0], part[0]), min(span[1], part[1]))
         if inside[0] > inside[1]:
             continue
-        if not any(_requests_same(other, rule, call, inside) for other in request.rules):
+        if not any(_requests_same(other_rule, rule, call, inside) for other_rule in request.rules):
             raise RefusedError(f"would also change {call.operation} at {call.label}")
-        found |= any(_is_site(str(rule.site), site) for site in call.sites)
-    return found
+        is_called |= any(_is_site(str(rule.site), site) for site in call.sites)
+    return is_called
 
 
-def _requests_same(other: Rule, rule: Rule, call: TraceCalls, inside: Span) -> bool:
+def _requests_same(other_rule: Rule, rule: Rule, call: TraceCalls, inside: Span) -> bool:
     """Return True if a rule requests the same variant for a call, over a whole range of bytes."""
-    last = NO_END if other.last_byte is None else other.last_byte
+    last = NO_END if other_rule.last_byte is None else other_rule.last_byte
     return (
-        other.operation in (rule.operation, None)
-        and other.variant == rule.variant
-        and (other.site is None or any(_is_site(other.site, site) for site in call.sites))
-        and other.first_byte <= inside[0]
+        other_rule.operation in (rule.operation, None)
+        and other_rule.variant == rule.variant
+        and (other_rule.site is None or any(_is_site(other_rule.site, site) for site in call.sites))
+        and other_rule.first_byte <= inside[0]
         and inside[1] <= last
-        and (not other.sizes or any(a <= call.size <= b for a, b in other.sizes))
+        and (not other_rule.sizes or any(a <= call.size <= b for a, b in other_rule.sizes))
     )
 
 

@@ -22,10 +22,10 @@ def find_obstacle(cell: Cell) -> str:
 
 def make_environment(cells: Sequence[Cell]) -> dict[str, str]:
     """Return the variables for possible cells."""
-    found: dict[str, list[str]] = {}
+    variables: dict[str, list[str]] = {}
     for cell in cells:
         last = min(cell.last, MAX_BYTES)
         span = f"{cell.first}-{last}" if OPERATIONS[cell.operation].sized else f"0-{MAX_BYTES}"
         condition = f"{cell.algorithm.number}:{span}@{cell.size}-{cell.size}"
-        found.setdefault(f"I_MPI_ADJUST_{cell.operation.upper()}", []).append(condition)
-    return {name: ";".join(conditions) for name, conditions in found.items()}
+        variables.setdefault(f"I_MPI_ADJUST_{cell.operation.upper()}", []).append(condition)
+    return {name: ";".join(conditions) for name, conditions in variables.items()}

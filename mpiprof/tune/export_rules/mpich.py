@@ -50,8 +50,8 @@ TREE_BEGIN = b'{"collective='
 def read_compiled_tree(library: Path) -> Tree:
     """Return the tree that is compiled into a library; raises MpiprofError if there is none."""
     content = library.read_bytes()
-    for found in re.finditer(re.escape(TREE_BEGIN), content):
-        text = content[found.start() : content.index(b"\0", found.start())]
+    for match in re.finditer(re.escape(TREE_BEGIN), content):
+        text = content[match.start() : content.index(b"\0", match.start())]
         if b'"algorithm=MPIR_Allgather_intra_' in text:
             tree: Tree = json.loads(text)
             if all(f"collective={name}" in tree for name in MEASURES):
@@ -98,7 +98,7 @@ def merge_cells(tree: Tree, cells: Sequence[Cell]) -> Tree:
     by_operation: dict[str, dict[int, list[Cell]]] = {}
     for cell in cells:
         by_operation.setdefault(cell.operation, {}).setdefault(cell.size, []).append(cell)
-    made = dict(tree)
+    merged = dict(tree)
     for operation, sizes in by_operation.items():
         branches = tree[f"collective={operation}"]
         intra = branches["comm_type=intra"]
@@ -106,35 +106,35 @@ def merge_cells(tree: Tree, cells: Sequence[Cell]) -> Tree:
         for size in sorted(sizes):
             before.setdefault(f"comm_size<={size - 1}", intra)
             before[f"comm_size<={size}"] = _size_branches(resolve_size(intra, size), sizes[size])
-        made[f"collective={operation}"] = branches | {
+        merged[f"collective={operation}"] = branches | {
             "comm_type=intra": before | {"comm_size=any": intra}
         }
-    return made
+    return merged
 
 
 def _size_branches(intra: Tree, cells: Sequence[Cell]) -> Tree:
     measure, _ = MEASURES[cells[0].operation]
     if not measure:
         return _guard_algorithm(cells[0], intra)
-    made: Tree = {}
+    branches: Tree = {}
     for cell in cells:
         first, last = _counted_span(cell)
         if first:
-            made.setdefault(f"{measure}<={first - 1}", intra)
+            branches.setdefault(f"{measure}<={first - 1}", intra)
         key = f"{measure}=any" if last == NO_END else f"{measure}<={last}"
-        made[key] = _guard_algorithm(cell, intra)
-    made.setdefault(f"{measure}=any", intra)
-    return made
+        branches[key] = _guard_algorithm(cell, intra)
+    branches.setdefault(f"{measure}=any", intra)
+    return branches
 
 
 def _guard_algorithm(cell: Cell, intra: Tree) -> Tree:
     """Return an algorithm behind branches that check its requirements."""
-    made: Tree = {_leaf_name(cell): {}}
+    leaf: Tree = {_leaf_name(cell): {}}
     if "commutes" in cell.algorithm.requirements:
-        return {"is_commutative=yes": made, "is_commutative=no": intra}
+        return {"is_commutative=yes": leaf, "is_commutative=no": intra}
     if "not_in_place" in cell.algorithm.requirements:
-        return {"is_sendbuf_inplace=yes": intra, "is_sendbuf_inplace=no": made}
-    return made
+        return {"is_sendbuf_inplace=yes": intra, "is_sendbuf_inplace=no": leaf}
+    return leaf
 
 
 def resolve_size(tree: Tree, size: int, *, at_call: bool = False) -> Tree:
@@ -142,26 +142,26 @@ def resolve_size(tree: Tree, size: int, *, at_call: bool = False) -> Tree:
 
     at_call: whether the tree is below a condition that is evaluated at each call.
     """
-    made: Tree = {}
+    resolved: Tree = {}
     for key, below in tree.items():
         holds = _evaluate_size(key, size, at_call=at_call)
         if holds is None:
-            made[key] = resolve_size(below, size, at_call=True)
+            resolved[key] = resolve_size(below, size, at_call=True)
         elif holds:
             # Earlier keys stay, because they are tried first. Later keys are never reached.
-            rest = resolve_size(below, size, at_call=at_call)
-            return made | {"comm_size=any": rest} if made else rest
-    return made
+            subtree = resolve_size(below, size, at_call=at_call)
+            return resolved | {"comm_size=any": subtree} if resolved else subtree
+    return resolved
 
 
 def _evaluate_size(key: str, size: int, *, at_call: bool) -> bool | None:
     """Evaluate a condition on the communicator's size; returns None for other conditions."""
     if key in ("comm_size=any", "comm_size=pow2"):
         return key.endswith("any") or size & (size - 1) == 0
-    found = re.fullmatch(r"comm_size<(=?)([0-9]+)", key)
-    if found is None:
+    match = re.fullmatch(r"comm_size<(=?)([0-9]+)", key)
+    if match is None:
         return None
-    return size <= int(found[2]) if found[1] or at_call else size < int(found[2])
+    return size <= int(match[2]) if match[1] or at_call else size < int(match[2])
 
 
 # ---- reading the tree as the library does
@@ -224,13 +224,13 @@ def find_differences(tree: Tree, changed: Tree, cells: Sequence[Cell]) -> Iterat
         key = f"collective={operation}"
         if tree[key].get("comm_type=inter") != changed[key].get("comm_type=inter"):
             yield f"{operation} on inter-communicators"
-        there = [cell for cell in cells if cell.operation == operation]
-        near = {7, 8, 9, *(c.size + step for c in there for step in (-1, 0, 1))}
+        operation_cells = [cell for cell in cells if cell.operation == operation]
+        near = {7, 8, 9, *(c.size + step for c in operation_cells for step in (-1, 0, 1))}
         for size in sorted(near - {0, 1}):
-            for count in _edge_counts(tree[key], there, size if times else 1):
+            for count in _edge_counts(tree[key], operation_cells, size if times else 1):
                 for in_place, commutes in ((False, True), (True, True), (False, False)):
                     call = TreeCall(operation, size, count, in_place, commutes)
-                    if find_leaf(changed, call) != _expected_leaf(tree, there, call):
+                    if find_leaf(changed, call) != _expected_leaf(tree, operation_cells, call):
                         yield str(call)
 
 

@@ -76,12 +76,15 @@ def find_obstacle(cell: Cell) -> str:
 
 def format_rules(cells: Sequence[Cell]) -> str:
     """Return the file for possible cells without overlaps."""
-    found: dict[str, dict[int, list[RuleLine]]] = {}
+    lines_by_operation: dict[str, dict[int, list[RuleLine]]] = {}
     for cell in cells:
-        sizes = found.setdefault(cell.operation, {})
+        sizes = lines_by_operation.setdefault(cell.operation, {})
         sizes.setdefault(cell.size, []).extend(_cell_lines(cell))
-    text = ["# Open MPI: coll_tuned_dynamic_rules_filename", f"{len(found)} # operations"]
-    for operation, of_sizes in found.items():
+    text = [
+        "# Open MPI: coll_tuned_dynamic_rules_filename",
+        f"{len(lines_by_operation)} # operations",
+    ]
+    for operation, of_sizes in lines_by_operation.items():
         table = _guard_sizes({size: _join_lines(lines) for size, lines in of_sizes.items()})
         text.append(f"{OPERATION_NUMBERS[operation]} # {operation}")
         text.append(f"{len(table)} # sizes of communicators")
@@ -119,16 +122,16 @@ def _cell_lines(cell: Cell) -> list[RuleLine]:
         raise RefusedError(
             f"Open MPI cannot distinguish {cell.first} to {cell.last} bytes from other sizes"
         )
-    made = [RuleLine(first, cell.algorithm.number or 0, 0, cell.segment)]
-    return made if cell.last == NO_END else [*made, RuleLine(end, 0, 0, 0)]
+    lines = [RuleLine(first, cell.algorithm.number or 0, 0, cell.segment)]
+    return lines if cell.last == NO_END else [*lines, RuleLine(end, 0, 0, 0)]
 
 
 def _join_lines(lines: Sequence[RuleLine]) -> tuple[RuleLine, ...]:
     """Return the lines in order from 0 bytes on; a begin replaces an end at the same bytes."""
-    found = {0: LIBRARY_CHOICE}
+    lines_by_first = {0: LIBRARY_CHOICE}
     for line in sorted(lines, key=lambda x: (x.first, x.algorithm)):
-        found[line.first] = line
-    return tuple(found.values())
+        lines_by_first[line.first] = line
+    return tuple(lines_by_first.values())
 
 
 def _guard_sizes(sizes: dict[int, tuple[RuleLine, ...]]) -> Sizes:
@@ -147,13 +150,13 @@ def parse_rules(text: str) -> Rules:
         raise MpiprofError("a rules file of a version other than 1: write it again")
     numbers = iter(words)
 
-    def number(what: str, most: int = NO_END) -> int:
+    def number(description: str, most: int = NO_END) -> int:
         word = next(numbers, "")
         if not word.isdecimal() or (len(word) > 1 and word[0] == "0") or int(word) > most:
-            raise MpiprofError(f"not a rules file of Open MPI: {word!r} in place of {what}")
+            raise MpiprofError(f"not a rules file of Open MPI: {word!r} in place of {description}")
         return int(word)
 
-    found: Rules = {}
+    rules: Rules = {}
     for _ in range(number("the number of operations", MAX_OPERATION_NUMBER + 1)):
         operation = number("an operation", MAX_OPERATION_NUMBER)
         sizes = []
@@ -166,10 +169,10 @@ def parse_rules(text: str) -> Rules:
             sizes.append((size, lines))
         if not _is_ascending([size for size, _ in sizes]):
             raise MpiprofError(f"operation {operation}: sizes must ascend")
-        found[operation] = tuple(sizes)
+        rules[operation] = tuple(sizes)
     if next(numbers, None) is not None:
         raise MpiprofError("a rules file of Open MPI with data after its end")
-    return found
+    return rules
 
 
 def _is_ascending(numbers: Sequence[int]) -> bool:
@@ -189,13 +192,13 @@ def find_differences(rules: Rules, cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the calls, at all edges, for which a file's rule differs from the cells."""
     sizes = {2} | {near for cell in cells for near in (cell.size - 1, cell.size, cell.size + 1)}
     for operation, number in OPERATION_NUMBERS.items():
-        lines = [line.first for _, several in rules.get(number, ()) for line in several]
-        there = [cell for cell in cells if cell.operation == operation]
+        lines = [line.first for _, size_lines in rules.get(number, ()) for line in size_lines]
+        operation_cells = [cell for cell in cells if cell.operation == operation]
         for size in sorted(sizes - {0, 1}):
-            here = [cell for cell in there if cell.size == size]
-            for count in _edge_counts(operation, there, lines, size):
+            size_cells = [cell for cell in operation_cells if cell.size == size]
+            for count in _edge_counts(operation, operation_cells, lines, size):
                 line = find_rule(rules, operation, size, library_bytes(operation, size, count))
-                cell = next((c for c in here if c.covers(count)), None)
+                cell = next((c for c in size_cells if c.covers(count)), None)
                 if not _agrees(line, cell, count):
                     yield f"{operation} on {size} processes, {count} bytes: {line}"
 

@@ -90,20 +90,22 @@ def export_rules(request: ExportRequest, path: Path, libmpi: Path | None = None)
     selection tree, by default that of this Python.
     """
     refusals = Refusals()
-    found = make_cells(request, refusals)
+    cells = make_cells(request, refusals)
     if request.library == INTEL:
-        found = exclude_cells(found, intel.find_obstacle, refusals)
-        variables = intel.make_environment(found)
+        cells = exclude_cells(cells, intel.find_obstacle, refusals)
+        variables = intel.make_environment(cells)
         text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
-        return Export(INTEL, found, refusals.merged(), text, variables, [], UNTESTED_NOTE)
+        return Export(INTEL, cells, refusals.merged(), text, variables, [], UNTESTED_NOTE)
     if request.library == MPICH:
-        return _export_to_mpich(found, refusals, path, libmpi or installed_mpich())
-    return _export_to_openmpi(found, refusals, path)
+        return _export_to_mpich(cells, refusals, path, libmpi or installed_mpich())
+    return _export_to_openmpi(cells, refusals, path)
 
 
-def _export_to_mpich(found: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Path) -> Export:
+def _export_to_mpich(
+    requested_cells: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Path
+) -> Export:
     tree = mpich.read_compiled_tree(libmpi)
-    cells = exclude_cells(found, mpich.find_obstacle(libmpi), refusals)
+    cells = exclude_cells(requested_cells, mpich.find_obstacle(libmpi), refusals)
     text = json.dumps(mpich.merge_cells(tree, cells), indent=1) + "\n"
     _refuse_differences(path, mpich.find_differences(tree, json.loads(text), cells))
     variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path.absolute())}
@@ -129,8 +131,8 @@ def installed_mpich() -> Path:
     return mpi.library
 
 
-def _export_to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Export:
-    cells = exclude_cells(found, openmpi.find_obstacle, refusals)
+def _export_to_openmpi(requested_cells: Sequence[Cell], refusals: Refusals, path: Path) -> Export:
+    cells = exclude_cells(requested_cells, openmpi.find_obstacle, refusals)
     text = openmpi.format_rules(cells)
     _refuse_differences(path, openmpi.find_differences(openmpi.parse_rules(text), cells))
     variables = {
@@ -169,9 +171,9 @@ def export_entries(entries: Sequence[Entry], target: Target, trace: Trace) -> Ex
 def _list_calls(trace: Trace) -> list[TraceCalls]:
     """Return the calls on intra-communicators, by call site and size class."""
     return [
-        TraceCalls(one.operation, one.size, one.bytes, one.sites, one.label)
-        for one in tasks.list_works(trace, 1)
-        if not one.remote_size
+        TraceCalls(work.operation, work.size, work.bytes, work.sites, work.label)
+        for work in tasks.list_works(trace, 1)
+        if not work.remote_size
     ]
 
 
@@ -191,10 +193,10 @@ def as_data(done: Export, path: Path) -> ExportData:
     written: None if nothing could be exported. bytes: first and last byte, or None if no choice
     depends on bytes; the last byte is None for an open range.
     """
-    together: dict[tuple[Any, ...], list[int]] = {}
+    sizes_by_choice: dict[tuple[Any, ...], list[int]] = {}
     for c in done.cells:
         key = (c.operation, c.algorithm, c.first, c.last, c.segment)
-        together.setdefault(key, []).append(c.size)
+        sizes_by_choice.setdefault(key, []).append(c.size)
     return {
         "to": done.library,
         "path": str(path),
@@ -210,7 +212,7 @@ def as_data(done: Export, path: Path) -> ExportData:
                 "ours": chosen.catalogue_name or None,
                 "differs": next(filter(None, map(chosen.describe_difference, sizes)), None),
             }
-            for (operation, chosen, first, last, segment), sizes in together.items()
+            for (operation, chosen, first, last, segment), sizes in sizes_by_choice.items()
         ],
         "refused": [
             {"where": r.source, "what": r.request, "sizes": list(r.sizes), "why": r.reason}

@@ -100,8 +100,8 @@ class ReplayedTask:
 
     def mean_score(self, choice: str) -> float:
         """Return the mean score of a choice in ns."""
-        found = [self.task.score_shot(shot) for shot in self.shots.get(choice, [])]
-        return float(np.mean(found)) if found else float("inf")
+        scores = [self.task.score_shot(shot) for shot in self.shots.get(choice, [])]
+        return float(np.mean(scores)) if scores else float("inf")
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def prepare_ranks(ranks: Ranks, tasks: Sequence[Task]) -> None:
         elif task.member_key not in ranks.communicators:
             inside = ranks.rank in task.ranks
             key = task.ranks.index(ranks.rank) if inside else 0
-            made = ranks.world.Split(0 if inside else undefined, key)
-            ranks.communicators[task.member_key] = made if inside else None
+            communicator = ranks.world.Split(0 if inside else undefined, key)
+            ranks.communicators[task.member_key] = communicator if inside else None
 
 
 def choose_spin_ns(world: Any) -> int:
@@ -148,15 +148,15 @@ def choose_spin_ns(world: Any) -> int:
 
 def run_first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[ReplayedTask]:
     """Run every choice once, untimed, and drop on all ranks each choice that runs incorrectly."""
-    found = []
+    replayed = []
     for task in tasks:
         began = time.monotonic()
         cases = [task.make_case(choice, 0) for choice in task.choices]
         alive = [case.choice for case in timing.run_first_lap(ranks, cases, lambda: None)]
         late = max(float(a.max()) for a in task.arrivals) / 1e9
         cost = (time.monotonic() - began) / len(task.choices) + late
-        found.append(ReplayedTask(task, {c: [] for c in alive}, alive, cost))
-    return found
+        replayed.append(ReplayedTask(task, {c: [] for c in alive}, alive, cost))
+    return replayed
 
 
 def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | None:
@@ -169,45 +169,47 @@ def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | No
     ranks.clock.synchronise()
     spin_ns = choose_spin_ns(ranks.world)
     replayed = run_first_lap(ranks, tasks)
-    left = ranks.world.bcast(_tasks_within(replayed, end - time.monotonic()))
-    if not left:
+    task_indices = ranks.world.bcast(_tasks_within(replayed, end - time.monotonic()))
+    if not task_indices:
         raise MpiprofError(f"no call site can be replayed in {budget_s:.0f} s: increase --budget")
-    progress = Progress(MAX_LAPS * len(_list_runs(replayed, left)), ranks.rank == 0)
+    progress = Progress(MAX_LAPS * len(_list_runs(replayed, task_indices)), ranks.rank == 0)
     lap = 0
     while True:
-        todo = _list_runs(replayed, left)
+        todo = _list_runs(replayed, task_indices)
         _run_lap(ranks, replayed, todo, lap, spin_ns, progress)
         lap += 1
         ranks.clock.synchronise()
         if ranks.rank == 0 and lap in HALVE_AFTER:
-            for i in left:
+            for i in task_indices:
                 drop_slower_half(replayed[i])
         alive = ranks.world.bcast([r.remaining for r in replayed])
         for r, names in zip(replayed, alive, strict=True):
             r.remaining = names
-        per_lap = sum(replayed[i].cost_s * len(replayed[i].remaining) for i in left)
-        progress.steps = progress.done + (MAX_LAPS - lap) * len(_list_runs(replayed, left))
-        more = lap < MAX_LAPS and time.monotonic() + per_lap < end
-        if not ranks.world.bcast(more):
+        per_lap = sum(replayed[i].cost_s * len(replayed[i].remaining) for i in task_indices)
+        progress.steps = progress.done + (MAX_LAPS - lap) * len(_list_runs(replayed, task_indices))
+        continues = lap < MAX_LAPS and time.monotonic() + per_lap < end
+        if not ranks.world.bcast(continues):
             break
     return _make_outcome(ranks, replayed, lap)
 
 
-def _list_runs(replayed: Sequence[ReplayedTask], left: Sequence[int]) -> list[tuple[int, str]]:
+def _list_runs(
+    replayed: Sequence[ReplayedTask], task_indices: Sequence[int]
+) -> list[tuple[int, str]]:
     """Return the runs of a lap: indices of tasks, each with its remaining choices."""
-    return [(i, choice) for i in left for choice in replayed[i].remaining]
+    return [(i, choice) for i in task_indices for choice in replayed[i].remaining]
 
 
-def _tasks_within(replayed: Sequence[ReplayedTask], left_s: float) -> list[int]:
+def _tasks_within(replayed: Sequence[ReplayedTask], remaining_s: float) -> list[int]:
     """Return the first tasks for which MIN_LAPS fit into the remaining time."""
-    found = []
+    task_indices = []
     for i, r in enumerate(replayed):
-        left_s -= MIN_LAPS * r.cost_s * len(r.remaining)
-        if left_s < 0:
+        remaining_s -= MIN_LAPS * r.cost_s * len(r.remaining)
+        if remaining_s < 0:
             break
         if len(r.remaining) > 1:
-            found.append(i)
-    return found
+            task_indices.append(i)
+    return task_indices
 
 
 def _run_lap(
@@ -233,20 +235,20 @@ def _run_lap(
         return
     for k, (i, choice) in enumerate(todo):
         task = replayed[i].task
-        wanted, arrivals, exits = every[task.members, k, :].T
-        off = int(np.abs(arrivals - wanted).max())
+        targets, arrivals, exits = every[task.members, k, :].T
+        off = int(np.abs(arrivals - targets).max())
         shot = Measurement(lap, lap % len(task.problems), arrivals, exits, off)
         replayed[i].shots[choice].append(shot)
 
 
 def drop_slower_half(r: ReplayedTask) -> None:
     """Drop the slower half of the candidates, except candidates nearly as good as the best."""
-    others = sorted((c for c in r.remaining if c != NATIVE), key=r.mean_score)
-    if len(others) < 2:
+    candidates = sorted((c for c in r.remaining if c != NATIVE), key=r.mean_score)
+    if len(candidates) < 2:
         return
-    best = r.mean_score(others[0])
-    remaining = others[: max(2, len(others) // 2)]
-    remaining += [c for c in others if c not in remaining and r.mean_score(c) <= best * 1.1]
+    best = r.mean_score(candidates[0])
+    remaining = candidates[: max(2, len(candidates) // 2)]
+    remaining += [c for c in candidates if c not in remaining and r.mean_score(c) <= best * 1.1]
     remaining = [c for c in remaining if r.mean_score(c) <= NEAR_BEST_FACTOR * best]
     r.remaining = [c for c in r.remaining if c == NATIVE or c in remaining]
 

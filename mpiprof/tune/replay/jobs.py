@@ -107,17 +107,20 @@ def prepare_tasks(request: ReplayRequest, ranks: int | None) -> tuple[Trace, lis
 def make_tasks(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
     """Return the tasks of the ranks."""
     table = trace.machine
-    known = machine.machine_of_table(table, "meta.json") if table else machine.DEFAULT
-    made = []
+    trace_machine = machine.machine_of_table(table, "meta.json") if table else machine.DEFAULT
+    tasks = []
     for work in works:
-        names = [c.name for c in list_candidates(work, known)] + library_variants(trace, work)
+        names = [c.name for c in list_candidates(work, trace_machine)] + library_variants(
+            trace, work
+        )
         members = work.ranks if ranks >= trace.ranks else tuple(range(work.members))
         problems = tuple(
-            replace(p.problem, alpha=known.alpha, beta=known.beta) for p in work.patterns
+            replace(p.problem, alpha=trace_machine.alpha, beta=trace_machine.beta)
+            for p in work.patterns
         )
         arrivals = tuple(np.rint(p.arrivals).astype(np.int64) for p in work.patterns)
-        made.append(Task(work.operation, (NATIVE, *names), problems, arrivals, members))
-    return made
+        tasks.append(Task(work.operation, (NATIVE, *names), problems, arrivals, members))
+    return tasks
 
 
 def library_variants(trace: Trace, work: Work) -> list[str]:
@@ -128,16 +131,16 @@ def library_variants(trace: Trace, work: Work) -> list[str]:
     largest = max(p.problem.bytes for p in work.patterns)
     sizes = [f":segment={size}" for size in SEGMENT_SIZES if size < largest]
     return [
-        f"{NATIVE}:{one.name}{end}"
-        for one in find_algorithms(family, work.operation)
-        if one.is_selectable and one.runs_on(work.members)
-        for end in ("", *(sizes if one.is_segmented else ()))
+        f"{NATIVE}:{algorithm.name}{end}"
+        for algorithm in find_algorithms(family, work.operation)
+        if algorithm.is_selectable and algorithm.runs_on(work.members)
+        for end in ("", *(sizes if algorithm.is_segmented else ()))
     ]
 
 
 def make_results(works: Sequence[Work], outcome: Outcome) -> list[Result]:
     """Return the measurements as results: scores by lap, from instances with correct arrivals."""
-    found = []
+    results = []
     for work, r in zip(works, outcome.replayed, strict=True):
         right = {
             n: {s.lap for s in shots if s.error_ns <= MAX_ERROR_NS} for n, shots in r.shots.items()
@@ -157,8 +160,8 @@ def make_results(works: Sequence[Work], outcome: Outcome) -> list[Result]:
             note = f"arrivals imposed within {np.median(errors) / 1e3:.0f} us (median)"
             if not near:
                 note += f", too far off to leave out what is beyond {MAX_ERROR_NS // 1000}"
-        found.append(Result(work, REPLAY, base, np.ones(outcome.laps), trials, 1.0, note))
-    return found
+        results.append(Result(work, REPLAY, base, np.ones(outcome.laps), trials, 1.0, note))
+    return results
 
 
 # ---- starting ranks
@@ -181,8 +184,8 @@ def start(request: ReplayRequest) -> ReplayedTrace | int:
             # The recorded program had at most one thread in MPI at a time.
             inside |= launched.serialize_threads()
         if shape is not None:
-            with cluster.Cluster(shape) as made:
-                code = made.run(mpi, ranks, request.words, inside)
+            with cluster.Cluster(shape) as emulated_cluster:
+                code = emulated_cluster.run(mpi, ranks, request.words, inside)
         else:
             code = launched.start(mpi, ranks, request.words, inside)
         if code:
@@ -234,17 +237,17 @@ def run_rank(request: ReplayRequest) -> ReplayedTrace | int:
 def restart_preloaded(request: ReplayRequest) -> NoReturn:
     """Read the trace on rank 0 while other ranks go on; restart with the recorder preloaded."""
     ranks = find_rank_count(os.environ)
-    more = {}
+    variables = {}
     if find_rank(os.environ) == 0:
-        found: list[Task] | MpiprofError
+        tasks: list[Task] | MpiprofError
         try:
             trace, works = prepare_tasks(request, ranks)
-            found = make_tasks(trace, works, ranks or trace.ranks)
+            tasks = make_tasks(trace, works, ranks or trace.ranks)
         except MpiprofError as error:
-            found = error  # passed to all ranks, so that none waits for this one
-        handle, more[WORKS_VARIABLE] = tempfile.mkstemp(prefix="mpiprof-tune-")
+            tasks = error  # passed to all ranks, so that none waits for this one
+        handle, variables[WORKS_VARIABLE] = tempfile.mkstemp(prefix="mpiprof-tune-")
         with os.fdopen(handle, "wb") as file:
-            file.write(pickle.dumps(found))
+            file.write(pickle.dumps(tasks))
     launched.restart_preloaded(
-        request.words, launched.mpi_of_this_python(os.environ), variables=more
+        request.words, launched.mpi_of_this_python(os.environ), variables=variables
     )
