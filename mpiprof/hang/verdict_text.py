@@ -80,8 +80,7 @@ def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
 
     For a job that ended normally the whole run is checked, because a wrong call may have completed.
     """
-    faultless = not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS
-    if faultless:
+    if not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS:
         return NO_FAULT, ""
     positions: list[Position] = []
     pending: list[Pending] = []
@@ -229,8 +228,7 @@ def _open_cycle_sentences(verdict: Verdict) -> str:
     plural = len(verdict.may_still_arrive) > 1
     have, be = ("had", "was") if verdict.ended else ("have" if plural else "has", "is")
     still = " None of these threads computes." if verdict.reason == "resting" else ""
-    keeps = "kept" if verdict.ended else "keeps"
-    blame = f"which of them {keeps}" if plural else f"whether it {keeps}"
+    blame = ("which of them" if plural else "whether it") + (" kept" if verdict.ended else " keeps")
     look = "" if verdict.ended else ": look at all threads there"
     return (
         f"All that are waited for wait{'ed' * verdict.ended} in a collective themselves, but "
