@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import dash
@@ -43,25 +42,15 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
     if not len(rows):
         raise UsageError(f"no call site {callsite} in this trace")
     row = filtered_tables.table_records(rows)[0]
-    head = [
-        html.H1(
-            [
-                row["operation"],
-                " at ",
-                filtered_tables.shorten_text(format_site((row["sites"] or [{}])[0])),
-            ]
-        ),
-        components.fact_list(callsite_facts(row)),
-    ]
+    site = filtered_tables.shorten_text(format_site((row["sites"] or [{}])[0]))
+    head = [html.H1([row["operation"], " at ", site])]
     if row["total_wait_ns"] > 0:
-        head.insert(
-            1, html.P(phrases.cost_sentence(row, data.trace.process_time_ns), className="lead")
-        )
+        cost = phrases.cost_sentence(row, data.trace.process_time_ns)
+        head.append(html.P(cost, className="lead"))
+    head.append(components.fact_list(callsite_facts(row)))
     if data.trace.record == "summary" or not row["instances"]:
-        head.append(
-            html.P("Recorded as summary: totals, but no single instances.", className="note")
-        )
-        return html.Div([*head, source_card(context, row)], className="stack")
+        note = html.P("Recorded as summary: totals, but no single instances.", className="note")
+        return html.Div([*head, note, source_card(context, row)], className="stack")
     instances = filtered_tables.filtered_instances(data, callsite, state)
     if not len(instances):
         way = [_band_links(data, state, callsite)] if state.get("band") else []
@@ -77,7 +66,7 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
             ),
             _imbalance_card(data, state, callsite),
             _instances_card(data, state, callsite),
-            components.side_by_side(*_ranks_card(data, state, callsite)),
+            _ranks_cards(data, state, callsite),
             components.side_by_side(
                 components.deferred_container("callsite-causes"),
                 components.deferred_container("callsite-algorithms"),
@@ -103,27 +92,25 @@ def source_card(context: TraceContext, row: dict[str, Any]) -> Component:
         for frame in [site, *site.get("stack", [])[:MAX_SOURCE_SITES]]:
             parts.append(html.H3(filtered_tables.shorten_text(format_site(frame))))
             file, line = frame.get("file"), frame.get("line")
-            excerpt = (
-                source_excerpt.read_excerpt(str(file), int(line), context.sources) if line else None
-            )
+            if not line:
+                continue
+            excerpt = source_excerpt.read_excerpt(str(file), int(line), context.sources)
             if excerpt is not None:
                 parts.append(components.source_lines(excerpt))
-            elif line:
-                parts.append(
-                    html.P(["not below --source: ", html.Code(filtered_tables.shorten_text(file))])
-                )
+            else:
+                path = html.Code(filtered_tables.shorten_text(file))
+                parts.append(html.P(["not below --source: ", path]))
     if len(row["sites"]) > MAX_SOURCE_SITES:
         parts.append(html.P(f"and {len(row['sites']) - MAX_SOURCE_SITES} more places"))
     return components.make_card("Source", *parts or [html.P("The location is unknown.")])
 
 
 def _imbalance_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
+    spread = trace_figures.draw_spread(data, state, callsite)
     return components.make_card(
         "Imbalance of its instances",
         _band_links(data, state, callsite),
-        components.make_graph(
-            trace_figures.draw_spread(data, state, callsite), state, id="callsite-spread"
-        ),
+        components.make_graph(spread, state, id="callsite-spread"),
         note=(
             "Drag over a range of bars, or click one: the figures on this page then show "
             "only the instances in that range."
@@ -149,11 +136,8 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
                 parts.append(dcc.Link(name, href=_set_band(state, f"{low}-{high}")))
     if (band := filtered_tables.parse_band(state)) is not None:
         shown = int(((values >= band[0]) & (values < band[1])).sum())
-        label = (
-            f"{format_count(shown)} of {format_count(len(values))} instances, ω from "
-            f"{format_time(band[0])} to "
-        )
-        parts.append(html.B(label + format_time(band[1])))
+        count = f"{format_count(shown)} of {format_count(len(values))} instances"
+        parts.append(html.B(f"{count}, ω from {format_time(band[0])} to {format_time(band[1])}"))
     return html.Nav(parts, className="steps")
 
 
@@ -164,16 +148,14 @@ def _set_band(state: states.PageState, band: str | None) -> str:
 def _instances_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     lines = trace_figures.draw_factors(data, state, callsite)
     heat = trace_figures.draw_arrivals(data, state, callsite)
+    note = figures.heat_map_note(*trace_figures.heat_map_lateness(data, state, callsite))
     return components.make_card(
         "Over its instances",
         components.make_graph(lines, state, id="callsite-factors"),
         html.H3("Lateness of each rank after the first rank of the instance"),
         _order_links(state),
         components.make_graph(heat, state, id="callsite-heat"),
-        html.P(
-            figures.heat_map_note(*trace_figures.heat_map_lateness(data, state, callsite)),
-            className="note",
-        ),
+        html.P(note, className="note"),
         note="Click an instance in either figure to see it in full.",
     )
 
@@ -194,21 +176,14 @@ def _order_links(state: states.PageState) -> Component:
     return html.Nav(links, className="steps")
 
 
-def _ranks_card(data: TraceData, state: states.PageState, callsite: int) -> list[Component]:
-    return [
-        components.make_card(
-            "Share of instances in which a rank is last",
-            components.make_graph(trace_figures.draw_late_ranks(data, state, callsite), state),
-        ),
-        components.make_card(
-            "Imbalance against the balanced limit",
-            components.make_graph(trace_figures.draw_distribution(data, state, callsite), state),
-            note=(
-                "Left of the line all ranks arrive within the time of one message (Faraj, "
-                "Figure 2)."
-            ),
-        ),
-    ]
+def _ranks_cards(data: TraceData, state: states.PageState, callsite: int) -> Component:
+    late = components.make_graph(trace_figures.draw_late_ranks(data, state, callsite), state)
+    factors = components.make_graph(trace_figures.draw_distribution(data, state, callsite), state)
+    note = "Left of the line all ranks arrive within the time of one message (Faraj, Figure 2)."
+    return components.side_by_side(
+        components.make_card("Share of instances in which a rank is last", late),
+        components.make_card("Imbalance against the balanced limit", factors, note=note),
+    )
 
 
 def instance_card(data: TraceData, state: states.PageState, callsite: int) -> list[Component]:
@@ -217,12 +192,9 @@ def instance_card(data: TraceData, state: states.PageState, callsite: int) -> li
     if not len(table):
         return [html.P("No instance passes the filters.")]
     wanted = state.get_number("instance", -1)
-    at = (
-        int(np.searchsorted(table["number"], wanted))
-        if wanted >= 0
-        else trace_figures.find_worst(table)
-    )
-    at = min(at, len(table) - 1)
+    at = trace_figures.find_worst(table)
+    if wanted >= 0:
+        at = min(int(np.searchsorted(table["number"], wanted)), len(table) - 1)
     row = filtered_tables.table_records(table.iloc[[at]])[0]
     figure = trace_figures.draw_instance(data, state, callsite, row)
     return [
@@ -256,13 +228,13 @@ def _neighbour_links(
     margin = int(WINDOW_MARGIN * length) + 1
     named = f"{row['communicator']}:{row['sequence']}:{row['start']}"
     window = {"from": max(begin - margin, 0), "to": begin + length + margin}
-    target = state.without_page_keys().set_keys(callsite=row["callsite"], instance=named, **window)
+    timeline = state.link_to("/timeline", callsite=row["callsite"], instance=named, **window)
     return html.Nav(
         [
             to("‹ previous", at - 1),
             to("next ›", at + 1),
             to("the worst", trace_figures.find_worst(table)),
-            dcc.Link("in the timeline", href="/timeline" + target.format_query()),
+            dcc.Link("in the timeline", href=timeline),
         ],
         className="steps",
     )
@@ -270,19 +242,12 @@ def _neighbour_links(
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of the detail view."""
-    explanations.register_callbacks(app, context)
-
-    @app.callback(
-        Output("callsite-instance", "children"), Input("url", "search"), State("scheme", "data")
-    )
-    def show_instance(search: str, scheme: str) -> Any:
-        """Show the instance that the URL names, or else the worst instance."""
-        state = states.parse(search, dark=scheme == "dark")
-        callsite = state.get_number("callsite", -1)
-        if callsite < 0:
-            raise PreventUpdate
-        make = partial(instance_card, context.latest_data(state), state, callsite)
-        return components.make_or_message("an instance", make)
+    for name, make, trigger in (
+        ("callsite-causes", explanations.causes_card, Input("callsite-causes", "id")),
+        ("callsite-algorithms", explanations.algorithms_card, Input("callsite-algorithms", "id")),
+        ("callsite-instance", instance_card, Input("url", "search")),
+    ):
+        explanations.register_card(app, context, name, make, trigger)
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
@@ -323,6 +288,6 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
             data, callsite = context.latest_data(state), state.get_number("callsite", -1)
             number = trace_figures.find_latest_in_cell(data, state, callsite, number, band)
         state = state.set_keys(instance=number)
-        return (
-            states.change_filters(state, {"ranks": band}) if "-" in band else state
-        ).format_query()
+        if "-" in band:
+            state = states.change_filters(state, {"ranks": band})
+        return state.format_query()

@@ -126,28 +126,23 @@ def make_bar_link(
 def finding_card(data: TraceData, finding: Any, state: PageState) -> Component:
     """Return the card of a finding, as a link to the finding's first call site."""
     first = finding.callsites[0] if finding.callsites else None
-    href = "/callsites" + state.without_page_keys().set_keys(callsite=first).format_query()
-    head = html.Div(
-        [html.B(format_time(float(finding.cost_ns))), html.Span(format_share(finding.share))]
-    )
+    cost, share = format_time(float(finding.cost_ns)), format_share(finding.share)
     return dcc.Link(
         [
-            head,
+            html.Div([html.B(cost), html.Span(share)]),
             html.H3(sentences.finding_title(data.trace, finding)),
             html.P(sentences.finding_text(data.trace, finding)),
         ],
-        href=href,
+        href=state.link_to("/callsites", callsite=first),
         className=f"finding {finding.cause}",
     )
 
 
 def make_table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:
     """Return a table of columns (name, heading); the suffix of the name selects the format."""
+    names = [name for name, _ in columns]
     body = [
-        html.Tr(
-            [html.Td(format_value(name, value)) for name, value in zip(names, row, strict=True)]
-        )
-        for names in [[name for name, _ in columns]]
+        html.Tr([html.Td(format_value(*cell)) for cell in zip(names, row, strict=True)])
         for row in rows[names].itertuples(index=False)
     ]
     head = html.Thead(html.Tr([html.Th(heading, scope="col") for _, heading in columns]))

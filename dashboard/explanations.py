@@ -24,13 +24,13 @@ from mpiprof.interface.shell_hints import format_command, switch_value
 from mpiprof.reports import conclusion, phrases
 from mpiprof.tune import result
 
-from . import components, filtered_tables, predictions, selection_history
+from . import components, filtered_tables, predictions
 from . import url_state as states
 from .figures import algorithms as pictures
 from .figures.distribution import draw_shares
 from .trace_data import TraceContext, TraceData
 
-MAX_RANKS, MAX_ORIGINS, MAX_TRIED = 8, 6, 12
+MAX_FINDINGS, MAX_RANKS, MAX_ORIGINS, MAX_TRIED = 9, 8, 6, 12
 MAX_TEXT = 1000  # characters of a command
 SHARE_NAMES = {
     "inherited": "already late at the end of the previous collective",
@@ -50,12 +50,9 @@ def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Comp
     if not causes.instances:
         return components.make_card("Why they are late", note="No complete instance.")
     row = dict(data.trace.callsites.loc[callsite])
-    parts: list[Component] = [
-        html.P(line) for line in conclusion.callsite_problems(data.trace, row)
-    ]
-    parts.append(
-        html.Ul([html.Li(line) for line in phrases.cause_sentences(causes)], className="told")
-    )
+    problems = [html.P(line) for line in conclusion.callsite_problems(data.trace, row)]
+    sentences = [html.Li(line) for line in phrases.cause_sentences(causes)]
+    parts: list[Component] = [*problems, html.Ul(sentences, className="told")]
     for title, names in (("Origin of the spread of arrivals", WHERE), ("Who it is", WHO)):
         parts += [
             html.H3(title),
@@ -76,10 +73,8 @@ def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Comp
 
 def share_table(causes: Causes, names: tuple[str, ...]) -> pd.DataFrame:
     """Return the named shares with their confidence intervals, for the figure."""
-    rows = []
-    for name in names:
-        estimate = getattr(causes, name)
-        rows.append((SHARE_NAMES[name], estimate.value, estimate.low, estimate.high))
+    estimates = [(name, getattr(causes, name)) for name in names]
+    rows = [(SHARE_NAMES[name], e.value, e.low, e.high) for name, e in estimates]
     return pd.DataFrame(rows, columns=["name", "value", "low", "high"])
 
 
@@ -90,33 +85,21 @@ def origin_list(table: pd.DataFrame, state: states.PageState) -> Component:
         text = f"rank {row['rank']} at {filtered_tables.shorten_text(row['site'])}"
         where: Any = text
         if row["callsite"] >= 0:
-            target = state.without_page_keys().set_keys(callsite=row["callsite"])
-            where = dcc.Link(text, href="/callsites" + target.format_query())
-        after = (
-            f" after {filtered_tables.shorten_text(row['after_site'])}" if row["after"] >= 0 else ""
-        )
-        hops = f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
-        origin_text = (
-            f": {format_share(row['share'])} of instances, late by {format_time(row['late_ns'])}"
-        )
-        items.append(html.Li([where, f"{after}{hops}{origin_text}"]))
+            where = dcc.Link(text, href=state.link_to("/callsites", callsite=row["callsite"]))
+        about = f" after {filtered_tables.shorten_text(row['after_site'])}" * (row["after"] >= 0)
+        about += f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
+        about += f": {format_share(row['share'])} of instances, late by "
+        items.append(html.Li([where, about + format_time(row["late_ns"])]))
     return html.Ul(items, className="told")
 
 
 def algorithms_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return the card on the algorithms tried at a call site, and on the simulated candidates."""
     title = "Algorithms"
-    tried = selection_history.callsite_trials(data, callsite)
+    tried = filtered_tables.callsite_trials(data, callsite)
     parts: list[Component] = []
     if len(tried):
-        columns = [
-            ("phase", "phase"),
-            ("algorithm", "tried while it ran"),
-            ("instances", "instances"),
-            ("score_ns", "score"),
-            ("error_ns", "±"),
-        ]
-        parts += [components.make_table(tried.head(MAX_TRIED), columns)]
+        parts.append(trial_table(tried.head(MAX_TRIED), "tried while it ran"))
     work = predictions.work_at_callsite(data, callsite)
     if work is None:
         note = "There is no other algorithm for this operation, or its sizes are unknown."
@@ -132,12 +115,17 @@ def algorithms_card(data: TraceData, state: states.PageState, callsite: int) -> 
         html.P(expectation_text(predictions.judge_prediction(data, predicted)), className="note"),
         dcc.Link(
             "the whole comparison, also on more processes",
-            href="/algorithms"
-            + state.without_page_keys().set_keys(callsite=callsite).format_query(),
+            href=state.link_to("/algorithms", callsite=callsite),
         ),
     ]
     note = "Score: mean time in the call after the last arrival that the rank must wait for."
     return components.make_card(title, *parts, note=note)
+
+
+def trial_table(trials: pd.DataFrame, heading: str) -> Component:
+    """Return the selector's trials as a table; `heading` is that of the algorithms."""
+    columns = [("phase", "phase"), ("algorithm", heading), ("instances", "instances")]
+    return components.make_table(trials, [*columns, ("score_ns", "score"), ("error_ns", "±")])
 
 
 def expectation_text(verdict: result.Verdict) -> Any:
@@ -156,51 +144,42 @@ def expectation_text(verdict: result.Verdict) -> Any:
     return [f"{sentence} Try: ", html.Code(line)] if len(line) < MAX_TEXT else sentence
 
 
-def findings_cards(data: TraceData, state: states.PageState, max_findings: int) -> Component:
-    """Return the verdict and the cards of the `max_findings` costliest findings."""
+def findings_cards(data: TraceData, state: states.PageState) -> Component:
+    """Return the verdict and the cards of the costliest findings."""
     findings = data.derive("findings")
     lines = conclusion.verdict_lines(data.trace, make_verdict(data.trace, findings))
     sentence = html.Div([html.P(line) for line in lines], className="verdict")
-    return html.Div(
-        [sentence, _finding_cards(data, state, findings, max_findings)], className="stack"
-    )
+    return html.Div([sentence, _finding_cards(data, state, findings)], className="stack")
 
 
-def gain_cards(data: TraceData, state: states.PageState, max_gains: int) -> Component | None:
+def gain_cards(data: TraceData, state: states.PageState) -> Component | None:
     """Return cards of call sites where the simulator predicts a gain. Takes seconds."""
     findings = data.derive("findings", tuple(predictions.find_gains(data)))
-    return _finding_cards(
-        data, state, [finding for finding in findings if finding.cause == "algorithm"], max_gains
-    )
+    return _finding_cards(data, state, [f for f in findings if f.cause == "algorithm"])
 
 
 def _finding_cards(
-    data: TraceData, state: states.PageState, findings: Sequence[Finding], most: int
+    data: TraceData, state: states.PageState, findings: Sequence[Finding]
 ) -> Component | None:
     ranks = {int(rank) for rank in data.filtered_ranks(state)}
-    shown = [finding for finding in findings if not finding.ranks or ranks & set(finding.ranks)]
     sites = set(filtered_tables.filtered_callsites(data, state)["callsite"])
     shown = [
-        finding for finding in shown if not finding.callsites or sites & set(finding.callsites)
+        finding
+        for finding in findings
+        if (not finding.ranks or ranks & set(finding.ranks))
+        and (not finding.callsites or sites & set(finding.callsites))
     ]
-    cards = [components.finding_card(data, finding, state) for finding in shown[:most]]
+    cards = [components.finding_card(data, finding, state) for finding in shown[:MAX_FINDINGS]]
     return components.side_by_side(*cards, min_width="320px") if cards else None
 
 
-def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
-    """Add the callbacks that fill the cards."""
-    for name, make in (("causes", causes_card), ("algorithms", algorithms_card)):
-        register_card(app, context, f"callsite-{name}", make)
-
-
-def register_card(app: dash.Dash, context: TraceContext, where: str, make: Any) -> None:
-    """Add the callback that fills one card of the detail view when the card appears."""
+def register_card(
+    app: dash.Dash, context: TraceContext, where: str, make: Any, trigger: Input
+) -> None:
+    """Add the callback that fills one card of the detail view; `trigger` starts the callback."""
 
     @app.callback(
-        Output(where, "children"),
-        Input(where, "id"),
-        State("url", "search"),
-        State("scheme", "data"),
+        Output(where, "children"), trigger, State("url", "search"), State("scheme", "data")
     )
     def show(_: Any, search: str, scheme: str) -> Any:
         state = states.parse(search, dark=scheme == "dark")

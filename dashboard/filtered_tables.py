@@ -10,6 +10,7 @@ import pandas as pd
 from mpiprof.reports import json
 from mpiprof.reports.phrases import lacks_complete_instances
 from mpiprof.reports.site_labels import places
+from mpiprof.trace.sites import label_site
 from mpiprof.trace.types import Float, Int
 
 from .trace_data import TraceData
@@ -199,3 +200,28 @@ def algorithm_changes(instances: pd.DataFrame) -> pd.DataFrame:
     changed = np.flatnonzero(names[1:] != names[:-1]) + 1
     changes: pd.DataFrame = without_probes.iloc[changed][["number", "algorithm"]]
     return changes
+
+
+def callsite_keys(data: TraceData, callsite: int) -> list[str]:
+    """Return the selector's keys of a call site, matched by operation and source location."""
+    rows = data.callsites[data.callsites["callsite"] == callsite]
+    keys = data.trace.selection["key"]
+    if not len(rows) or not len(keys):
+        return []
+    row = rows.iloc[0]
+    labels = {label_site(site) for site in row["sites"]}
+    labels |= {label.partition(" ")[0] for label in labels}
+    chosen = [
+        key
+        for key, operation, sites in zip(keys["key"], keys["operation"], keys["sites"], strict=True)
+        if operation == row["operation"]
+        and any(s in labels or s.partition(" ")[0] in labels for s in sites)
+    ]
+    return list(dict.fromkeys(chosen))
+
+
+def callsite_trials(data: TraceData, callsite: int) -> pd.DataFrame:
+    """Return the selector's trials at a call site by phase and score: columns of "trial"."""
+    trials = data.trace.selection["trial"]
+    selected = trials[trials["key"].isin(callsite_keys(data, callsite))]
+    return selected.sort_values(["phase", "score_ns"], kind="stable", ignore_index=True)

@@ -13,14 +13,18 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
 
-from . import components, live
+from . import components
 from . import url_state as states
-from .pages import list_pages
+from .pages import list_pages, live
 from .trace_data import TraceContext, TraceData
 
 REFRESH_MS = 2000
 MAX_CHOICES = 500  # per filter; more choices make the browser slow
-FILTERS = ("communicators", "operations", "nodes")
+FILTERS = {
+    "communicators": "All communicators",
+    "operations": "All operations",
+    "nodes": "All nodes",
+}
 
 
 def make_layout(context: TraceContext) -> Component:
@@ -66,8 +70,8 @@ def make_layout(context: TraceContext) -> Component:
 
 
 def _make_filters() -> list[Component]:
-    def many(name: str, text: str) -> Component:
-        return dmc.MultiSelect(
+    lists = [
+        dmc.MultiSelect(
             id=f"filter-{name}",
             placeholder=text,
             searchable=True,
@@ -76,13 +80,13 @@ def _make_filters() -> list[Component]:
             size="xs",
             **components.aria_attributes(label=text),
         )
-
+        for name, text in FILTERS.items()
+    ]
     ranks = dmc.TextInput(
         id="filter-ranks", placeholder="Ranks, as 0-3, 7", size="xs", debounce=True,
         **components.aria_attributes(label="Ranks"),
     )  # fmt: skip
-    texts = ("All communicators", "All operations", "All nodes")
-    return [*(many(n, t) for n, t in zip(FILTERS, texts, strict=True)), ranks]
+    return [*lists, ranks]
 
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
@@ -130,16 +134,12 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
             filters = {name: value for name, value in named if f"filter-{name}" in changed}
             state = states.change_filters(state, filters)
         new = state.format_query()
-        links = _make_navigation(pages, path, state)
-        lists: list[Any] = []
-        for values_now, data in _filter_choices(context, state):
-            lists += [list(values_now), data]
         return (
             new if new != states.parse(search).format_query() else dash.no_update,
             state.trace or context.names[0],
-            *lists,
+            *_filter_choices(context, state),
             state.ranks,
-            links,
+            _make_navigation(pages, path, state),
         )
 
 
@@ -203,22 +203,18 @@ def _make_navigation(
     ]
 
 
-def _filter_choices(
-    context: TraceContext, state: states.PageState
-) -> list[tuple[tuple[str, ...], list[Any]]]:
-    """Return the chosen values and the available options of each filter."""
+def _filter_choices(context: TraceContext, state: states.PageState) -> list[Any]:
+    """Return the chosen values and the available options of each filter, in one list."""
+    chosen = [list(getattr(state, name)) for name in FILTERS]
     try:
         data = context.latest_data(state)
     except MpiprofError:
-        return [(state.communicators, []), (state.operations, []), (state.nodes, [])]
-    return [
-        (state.communicators, _filter_options(data.communicators, state.communicators)),
-        (
-            state.operations,
-            _filter_options([(o, o) for o in list_operations(data)], state.operations),
-        ),
-        (state.nodes, _filter_options([(h, h) for h in data.hosts], state.nodes)),
-    ]
+        return [item for values in chosen for item in (values, [])]
+    operations, hosts = (
+        [(name, name) for name in of] for of in (list_operations(data), data.hosts)
+    )
+    known = zip((data.communicators, operations, hosts), chosen, strict=True)
+    return [item for of, values in known for item in (values, _filter_options(of, values))]
 
 
 def list_operations(data: TraceData) -> list[str]:
@@ -226,7 +222,7 @@ def list_operations(data: TraceData) -> list[str]:
     return sorted({shape.operation for shape in data.trace.tables.shapes})
 
 
-def _filter_options(known: list[tuple[str, str]], chosen: tuple[str, ...]) -> list[dict[str, str]]:
+def _filter_options(known: list[tuple[str, str]], chosen: list[str]) -> list[dict[str, str]]:
     shown = dict(known[:MAX_CHOICES])
     shown |= {value: dict(known).get(value, value) for value in chosen}
     return [{"value": value, "label": label[:300]} for value, label in shown.items()]

@@ -110,11 +110,6 @@ class TraceData:
         """The trace's `instances` (see mpiprof.metrics.tables)."""
         return self.derive("instances")
 
-    @property
-    def processes(self) -> pd.DataFrame:
-        """The trace's `processes`: one row per rank, with host and node."""
-        return self.derive("processes")
-
     # Filters
 
     @property

@@ -22,7 +22,7 @@ from mpiprof.trace.types import Float, Int
 
 from . import filtered_tables, predictions, theme
 from .figures import algorithms as races
-from .figures import axes, distribution, histogram, overview
+from .figures import axes, distribution, overview
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import timeline as timelines
@@ -146,7 +146,7 @@ def draw_spread(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return the histogram of a call site's imbalances, with the selected band highlighted."""
     every = filtered_tables.filtered_instances(data, callsite, state.set_keys(band=None))
     values = every["worst_imbalance_ns"].to_numpy(np.float64)
-    return histogram.draw_spread(values, filtered_tables.parse_band(state))
+    return distribution.draw_spread(values, filtered_tables.parse_band(state))
 
 
 def draw_distribution(data: TraceData, state: PageState, callsite: int) -> go.Figure:

@@ -57,18 +57,16 @@ class PageState:
         """Return a copy without the page's keys, for links to other pages."""
         return replace(self, also=(), to=(), page_keys={})
 
+    def link_to(self, path: str, **keys: object) -> str:
+        """Return the address of another page with the same filters and the given page keys."""
+        return path + self.without_page_keys().set_keys(**keys).format_query()
+
     def format_query(self) -> str:
         """Return the URL query with its question mark, or an empty string for the default state."""
-        pairs = [("trace", self.trace)] if self.trace else []
-        for key, values in (
-            ("communicator", self.communicators),
-            ("operation", self.operations),
-            ("node", self.nodes),
-        ):
-            pairs += [(key, value) for value in values]
-        pairs += [("rank", self.ranks)] if self.ranks else []
-        pairs += [(key, name) for key, of in zip(RUNS, (self.also, self.to), strict=True)
-                  for name in of]  # fmt: skip
+        trace, ranks = ([text] if text else [] for text in (self.trace, self.ranks))
+        values = (trace, self.communicators, self.operations, self.nodes, ranks, self.also, self.to)
+        shared = zip((*SHARED_KEYS, *RUNS), values, strict=True)
+        pairs = [(key, value) for key, of_key in shared for value in of_key]
         pairs += sorted(self.page_keys.items())
         return "?" + urlencode(pairs) if pairs else ""
 

@@ -13,15 +13,7 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.interface.format_units import format_count, format_size
 
-from .. import (
-    algorithm_view,
-    components,
-    explanations,
-    filtered_tables,
-    predictions,
-    selection_history,
-    trace_figures,
-)
+from .. import algorithm_view, components, explanations, filtered_tables, predictions, trace_figures
 from .. import url_state as states
 from ..figures import algorithms as figures
 from ..trace_data import TraceContext, TraceData
@@ -30,19 +22,17 @@ TITLE, PATH = "Algorithms", "/algorithms"
 PAGE_KEYS = frozenset(algorithm_view.STATE_KEYS)
 MAX_SITES, MAX_KEYS = 200, 20
 SKELETON = (420, 320)
+NOT_APPLICABLE = "No algorithm of the catalogue applies here."
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page; its callbacks fill in the predictions later."""
     data = context.latest_data(state)
     shown = set(filtered_tables.filtered_callsites(data, state)["callsite"])
-    works = [
-        w
+    options = {
+        str(w.callsite): f"{w.operation} at {filtered_tables.shorten_text(w.label)}"
         for w in components.make_or_else(lambda: predictions.list_works(data), [])
         if w.callsite in shown
-    ]
-    options = {
-        str(w.callsite): f"{w.operation} at {filtered_tables.shorten_text(w.label)}" for w in works
     }
     parts: list[Component] = []
     if options:
@@ -75,7 +65,7 @@ def prediction_card(data: TraceData, state: states.PageState, callsite: int) -> 
     """Return the predicted scores of all candidates under the recorded arrivals."""
     work = predictions.work_at_callsite(data, callsite)
     if work is None:
-        return html.P("No algorithm of the catalogue applies here.", className="note")
+        return html.P(NOT_APPLICABLE, className="note")
     predicted = predictions.simulate_work(data, work)
     sizes = "" if work.bytes is None else f", {format_size(work.bytes[1])}"
     about = f"{format_count(work.instances)} instances on {work.members} ranks{sizes}; "
@@ -93,26 +83,22 @@ def sizes_card(data: TraceData, state: states.PageState, callsite: int) -> Compo
     """Return the predicted scores at larger numbers of processes."""
     work = predictions.work_at_callsite(data, callsite)
     if work is None:
-        return components.make_card(
-            "On more processes", note="No algorithm of the catalogue applies here."
-        )
+        return components.make_card("On more processes", note=NOT_APPLICABLE)
+    figure = figures.draw_scores_over_sizes(predictions.predict_sizes(data, work))
+    note = "Simulated; arrivals are drawn from the recorded ones."
     return components.make_card(
-        "On more processes",
-        components.make_graph(
-            figures.draw_scores_over_sizes(predictions.predict_sizes(data, work)), state
-        ),
-        note="Simulated; arrivals are drawn from the recorded ones.",
+        "On more processes", components.make_graph(figure, state), note=note
     )
 
 
 def history_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return the history of the selector's choices at a call site, per key."""
     title = "The selector's history"
-    keys = selection_history.callsite_keys(data, callsite)
+    keys = filtered_tables.callsite_keys(data, callsite)
     if not keys:
         note = "No algorithm was selected while the program ran: record with `run --switch auto`."
         return components.make_card(title, note=note)
-    known = selection_history.selector_tables(data)
+    known = data.trace.selection
     parts: list[Component] = []
     for key in keys[:MAX_KEYS]:
         choices = known["choice"][known["choice"]["key"] == key]
@@ -128,16 +114,10 @@ def history_card(data: TraceData, state: states.PageState, callsite: int) -> Com
                 className="note",
             ),
         ]
-    tried = selection_history.callsite_trials(data, callsite)
-    columns = [("phase", "phase"), ("algorithm", "tried"), ("instances", "instances")]
-    columns += [("score_ns", "score"), ("error_ns", "±")]
-    parts += [
-        html.H3("Tried"),
-        components.make_table(tried.head(trace_figures.MAX_CANDIDATES), columns),
-    ]
-    return components.make_card(
-        title, *parts, note="Its keys are groups of calls that share a choice."
-    )
+    tried = filtered_tables.callsite_trials(data, callsite).head(trace_figures.MAX_CANDIDATES)
+    parts += [html.H3("Tried"), explanations.trial_table(tried, "tried")]
+    note = "Its keys are groups of calls that share a choice."
+    return components.make_card(title, *parts, note=note)
 
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:

@@ -40,9 +40,8 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         return components.empty_state("There is only one trace", why)
     form = _make_form(context, first, to)
     if not to:
-        return components.make_card(
-            "Verdict", *form, html.P("Choose the traces to compare with A.")
-        )
+        hint = html.P("Choose the traces to compare with A.")
+        return components.make_card("Verdict", *form, hint)
     names = ("A", "B")
     several = len(first) + len(to) > 2
     table = trace_figures.compare_callsites(first, to, state)
@@ -51,23 +50,15 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         filtered_tables.time_composition(run, _valid_filters(run, state)).assign(trace=name)
         for name, run in runs.items()
     ]
-    times = components.make_card(
-        "Time of all ranks", components.make_graph(figures.draw_times(pd.concat(parts)), state)
-    )
-    bars = [
-        components.make_card(
-            title, components.make_graph(figures.draw_callsites(table, *of, names), state)
+    factors = _factors_of_runs(first, state), _factors_of_runs(to, state)
+    times, waits, elapsed, spread = (
+        components.make_card(title, components.make_graph(figure, state))
+        for title, figure in (
+            ("Time of all ranks", figures.draw_times(pd.concat(parts))),
+            ("Waiting", figures.draw_callsites(table, *figures.WAITING, names)),
+            ("Time in the call", figures.draw_callsites(table, *figures.TIME, names)),
+            ("Imbalance against the balanced limit", figures.draw_distributions(factors, names)),
         )
-        for title, of in (("Waiting", figures.WAITING), ("Time in the call", figures.TIME))
-    ]
-    spread = components.make_card(
-        "Imbalance against the balanced limit",
-        components.make_graph(
-            figures.draw_distributions(
-                (_factors_of_runs(first, state), _factors_of_runs(to, state)), names
-            ),
-            state,
-        ),
     )
     means = "Means over the runs, by" if several else "By"
     chance = "than these runs differ from each other" if several else "than by chance"
@@ -78,25 +69,13 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         "ranks in an instance; ω: last minus first arrival. "
         f"Bold: differs by more {chance}.",
     )
-    verdict = components.make_card(
-        "Verdict",
-        *form,
-        html.Div(
-            [
-                html.P(filtered_tables.shorten_text(line))
-                for line in verdict_sentences(first, to, table)
-            ]
-        ),
-        *(
-            [components.fact_list([(name, run.name) for name, run in runs.items()])]
-            if several
-            else []
-        ),
-        className="card verdict",
-    )
-    return html.Div(
-        [verdict, times, components.side_by_side(*bars), spread, grid], className="stack"
-    )
+    lines = verdict_sentences(first, to, table)
+    content = [*form, html.Div([html.P(filtered_tables.shorten_text(line)) for line in lines])]
+    if several:
+        content.append(components.fact_list([(name, run.name) for name, run in runs.items()]))
+    verdict = components.make_card("Verdict", *content, className="card verdict")
+    bars = components.side_by_side(waits, elapsed)
+    return html.Div([verdict, times, bars, spread, grid], className="stack")
 
 
 def side_names(context: TraceContext, state: states.PageState) -> tuple[list[str], list[str]]:
@@ -161,14 +140,9 @@ def _valid_filters(data: TraceData, state: states.PageState) -> states.PageState
 
 
 def _factors_of_runs(runs: Sequence[TraceData], state: states.PageState) -> Any:
-    return np.concatenate(
-        [
-            run.instances["worst_factor"].to_numpy(np.float64)[
-                run.filter_instances(run.instances, state)
-            ]
-            for run in runs
-        ]
-    )
+    factors = [run.instances["worst_factor"].to_numpy(np.float64) for run in runs]
+    passing = [run.filter_instances(run.instances, state) for run in runs]
+    return np.concatenate([f[mask] for f, mask in zip(factors, passing, strict=True)])
 
 
 def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
@@ -178,8 +152,7 @@ def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
     for row in filtered_tables.table_records(table):
         name: Any = row["place"]
         if row["callsite"] >= 0:
-            target = state.without_page_keys().set_keys(callsite=row["callsite"])
-            name = dcc.Link(name, href="/callsites" + target.format_query())
+            name = dcc.Link(name, href=state.link_to("/callsites", callsite=row["callsite"]))
         cells = [
             [name, html.Span(_only_in(row), className="faint")],
             row["operation"],

@@ -13,13 +13,14 @@ from mpiprof.interface.format_units import format_count, format_share, format_ti
 from mpiprof.libraries import mpi_name
 from mpiprof.reports import colours, phrases, text
 
-from .. import components, explanations, filtered_tables, live, trace_figures
+from .. import components, explanations, filtered_tables, trace_figures
 from .. import url_state as states
 from ..figures import overview as figures
 from ..trace_data import TraceContext, TraceData
+from . import live
 
 TITLE, PATH = "Overview", "/"
-MAX_SITES, MAX_FINDINGS = 12, 9
+MAX_SITES = 12
 SKELETON = (130, 220, 150, 360)
 
 
@@ -49,51 +50,45 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     )
 
 
-def time_card(data: TraceData, state: states.PageState, _: int) -> Component:
+def time_card(data: TraceData, state: states.PageState) -> Component:
     """Return the composition of all ranks' time, or a note if no operation was recorded."""
     if not len(filtered_tables.filtered_callsites(data, state)):
         how = "passes the filters" if len(data.callsites) else "was recorded"
         return components.empty_state(f"No collective operation {how}", "")
     parts = filtered_tables.time_composition(data, state)
     whole = max(float(parts["ns"].sum()), 1.0)
+    legend = [
+        (figures.COLOURS[p], f"{figures.TITLES[p]} {format_share(ns / whole)}", format_time(ns))
+        for p, ns in parts[parts["ns"] > 0].itertuples(index=False)
+    ]
     return components.make_card(
         "Time of all ranks",
         components.make_graph(figures.draw_time_bar(parts), state, id="time"),
-        components.make_legend(
-            [
-                (
-                    figures.COLOURS[part],
-                    f"{figures.TITLES[part]} {format_share(ns / whole)}",
-                    format_time(ns),
-                )
-                for part, ns in parts[parts["ns"] > 0].itertuples(index=False)
-            ]
-        ),
+        components.make_legend(legend),
     )
 
 
-def waiting_card(data: TraceData, state: states.PageState, _: int) -> Component | None:
+def waiting_card(data: TraceData, state: states.PageState) -> Component | None:
     """Return the wait time by call site and rank; for a summary, the elapsed time."""
     rows = filtered_tables.filtered_callsites(data, state)
     if not len(rows):
         return None
     whole = max(float(filtered_tables.time_composition(data, state)["ns"].sum()), 1.0)
     summary = data.trace.record == "summary"
-    sites = components.make_card(
-        "Time by call site" if summary else "Waiting by call site",
-        *callsite_bars(
-            filtered_tables.table_records(rows), state, "elapsed" if summary else "wait", whole
-        ),
-    )
+    title, quantity = ("Time", "elapsed") if summary else ("Waiting", "wait")
+    bars = callsite_bars(filtered_tables.table_records(rows), state, quantity, whole)
+    sites = components.make_card(f"{title} by call site", *bars)
+    if summary:
+        return components.side_by_side(sites)
     ranks = components.make_card(
         "Waiting by rank",
         components.make_graph(trace_figures.draw_ranks(data, state), state, id="ranks"),
         note="Up: waiting of the rank. Down: waiting of other ranks for it.",
     )
-    return components.side_by_side(sites, *[ranks] * (not summary))
+    return components.side_by_side(sites, ranks)
 
 
-def wait_matrix_card(data: TraceData, state: states.PageState, _: int) -> Component | None:
+def wait_matrix_card(data: TraceData, state: states.PageState) -> Component | None:
     """Return the matrix of wait times, or None for a summary, which lacks these data."""
     if data.trace.record == "summary" or not len(filtered_tables.filtered_callsites(data, state)):
         return None
@@ -111,61 +106,48 @@ def run_facts(data: TraceData) -> list[tuple[str, Any]]:
     trace = data.trace
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     hosts = ", ".join(data.hosts[:4]) + (f" and {len(data.hosts) - 4} more" * (len(data.hosts) > 4))
+    nodes, clock_error_ns = trace.node_count, float(trace.clock_error_ns)
     facts = [
-        (
-            "ranks",
-            f"{format_count(trace.ranks)} on {trace.node_count} "
-            f"node{'s' * (trace.node_count != 1)}",
-        ),
+        ("ranks", f"{format_count(trace.ranks)} on {nodes} node{'s' * (nodes != 1)}"),
         ("hosts", filtered_tables.shorten_text(hosts)),
         ("MPI", mpi_name(trace.mpi)),
         ("started", phrases.started(trace) or "–"),
         ("run time", format_time(float(trace.run_ns))),
-        (
-            "clocks",
-            phrases.clock_sentence(float(trace.clock_error_ns), trace.node_count, partial=partial),
-        ),
+        ("clocks", phrases.clock_sentence(clock_error_ns, nodes, partial=partial)),
         ("message times", text.message_time_source(trace)),
         ("trace", filtered_tables.shorten_text(data.path)),
     ]
-    facts += (
-        [("sampled", text.sampling_text(trace.sampling_interval))]
-        if trace.sampling_interval > 1
-        else []
-    )
-    return [
-        *facts,
-        *[("note", filtered_tables.shorten_text(note)) for note in text.recorder_notes(trace)],
-    ]
+    if trace.sampling_interval > 1:
+        facts.append(("sampled", text.sampling_text(trace.sampling_interval)))
+    notes = text.recorder_notes(trace)
+    return [*facts, *(("note", filtered_tables.shorten_text(note)) for note in notes)]
 
 
 def callsite_bars(
     rows: list[dict[str, Any]], state: states.PageState, quantity: str, whole_ns: float
 ) -> list[Component]:
     """Return the costliest call sites by "wait" or "elapsed" as bars with links."""
-    ordered = sorted(rows, key=lambda row: -row[f"total_{quantity}_ns"])
-    largest = float(ordered[0][f"total_{quantity}_ns"]) or 1.0
+    column = f"total_{quantity}_ns"
+    ordered = sorted(rows, key=lambda row: -row[column])
+    largest = float(ordered[0][column]) or 1.0
     bars: list[Component] = []
     for row in ordered[:MAX_SITES]:
-        value = float(row[f"total_{quantity}_ns"])
+        value = float(row[column])
         known = quantity == "elapsed" or row["complete_instances"]
-        value_text = (
-            f"{format_time(value)} · {format_share(value / whole_ns)}" if known else "not known"
-        )
+        value_text = f"{format_time(value)} · {format_share(value / whole_ns)}"
         bars.append(
             components.make_bar_link(
                 row["place"],
                 row["operation"],
-                value_text,
+                value_text if known else "not known",
                 value / largest,
                 colours.operation_colour(row["operation"]),
-                "/callsites"
-                + state.without_page_keys().set_keys(callsite=row["callsite"]).format_query(),
+                state.link_to("/callsites", callsite=row["callsite"]),
             )
         )
     if len(rows) > MAX_SITES:
         more = f"and {format_count(len(rows) - MAX_SITES)} more call sites"
-        bars.append(dcc.Link(more, href="/callsites" + state.without_page_keys().format_query()))
+        bars.append(dcc.Link(more, href=state.link_to("/callsites")))
     return bars
 
 
@@ -204,6 +186,4 @@ def _register_card(app: dash.Dash, context: TraceContext, name: str, make: Any) 
     )
     def show(_: str, search: str, scheme: str) -> Any:
         state = states.parse(search, dark=scheme == "dark")
-        return components.make_or_message(
-            name, lambda: make(context.latest_data(state), state, MAX_FINDINGS)
-        )
+        return components.make_or_message(name, lambda: make(context.latest_data(state), state))

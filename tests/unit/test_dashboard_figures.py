@@ -6,15 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpiprof.dashboard import theme
-from mpiprof.dashboard.figures import (
-    algorithms,
-    axes,
-    callsite,
-    compare,
-    distribution,
-    histogram,
-    overview,
-)
+from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, distribution, overview
 
 from mpiprof.interface.format_units import unit_of
 from mpiprof.model import problem_spec
@@ -273,7 +265,7 @@ def test_the_heat_map_states_the_size_of_a_cell_and_the_range_of_colours() -> No
 
 def test_the_histogram_counts_every_instance_once() -> None:
     values = np.array([0.0, 5, 5, 999, 1e6, np.nan])
-    bar = histogram.draw_spread(values, (900, 2000)).data[0]
+    bar = distribution.draw_spread(values, (900, 2000)).data[0]
     assert sum(bar.y) == 5
     ends = np.array(bar.customdata)
     assert (ends[1:, 0] == ends[:-1, 1]).all() and ends[0, 0] == 1 and ends[-1, 1] > 1e6

@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import (
-    explanations,
-    filtered_tables,
-    grid,
-    live,
-    predictions,
-    selection_history,
-)
-from mpiprof.dashboard.pages import compare, overview, timeline
+from mpiprof.dashboard import explanations, filtered_tables, grid, predictions
+from mpiprof.dashboard.pages import compare, live, overview, timeline
 from mpiprof.dashboard.trace_data import MAX_RANKS, TraceContext, TraceData
 from mpiprof.dashboard.url_state import RUNS, SHARED_KEYS, PageState, parse, parse_ranks
 from support.dashboard_traces import MS, plain
@@ -300,7 +293,7 @@ def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
     monkeypatch.setattr(live, "trace_now_ns", lambda _: 20 * 10**9)
     strip = json.dumps(live.make_strip(data, PageState()), default=plain_of)
     assert '"Different roots: Ranks name different roots' in strip and '"state dead"' in strip
-    style = Path(str(live.__file__)).with_name("assets") / "style.css"
+    style = Path(str(grid.__file__)).with_name("assets") / "style.css"
     (rule,) = [line for line in style.read_text().splitlines() if "#live-strip a.dead" in line]
     assert "border-left-color: var(--late); background: color-mix(in srgb, var(--late)" in rule
 
@@ -324,13 +317,13 @@ def test_selection_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "selection.jsonl").write_text(text + '{"kind": "end", "key": "k1"')
     data = TraceData("t", folder)
-    read = selection_history.selector_tables(data)
+    read = data.trace.selection
     assert list(read["trial"]["algorithm"]) == ["ring"]
     assert read["choice"]["instance"].tolist() == [40]
     assert not len(read["end"])
     callsite = int(data.callsites.query("operation == 'allreduce'")["callsite"].iloc[0])
-    assert selection_history.callsite_keys(data, callsite) == ["k1"]
-    assert selection_history.callsite_trials(data, callsite)["score_ns"].tolist() == [2.5]
+    assert filtered_tables.callsite_keys(data, callsite) == ["k1"]
+    assert filtered_tables.callsite_trials(data, callsite)["score_ns"].tolist() == [2.5]
 
 
 def test_of_too_many_processes_no_page_waits_for_a_race(
