@@ -31,12 +31,12 @@ LATE = ("nobody late", "the last rank late", "ranks late one after the other")
 def make_layout(state: states.PageState) -> Component:
     """Return the catalogue's controls and the containers of their results."""
     shown = view_state(state)
-    processes, remote = shown["p"], " + remote group" * shown["algorithm"].intercommunicator
+    remote = " + remote group" * shown["algorithm"].intercommunicator
     controls = [
         _make_select("catalogue-of", "Operation", problem_spec.list_operations(), shown["of"]),
         _make_select("catalogue-name", "Algorithm", _algorithm_names(shown["of"]), shown["name"]),
         dmc.NumberInput(
-            id="catalogue-p", label=f"Processes{remote}", value=processes, min=2,
+            id="catalogue-p", label=f"Processes{remote}", value=shown["p"], min=2,
             max=MAX_PROCESSES, debounce=300, className="choice narrow",
         ),
         _make_select(
@@ -52,10 +52,8 @@ def make_layout(state: states.PageState) -> Component:
         "Catalogue",
         html.Div(controls, className="controls"),
         html.Div(id="catalogue-entry"),
-        note=(
-            "Lines are messages, from their start at the sender to their end at the "
-            "receiver; successive rounds differ in colour."
-        ),
+        note="Lines are messages, from their start at the sender to their end at the receiver; "
+        "successive rounds differ in colour.",
     )
 
 
@@ -79,14 +77,15 @@ def view_state(state: states.PageState) -> dict[str, Any]:
     if operation not in problem_spec.list_operations():
         operation = "allgatherv"
     known = {a.name: a for a in problem_spec.list_algorithms(operation)}
-    name = state.get("name")
-    algorithm = known.get(name) or next(iter(known.values()))
+    algorithm = known.get(state.get("name")) or next(iter(known.values()))
+    processes = min(max(state.get_number("p", 8), 2), MAX_PROCESSES)
     wanted = state.get_number("bytes", 1 << 13)
     return {
         "of": operation,
         "name": algorithm.name,
         "algorithm": algorithm,
-        "p": min(max(state.get_number("p", 8), 2), MAX_PROCESSES),
+        "p": processes,
+        "remote": processes // 2 if algorithm.intercommunicator else 0,
         "bytes": wanted if wanted in SIZES else 1 << 13,
         "late": min(max(state.get_number("late"), 0), len(LATE) - 1),
     }
@@ -107,8 +106,7 @@ def make_entry(state: states.PageState) -> list[Component]:
     timing = _simulate_timing(a, shown)
     if isinstance(timing, str):
         return [facts, html.P(timing, className="note")]
-    remote = shown["p"] // 2 if a.intercommunicator else 0
-    names = draw.name_processes(shown["p"], remote)
+    names = draw.name_processes(shown["p"], shown["remote"])
     details = f"The last process ends at {format_time(float(timing.finish.max()))}"
     if shown["late"]:
         details += f", {format_time(timing.after_last)} after the last arrival"
@@ -121,12 +119,11 @@ def make_entry(state: states.PageState) -> list[Component]:
 
 def _simulate_timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
     """Return the simulated times, or the reason why the simulation is impossible."""
-    remote = shown["p"] // 2 if a.intercommunicator else 0
-    made = problem_spec.ProblemSpec(shown["p"], remote, shown["bytes"])
-    problem = problem_spec.make_problem(a.operation, made)
+    spec = problem_spec.ProblemSpec(shown["p"], shown["remote"], shown["bytes"])
+    problem = problem_spec.make_problem(a.operation, spec)
     if not applies_to(a, problem):
         return f"requires {a.restrictions or 'another number of processes'}"
-    processes = shown["p"] + remote
+    processes = shown["p"] + shown["remote"]
     alone = simulate(a, problem)
     step = float(alone.finish.max()) * 0.5
     late = [np.zeros(processes), np.zeros(processes), np.arange(processes) * step / processes]
@@ -150,8 +147,7 @@ def register_callbacks(app: dash.Dash) -> None:
     def choose(*values: Any) -> str:
         """Write the chosen values into the URL."""
         state = states.parse(values[-1])
-        chosen = dict(zip(STATE_KEYS, values[:-1], strict=True))
-        new = state.set_keys(**chosen)
+        new = state.set_keys(**dict(zip(STATE_KEYS, values[:-1], strict=True)))
         if view_state(new) == view_state(state):
             raise PreventUpdate
         return new.format_query()

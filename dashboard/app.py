@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Sequence
+from functools import cache
+from html import escape
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import dash
 from flask import request
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
-from . import auth, compression, layout, skeleton
+from . import auth, compression, layout
 from .pages import list_pages
 from .trace_data import TraceContext
 
@@ -31,7 +34,36 @@ class App(dash.Dash):
     def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
         """Return the HTML page that the scripts fill in."""
         index: str = super().interpolate_index(**parts)  # type: ignore[no-untyped-call]
-        return index.replace("{%skeleton%}", skeleton.make_outline(list_pages(), request.path))
+        return index.replace("{%skeleton%}", make_outline(list_pages(), request.path))
+
+
+def make_outline(pages: Sequence[ModuleType], path: str) -> str:
+    """Return the outline of the page at a path: plain HTML with inline style.
+
+    It is shown before the server's next response. A page lists the expected heights of its cards in
+    `SKELETON` (px). shell.js removes the outline's head when the frame appears, and the rest when
+    the page is complete.
+    """
+    current = next((page for page in pages if path == page.PATH), None)
+    names = "".join(
+        f'<span class="here">{escape(page.TITLE)}</span>'
+        if page is current
+        else f"<span>{escape(page.TITLE)}</span>"
+        for page in pages
+    )
+    cards = "".join(f'<i style="height:{high}px"></i>' for high in getattr(current, "SKELETON", ()))
+    return (
+        f"<style>{_style()}</style>"
+        '<div id="skeleton" role="status" aria-label="The page is being made">'
+        '<div class="skeleton-head" aria-hidden="true">'
+        f'<span class="brand">mpi<b>prof</b></span><div>{names}</div></div>'
+        f'<div class="skeleton-cards" aria-hidden="true">{cards}</div></div>'
+    )
+
+
+@cache
+def _style() -> str:
+    return Path(__file__).with_name("skeleton.css").read_text()
 
 
 def make(context: TraceContext, token: str, hosts: Sequence[str] = ()) -> dash.Dash:

@@ -25,13 +25,10 @@ def filtered_totals(data: TraceData, state: PageState) -> pd.DataFrame:
     """Return the rows of `rank_totals` that pass all filters; a summary has no wait time."""
     if data.trace.record == "summary":
         table = data.compute_once("totals", lambda: _summary_totals(data))
+        good = data.filter_instances(table, PageState(operations=state.operations))
     else:
         table = data.derive("rank_totals")
-    good = np.ones(len(table), np.bool_)
-    if state.communicators and data.trace.record != "summary":
-        good &= table["communicator"].isin(state.communicators).to_numpy()
-    if state.operations:
-        good &= table["operation"].isin(state.operations).to_numpy()
+        good = data.filter_instances(table, state)
     if state.nodes or state.ranks:
         good &= table["rank"].isin(data.filtered_ranks(state)).to_numpy()
     return table[good]
@@ -43,7 +40,6 @@ def _summary_totals(data: TraceData) -> pd.DataFrame:
         {
             "callsite": summary["callsite"],
             "operation": summary["operation"],
-            "communicator": "",
             "rank": summary["rank"],
             "instances": summary["calls"],
             "elapsed_ns": summary["total_ns"],

@@ -78,11 +78,7 @@ class Plots:
 
     def algorithms(self, site: Site = None) -> go.Figure:
         """Comparison of all algorithms at a call site, simulated under its recorded arrivals."""
-        return self._as_picture(
-            import_dashboard("trace_figures").draw_algorithms(
-                self._data, self._callsite_number(site)
-            )
-        )
+        return self._draw("algorithms", self._callsite_number(site))
 
     def compare(self, other: Trace | str | os.PathLike[str]) -> go.Figure:
         """Wait at each call site in this trace (A) and another one (B)."""
@@ -90,10 +86,7 @@ class Plots:
             import mpiprof
 
             other = mpiprof.open(other)
-        state = import_dashboard("url_state").PageState()
-        return self._as_picture(
-            import_dashboard("trace_figures").draw_compare(self._data, _data_of(other), state)
-        )
+        return self._draw("compare", _data_of(other))
 
     def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
         """State of each rank over time, between two times of the run or over the whole run."""
@@ -111,11 +104,7 @@ class Plots:
 
     def _draw(self, name: str, *arguments: Any) -> go.Figure:
         make = getattr(import_dashboard("trace_figures"), f"draw_{name}")
-        return self._as_picture(
-            make(self._data, import_dashboard("url_state").PageState(), *arguments)
-        )
-
-    def _as_picture(self, figure: go.Figure) -> go.Figure:
+        figure = make(self._data, import_dashboard("url_state").PageState(), *arguments)
         return figure.update_layout(template=import_dashboard("theme").make_template(dark=False))
 
 

@@ -73,23 +73,14 @@ def _refuse_large(data: TraceData, work: Work) -> None:
 
 
 def prediction_table(predicted: result.Result) -> pd.DataFrame:
-    """Return one row per candidate, fastest first: algorithm, score_ns, gain, is_now.
+    """Return one row per candidate, fastest first: algorithm, score_ns, is_now.
 
-    gain is relative to the recorded algorithm. This algorithm is the row with is_now, and its
-    score is the measured score.
+    The row with is_now is the recorded algorithm, and its score is the measured score.
     """
-    base = result.weighted_mean(predicted.base_scores, predicted.weights)
-    rows: list[dict[str, Any]] = [
-        {
-            "algorithm": t.name,
-            "score_ns": result.weighted_mean(t.scores, predicted.weights),
-            "is_now": False,
-        }
-        for t in predicted.trials
-    ]
-    rows.append({"algorithm": predicted.work.algorithm, "score_ns": base, "is_now": True})
-    table = pd.DataFrame(rows)
-    table["gain"] = 1 - table["score_ns"] / base if base > 0 else np.nan
+    scores = [(trial.name, trial.scores, False) for trial in predicted.trials]
+    scores.append((predicted.work.algorithm, predicted.base_scores, True))
+    rows = [(name, result.weighted_mean(of, predicted.weights), now) for name, of, now in scores]
+    table = pd.DataFrame(rows, columns=["algorithm", "score_ns", "is_now"])
     return table.sort_values("score_ns", kind="stable", ignore_index=True)
 
 

@@ -12,11 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-LINES_AROUND, MAX_COLUMNS, MAX_FILE_BYTES = (
-    6,
-    240,
-    4 << 20,
-)  # lines, characters per line, bytes of a file
+LINES_AROUND, MAX_COLUMNS, MAX_FILE_BYTES = 6, 240, 4 << 20  # columns: characters of a line
 LOWER = ".py .pyx .pxd .c .h .cc .cpp .cxx .hh .hpp .hxx .cu .cuh .inc .jl .rs .f .for .ftn .f77"
 SUFFIXES = frozenset((LOWER + " .f90 .f95 .f03 .f08 .C .H .F .F77 .F90 .F95 .F03 .F08").split())
 

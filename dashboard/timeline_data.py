@@ -21,10 +21,9 @@ import numpy as np
 from flask import Response, request
 
 from mpiprof.errors import MpiprofError
-from mpiprof.store import cache, cached_trace
+from mpiprof.store import cache
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import selection
-from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
@@ -33,6 +32,7 @@ from mpiprof.trace.types import Array
 from . import instance_messages, theme
 from . import url_state as states
 from .trace_data import TraceContext, TraceData
+from .trace_figures import open_timeline
 
 ROUTE = "/timeline-data"
 REQUEST_WAIT_S = 0.4  # within this time a computation ends without a progress response
@@ -96,7 +96,7 @@ class TimelineStore:
             if known and (known[0] == data.version or time.monotonic() < known[2]):
                 return known[1]
             making = self._start(
-                (data.name, ""), "reading the trace", lambda p: _build_timeline(data, p)
+                (data.name, ""), "reading the trace", lambda p: open_timeline(data, p)
             )
         if known is None:
             making.has_ended(REQUEST_WAIT_S)
@@ -152,11 +152,6 @@ class TimelineStore:
             known = self._ready.pop(data.name, None)
         if known is not None:
             cache.remove(data.path, known[1].key)
-
-
-def _build_timeline(data: TraceData, progress: Progress) -> Timeline:
-    key = cached_trace.cache_key(data.trace)
-    return Timeline(data.trace, open_or_build(data.trace, key, progress), key)
 
 
 def register_route(app: dash.Dash, context: TraceContext) -> None:

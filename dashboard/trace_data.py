@@ -157,13 +157,15 @@ class TraceData:
             passing = [rank for rank in passing if self.host_of(rank) in state.nodes]
         return np.array(passing, np.int64)
 
-    def filter_instances(self, instances: pd.DataFrame, state: PageState) -> Bool:
-        """Return a mask of the instances that pass the filters by communicator and operation."""
-        good = np.ones(len(instances), np.bool_)
-        if state.communicators:
-            good &= instances["communicator"].isin(state.communicators).to_numpy()
-        if state.operations:
-            good &= instances["operation"].isin(state.operations).to_numpy()
+    def filter_instances(self, table: pd.DataFrame, state: PageState) -> Bool:
+        """Return a mask of the rows that pass the filters by communicator and operation."""
+        good = np.ones(len(table), np.bool_)
+        for name, values in (
+            ("communicator", state.communicators),
+            ("operation", state.operations),
+        ):
+            if values:
+                good &= table[name].isin(values).to_numpy()
         return good
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from mpiprof.reports.site_labels import places
 from mpiprof.store import cached_trace
 from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.row_layout import label_ranks
+from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
 from mpiprof.trace.types import Float, Int
 
@@ -76,9 +76,7 @@ def sorts_by_lateness(state: PageState) -> bool:
 def heat_map_lateness(data: TraceData, state: PageState, callsite: int) -> tuple[Float, Int, Int]:
     """Return the lateness of the heat map, its ranks, and the numbers of its instances."""
     instances = filtered_tables.filtered_instances(data, callsite, state)
-    members = np.intersect1d(
-        filtered_tables.callsite_members(data, callsite), data.filtered_ranks(state)
-    )
+    members = _filtered_members(data, state, callsite)
 
     def make() -> Any:
         most = axes.MAX_ROWS, axes.MAX_COLUMNS
@@ -87,6 +85,11 @@ def heat_map_lateness(data: TraceData, state: PageState, callsite: int) -> tuple
     chosen = state.without_page_keys().set_keys(band=state.get("band"))
     late = data.compute_once(("late", callsite, chosen.format_query()), make)
     return late, members, instances["number"].to_numpy(np.int64)
+
+
+def _filtered_members(data: TraceData, state: PageState, callsite: int) -> Int:
+    members = filtered_tables.callsite_members(data, callsite)
+    return np.intersect1d(members, data.filtered_ranks(state))
 
 
 def find_latest_in_cell(
@@ -126,16 +129,12 @@ def draw_late_ranks(data: TraceData, state: PageState, callsite: int) -> go.Figu
 def _late_in_band(data: TraceData, state: PageState, callsite: int) -> tuple[pd.DataFrame, int]:
     """Return the late ranks of a band, from evenly spaced instances if there are too many."""
     instances = filtered_tables.filtered_instances(data, callsite, state)
-    members = np.intersect1d(
-        filtered_tables.callsite_members(data, callsite), data.filtered_ranks(state)
-    )
+    members = _filtered_members(data, state, callsite)
     most = max(MAX_CELLS // max(len(members), 1), 1)
     some = instances.iloc[axes.run_starts(len(instances), most)]
     size = len(members), len(some)
-    late = lateness_picture(data.trace, some, {callsite: members}, *size)[callsite].astype(
-        np.float64
-    )
-    known = np.nan_to_num(late)
+    late = lateness_picture(data.trace, some, {callsite: members}, *size)[callsite]
+    known = np.nan_to_num(late.astype(np.float64))
     last = np.bincount(known.argmax(0)[known.max(0) > data.trace.clock_error_ns], None, size[0])
     where = [data.describe_location(rank) for rank in members.tolist()]
     sums = {"rank": members, "where": where, "last": last, "lateness_ns": known.sum(1)}
@@ -183,14 +182,13 @@ def draw_instance(
     return figures.draw_instance(members, message_ns=float(row["message_time_ns"]))
 
 
-def draw_algorithms(data: TraceData, callsite: int) -> go.Figure:
+def draw_algorithms(data: TraceData, _: PageState, callsite: int) -> go.Figure:
     """Return the predicted scores of all candidates under a call site's recorded arrivals."""
     work = predictions.work_at_callsite(data, callsite)
     if work is None:
         return axes.empty_figure("no algorithm of the catalogue applies here")
-    return races.draw_scores(
-        predictions.prediction_table(predictions.simulate_work(data, work)).head(MAX_CANDIDATES)
-    )
+    table = predictions.prediction_table(predictions.simulate_work(data, work))
+    return races.draw_scores(table.head(MAX_CANDIDATES))
 
 
 def compare_callsites(
@@ -198,30 +196,29 @@ def compare_callsites(
 ) -> pd.DataFrame:
     """Return the call sites of two sets of runs compared by operation, with `place`."""
     key = ("compare", len(first), *((data.name, data.version) for data in (*first, *to)))
-    compare_runs = functools.partial(
-        compared, [data.trace for data in first], [data.trace for data in to]
-    )
-    table = first[0].compute_once(key, compare_runs)
+    sides = [data.trace for data in first], [data.trace for data in to]
+    table = first[0].compute_once(key, lambda: compared(*sides))
     if state.operations:
         table = table[table["operation"].isin(state.operations)]
     place = [text if isinstance(text, str) else places(text) for text in table["sites"]]
     return table.assign(place=[filtered_tables.shorten_text(p) for p in place])
 
 
-def draw_compare(data: TraceData, other: TraceData, state: PageState) -> go.Figure:
+def draw_compare(data: TraceData, state: PageState, other: TraceData) -> go.Figure:
     """Return the wait time of the call sites of two traces, A and B, side by side."""
     table = compare_callsites([data], [other], state)
     return pairs.draw_callsites(table, *pairs.WAITING, ("A", "B"))
 
 
+def open_timeline(data: TraceData, progress: Progress) -> Timeline:
+    """Return the timeline of a trace, from the trace's cache if possible."""
+    key = cached_trace.cache_key(data.trace)
+    return Timeline(data.trace, open_or_build(data.trace, key, progress), key)
+
+
 def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go.Figure:
     """Return a heat map of ranks over time; each cell shows the state that fills most of it."""
-
-    def make() -> Timeline:
-        key = cached_trace.cache_key(data.trace)
-        return Timeline(data.trace, open_or_build(data.trace, key), key)
-
-    timeline = data.compute_once("timeline", make)
+    timeline = data.compute_once("timeline", lambda: open_timeline(data, lambda _: None))
     wanted = Request(
         begin,
         end or timeline.length_ns,

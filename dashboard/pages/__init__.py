@@ -4,7 +4,7 @@ A page is a module with `TITLE` (its name in the navigation), `PATH` (its URL pa
 `make_layout(context, state)` and `register_callbacks(app, context)`. Two attributes are optional.
 `PAGE_KEYS` names the URL keys that the page's callbacks handle, so that a change of them does not
 rebuild the page.
-`SKELETON` lists the heights of the page's cards in px (see dashboard/skeleton.py).
+`SKELETON` lists the heights of the page's cards in px (see app.make_outline).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def prediction_card(data: TraceData, state: states.PageState, callsite: int) -> 
     return html.Div(
         [
             html.P(about, className="note"),
-            components.make_graph(trace_figures.draw_algorithms(data, callsite), state),
+            components.make_graph(trace_figures.draw_algorithms(data, state, callsite), state),
             html.P(explanations.expectation_text(predictions.judge_prediction(data, predicted))),
         ]
     )
