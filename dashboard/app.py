@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Sequence
-from functools import cache
 from html import escape
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +20,7 @@ from .trace_data import TraceContext
 
 TITLE = "mpiprof"
 THREADS = 8
+OUTLINE_STYLE = Path(__file__).with_name("skeleton.css").read_text()
 PAGE = """<!doctype html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title>{%favicon%}</head>
@@ -53,17 +53,12 @@ def make_outline(pages: Sequence[ModuleType], path: str) -> str:
     )
     cards = "".join(f'<i style="height:{high}px"></i>' for high in getattr(current, "SKELETON", ()))
     return (
-        f"<style>{_style()}</style>"
+        f"<style>{OUTLINE_STYLE}</style>"
         '<div id="skeleton" role="status" aria-label="The page is being made">'
         '<div class="skeleton-head" aria-hidden="true">'
         f'<span class="brand">mpi<b>prof</b></span><div>{names}</div></div>'
         f'<div class="skeleton-cards" aria-hidden="true">{cards}</div></div>'
     )
-
-
-@cache
-def _style() -> str:
-    return Path(__file__).with_name("skeleton.css").read_text()
 
 
 def make(context: TraceContext, token: str, hosts: Sequence[str] = ()) -> dash.Dash:

@@ -29,12 +29,6 @@ MAX_WINDOW_FACTOR = 1.2
 WINDOW_MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length
 
 
-def view_key(state: states.PageState) -> str:
-    """Return a text that changes when the detail view must be rebuilt."""
-    relevant = state.set_keys(instance=None, sort=None, where=None)
-    return f"{state.dark} {relevant.format_query()}"
-
-
 def make_layout(context: TraceContext, state: states.PageState, callsite: int) -> Component:
     """Return the detail view of a call site; callbacks fill in the slow parts."""
     data = context.latest_data(state)

@@ -167,11 +167,3 @@ def source_lines(excerpt: Excerpt) -> Component:
         for number, line in enumerate(excerpt.lines, excerpt.first)
     ]
     return html.Pre(lines, className="source", tabIndex=0)
-
-
-def make_or_else(make: Callable[[], Any], otherwise: Any) -> Any:
-    """Return `make()`, or `otherwise` if the data are unavailable."""
-    try:
-        return make()
-    except MpiprofError:
-        return otherwise

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.reports import json
 from mpiprof.reports.phrases import lacks_complete_instances
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.sites import label_site
@@ -172,13 +171,6 @@ def shorten_text(value: Any) -> str:
 def table_records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dicts."""
     return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
-
-
-def json_value(value: Any) -> Any:
-    """Return a value for JSON: None for NaN, text at a bounded length."""
-    if isinstance(value, str):
-        return shorten_text(value)
-    return json.plain_number(value)
 
 
 def callsite_members(data: TraceData, callsite: int) -> Int:

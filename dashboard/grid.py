@@ -15,6 +15,7 @@ from dash.development.base_component import Component
 from mpiprof.interface.format_units import UNKNOWN
 from mpiprof.metrics import columns
 from mpiprof.metrics.columns import Column
+from mpiprof.reports.json import plain_number
 
 from . import filtered_tables
 from .trace_data import TraceData
@@ -86,31 +87,27 @@ def filter_model(state: PageState) -> dict[str, dict[str, Any]]:
     model: dict[str, dict[str, Any]] = {}
     for column in shown():
         value = requested.get(column.name) if isinstance(requested, dict) else None
+        if column.quantity == "picture":
+            continue
         if _as_text(column) and isinstance(value, str):
             model[column.name] = {"filterType": "text", "type": "contains", "filter": value}
-        elif _as_number(column) and isinstance(value, int | float) and abs(value) < 1e18:
+        elif not _as_text(column) and isinstance(value, int | float) and abs(value) < 1e18:
             least = {"filterType": "number", "type": "greaterThanOrEqual"}
             model[column.name] = least | {"filter": value}
     return model
 
 
 def _as_text(column: Column) -> bool:
-    """Return whether cells are sent as text."""
+    """Return whether cells are sent as text; the browser formats cells that are numbers."""
     return column.is_text or column.quantity == "rank"
-
-
-def _as_number(column: Column) -> bool:
-    """Return whether cells are sent as numbers, which the browser formats."""
-    return not _as_text(column) and column.quantity != "picture"
 
 
 def make_grid_rows(data: TraceData, state: PageState) -> list[dict[str, Any]]:
     """Return the rows of the grid, costliest first."""
     sparks = filtered_tables.make_sparklines(data)
+    table = filtered_tables.filtered_callsites(data, state).head(MAX_ROWS)
     rows = []
-    for row in filtered_tables.table_records(
-        filtered_tables.filtered_callsites(data, state).head(MAX_ROWS)
-    ):
+    for row in filtered_tables.table_records(table):
         callsite = int(row["callsite"])
         cells: dict[str, Any] = {"callsite": str(callsite), "instances": int(row["instances"])}
         for column in shown():
@@ -120,7 +117,7 @@ def make_grid_rows(data: TraceData, state: PageState) -> list[dict[str, Any]]:
                 cells[column.name] = filtered_tables.shorten_text(column.text(row))
             else:
                 known = column.text(row) != UNKNOWN
-                cells[column.name] = filtered_tables.json_value(row[column.name]) if known else None
+                cells[column.name] = plain_number(row[column.name]) if known else None
         rows.append(cells)
     return rows
 

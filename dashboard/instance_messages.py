@@ -11,7 +11,7 @@ import numpy as np
 from mpiprof.errors import MpiprofError
 from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.metrics.problem_size import make_problem
-from mpiprof.model.machine import DEFAULT, Machine, machine_of_table, scale_machine
+from mpiprof.model.machine import DEFAULT, machine_of_table, scale_machine
 from mpiprof.model.problem_spec import find_algorithm, set_parameters
 from mpiprof.model.schedule import Schedule
 from mpiprof.model.simulate import Timing, simulate
@@ -125,7 +125,10 @@ def _make_model(
 ) -> InstanceModel:
     """Return the model of an instance; raise NotModelledError if the instance is too large."""
     variant = Variant.parse(name)
-    machine = _scaled_machine(timeline)
+    try:
+        machine = machine_of_table(timeline.trace.machine, "the trace")
+    except MpiprofError:
+        machine = DEFAULT
     chosen = find_algorithm(operation, variant.name, groups=bool(sizes[1]))
     problem = make_problem(operation, sizes, root, sent, received)
     problem = set_parameters(chosen, problem, dict(variant.parameters))
@@ -148,10 +151,3 @@ def _make_model(
         return simulated
 
     return run
-
-
-def _scaled_machine(timeline: Timeline) -> Machine:
-    try:
-        return machine_of_table(timeline.trace.machine, "the trace")
-    except MpiprofError:
-        return DEFAULT

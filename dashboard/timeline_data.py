@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import dash
 import numpy as np
 from flask import Response, request
 
@@ -152,15 +151,6 @@ class TimelineStore:
             known = self._ready.pop(data.name, None)
         if known is not None:
             cache.remove(data.path, known[1].key)
-
-
-def register_route(app: dash.Dash, context: TraceContext) -> None:
-    """Add the route, which requires the token as all routes do."""
-    store = TimelineStore(context)
-
-    app.server.add_url_rule(
-        ROUTE, view_func=lambda: answer_request(store), endpoint="timeline-data"
-    )
 
 
 def answer_request(store: TimelineStore) -> Response:

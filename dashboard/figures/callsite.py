@@ -142,7 +142,9 @@ def draw_heat_map(
         return axes.empty_figure("no rank has arrived yet")
     rows = axes.label_runs(ranks, late.shape[0])
     if latest_first:
-        order = np.argsort(-_mean_by_row(late), kind="stable")
+        known = ~np.isnan(late)
+        means = np.where(known, late, 0.0).sum(1) / np.maximum(known.sum(1), 1)
+        order = np.argsort(-means, kind="stable")
         late, rows = late[order], [rows[i] for i in order.tolist()]
     starts = numbers[axes.run_starts(len(numbers), late.shape[1])]
     # If instances in between are excluded, the remaining columns are drawn side by side.
@@ -179,11 +181,6 @@ def draw_heat_map(
         },
     )  # fmt: skip
     return figure
-
-
-def _mean_by_row(late: Float) -> Float:
-    known = ~np.isnan(late)
-    return np.where(known, late, 0.0).sum(1) / np.maximum(known.sum(1), 1)
 
 
 def heat_map_note(late: Float, ranks: Int, numbers: Int) -> str:

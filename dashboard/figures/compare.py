@@ -63,7 +63,8 @@ def draw_callsites(
         return axes.empty_figure("no common call site")
     values = [shown[c].to_numpy(np.float64) for c in (column, f"other_{column}")]
     unit, scale = unit_of(float(np.nanmax([*np.concatenate(values), 0.0])))
-    labels = [_unique_label(i, text) for i, text in enumerate(shown["place"])]
+    # The labels must differ, because Plotly merges rows with equal labels.
+    labels = [text[:60] + "\u200b" * i for i, text in enumerate(shown["place"])]
     figure = go.Figure()
     for name, numbers, colour in zip(names, values, (FIRST_COLOUR, OTHER_COLOUR), strict=True):
         figure.add_bar(
@@ -111,8 +112,3 @@ def draw_distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> 
         yaxis={"title": "% of instances", "range": [0, 100]},
     )
     return figure
-
-
-def _unique_label(i: int, text: str) -> str:
-    """Return a unique label, because Plotly merges rows with equal labels."""
-    return text[:60] + "\u200b" * i

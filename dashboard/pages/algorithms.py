@@ -11,6 +11,7 @@ from dash import Input, Output, State, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_count, format_size
 
 from .. import algorithm_view, components, explanations, filtered_tables, predictions, trace_figures
@@ -29,9 +30,13 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page; its callbacks fill in the predictions later."""
     data = context.latest_data(state)
     shown = set(filtered_tables.filtered_callsites(data, state)["callsite"])
+    try:
+        works = predictions.list_works(data)
+    except MpiprofError:
+        works = []
     options = {
         str(w.callsite): f"{w.operation} at {filtered_tables.shorten_text(w.label)}"
-        for w in components.make_or_else(lambda: predictions.list_works(data), [])
+        for w in works
         if w.callsite in shown
     }
     parts: list[Component] = []

@@ -71,7 +71,8 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         """Show the selected call site, unless only its selected instance has changed."""
         state = states.parse(search, dark=scheme == "dark")
         chosen = state.get_number("callsite", -1)
-        now = callsite_detail.view_key(state)
+        relevant = state.set_keys(instance=None, sort=None, where=None)
+        now = f"{state.dark} {relevant.format_query()}"
         if now == shown:
             raise PreventUpdate
         if chosen < 0:

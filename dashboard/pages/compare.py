@@ -17,7 +17,7 @@ from dash.exceptions import PreventUpdate
 from mpiprof.diagnosis.compare import judge_difference
 from mpiprof.interface.format_units import UNKNOWN, format_change, format_time
 from mpiprof.reports import phrases
-from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
+from mpiprof.reports.compare_sentences import verdict_paragraphs
 
 from .. import components, filtered_tables, trace_figures
 from .. import url_state as states
@@ -45,7 +45,11 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     names = ("A", "B")
     several = len(first) + len(to) > 2
     table = trace_figures.compare_callsites(first, to, state)
-    runs = dict(zip(_run_labels(first, to) if several else names, (*first, *to), strict=True))
+    labels: Sequence[str] = names
+    if several:  # as in `compare --to`: A1, A2, ..., B1, ...
+        sides = zip(names, (first, to), strict=True)
+        labels = [f"{side}{number}" for side, of in sides for number in range(1, len(of) + 1)]
+    runs = dict(zip(labels, (*first, *to), strict=True))
     parts = [
         filtered_tables.time_composition(run, _valid_filters(run, state)).assign(trace=name)
         for name, run in runs.items()
@@ -69,7 +73,8 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         "ranks in an instance; ω: last minus first arrival. "
         f"Bold: differs by more {chance}.",
     )
-    lines = verdict_sentences(first, to, table)
+    before, other = ([run.trace for run in side] for side in (first, to))
+    lines = verdict_paragraphs(judge_difference(table), other, len(first), before=before)
     content = [*form, html.Div([html.P(filtered_tables.shorten_text(line)) for line in lines])]
     if several:
         content.append(components.fact_list([(name, run.name) for name, run in runs.items()]))
@@ -115,20 +120,6 @@ def _make_choice(
         className="choice wide",
     )
     yield dcc.Store(id=f"compare-{side}-made", data=list(chosen))
-
-
-def _run_labels(first: Sequence[TraceData], to: Sequence[TraceData]) -> list[str]:
-    """Return the labels of runs as in `compare --to`: A1, A2, ..., B1, ..."""
-    sides = (("A", first), ("B", to))
-    return [f"{side}{number}" for side, of in sides for number in range(1, len(of) + 1)]
-
-
-def verdict_sentences(
-    first: Sequence[TraceData], to: Sequence[TraceData], table: pd.DataFrame
-) -> list[str]:
-    """Return the sentences of `compare` on the change, its call site, certainty and advice."""
-    before, other = ([run.trace for run in side] for side in (first, to))
-    return in_words(judge_difference(table), other, len(first), before=before)
 
 
 def _valid_filters(data: TraceData, state: states.PageState) -> states.PageState:

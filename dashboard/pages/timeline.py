@@ -34,8 +34,14 @@ def make_layout(context: TraceContext, state: PageState) -> Component:
 
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
-    """Add the route of the data, and the callback that starts the script on this page."""
-    timeline_data.register_route(app, context)
+    """Add the route of the data, and the callback that starts the script on this page.
+
+    The route requires the token as all routes do.
+    """
+    store = timeline_data.TimelineStore(context)
+    app.server.add_url_rule(
+        timeline_data.ROUTE, "timeline-data", lambda: timeline_data.answer_request(store)
+    )
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("mpiprofTimeline", "mount"),
         Output("timeline-mounted", "data"),
