@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import dash
@@ -241,7 +242,7 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         ("callsite-algorithms", explanations.algorithms_card, Input("callsite-algorithms", "id")),
         ("callsite-instance", instance_card, Input("url", "search")),
     ):
-        explanations.register_card(app, context, name, make, trigger)
+        _register_card(app, context, name, make, trigger)
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
@@ -285,3 +286,21 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         if "-" in band:
             state = states.change_filters(state, {"ranks": band})
         return state.format_query()
+
+
+def _register_card(
+    app: dash.Dash, context: TraceContext, where: str, make: Any, trigger: Input
+) -> None:
+    """Add the callback that fills one card of the detail view; `trigger` starts the callback."""
+
+    @app.callback(
+        Output(where, "children"), trigger, State("url", "search"), State("scheme", "data")
+    )
+    def show(_: Any, search: str, scheme: str) -> Any:
+        state = states.parse(search, dark=scheme == "dark")
+        callsite = state.get_number("callsite", -1)
+        if callsite < 0:
+            raise PreventUpdate
+        return components.make_or_message(
+            where, partial(make, context.latest_data(state), state, callsite)
+        )

@@ -6,14 +6,11 @@ Each card needs a pass over the trace or a simulation, so the page loads the car
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-import dash
 import pandas as pd
-from dash import Input, Output, State, dcc, html
+from dash import dcc, html
 from dash.development.base_component import Component
-from dash.exceptions import PreventUpdate
 
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.findings import Finding
@@ -28,20 +25,22 @@ from . import components, filtered_tables, predictions
 from . import url_state as states
 from .figures import algorithms as pictures
 from .figures.distribution import draw_shares
-from .trace_data import TraceContext, TraceData
+from .trace_data import TraceData
 
 MAX_FINDINGS, MAX_RANKS, MAX_ORIGINS, MAX_TRIED = 9, 8, 6, 12
 MAX_TEXT = 1000  # characters of a command
-SHARE_NAMES = {
-    "inherited": "already late at the end of the previous collective",
-    "outside": "delayed since then, outside MPI collectives",
-    "point_to_point": "delayed since then, in point-to-point calls",
-    "by_rank": "always the same ranks",
-    "by_node": "always the same nodes",
-    "random": "changes from instance to instance",
+SHARES = {  # by heading: shares of the causes, and their names in the figure
+    "Origin of the spread of arrivals": {
+        "inherited": "already late at the end of the previous collective",
+        "outside": "delayed since then, outside MPI collectives",
+        "point_to_point": "delayed since then, in point-to-point calls",
+    },
+    "Who it is": {
+        "by_rank": "always the same ranks",
+        "by_node": "always the same nodes",
+        "random": "changes from instance to instance",
+    },
 }
-WHERE = ("inherited", "outside", "point_to_point")
-WHO = ("by_rank", "by_node", "random")
 
 
 def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
@@ -53,11 +52,11 @@ def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Comp
     problems = [html.P(line) for line in conclusion.callsite_problems(data.trace, row)]
     sentences = [html.Li(line) for line in phrases.cause_sentences(causes)]
     parts: list[Component] = [*problems, html.Ul(sentences, className="told")]
-    for title, names in (("Origin of the spread of arrivals", WHERE), ("Who it is", WHO)):
-        parts += [
-            html.H3(title),
-            components.make_graph(draw_shares(share_table(causes, names)), state),
-        ]
+    for title, names in SHARES.items():
+        estimates = [(text, getattr(causes, name)) for name, text in names.items()]
+        rows = [(text, e.value, e.low, e.high) for text, e in estimates]
+        table = pd.DataFrame(rows, columns=["name", "value", "low", "high"])
+        parts += [html.H3(title), components.make_graph(draw_shares(table), state)]
     ranks = causes.ranks[causes.ranks["late_ns"] > 0].head(MAX_RANKS)
     ranks = ranks.assign(where=[data.describe_location(int(rank)) for rank in ranks["rank"]])
     columns = [("rank", "rank"), ("where", "on"), ("late_ns", "mean"), ("late_share", "late in")]
@@ -69,13 +68,6 @@ def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Comp
         parts += [html.H3("Origin of their lateness"), origin_list(causes.chain, state)]
     looked = f"From {causes.instances} of {causes.complete_instances} complete instances."
     return components.make_card("Why they are late", *parts, note=looked)
-
-
-def share_table(causes: Causes, names: tuple[str, ...]) -> pd.DataFrame:
-    """Return the named shares with their confidence intervals, for the figure."""
-    estimates = [(name, getattr(causes, name)) for name in names]
-    rows = [(SHARE_NAMES[name], e.value, e.low, e.high) for name, e in estimates]
-    return pd.DataFrame(rows, columns=["name", "value", "low", "high"])
 
 
 def origin_list(table: pd.DataFrame, state: states.PageState) -> Component:
@@ -171,21 +163,3 @@ def _finding_cards(
     ]
     cards = [components.finding_card(data, finding, state) for finding in shown[:MAX_FINDINGS]]
     return components.side_by_side(*cards, min_width="320px") if cards else None
-
-
-def register_card(
-    app: dash.Dash, context: TraceContext, where: str, make: Any, trigger: Input
-) -> None:
-    """Add the callback that fills one card of the detail view; `trigger` starts the callback."""
-
-    @app.callback(
-        Output(where, "children"), trigger, State("url", "search"), State("scheme", "data")
-    )
-    def show(_: Any, search: str, scheme: str) -> Any:
-        state = states.parse(search, dark=scheme == "dark")
-        callsite = state.get_number("callsite", -1)
-        if callsite < 0:
-            raise PreventUpdate
-        return components.make_or_message(
-            where, partial(make, context.latest_data(state), state, callsite)
-        )

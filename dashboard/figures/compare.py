@@ -13,7 +13,7 @@ from mpiprof.trace.types import Float
 
 from . import axes
 from .distribution import count_in_ranges
-from .overview import COLOURS, TITLES
+from .overview import TIME_PARTS
 
 FIRST_COLOUR, OTHER_COLOUR = colours.GREY, colours.BLUE
 MAX_SITES = 15
@@ -31,13 +31,14 @@ def draw_times(parts: pd.DataFrame) -> go.Figure:
     for composition, rows in parts.groupby("part", sort=False):
         if not (rows["ns"] > 0).any():
             continue
+        title, colour = TIME_PARTS[str(composition)]
         of_all = rows["ns"].to_numpy() / np.maximum(whole[rows["trace"]].to_numpy(), 1)
         figure.add_bar(
             y=rows["trace"],
             x=rows["ns"] / scale,
             orientation="h",
-            name=TITLES[str(composition)],
-            marker={"color": COLOURS[str(composition)], "line": {"width": 0}},
+            name=title,
+            marker={"color": colour, "line": {"width": 0}},
             text=[format_share(value) for value in of_all],
             textposition="inside",
             textangle=0,

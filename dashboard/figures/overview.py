@@ -13,21 +13,13 @@ from mpiprof.reports import colours
 from .. import theme
 from . import axes
 
-COLOURS = {
-    "outside": theme.OUTSIDE,
-    "point to point": colours.SKY,
-    "work": colours.WORK,
-    "unknown": colours.WORK,
-    "waiting": colours.WAITING,
-    "other collectives": colours.OLIVE,
-}
-TITLES = {
-    "outside": "outside MPI collectives",
-    "point to point": "point-to-point",
-    "work": "collectives' own work",
-    "unknown": "collectives; waiting: unknown",
-    "waiting": "waiting in collectives",
-    "other collectives": "collectives filtered out",
+TIME_PARTS = {  # title and colour of each part of the time (see filtered_tables.TIME_PARTS)
+    "outside": ("outside MPI collectives", theme.OUTSIDE),
+    "point to point": ("point-to-point", colours.SKY),
+    "work": ("collectives' own work", colours.WORK),
+    "unknown": ("collectives; waiting: unknown", colours.WORK),
+    "waiting": ("waiting in collectives", colours.WAITING),
+    "other collectives": ("collectives filtered out", colours.OLIVE),
 }
 
 
@@ -39,19 +31,18 @@ def draw_time_bar(parts: pd.DataFrame) -> go.Figure:
         if ns <= 0:
             continue
         of_all = ns / whole
+        title, colour = TIME_PARTS[part]
         figure.add_bar(
             x=[100 * of_all],
             y=[""],
             orientation="h",
-            name=TITLES[part],
-            marker={"color": COLOURS[part], "line": {"width": 0}},
+            name=title,
+            marker={"color": colour, "line": {"width": 0}},
             text=format_share(of_all) if of_all > 0.04 else "",
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            hovertemplate=(
-                f"{TITLES[part]}<br>{format_share(of_all)} ({format_time(ns)})<extra></extra>"
-            ),
+            hovertemplate=f"{title}<br>{format_share(of_all)} ({format_time(ns)})<extra></extra>",
         )
     figure.update_layout(
         barmode="stack",

@@ -57,10 +57,10 @@ def time_card(data: TraceData, state: states.PageState) -> Component:
         return components.empty_state(f"No collective operation {how}", "")
     parts = filtered_tables.time_composition(data, state)
     whole = max(float(parts["ns"].sum()), 1.0)
-    legend = [
-        (figures.COLOURS[p], f"{figures.TITLES[p]} {format_share(ns / whole)}", format_time(ns))
-        for p, ns in parts[parts["ns"] > 0].itertuples(index=False)
-    ]
+    legend = []
+    for part, ns in parts[parts["ns"] > 0].itertuples(index=False):
+        title, colour = figures.TIME_PARTS[part]
+        legend.append((colour, f"{title} {format_share(ns / whole)}", format_time(ns)))
     return components.make_card(
         "Time of all ranks",
         components.make_graph(figures.draw_time_bar(parts), state, id="time"),

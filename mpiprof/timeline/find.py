@@ -72,7 +72,14 @@ def find_next(timeline: Timeline, number: int, at: int, step: int, test: Test) -
     after the begin.
     """
     if number < 0:
-        number = count_before(timeline, at + timeline.events.begin_ns) - (1 if step > 0 else 0)
+        events = timeline.events
+
+        def first_arrival(number: int) -> int:
+            return int(events.read_instances(number, number + 1)["first_arrival"][0])
+
+        before = range(events.instances)
+        number = bisect_left(before, at + events.begin_ns, key=first_arrival)
+        number -= 1 if step > 0 else 0
     return _scan_instances(timeline, number + step, step, test, MAX_PIECES)
 
 
@@ -115,16 +122,6 @@ def find_under_pointer(
     near = segments[np.any([ns >= 0 for ns in inside.values()], axis=0)]
     away = np.maximum(np.maximum(near["enter"] - base - at, at + base - near["exit"]), 0)
     return int(near["instance"][away.argmin()])
-
-
-def count_before(timeline: Timeline, time: int) -> int:
-    """Return the number of instances with first arrival before a time on the joint clock."""
-    events = timeline.events
-
-    def arrival(number: int) -> int:
-        return int(events.read_instances(number, number + 1)["first_arrival"][0])
-
-    return bisect_left(range(events.instances), time, key=arrival)
 
 
 def _scan_instances(timeline: Timeline, start: int, step: int, test: Test, pieces: int) -> int:

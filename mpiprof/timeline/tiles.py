@@ -149,11 +149,6 @@ class _Builder:
         return tile
 
 
-def top_level(events: Events) -> int:
-    """Return the level at which one tile covers the whole trace."""
-    return max((events.end_ns - events.begin_ns) // TILE_BINS, 1).bit_length()
-
-
 def build(
     events: Events, row_of: Int, class_of: Int, writer: cache.Writer, progress: Progress
 ) -> dict[str, Any]:
@@ -161,7 +156,9 @@ def build(
     builder = _Builder(events, row_of, class_of, writer, progress)
     # Every level has at most one sum per segment. Unwritten space takes no disk space.
     writer.reserve("sums", SUM, 64 * max(int(builder.counts[-1]), 1))
-    builder.build_tile(top_level(events), 0)
+    # At this level, one tile covers the whole trace.
+    level = max((events.end_ns - events.begin_ns) // TILE_BINS, 1).bit_length()
+    builder.build_tile(level, 0)
     writer.write_array("tiles", np.array(sorted(builder.tiles), np.int64).reshape(-1, 4))
     return {}
 

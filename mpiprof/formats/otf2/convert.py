@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +31,6 @@ from mpiprof.trace.writer import make_chunks, make_head_chunk
 META = "MPIPROF::META"  # property of mpiprof's archives with the contents of meta.json
 # Entries of meta.json that are also true of the archive.
 COPIED_META = ("program", "command", "mpi", "abi", "sample", "options", "machine", "started", "job")
-
-
-@dataclass
-class _MissingData:
-    """Data that could not be converted, over all ranks."""
-
-    nowhere: int = 0  # calls without a communicator, left out
-    assumed: int = 0  # calls assumed to be on MPI_COMM_WORLD
-    unknown: int = 0  # events of an unknown type
-    cut: list[int] = field(default_factory=list)  # locations that could not be read to the end
 
 
 def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
@@ -117,7 +106,11 @@ class _Conversion:
         self.ranks = len(definitions.threads())
         self.ticks = ArchiveClock(definitions)
         self.communicators = Communicators(definitions, self.ranks, regions.by_mpiprof)
-        self.lack = _MissingData()
+        # Data that could not be converted, over all ranks.
+        self.omitted_calls = 0  # without a communicator
+        self.assumed_calls = 0  # assumed to be on MPI_COMM_WORLD
+        self.unknown_events = 0
+        self.cut_locations: list[int] = []  # could not be read to the end
 
     def program_name(self, read: list[Location]) -> str:
         """Return the program's name as recorded by a process."""
@@ -126,9 +119,9 @@ class _Conversion:
 
     def note_damage(self, location: int, read: Location) -> None:
         """Store the unreadable parts of a location."""
-        self.lack.unknown += read.facts["unknown"]
+        self.unknown_events += read.facts["unknown"]
         if not read.whole:
-            self.lack.cut.append(location)
+            self.cut_locations.append(location)
 
     def write(self, rank: int, locations: list[int], read: list[Location]) -> None:
         """Write a rank's log and tables from its locations."""
@@ -164,10 +157,10 @@ class _Conversion:
             data = np.array([name in _DATA for name in names], np.bool_)[codes]
             assumed = unplaced & data & (calls["exit"] != NEVER)
             calls["communicator"][assumed] = self.communicators.world
-            self.lack.assumed += int(assumed.sum())
+            self.assumed_calls += int(assumed.sum())
         is_member = self.communicators.has_member(calls["communicator"], rank)
         keep = has_operation & is_member
-        self.lack.nowhere += int((has_operation & ~is_member).sum())
+        self.omitted_calls += int((has_operation & ~is_member).sum())
         if not keep.all():
             done = np.flatnonzero(calls["kind"] == COMPLETION)
             start = calls["request"][done].astype(np.int64)
@@ -194,19 +187,19 @@ class _Conversion:
 
     def write_notes(self) -> None:
         """Write notes about data that could not be converted."""
-        lack, notes = self.lack, []
-        if lack.cut:
-            remainder = f" and {len(lack.cut) - 4} more" if len(lack.cut) > 4 else ""
-            locations = ", ".join(map(str, lack.cut[:4])) + remainder
+        cut, notes = self.cut_locations, []
+        if cut:
+            locations = ", ".join(map(str, cut[:4]))
+            locations += f" and {len(cut) - 4} more" if len(cut) > 4 else ""
             notes.append(f"the archive's events of location {locations} are truncated or damaged")
         for count, how in (
-            (lack.nowhere, "ignored"),
-            (lack.assumed, "treated as calls on MPI_COMM_WORLD"),
+            (self.omitted_calls, "ignored"),
+            (self.assumed_calls, "treated as calls on MPI_COMM_WORLD"),
         ):
             if count:
                 notes.append(f"{count} calls have no communicator in the archive and are {how}")
-        if lack.unknown:
-            notes.append(f"{lack.unknown} events of unknown types are ignored")
+        if self.unknown_events:
+            notes.append(f"{self.unknown_events} events of unknown types are ignored")
         with (self.folder / "rank-000000.tables").open("a") as file:
             file.writelines(json.dumps({"rank": 0, "note": note}) + "\n" for note in notes)
 

@@ -16,7 +16,7 @@ from mpiprof.trace import Trace
 from mpiprof.trace.match import is_nonblocking
 from mpiprof.trace.metadata import Shape
 from mpiprof.trace.rank_arrays import Block, get_column
-from mpiprof.trace.types import CALL, COMPLETION, START, Array, Int
+from mpiprof.trace.types import CALL, COMPLETION, START, Array
 
 
 class Archive(Protocol):
@@ -105,15 +105,12 @@ class RankWriter:
         requested = begins | (kind == COMPLETION)
         calls["request"] = NEVER
         if requested.any():
-            calls["request"][requested] = self._request_numbers(calls[requested])
+            # Each start of an operation has its own number.
+            keys = calls[requested][["communicator", "sequence", "start"]].tolist()
+            numbers = [self.requests.setdefault(key, len(self.requests)) for key in keys]
+            calls["request"][requested] = np.array(numbers, np.int64)
         calls["given"] = self._needed_attributes(calls, kind, begins)
         return calls
-
-    def _request_numbers(self, calls: Array) -> Int:
-        """Return the request number of each call; each start of an operation has its own number."""
-        keys = calls[["communicator", "sequence", "start"]].tolist()
-        numbers = self.requests
-        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
     def _needed_attributes(self, calls: Array, kind: Array, begins: Array) -> Array:
         """Return the attributes that each call needs because the archive's records lack them."""
