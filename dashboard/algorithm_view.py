@@ -7,7 +7,7 @@ from typing import Any
 import dash
 import dash_mantine_components as dmc
 import numpy as np
-from dash import Input, Output, State, html
+from dash import Input, Output, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -136,32 +136,25 @@ def _simulate_timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
 
 def register_callbacks(app: dash.Dash) -> None:
     """Add the callbacks of the catalogue."""
-    controls = [f"catalogue-{key}" for key in STATE_KEYS]
 
-    @app.callback(
-        Output("url", "search", allow_duplicate=True),
-        *[Input(control, "value") for control in controls],
-        State("url", "search"),
-        prevent_initial_call=True,
-    )
+    @components.query_callback(app, *[Input(f"catalogue-{key}", "value") for key in STATE_KEYS])
     def choose(*values: Any) -> str:
         """Write the chosen values into the URL."""
-        state = states.parse(values[-1])
+        state = values[-1]
         new = state.set_keys(**dict(zip(STATE_KEYS, values[:-1], strict=True)))
         if view_state(new) == view_state(state):
             raise PreventUpdate
         return new.format_query()
 
-    @app.callback(
+    @components.state_callback(
+        app,
         Output("catalogue-entry", "children"),
         Output("catalogue-name", "data"),
         Output("catalogue-name", "value"),
         Input("url", "search"),
-        State("scheme", "data"),
     )
-    def show(search: str, scheme: str) -> Any:
+    def show(_: str, state: states.PageState) -> Any:
         """Show the algorithm that the URL names."""
-        state = states.parse(search, dark=scheme == "dark")
         shown = view_state(state)
         content = components.make_or_message("an algorithm", lambda: make_entry(state))
         return content, _algorithm_names(shown["of"]), shown["name"]

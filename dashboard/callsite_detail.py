@@ -8,7 +8,7 @@ from typing import Any
 import dash
 import numpy as np
 import pandas as pd
-from dash import Input, Output, State, dcc, html
+from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -244,14 +244,10 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     ):
         _register_card(app, context, name, make, trigger)
 
-    @app.callback(
-        Output("url", "search", allow_duplicate=True),
-        Input("callsite-spread", "selectedData"),
-        Input("callsite-spread", "clickData"),
-        State("url", "search"),
-        prevent_initial_call=True,
+    @components.query_callback(
+        app, Input("callsite-spread", "selectedData"), Input("callsite-spread", "clickData")
     )
-    def choose_band(dragged: Any, clicked: Any, search: str) -> str:
+    def choose_band(dragged: Any, clicked: Any, state: states.PageState) -> str:
         """Write the band of the selected bars, or of the clicked bar, into the URL."""
         way = dash.ctx.triggered[0]["prop_id"].partition(".")[2]
         try:
@@ -260,16 +256,12 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
             low, high = min(a for a, _ in ends), max(b for _, b in ends)
         except (TypeError, KeyError, IndexError, ValueError):
             raise PreventUpdate from None
-        return states.parse(search).set_keys(band=f"{low}-{high}", instance=None).format_query()
+        return state.set_keys(band=f"{low}-{high}", instance=None).format_query()
 
-    @app.callback(
-        Output("url", "search", allow_duplicate=True),
-        Input("callsite-factors", "clickData"),
-        Input("callsite-heat", "clickData"),
-        State("url", "search"),
-        prevent_initial_call=True,
+    @components.query_callback(
+        app, Input("callsite-factors", "clickData"), Input("callsite-heat", "clickData")
     )
-    def choose_instance(factors_click: Any, heat_click: Any, search: str) -> str:
+    def choose_instance(factors_click: Any, heat_click: Any, state: states.PageState) -> str:
         """Write the clicked instance into the URL, and its ranks if the row is a run of ranks."""
         clicked = factors_click if dash.ctx.triggered_id == "callsite-factors" else heat_click
         try:
@@ -278,7 +270,6 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
             band = str(point["y"]) if clicked is heat_click else ""
         except (TypeError, KeyError, IndexError, ValueError):
             raise PreventUpdate from None
-        state = states.parse(search)
         if band:
             data, callsite = context.latest_data(state), state.get_number("callsite", -1)
             number = trace_figures.find_latest_in_cell(data, state, callsite, number, band)
@@ -293,11 +284,8 @@ def _register_card(
 ) -> None:
     """Add the callback that fills one card of the detail view; `trigger` starts the callback."""
 
-    @app.callback(
-        Output(where, "children"), trigger, State("url", "search"), State("scheme", "data")
-    )
-    def show(_: Any, search: str, scheme: str) -> Any:
-        state = states.parse(search, dark=scheme == "dark")
+    @components.state_callback(app, Output(where, "children"), trigger)
+    def show(_: Any, state: states.PageState) -> Any:
         callsite = state.get_number("callsite", -1)
         if callsite < 0:
             raise PreventUpdate

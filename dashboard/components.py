@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import dash
 import dash_mantine_components as dmc
 import pandas as pd
 import plotly.graph_objects as go
-from dash import dcc, html
+from dash import Output, State, dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import MpiprofError
@@ -21,7 +22,7 @@ from mpiprof.reports import colours, sentences
 from . import theme
 from .source_excerpt import Excerpt
 from .trace_data import TraceData
-from .url_state import PageState
+from .url_state import PageState, parse
 
 log = logging.getLogger(__name__)
 CONFIG: Any = {
@@ -67,6 +68,28 @@ def make_or_message(name: str, make: Callable[[], Any]) -> Any:
         return empty_state(
             "This failed", "The terminal of `view` shows the error; please report it."
         )
+
+
+def state_callback(
+    app: dash.Dash, *dependencies: Any, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator like app.callback; its function also receives the page state, as last."""
+
+    def register(function: Callable[..., Any]) -> Any:
+        @app.callback(*dependencies, State("url", "search"), State("scheme", "data"), **options)
+        def call(*values: Any) -> Any:
+            *others, search, scheme = values
+            return function(*others, parse(search, dark=scheme == "dark"))
+
+        return call
+
+    return register
+
+
+def query_callback(app: dash.Dash, *inputs: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator like state_callback of a function that returns the new URL query."""
+    query = Output("url", "search", allow_duplicate=True)
+    return state_callback(app, query, *inputs, prevent_initial_call=True)
 
 
 def deferred_container(name: str, **more: Any) -> Component:

@@ -7,7 +7,7 @@ from typing import Any
 
 import dash
 import dash_mantine_components as dmc
-from dash import Input, Output, State, html
+from dash import Input, Output, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -134,15 +134,9 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     ):
         _register_card(app, context, name, make)
 
-    @app.callback(
-        Output("url", "search", allow_duplicate=True),
-        Input("race-callsite", "value"),
-        State("url", "search"),
-        prevent_initial_call=True,
-    )
-    def choose(callsite: str, search: str) -> str:
+    @components.query_callback(app, Input("race-callsite", "value"))
+    def choose(callsite: str, state: states.PageState) -> str:
         """Write the call site into the URL."""
-        state = states.parse(search)
         if not callsite or callsite == state.get("callsite"):
             raise PreventUpdate
         return state.set_keys(callsite=callsite).format_query()
@@ -151,16 +145,10 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
 
 
 def _register_card(app: dash.Dash, context: TraceContext, name: str, make: Any) -> None:
-    @app.callback(
-        Output(name, "children"),
-        Input("race-callsite", "value"),
-        State("url", "search"),
-        State("scheme", "data"),
-    )
-    def show(callsite: str, search: str, scheme: str) -> Any:
+    @components.state_callback(app, Output(name, "children"), Input("race-callsite", "value"))
+    def show(callsite: str, state: states.PageState) -> Any:
         if not str(callsite or "").isdecimal():
             raise PreventUpdate
-        state = states.parse(search, dark=scheme == "dark")
         return components.make_or_message(
             name, partial(make, context.latest_data(state), state, int(callsite))
         )

@@ -46,30 +46,23 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks: selection of a row, its detail view, and one of its instances."""
 
-    @app.callback(
-        Output("url", "search", allow_duplicate=True),
-        Input("callsite-grid", "selectedRows"),
-        State("url", "search"),
-        prevent_initial_call=True,
-    )
-    def choose(rows: Any, search: str) -> str:
+    @components.query_callback(app, Input("callsite-grid", "selectedRows"))
+    def choose(rows: Any, state: states.PageState) -> str:
         """Write the selected row into the URL."""
-        state = states.parse(search)
         chosen = rows[0].get("callsite") if isinstance(rows, list) and rows else None
         if chosen is None or str(chosen) == state.get("callsite"):
             raise PreventUpdate
         return state.set_keys(callsite=chosen, instance=None, band=None).format_query()
 
-    @app.callback(
+    @components.state_callback(
+        app,
         Output("callsite-detail", "children"),
         Output("callsite-key", "data"),
         Input("url", "search"),
-        State("scheme", "data"),
         State("callsite-key", "data"),
     )
-    def show(search: str, scheme: str, shown: str | None) -> Any:
+    def show(_: str, shown: str | None, state: states.PageState) -> Any:
         """Show the selected call site, unless only its selected instance has changed."""
-        state = states.parse(search, dark=scheme == "dark")
         chosen = state.get_number("callsite", -1)
         relevant = state.set_keys(instance=None, sort=None, where=None)
         now = f"{state.dark} {relevant.format_query()}"

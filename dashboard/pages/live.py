@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import dash
-from dash import Input, Output, State, dcc, html
+from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import TraceError
@@ -19,7 +19,7 @@ from mpiprof.reports.site_labels import communicator_name, describe_site
 
 from .. import components, filtered_tables
 from ..trace_data import MAX_RANKS, TraceContext, TraceData
-from ..url_state import PageState, parse
+from ..url_state import PageState
 
 TITLE, PATH = "Live", "/live"
 FOLLOWS = True
@@ -37,14 +37,10 @@ def make_layout(context: TraceContext, state: PageState) -> Component:
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callback that refreshes the page."""
 
-    @app.callback(
-        Output("live", "children"),
-        Input("tick", "n_intervals"),
-        State("url", "search"),
-        prevent_initial_call=True,
+    @components.state_callback(
+        app, Output("live", "children"), Input("tick", "n_intervals"), prevent_initial_call=True
     )
-    def refresh(_: int, search: str) -> Any:
-        state = parse(search)
+    def refresh(_: int, state: PageState) -> Any:
         return components.make_or_message(
             TITLE, lambda: make_view(context.latest_data(state), state)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import Input, Output, State, dcc, html
+from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -162,28 +162,25 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     ):
         _register_card(app, context, name, make)
 
-    @app.callback(
+    @components.state_callback(
+        app,
         Output("url", "pathname", allow_duplicate=True),
         Output("url", "search", allow_duplicate=True),
         Input("whom", "clickData"),
-        State("url", "search"),
         prevent_initial_call=True,
     )
-    def show_both(clicked: Any, search: str) -> tuple[str, str]:
+    def show_both(clicked: Any, state: states.PageState) -> tuple[str, str]:
         """Open the timeline of the waiting ranks and the awaited ranks."""
         try:
             point = clicked["points"][0]
             pair = [str(point["y"]), str(point["x"])]
         except (TypeError, KeyError, IndexError):
             raise PreventUpdate from None
-        state, named = states.parse(search).without_page_keys(), ", ".join(dict.fromkeys(pair))
-        return "/timeline", states.change_filters(state, {"ranks": named}).format_query()
+        ranks = {"ranks": ", ".join(dict.fromkeys(pair))}
+        return "/timeline", states.change_filters(state.without_page_keys(), ranks).format_query()
 
 
 def _register_card(app: dash.Dash, context: TraceContext, name: str, make: Any) -> None:
-    @app.callback(
-        Output(name, "children"), Input(name, "id"), State("url", "search"), State("scheme", "data")
-    )
-    def show(_: str, search: str, scheme: str) -> Any:
-        state = states.parse(search, dark=scheme == "dark")
+    @components.state_callback(app, Output(name, "children"), Input(name, "id"))
+    def show(_: str, state: states.PageState) -> Any:
         return components.make_or_message(name, lambda: make(context.latest_data(state), state))

@@ -217,7 +217,7 @@ def test_secrets_named_by_a_trace_are_not_shown(client: Any) -> None:
     assert SCRIPT.split(">", 1)[0] in json.dumps(sites)
     for callsite in range(5):
         inputs = [("url", "search", f"?callsite={callsite}")]
-        states = [("scheme", "data", "light"), ("callsite-key", "data", None)]
+        states = [("callsite-key", "data", None), *inputs, ("scheme", "data", "light")]
         output = "..callsite-detail.children...callsite-key.data.."
         answer = callback(client, output, inputs, states)
         assert answer.status_code == 200
