@@ -147,17 +147,12 @@ def grow_work(work: Work, processes: int) -> Work:
     random = np.random.default_rng([SEED, processes])
     each = max(len(work.nodes) // max(len(set(work.nodes)), 1), 1)
     nodes = tuple(i // each for i in range(processes))
-    patterns = tuple(
-        Pattern(
-            grow_problem(p.problem, processes),
-            arrivals := random.choice(p.arrivals, processes),
-            arrivals,
-            p.weight,
-        )
-        for p in work.patterns
-    )
+    patterns = []
+    for p in work.patterns:
+        arrivals = random.choice(p.arrivals, processes)
+        patterns.append(Pattern(grow_problem(p.problem, processes), arrivals, arrivals, p.weight))
     ranks = tuple(range(processes))
-    return replace(work, size=processes, ranks=ranks, nodes=nodes, patterns=patterns)
+    return replace(work, size=processes, ranks=ranks, nodes=nodes, patterns=tuple(patterns))
 
 
 def grow_problem(problem: Problem, processes: int) -> Problem:

@@ -204,14 +204,13 @@ def _answer_window(
     if what == "search":
         return _json_response({"found": timeline_find.search(timeline, state.get("text"))})
     if what == "under":
-        number = timeline_find.find_under_pointer(
-            timeline,
-            wanted,
-            store.resolve_window(data, timeline, wanted),
+        window = store.resolve_window(data, timeline, wanted)
+        rank, at, reach = (
             state.get_number("member", -1),
             state.get_number("at"),
             state.get_number("reach"),
         )
+        number = timeline_find.find_under_pointer(timeline, wanted, window, rank, at, reach)
     else:
         number = _answer_instance(timeline, state, wanted, what)
     if not 0 <= number < timeline.events.instances:

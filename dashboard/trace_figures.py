@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
-from mpiprof.metrics.rank_totals import Instance, lateness_picture, read_instance
+from mpiprof.metrics.rank_totals import lateness_picture, read_instance
 from mpiprof.reports.site_labels import places
 from mpiprof.store import cached_trace
 from mpiprof.timeline.build import open_or_build
@@ -158,22 +158,18 @@ def draw_instance(
     data: TraceData, state: PageState, callsite: int, row: dict[str, Any]
 ) -> go.Figure:
     """Return one instance in full, given its row of `tables.filtered_instances`."""
-
-    def read() -> Instance:
-        return read_instance(
-            data.trace,
-            str(row["communicator"]),
-            int(row["sequence"]),
-            int(row["start"]),
-            int(row["first_arrival_ns"]),
-        )
-
-    instance = data.compute_once(("instance", callsite, int(row["number"])), read)
+    identity, numbers = str(row["communicator"]), (int(row["sequence"]), int(row["start"]))
+    first_arrival_ns = int(row["first_arrival_ns"])
+    instance = data.compute_once(
+        ("instance", callsite, int(row["number"])),
+        lambda: read_instance(data.trace, identity, *numbers, first_arrival_ns),
+    )
     chosen = np.isin(instance.ranks, data.filtered_ranks(state))
+    ranks = instance.ranks[chosen]
     members = pd.DataFrame(
         {
-            "rank": instance.ranks[chosen],
-            "where": [data.describe_location(rank) for rank in instance.ranks[chosen].tolist()],
+            "rank": ranks,
+            "where": [data.describe_location(rank) for rank in ranks.tolist()],
             "arrival_ns": instance.arrival[chosen],
             "exit_ns": instance.finish[chosen],
             "wait_ns": instance.wait[chosen],

@@ -85,17 +85,11 @@ def parse(search: str | None, dark: bool = False) -> PageState:
         return tuple(dict.fromkeys(value for k, value in pairs if k == key))
 
     single = dict(pairs)
-    return PageState(
-        single.get("trace", ""),
-        all_of("communicator"),
-        all_of("operation"),
-        all_of("node"),
-        single.get("rank", ""),
-        all_of("and"),
-        all_of("with"),
-        {key: value for key, value in single.items() if key not in (*SHARED_KEYS, *RUNS)},
-        dark,
-    )
+    filters = all_of("communicator"), all_of("operation"), all_of("node")
+    also, to = map(all_of, RUNS)
+    page_keys = {k: value for k, value in single.items() if k not in (*SHARED_KEYS, *RUNS)}
+    trace, ranks = single.get("trace", ""), single.get("rank", "")
+    return PageState(trace, *filters, ranks, also, to, page_keys, dark)
 
 
 def change_filters(state: PageState, filters: Mapping[str, Any]) -> PageState:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -25,14 +27,10 @@ def draw_factors(instances: pd.DataFrame, phases: pd.DataFrame, changes: pd.Data
     largest are drawn. phases: first_instance, last_instance. switches: number, algorithm.
     """
     known = bool(instances["worst_factor"].notna().any())
-    columns = (
-        [
-            ("worst_factor", "worst ω/T", colours.RED),
-            ("average_factor", "average δ/T", colours.BLUE),
-        ]
-        if known
-        else [("worst_imbalance_ns", "ω", colours.RED)]
-    )
+    columns = [("worst_imbalance_ns", "ω", colours.RED)]
+    if known:
+        average = ("average_factor", "average δ/T", colours.BLUE)
+        columns = [("worst_factor", "worst ω/T", colours.RED), average]
     numbers = instances["number"].to_numpy(np.int64)
     apart = len(numbers) > 1 and bool((np.diff(numbers) > 1).any())  # no lines across gaps
     mode = "markers" if apart else "lines+markers" if len(numbers) < 200 else "lines"
@@ -62,7 +60,7 @@ def draw_factors(instances: pd.DataFrame, phases: pd.DataFrame, changes: pd.Data
     figure.update_layout(
         height=300,
         margin=MARGIN,
-        xaxis={"title": "instance", "range": [numbers[0] - 0.5, numbers[-1] + 0.5]},
+        xaxis={"title": "instance", **_instance_range(numbers)},
         yaxis={
             "title": "imbalance factor" if known else "imbalance",
             **axes.make_log_axis(
@@ -73,6 +71,10 @@ def draw_factors(instances: pd.DataFrame, phases: pd.DataFrame, changes: pd.Data
         hovermode="closest",
     )
     return figure
+
+
+def _instance_range(numbers: Int) -> dict[str, Any]:
+    return {"range": [numbers[0] - 0.5, numbers[-1] + 0.5]}
 
 
 def _draw_phases(figure: go.Figure, phases: pd.DataFrame) -> None:
@@ -165,16 +167,12 @@ def draw_heat_map(
             "<extra></extra>",
         )
     )
-    height = int(min(max(120 + 14 * len(rows), 220), 460))
+    xaxis: dict[str, Any] = {"title": "instance", "showgrid": False}
+    xaxis |= {"type": "category", "nticks": 20} if apart else _instance_range(numbers)
     figure.update_layout(
-        height=height,
+        height=int(min(max(120 + 14 * len(rows), 220), 460)),
         margin=MARGIN,
-        xaxis={"title": "instance", "showgrid": False}
-        | (
-            {"type": "category", "nticks": 20}
-            if apart
-            else {"range": [numbers[0] - 0.5, numbers[-1] + 0.5]}
-        ),
+        xaxis=xaxis,
         yaxis={
             "title": "rank", "type": "category", "autorange": "reversed", "showgrid": False,
             "nticks": 20,
@@ -221,6 +219,7 @@ def draw_instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> g
         ("waits for others", late, wait, colours.WAITING),
         ("the rest of the call", late + wait, inside - wait, colours.WORK),
     ):
+        times = [axes.format_durations(values) for values in (late, end, length)]
         figure.add_bar(
             y=names,
             x=length / scale,
@@ -228,15 +227,7 @@ def draw_instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> g
             orientation="h",
             name=name,
             marker={"color": colour, "line": {"width": 0}},
-            customdata=np.stack(
-                [
-                    axes.format_durations(late),
-                    axes.format_durations(end),
-                    axes.format_durations(length),
-                    shown["where"].to_numpy(),
-                ],
-                1,
-            ),
+            customdata=np.stack([*times, shown["where"].to_numpy()], 1),
             hovertemplate="rank %{y} on %{customdata[3]}<br>arrives at %{customdata[0]}, "
             f"leaves at %{{customdata[1]}}<br>{name}: %{{customdata[2]}}<extra></extra>",
         )

@@ -109,18 +109,15 @@ def draw_spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
     counts = np.histogram(np.maximum(known, MIN_NS), edges)[0]
     low, high = edges[:-1], edges[1:]
     chosen = np.ones(len(counts), np.bool_) if band is None else (low < band[1]) & (high > band[0])
+    bar_colours = np.where(chosen, colours.RED, colours.GREY).tolist()
     figure = go.Figure(
         go.Bar(
             x=(low + high) / 2,
             y=counts,
             width=high - low,
-            marker={
-                "color": np.where(chosen, colours.RED, colours.GREY).tolist(),
-                "line": {"width": 0},
-            },
-            customdata=np.stack([low, high], 1)
-            .astype(np.int64)
-            .tolist(),  # a list instead of a typed array: the browser sends it back
+            marker={"color": bar_colours, "line": {"width": 0}},
+            # A list in place of a typed array, because the browser sends it back.
+            customdata=np.stack([low, high], 1).astype(np.int64).tolist(),
             text=[
                 f"{format_time(a)} to {format_time(b)}: {format_count(n)} instance{'s' * (n != 1)}"
                 for a, b, n in zip(low, high, counts.tolist(), strict=True)

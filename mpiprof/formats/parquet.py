@@ -42,14 +42,11 @@ def write(
         for piece in pieces:
             if writer is None:
                 inferred_schema = pyarrow.Schema.from_pandas(piece, preserve_index=False)
-                fields = [
-                    pyarrow.field(
-                        f.name,
-                        text if pyarrow.types.is_dictionary(f.type) else f.type,
-                        metadata={"description": meanings[f.name]},
-                    )
-                    for f in inferred_schema
-                ]
+                fields = []
+                for f in inferred_schema:
+                    kind = text if pyarrow.types.is_dictionary(f.type) else f.type
+                    meaning = {"description": meanings[f.name]}
+                    fields.append(pyarrow.field(f.name, kind, metadata=meaning))
                 metadata = {**inferred_schema.metadata, b"mpiprof": json.dumps(facts).encode()}
                 schema = pyarrow.schema(fields, metadata)
                 writer = parquet.ParquetWriter(path, schema, compression="zstd")

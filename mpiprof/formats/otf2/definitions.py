@@ -62,20 +62,13 @@ class Definitions:
 
     def regions(self) -> dict[int, Region]:
         """Return the regions by their numbers."""
-        return {
-            number: Region(
-                self.find_string(name),
-                self.find_string(canonical),
-                self.find_string(description),
-                role,
-                paradigm,
-                self.find_string(file),
-                0 if line == UNDEFINED else line,
-            )
-            for number, (name, canonical, description, role, paradigm, _, file, line, _) in (
-                self.records["Region"].items()
-            )
-        }
+        regions = {}
+        for number, record in self.records["Region"].items():
+            *references, role, paradigm, _, file, line, _ = record
+            texts = [self.find_string(reference) for reference in references]
+            line = 0 if line == UNDEFINED else line
+            regions[number] = Region(*texts, role, paradigm, self.find_string(file), line)
+        return regions
 
     def threads(self) -> list[list[int]]:
         """Return the locations of each world rank, the MPI location first; [] without MPI."""

@@ -59,14 +59,9 @@ class Archive:
         self.strings: dict[str, int] = {"": 0}
         self.regions: dict[str, tuple[Any, ...]] = {}
         otf2 = self.otf2
+        modes = (otf2.SUBSTRATE_POSIX, otf2.COMPRESSION_NONE)
         self.archive = otf2.Archive_Open(
-            str(folder),
-            ARCHIVE_NAME,
-            otf2.FILEMODE_WRITE,
-            CHUNK_BYTES,
-            CHUNK_BYTES,
-            otf2.SUBSTRATE_POSIX,
-            otf2.COMPRESSION_NONE,
+            str(folder), ARCHIVE_NAME, otf2.FILEMODE_WRITE, CHUNK_BYTES, CHUNK_BYTES, *modes
         )
         # Must live as long as the archive, which calls them.
         self.flush = otf2.FlushCallbacks(lambda *_: otf2.FLUSH, None)
@@ -126,16 +121,11 @@ class Archive:
         self.find_region("MPI_Wait", None, self.otf2.REGION_ROLE_POINT2POINT)
         sites = tables.sites
         described = [d[0] for d in describe_sites(sites, [[i] for i in range(len(sites))])]
-        of_site = [
-            self.find_region(
-                str(place["function"] or place["file"] or "?"),
-                list(frames),
-                self.otf2.REGION_ROLE_FUNCTION,
-                str(place["file"] or ""),
-                int(place["line"] or 0),
-            )
-            for frames, place in zip(sites, described, strict=True)
-        ]
+        role, of_site = self.otf2.REGION_ROLE_FUNCTION, []
+        for frames, place in zip(sites, described, strict=True):
+            name, line = place["function"] or place["file"] or "?", int(place["line"] or 0)
+            file = str(place["file"] or "")
+            of_site.append(self.find_region(str(name), list(frames), role, file, line))
         shapes, number = tables.shapes, np.uint32
         return Shapes(
             np.array([self._mpi_region(s) for s in shapes], number),

@@ -190,16 +190,9 @@ class LocationWriter:
     def write(self, calls: Array) -> None:
         """Write calls in their order; raises MpiprofError if OTF2 rejects a call."""
         calls = np.ascontiguousarray(calls)
-        done = library.load_core().writing_calls(
-            self.functions,
-            ctypes.cast(self.writer, ctypes.c_void_p),
-            ctypes.cast(self.attributes, ctypes.c_void_p),
-            0,
-            WAIT_REGION,
-            self.last.ctypes.data,
-            calls.ctypes.data,
-            len(calls),
-        )
+        handles = (ctypes.cast(p, ctypes.c_void_p) for p in (self.writer, self.attributes))
+        arrays = (self.last.ctypes.data, calls.ctypes.data, len(calls))
+        done = library.load_core().writing_calls(self.functions, *handles, 0, WAIT_REGION, *arrays)
         if done < 0:
             failure = "OTF2 cannot write its events: check the free disk space"
             raise MpiprofError(f"location {self.number}: {failure}")

@@ -84,6 +84,7 @@ class RankTables:
         self, shape: int, call: Any, operation: str, sent: int | None, received: int | None
     ) -> None:
         shape_facts = self.regions.shapes.get(int(call["region"]), {})
+        optional = ("type", "reduction")
         communicator = int(call["communicator"])
         self.lines += self.communicators.table_lines(communicator, self.rank)
         self.lines.append(
@@ -97,11 +98,7 @@ class RankTables:
                 "received": received,
                 "algorithm": shape_facts.get("algorithm", "native"),
                 "flags": shape_facts.get("flags", []),
-                **{
-                    name: shape_facts[name]
-                    for name in ("type", "reduction")
-                    if shape_facts.get(name)
-                },
+                **{name: shape_facts[name] for name in optional if shape_facts.get(name)},
             }
         )
 
