@@ -34,19 +34,9 @@ def filtered_totals(data: TraceData, state: PageState) -> pd.DataFrame:
 
 
 def _summary_totals(data: TraceData) -> pd.DataFrame:
-    summary = data.trace.summary
-    table = pd.DataFrame(
-        {
-            "callsite": summary["callsite"],
-            "operation": summary["operation"],
-            "rank": summary["rank"],
-            "instances": summary["calls"],
-            "elapsed_ns": summary["total_ns"],
-        }
-    )
-    for name in SUM_COLUMNS[1:]:
-        table[name] = 0
-    return table
+    table = data.trace.summary.rename(columns={"calls": "instances", "total_ns": "elapsed_ns"})
+    table = table[["callsite", "operation", "rank", "instances", "elapsed_ns"]]
+    return table.assign(**dict.fromkeys(SUM_COLUMNS[1:], 0))
 
 
 def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
@@ -89,11 +79,7 @@ def filtered_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
     time over the time of the passing ranks. Means over instances are of the whole call site. A
     summary has no wait time per rank.
     """
-    sums = (
-        filtered_totals(data, state)
-        .groupby("callsite")[["elapsed_ns", "total_wait_ns", "caused_ns"]]
-        .sum()
-    )
+    sums = filtered_totals(data, state).groupby("callsite")[["elapsed_ns", "total_wait_ns"]].sum()
     table = data.callsites[data.callsites["callsite"].isin(sums.index)].copy()
     at = sums.reindex(table["callsite"])
     table["total_elapsed_ns"] = at["elapsed_ns"].to_numpy()

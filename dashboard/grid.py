@@ -23,6 +23,12 @@ from .url_state import PageState
 
 # Limit of rows sent; limit of rows that the grid shows unscrolled.
 MAX_ROWS, LOW_GRID_ROWS = 5000, 9
+# Features of all columns: the field below a heading replaces both filter buttons.
+COLUMN_FEATURES = (
+    *("sortable", "filter", "floatingFilter", "suppressHeaderFilterButton"),
+    *("suppressFloatingFilterButton", "resizable"),
+)
+ROW_SELECTION = {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True}
 
 
 def shown() -> list[Column]:
@@ -43,20 +49,9 @@ def make_grid(rows: list[dict[str, Any]], state: PageState) -> Component:
         rowData=rows,
         getRowId="params.data.callsite",
         selectedRows={"ids": [chosen]} if chosen != "-1" else None,
-        defaultColDef={
-            "sortable": True,
-            "filter": True,
-            "floatingFilter": True,
-            "suppressHeaderFilterButton": True,
-            "suppressFloatingFilterButton": True,
-            "resizable": True,
-        },
+        defaultColDef=dict.fromkeys(COLUMN_FEATURES, True),
         dashGridOptions={
-            "rowSelection": {
-                "mode": "singleRow",
-                "checkboxes": False,
-                "enableClickSelection": True,
-            },
+            "rowSelection": ROW_SELECTION,
             "rowHeight": 34,
             "headerHeight": 34,
             "domLayout": "autoHeight" if low else "normal",

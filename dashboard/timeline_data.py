@@ -205,11 +205,8 @@ def _answer_window(
         return _json_response({"found": timeline_find.search(timeline, state.get("text"))})
     if what == "under":
         window = store.resolve_window(data, timeline, wanted)
-        rank, at, reach = (
-            state.get_number("member", -1),
-            state.get_number("at"),
-            state.get_number("reach"),
-        )
+        rank, at = state.get_number("member", -1), state.get_number("at")
+        reach = state.get_number("reach")
         number = timeline_find.find_under_pointer(timeline, wanted, window, rank, at, reach)
     else:
         number = _answer_instance(timeline, state, wanted, what)

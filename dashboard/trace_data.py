@@ -126,12 +126,8 @@ class TraceData:
     def describe_location(self, rank: int) -> str:
         """Return a rank's host and the processors that its affinity allows, as text."""
         processors = self.trace.tables.processes.get(rank, {}).get("processors") or []
-        affinity = (
-            f", processor{'s' * (len(processors) > 1)} {format_runs(processors)}"
-            if processors
-            else ""
-        )
-        return self.host_of(rank)[:300] + affinity
+        host, plural = self.host_of(rank)[:300], "s" * (len(processors) > 1)
+        return f"{host}, processor{plural} {format_runs(processors)}" if processors else host
 
     @property
     def hosts(self) -> list[str]:

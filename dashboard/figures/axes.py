@@ -14,6 +14,8 @@ from mpiprof.trace.types import Array, Float, Int
 
 MAX_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5
 MAX_ROWS, MAX_COLUMNS = 256, 1000  # limits of drawn rows and columns; more are aggregated
+# The y axis of a heat map with one row per rank or run of ranks.
+RANK_ROWS = {"title": "rank", "type": "category", "autorange": "reversed", "showgrid": False}
 
 
 def format_durations(values: Any) -> list[str]:

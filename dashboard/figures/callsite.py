@@ -154,18 +154,17 @@ def draw_heat_map(
     largest = float(np.nanmax(late))
     unit, scale = unit_of(largest)
     high = float(np.nanquantile(late, CLIPPING_QUANTILE)) or largest
-    figure = go.Figure(
-        go.Heatmap(
-            z=(late / scale).astype(np.float32),
-            x=starts.astype(str) if apart else starts,
-            y=rows,
-            colorscale=theme.SEQUENTIAL,
-            zmin=0,
-            zmax=max(high / scale, 1e-9),
-            colorbar={"title": {"text": unit}, "thickness": 12},
-            hovertemplate=f"rank %{{y}}, instance %{{x}}<br>%{{z:.3~g}} {unit} after the first"
-            "<extra></extra>",
-        )
+    figure = go.Figure()
+    figure.add_heatmap(
+        z=(late / scale).astype(np.float32),
+        x=starts.astype(str) if apart else starts,
+        y=rows,
+        colorscale=theme.SEQUENTIAL,
+        zmin=0,
+        zmax=max(high / scale, 1e-9),
+        colorbar={"title": {"text": unit}, "thickness": 12},
+        hovertemplate=f"rank %{{y}}, instance %{{x}}<br>%{{z:.3~g}} {unit} after the first"
+        "<extra></extra>",
     )
     xaxis: dict[str, Any] = {"title": "instance", "showgrid": False}
     xaxis |= {"type": "category", "nticks": 20} if apart else _instance_range(numbers)
@@ -173,11 +172,8 @@ def draw_heat_map(
         height=int(min(max(120 + 14 * len(rows), 220), 460)),
         margin=MARGIN,
         xaxis=xaxis,
-        yaxis={
-            "title": "rank", "type": "category", "autorange": "reversed", "showgrid": False,
-            "nticks": 20,
-        },
-    )  # fmt: skip
+        yaxis={**axes.RANK_ROWS, "nticks": 20},
+    )
     return figure
 
 

@@ -110,21 +110,20 @@ def draw_spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
     low, high = edges[:-1], edges[1:]
     chosen = np.ones(len(counts), np.bool_) if band is None else (low < band[1]) & (high > band[0])
     bar_colours = np.where(chosen, colours.RED, colours.GREY).tolist()
-    figure = go.Figure(
-        go.Bar(
-            x=(low + high) / 2,
-            y=counts,
-            width=high - low,
-            marker={"color": bar_colours, "line": {"width": 0}},
-            # A list in place of a typed array, because the browser sends it back.
-            customdata=np.stack([low, high], 1).astype(np.int64).tolist(),
-            text=[
-                f"{format_time(a)} to {format_time(b)}: {format_count(n)} instance{'s' * (n != 1)}"
-                for a, b, n in zip(low, high, counts.tolist(), strict=True)
-            ],
-            textposition="none",
-            hovertemplate="%{text}<extra></extra>",
-        )
+    figure = go.Figure()
+    figure.add_bar(
+        x=(low + high) / 2,
+        y=counts,
+        width=high - low,
+        marker={"color": bar_colours, "line": {"width": 0}},
+        # A list in place of a typed array, because the browser sends it back.
+        customdata=np.stack([low, high], 1).astype(np.int64).tolist(),
+        text=[
+            f"{format_time(a)} to {format_time(b)}: {format_count(n)} instance{'s' * (n != 1)}"
+            for a, b, n in zip(low, high, counts.tolist(), strict=True)
+        ],
+        textposition="none",
+        hovertemplate="%{text}<extra></extra>",
     )
     figure.update_layout(
         height=220,

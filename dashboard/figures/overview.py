@@ -103,23 +103,21 @@ def draw_wait_matrix(matrix: WaitMatrix) -> go.Figure:
     unit, scale = unit_of(largest)
     shown = np.where(matrix.total_wait_ns > 0, matrix.total_wait_ns, np.nan)
     hover_text = np.vectorize(format_time)(matrix.total_wait_ns)
-    figure = go.Figure(
-        go.Heatmap(
-            z=(shown / scale).astype(np.float32),
-            x=names,
-            y=names,
-            text=hover_text,
-            colorscale=theme.SEQUENTIAL,
-            zmin=0,
-            zmax=largest / scale,
-            colorbar={"title": {"text": unit}, "thickness": 12},
-            hovertemplate="rank %{y} waits %{text} for rank %{x}<extra></extra>",
-        )
+    figure = go.Figure()
+    figure.add_heatmap(
+        z=(shown / scale).astype(np.float32),
+        x=names,
+        y=names,
+        text=hover_text,
+        colorscale=theme.SEQUENTIAL,
+        zmin=0,
+        zmax=largest / scale,
+        colorbar={"title": {"text": unit}, "thickness": 12},
+        hovertemplate="rank %{y} waits %{text} for rank %{x}<extra></extra>",
     )
     figure.update_layout(
         height=int(min(max(160 + 14 * len(names), 260), 520)),
         xaxis={"title": "late: rank", "type": "category", "nticks": 20, "showgrid": False},
-        yaxis={"title": "waits: rank", "type": "category", "autorange": "reversed", "nticks": 20,
-               "showgrid": False},
-    )  # fmt: skip
+        yaxis={**axes.RANK_ROWS, "title": "waits: rank", "nticks": 20},
+    )
     return figure

@@ -38,23 +38,19 @@ def draw_cells(
     value = np.where(nothing, np.nan, 2.0 * state + (wait >= HALF_OPACITY))
     steps = [shade for colour in colours for shade in (colour, _pale_colour(colour))]
     count = len(steps)
-    figure = go.Figure(
-        go.Heatmap(
-            z=value.astype(np.float32),
-            x=(head["first"] + np.arange(columns) + 0.5) * width / scale,
-            y=list(rows),
-            zmin=-0.5,
-            zmax=count - 0.5,
-            colorscale=[
-                [at, steps[i]] for i in range(count) for at in (i / count, (i + 1) / count)
-            ],
-            showscale=False,
-            customdata=hover_text,
-            hovertemplate="rank %{y} at %{x} "
-            + unit
-            + "<br>mostly %{customdata[0]}<br>%{customdata[1]} % of the time in collectives, "
-            "%{customdata[2]} % of that waiting<extra></extra>",
-        )
+    figure = go.Figure()
+    figure.add_heatmap(
+        z=value.astype(np.float32),
+        x=(head["first"] + np.arange(columns) + 0.5) * width / scale,
+        y=list(rows),
+        zmin=-0.5,
+        zmax=count - 0.5,
+        colorscale=[[at, steps[i]] for i in range(count) for at in (i / count, (i + 1) / count)],
+        showscale=False,
+        customdata=hover_text,
+        hovertemplate=f"rank %{{y}} at %{{x}} {unit}<br>mostly %{{customdata[0]}}<br>"
+        "%{customdata[1]} % of the time in collectives, %{customdata[2]} % of that waiting"
+        "<extra></extra>",
     )
     for name, colour in zip(head["states"], colours, strict=True):
         marker = {"color": colour, "symbol": "square", "size": 10}
@@ -62,11 +58,8 @@ def draw_cells(
     figure.update_layout(
         height=int(min(max(130 + 22 * len(rows), 220), 620)),
         xaxis={"title": f"time since the start ({unit}); pale: mostly waiting", "showgrid": False},
-        yaxis={
-            "title": "rank", "type": "category", "autorange": "reversed", "showgrid": False,
-            "nticks": 40,
-        },
-    )  # fmt: skip
+        yaxis={**axes.RANK_ROWS, "nticks": 40},
+    )
     return figure
 
 

@@ -86,7 +86,7 @@ def make_strip(data: TraceData, state: PageState) -> Component | None:
     return dcc.Link(text, href=state.link_to(PATH), **classes)
 
 
-def make_view(data: TraceData, state: PageState) -> list[Component]:
+def make_view(data: TraceData, state: PageState) -> Component:
     """Return the current state of the job."""
     trace = data.trace
     positions, pending = find_positions(data)
@@ -125,17 +125,15 @@ def make_view(data: TraceData, state: PageState) -> list[Component]:
         title = html.H2(verdict_text.verdict_title(verdict).capitalize(), className="state dead")
         sentence = html.P(filtered_tables.shorten_text(cause), className="missing")
         top = [html.Section([title, sentence], className="card")]
-    return [
-        html.Div(
-            [
-                *top,
-                components.make_card("Status", components.fact_list(facts)),
-                html.Section([html.H2("Pending collectives"), *cards], className="stack"),
-                components.make_card("State of each rank", table),
-            ],
-            className="stack",
-        )
-    ]
+    return html.Div(
+        [
+            *top,
+            components.make_card("Status", components.fact_list(facts)),
+            html.Section([html.H2("Pending collectives"), *cards], className="stack"),
+            components.make_card("State of each rank", table),
+        ],
+        className="stack",
+    )
 
 
 def _pending_card(

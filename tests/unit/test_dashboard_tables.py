@@ -269,9 +269,7 @@ def test_live_page_and_status_reach_the_same_verdict(
             rank, synthetic.add_shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0
         )
     data = TraceData("t", synthetic.write(tmp_path / "t", finished=False))
-    page = json.dumps(
-        [part.to_plotly_json() for part in live.make_view(data, PageState())], default=plain_of
-    )
+    page = json.dumps(live.make_view(data, PageState()).to_plotly_json(), default=plain_of)
     assert main(["status", str(tmp_path / "t"), "--json"]) == 0
     verdict = json.loads(capsys.readouterr().out)["verdict"]
     assert (verdict["class"], verdict["odd_ranks"]) == ("root", [2])
