@@ -38,36 +38,31 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
         raise UsageError(f"no call site {callsite} in this trace")
     row = filtered_tables.table_records(rows)[0]
     site = filtered_tables.shorten_text(format_site((row["sites"] or [{}])[0]))
-    head = [html.H1([row["operation"], " at ", site])]
+    head: list[Component] = [html.H1([row["operation"], " at ", site])]
     if row["total_wait_ns"] > 0:
         cost = phrases.cost_sentence(row, data.trace.process_time_ns)
         head.append(html.P(cost, className="lead"))
     head.append(components.fact_list(callsite_facts(row)))
     if data.trace.record == "summary" or not row["instances"]:
         note = html.P("Recorded as summary: totals, but no single instances.", className="note")
-        return html.Div([*head, note, source_card(context, row)], className="stack")
+        return components.stack(*head, note, source_card(context, row))
     instances = filtered_tables.filtered_instances(data, callsite, state)
     if not len(instances):
         way = [_band_links(data, state, callsite)] if state.get("band") else []
         return html.Div([*head, components.empty_state("No instance passes the filters", ""), *way])
-    return html.Div(
-        [
-            html.Div(head, className="detail-head"),
-            components.side_by_side(
-                source_card(context, row),
-                components.make_card(
-                    "One instance", components.deferred_container("callsite-instance")
-                ),
-            ),
-            _imbalance_card(data, state, callsite),
-            _instances_card(data, state, callsite),
-            _ranks_cards(data, state, callsite),
-            components.side_by_side(
-                components.deferred_container("callsite-causes"),
-                components.deferred_container("callsite-algorithms"),
-            ),
-        ],
-        className="stack",
+    instance, causes, algorithms = (
+        components.deferred_container(f"callsite-{name}")
+        for name in ("instance", "causes", "algorithms")
+    )
+    return components.stack(
+        html.Div(head, className="detail-head"),
+        components.side_by_side(
+            source_card(context, row), components.make_card("One instance", instance)
+        ),
+        _imbalance_card(data, state, callsite),
+        _instances_card(data, state, callsite),
+        _ranks_cards(data, state, callsite),
+        components.side_by_side(causes, algorithms),
     )
 
 
@@ -131,8 +126,8 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
                 parts.append(dcc.Link(name, href=_set_band(state, f"{low}-{high}")))
     if (band := filtered_tables.parse_band(state)) is not None:
         shown = int(((values >= band[0]) & (values < band[1])).sum())
-        count = f"{format_count(shown)} of {format_count(len(values))} instances"
-        parts.append(html.B(f"{count}, ω from {format_time(band[0])} to {format_time(band[1])}"))
+        share = f"{format_count(shown)} of {format_count(len(values))} instances"
+        parts.append(html.B(f"{share}, ω from {format_time(band[0])} to {format_time(band[1])}"))
     return html.Nav(parts, className="steps")
 
 

@@ -125,6 +125,11 @@ def side_by_side(*children: Any, min_width: str = "420px") -> Component:
     return html.Div(list(children), className="columns", style={"--least": min_width})
 
 
+def stack(*children: Any) -> Component:
+    """Return children below each other."""
+    return html.Div(list(children), className="stack")
+
+
 def fact_list(pairs: list[tuple[str, Any]]) -> Component:
     """Return a list of names and values."""
     rows = [html.Div([html.Dt(name), html.Dd(value)]) for name, value in pairs]

@@ -16,20 +16,13 @@ CACHE_LIFETIME_S = 31_536_000
 MIN_BYTES = 500
 
 
-class ScriptCache:
+class ScriptCache(dict[str, bytes]):
     """Cache of the compressed scripts of packages. Other responses differ and are not cached."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, bytes] = {}
-
-    def get(self, key: str) -> bytes | None:
-        """Return the compressed content of a key, or None if it is not cached."""
-        return self._of.get(key)
 
     def set(self, key: str, content: bytes) -> None:
         """Store the content if the key is that of a file (see package_file)."""
         if not key.endswith(";"):
-            self._of[key] = content
+            self[key] = content
 
 
 def package_file(request_path: Request) -> str:

@@ -141,7 +141,7 @@ def findings_cards(data: TraceData, state: states.PageState) -> Component:
     findings = data.derive("findings")
     lines = conclusion.verdict_lines(data.trace, make_verdict(data.trace, findings))
     sentence = html.Div([html.P(line) for line in lines], className="verdict")
-    return html.Div([sentence, _finding_cards(data, state, findings)], className="stack")
+    return components.stack(sentence, _finding_cards(data, state, findings))
 
 
 def gain_cards(data: TraceData, state: states.PageState) -> Component | None:

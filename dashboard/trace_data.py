@@ -7,6 +7,7 @@ TraceContext.latest_data returns the latest snapshot.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -207,9 +208,9 @@ class TraceContext:
         with self._lock:
             known = self._open.get(name)
             now = time.monotonic()
-            if known is not None and now < known[1] + RELOAD_FACTOR * known[2]:
-                return known[0]
-            if known is not None and not known[0].has_grown():
+            if known is not None and (
+                now < known[1] + RELOAD_FACTOR * known[2] or not known[0].has_grown()
+            ):
                 return known[0]
             try:
                 data = TraceData(name, path, workers=self.workers, machine=self.machine)
@@ -225,14 +226,9 @@ class TraceContext:
 
 def folder_version(path: Path) -> str:
     """Return a text that changes when a file of the folder is written, added or removed."""
-    newest, size, count = 0, 0, 0
-    try:
-        for entry in path.iterdir():
-            if entry.suffix in (".log", ".tables", ".json", ".jsonl") and entry.is_file():
-                status = entry.stat()
-                newest = max(newest, status.st_mtime_ns)
-                size += status.st_size
-                count += 1
-    except OSError:
-        pass
-    return f"{newest:x}-{size:x}-{count:x}"
+    suffixes = (".log", ".tables", ".json", ".jsonl")
+    files: list[os.stat_result] = []
+    with contextlib.suppress(OSError):
+        files.extend(e.stat() for e in path.iterdir() if e.suffix in suffixes and e.is_file())
+    newest = max((file.st_mtime_ns for file in files), default=0)
+    return f"{newest:x}-{sum(file.st_size for file in files):x}-{len(files):x}"

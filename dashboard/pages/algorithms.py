@@ -63,7 +63,7 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     else:
         note = "No call site within these filters has other algorithms."
         parts.append(components.make_card("Algorithms at a call site", note=note))
-    return html.Div([*parts, algorithm_view.make_layout(state)], className="stack")
+    return components.stack(*parts, algorithm_view.make_layout(state))
 
 
 def prediction_card(data: TraceData, state: states.PageState, callsite: int) -> Component:

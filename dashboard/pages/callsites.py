@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import Input, Output, State, dcc, html
+from dash import Input, Output, State, dcc
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -29,17 +29,11 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     rows = grids.make_grid_rows(data, state)
     if not rows:
         return components.empty_state("No call site passes the filters", "Clear them above.")
-    return html.Div(
-        [
-            components.make_card(
-                f"{len(rows)} call site" + "s" * (len(rows) > 1),
-                grids.make_grid(rows, state),
-                note=GRID_HINT,
-            ),
-            components.deferred_container("callsite-detail"),
-            dcc.Store(id="callsite-key"),
-        ],
-        className="stack",
+    title = f"{len(rows)} call site" + "s" * (len(rows) > 1)
+    return components.stack(
+        components.make_card(title, grids.make_grid(rows, state), note=GRID_HINT),
+        components.deferred_container("callsite-detail"),
+        dcc.Store(id="callsite-key"),
     )
 
 

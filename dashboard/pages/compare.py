@@ -80,7 +80,7 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         content.append(components.fact_list([(name, run.name) for name, run in runs.items()]))
     verdict = components.make_card("Verdict", *content, className="card verdict")
     bars = components.side_by_side(waits, elapsed)
-    return html.Div([verdict, times, bars, spread, grid], className="stack")
+    return components.stack(verdict, times, bars, spread, grid)
 
 
 def side_names(context: TraceContext, state: states.PageState) -> tuple[list[str], list[str]]:

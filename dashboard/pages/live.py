@@ -81,7 +81,7 @@ def make_strip(data: TraceData, state: PageState) -> Component | None:
             since = _format_since(data, stuck.since_ns, time_ns)
             sentences += f"; {stuck.operations[0]} at {where or 'unknown place'} waits for rank "
             sentences += f"{ranks_of(stuck.missing)}, entered {since}"
-    classes = {"className": "state dead"} if verdict.is_bad else {}
+    classes: dict[str, Any] = {"className": "state dead"} if verdict.is_bad else {}
     text = filtered_tables.shorten_text(sentences)
     return dcc.Link(text, href=state.link_to(PATH), **classes)
 
@@ -125,14 +125,11 @@ def make_view(data: TraceData, state: PageState) -> Component:
         title = html.H2(verdict_text.verdict_title(verdict).capitalize(), className="state dead")
         sentence = html.P(filtered_tables.shorten_text(cause), className="missing")
         top = [html.Section([title, sentence], className="card")]
-    return html.Div(
-        [
-            *top,
-            components.make_card("Status", components.fact_list(facts)),
-            html.Section([html.H2("Pending collectives"), *cards], className="stack"),
-            components.make_card("State of each rank", table),
-        ],
-        className="stack",
+    return components.stack(
+        *top,
+        components.make_card("Status", components.fact_list(facts)),
+        html.Section([html.H2("Pending collectives"), *cards], className="stack"),
+        components.make_card("State of each rank", table),
     )
 
 

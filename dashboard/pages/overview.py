@@ -30,23 +30,15 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     title = html.H1(filtered_tables.shorten_text(data.trace.program))
     # A running job is incomplete as a matter of course, and the frame shows that it runs.
     lines = [] if live.make_strip(data, state) else phrases.incompleteness_lines(data.trace)
-    return html.Div(
-        [
-            html.Div([title, components.fact_list(run_facts(data))]),
-            *[components.warning_line(line) for line in lines],
-            html.Section(
-                [
-                    html.H2("Verdict"),
-                    components.deferred_container("findings", className="findings"),
-                    components.deferred_container("gains"),
-                ],
-                className="stack",
-            ),
-            components.deferred_container("overview-time"),
-            components.deferred_container("overview-waiting"),
-            components.deferred_container("overview-whom"),
-        ],
-        className="stack",
+    findings = components.deferred_container("findings", className="findings")
+    gains = components.deferred_container("gains")
+    return components.stack(
+        html.Div([title, components.fact_list(run_facts(data))]),
+        *[components.warning_line(line) for line in lines],
+        html.Section([html.H2("Verdict"), findings, gains], className="stack"),
+        components.deferred_container("overview-time"),
+        components.deferred_container("overview-waiting"),
+        components.deferred_container("overview-whom"),
     )
 
 

@@ -65,9 +65,9 @@ class Definitions:
         regions = {}
         for number, record in self.records["Region"].items():
             *references, role, paradigm, _, file, line, _ = record
-            texts = [self.find_string(reference) for reference in references]
-            line = 0 if line == UNDEFINED else line
-            regions[number] = Region(*texts, role, paradigm, self.find_string(file), line)
+            name, canonical, description = map(self.find_string, references)
+            place = (self.find_string(file), 0 if line == UNDEFINED else line)
+            regions[number] = Region(name, canonical, description, role, paradigm, *place)
         return regions
 
     def threads(self) -> list[list[int]]:
