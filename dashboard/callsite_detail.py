@@ -114,7 +114,7 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
     values = every["worst_imbalance_ns"].dropna().to_numpy(np.float64)
     parts: list[Component] = []
     if len(values) > 1:
-        parts.append(dcc.Link("all instances", href=_set_band(state, None)))
+        parts.append(_step("all instances", state.set_keys(band=None, instance=None)))
         ordered = np.sort(values).astype(np.int64)
         tenth, half = max(len(ordered) // 10, 1), len(ordered) // 2
         for name, low, high, wanted in (
@@ -123,7 +123,7 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
         ):
             count = int(((values >= low) & (values < high)).sum())
             if count <= MAX_WINDOW_FACTOR * wanted:  # many equal values make the band too large
-                parts.append(dcc.Link(name, href=_set_band(state, f"{low}-{high}")))
+                parts.append(_step(name, state.set_keys(band=f"{low}-{high}", instance=None)))
     if (band := filtered_tables.parse_band(state)) is not None:
         shown = int(((values >= band[0]) & (values < band[1])).sum())
         share = f"{format_count(shown)} of {format_count(len(values))} instances"
@@ -131,8 +131,11 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
     return html.Nav(parts, className="steps")
 
 
-def _set_band(state: states.PageState, band: str | None) -> str:
-    return "/callsites" + state.set_keys(band=band, instance=None).format_query()
+def _step(name: str, state: states.PageState | None) -> Component:
+    """Return a link to another state of this page; None: the name alone."""
+    if state is None:
+        return html.Span(name, className="off")
+    return dcc.Link(name, href="/callsites" + state.format_query())
 
 
 def _instances_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
@@ -153,16 +156,12 @@ def _instances_card(data: TraceData, state: states.PageState, callsite: int) -> 
 def _order_links(state: states.PageState) -> Component:
     """Return links that sort the ranks of the heat map, and the link back to all ranks."""
     late = trace_figures.sorts_by_lateness(state)
-    links: list[Component] = [
-        html.Span(name, className="off") if chosen else dcc.Link(name, href="/callsites" + query)
-        for name, chosen, query in (
-            ("by rank", not late, state.set_keys(order=None).format_query()),
-            ("latest first", late, state.set_keys(order="late").format_query()),
-        )
+    links = [
+        _step("by rank", state.set_keys(order=None) if late else None),
+        _step("latest first", None if late else state.set_keys(order="late")),
     ]
     if state.ranks:
-        every = states.change_filters(state, {"ranks": ""})
-        links.append(dcc.Link("all ranks", href="/callsites" + every.format_query()))
+        links.append(_step("all ranks", states.change_filters(state, {"ranks": ""})))
     return html.Nav(links, className="steps")
 
 
@@ -207,10 +206,8 @@ def _neighbour_links(
     numbers = table["number"].to_numpy()
 
     def to(name: str, index: int) -> Component:
-        if not 0 <= index < len(numbers):
-            return html.Span(name, className="off")
-        query = state.set_keys(instance=int(numbers[index])).format_query()
-        return dcc.Link(name, href="/callsites" + query)
+        exists = 0 <= index < len(numbers)
+        return _step(name, state.set_keys(instance=int(numbers[index])) if exists else None)
 
     begin = int(row["first_arrival_ns"]) - int(data.trace.calls_start_ns)
     end = row["last_exit_ns"]
