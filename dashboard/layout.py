@@ -210,11 +210,12 @@ def _filter_choices(context: TraceContext, state: states.PageState) -> list[Any]
         data = context.latest_data(state)
     except MpiprofError:
         return [item for values in chosen for item in (values, [])]
-    operations, hosts = (
-        [(name, name) for name in of] for of in (list_operations(data), data.hosts)
-    )
-    known = zip((data.communicators, operations, hosts), chosen, strict=True)
-    return [item for of, values in known for item in (values, _filter_options(of, values))]
+    operations = [(name, name) for name in list_operations(data)]
+    known = (data.communicators, operations, [(host, host) for host in data.hosts])
+    choices: list[Any] = []
+    for options, values in zip(known, chosen, strict=True):
+        choices += [values, _filter_options(options, values)]
+    return choices
 
 
 def list_operations(data: TraceData) -> list[str]:
