@@ -55,7 +55,7 @@ class Archive:
     """An archive being written."""
 
     def __init__(self, folder: Path, trace: Trace, facts: Mapping[str, Any]) -> None:
-        self.otf2, self.trace, self.facts = library.import_otf2(), trace, facts
+        self.otf2, self.trace = library.import_otf2(), trace
         self.strings: dict[str, int] = {"": 0}
         self.regions: dict[str, tuple[Any, ...]] = {}
         otf2 = self.otf2
@@ -92,7 +92,7 @@ class Archive:
         program = self.find_string(self.trace.program)
         counts: dict[int, int] = {}
         for rank in range(self.trace.ranks):
-            counts |= RankWriter(self, rank, shapes, program).write(step)
+            counts |= RankWriter(self.archive, self.trace, rank, shapes, program).write(step)
         self.otf2.Archive_CloseEvtFiles(self.archive)
         self.otf2.Archive_CloseDefFiles(self.archive)
         self._write_definitions(counts)

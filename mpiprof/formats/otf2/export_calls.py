@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +17,6 @@ from mpiprof.trace.match import is_nonblocking
 from mpiprof.trace.metadata import Shape
 from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.types import CALL, COMPLETION, START, Array
-
-
-class Archive(Protocol):
-    """The open archive that the calls are written to (see export)."""
-
-    otf2: Any
-    archive: Any
-    trace: Trace
-
 
 WAIT_REGION = 0  # number of the region
 BLOCK_CALLS = 1 << 16  # records per block
@@ -46,11 +37,11 @@ class Shapes:
 
 
 class RankWriter:
-    """Writer of one rank's calls."""
+    """Writer of one rank's calls into an open archive of OTF2 (see export)."""
 
-    def __init__(self, archive: Archive, rank: int, shapes: Shapes, program: int) -> None:
-        self.archive, self.rank, self.shapes, self.program = archive, rank, shapes, program
-        trace = archive.trace
+    def __init__(self, archive: Any, trace: Trace, rank: int, shapes: Shapes, program: int) -> None:
+        self.archive, self.trace, self.rank = archive, trace, rank
+        self.shapes, self.program = shapes, program
         self.threads = sorted({0} | {t for r, t in trace.logs.threads if r == rank})
         self.roots = np.array([_otf2_root(trace, s, rank) for s in trace.tables.shapes], np.uint32)
         names = [s.operation for s in trace.tables.shapes]
@@ -60,7 +51,7 @@ class RankWriter:
 
     def write(self, step: Callable[[int], None]) -> dict[int, int]:
         """Write all events and return their number per location."""
-        trace = self.archive.trace
+        trace = self.trace
         numbers = {t: t * trace.ranks + self.rank for t in self.threads}
         writers = {t: LocationWriter(self.archive, number) for t, number in numbers.items()}
         end, clock = trace.tables.ends.get(self.rank), trace.clock_of(self.rank)
@@ -164,11 +155,11 @@ def _otf2_root(trace: Trace, shape: Shape, rank: int) -> int:
 class LocationWriter:
     """Writer of one location; a resource."""
 
-    def __init__(self, archive: Archive, number: int) -> None:
-        self.archive, self.number = archive, number
-        otf2 = archive.otf2
-        self.definitions = otf2.Archive_GetDefWriter(archive.archive, number)
-        self.writer = otf2.Archive_GetEvtWriter(archive.archive, number)
+    def __init__(self, archive: Any, number: int) -> None:
+        otf2 = library.import_otf2()
+        self.otf2, self.archive, self.number = otf2, archive, number
+        self.definitions = otf2.Archive_GetDefWriter(archive, number)
+        self.writer = otf2.Archive_GetEvtWriter(archive, number)
         self.attributes = otf2.AttributeList_New()
         self.last = np.zeros(1, np.uint64)
         listed = otf2.conf.lib
@@ -180,12 +171,12 @@ class LocationWriter:
     def begin_program(self, time: int, program: int) -> None:
         """Write that the program begins."""
         self.last[0] = max(time, 0)
-        self.archive.otf2.EvtWriter_ProgramBegin(self.writer, None, int(self.last[0]), program, [])
+        self.otf2.EvtWriter_ProgramBegin(self.writer, None, int(self.last[0]), program, [])
 
     def end_program(self, time: int) -> None:
         """Write that the program has ended normally."""
         time = max(time, int(self.last[0]))
-        self.archive.otf2.EvtWriter_ProgramEnd(self.writer, None, time, 0)
+        self.otf2.EvtWriter_ProgramEnd(self.writer, None, time, 0)
 
     def write(self, calls: Array) -> None:
         """Write calls in their order; raises MpiprofError if OTF2 rejects a call."""
@@ -199,9 +190,8 @@ class LocationWriter:
 
     def close(self) -> int:
         """Close the location and return its number of events."""
-        otf2, archive = self.archive.otf2, self.archive.archive
-        events = int(otf2.EvtWriter_GetNumberOfEvents(self.writer))
-        otf2.AttributeList_Delete(self.attributes)
-        otf2.Archive_CloseEvtWriter(archive, self.writer)
-        otf2.Archive_CloseDefWriter(archive, self.definitions)
+        events = int(self.otf2.EvtWriter_GetNumberOfEvents(self.writer))
+        self.otf2.AttributeList_Delete(self.attributes)
+        self.otf2.Archive_CloseEvtWriter(self.archive, self.writer)
+        self.otf2.Archive_CloseDefWriter(self.archive, self.definitions)
         return events
