@@ -21,7 +21,6 @@ SUFFIXES = frozenset((LOWER + " .f90 .f95 .f03 .f08 .C .H .F .F77 .F90 .F95 .F03
 class Excerpt:
     """Lines of a file: the number of the first line, the lines, and the call's line number."""
 
-    path: Path
     first: int
     lines: tuple[str, ...]
     line: int
@@ -41,11 +40,8 @@ def read_excerpt(file: str, line: int, allowed: Sequence[Path]) -> Excerpt | Non
         lines = text.split("\n", line + LINES_AROUND + 1)[: line + LINES_AROUND]
         if len(lines) >= line:
             first = max(line - LINES_AROUND, 1)
-            shown = tuple(
-                line_text.rstrip("\r").expandtabs(4)[:MAX_COLUMNS]
-                for line_text in lines[first - 1 :]
-            )
-            return Excerpt(path, first, shown, line)
+            shown = (source_line.rstrip("\r").expandtabs(4) for source_line in lines[first - 1 :])
+            return Excerpt(first, tuple(text[:MAX_COLUMNS] for text in shown), line)
     return None
 
 
