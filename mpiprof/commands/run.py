@@ -192,7 +192,8 @@ def read_plan_or_none(
         if not args.or_bare or args.switch is None:
             raise
         print_once(f"{error}; the program runs without selection (--or-bare)", environment)
-        selection_option.clear_options(args)
+        args.switch = args.learn = args.scratch = None
+        args.reproducible = args.strict_plan = False
         return None
 
 

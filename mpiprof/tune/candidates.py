@@ -55,10 +55,10 @@ def _candidate_parameters(
 ) -> Iterator[tuple[tuple[str, str], ...]]:
     parameters = parse_parameters(algorithm)
     problem = max((p.problem for p in work.patterns), key=lambda p: sum(p.counts) + p.bytes)
-    sizes = (
-        _candidate_block_sizes(algorithm, problem, machine) if "block_size" in parameters else []
-    )
-    blocks: list[tuple[tuple[str, str], ...]] = [(("block_size", str(n)),) for n in sizes] or [()]
+    blocks: list[tuple[tuple[str, str], ...]] = [()]
+    if "block_size" in parameters:
+        sizes = _candidate_block_sizes(algorithm, problem, machine)
+        blocks = [(("block_size", str(n)),) for n in sizes]
     if "late" in parameters:
         late = _predictable_last(work)
         blocks = [] if late is None else [(*words, ("late", str(late))) for words in blocks]

@@ -17,7 +17,7 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.metrics.problem_size import class_span, size_classes
-from mpiprof.model.catalogue import load_catalogue
+from mpiprof.model.catalogue import find_all
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace import selector_log
 from mpiprof.tune import plan_entries
@@ -86,9 +86,7 @@ def make_entries(runs: list[SelectorRun], measured: Mapping[str, Any]) -> list[E
 
 def _key_span(f: SelectorRun) -> tuple[int, int] | None:
     operation, name = f.key["operation"], f.algorithm.partition(":")[0]
-    between = any(
-        a.intercommunicator and (a.operation, a.name) == (operation, name) for a in load_catalogue()
-    )
+    between = name in {a.name for a in find_all(operation, intercommunicator=True)}
     # For two groups a plan counts the bytes of both, but the log has only the own group's.
     if not OPERATIONS[operation].sized or between:
         return None

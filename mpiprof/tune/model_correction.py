@@ -35,6 +35,12 @@ class Lesson:
     runs: int
     mpi: str = ""
 
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """Key of the lessons that are combined: operation, algorithm, and powers of two."""
+        powers = (self.bytes.bit_length() - 1, self.members.bit_length() - 1)
+        return (self.operation, self.algorithm, *powers)
+
     def combine(self, later: Lesson) -> Lesson:
         """Return the weighted mean of two lessons."""
         runs = self.runs + later.runs
@@ -43,8 +49,7 @@ class Lesson:
 
     def as_text(self) -> str:
         """Return the lesson as the recorder reads it."""
-        where = f"{self.bytes.bit_length() - 1} {self.members.bit_length() - 1}"
-        return f"{self.operation} {self.algorithm} {where} {self.ratio:.4g} {self.runs};"
+        return f"{' '.join(map(str, self.key))} {self.ratio:.4g} {self.runs};"
 
 
 def parse_lesson(line: str) -> Lesson | None:
@@ -86,12 +91,6 @@ def format_start_values(lessons: list[Lesson], is_here: Callable[[str], bool]) -
     means: dict[tuple[str, str, int, int], Lesson] = {}
     for lesson in lessons:
         if is_here(lesson.mpi):
-            key = (
-                lesson.operation,
-                lesson.algorithm,
-                lesson.bytes.bit_length(),
-                lesson.members.bit_length(),
-            )
-            before = means.pop(key, None)
-            means[key] = before.combine(lesson) if before else lesson
+            before = means.pop(lesson.key, None)
+            means[lesson.key] = before.combine(lesson) if before else lesson
     return "".join(lesson.as_text() for lesson in list(means.values())[-MAX_ENTRIES:]) or None

@@ -63,9 +63,8 @@ def compute_doubt(calls: Sequence[Comparison]) -> float:
     recorded_name = [_time_ratio(c, c.recorded) for c in calls if c.recorded is not None]
     library = [c for c in calls if c.recorded is None]
     names = set.intersection(*(set(c.times) for c in library)) if library else set()
-    library_errors = min(
-        (_errors_by_size(library, name) for name in names), key=_error_size, default=[]
-    )
+    candidates = (_errors_by_size(library, name) for name in names)
+    library_errors = min(candidates, key=_error_size, default=[])
     errors = [*recorded_name, *library_errors]
     freedom = len(errors) - bool(library_errors)
     if freedom < 1:

@@ -37,6 +37,7 @@ from mpiprof.tune.rules import (
     check_operation,
     check_site,
     format_rule,
+    locate_errors,
     make_rule,
     parse_bytes,
 )
@@ -105,7 +106,8 @@ def read(specification: str, *, strict: bool = True) -> Plan:
         if item == AUTO:
             auto = True
         elif "=" in item and not _is_file(item):
-            rules.append(_parse_item(item))
+            with locate_errors(f"--switch {item}"):
+                rules.append(_parse_item(item))
         else:
             rules += read_file_rules(Path(item), remarks)
     return Plan(tuple(rules), None, auto, tuple(remarks or ()))
@@ -153,15 +155,11 @@ def _join_parts(parts: list[str]) -> list[str]:
     """Return the items, joining parts that belong to one file name or call site with commas."""
     items: list[str] = []
     while parts:
-        most = 1
-        if not _is_item(parts[0]):
-            for end in range(2, len(parts) + 1):
-                whole = ",".join(parts[:end])
-                if _is_file(whole) or CALL_SITE.fullmatch(whole):
-                    most = end
-                    break
-        items.append(",".join(parts[:most]))
-        del parts[:most]
+        ends = () if _is_item(parts[0]) else range(2, len(parts) + 1)
+        joined = (",".join(parts[:end]) for end in ends)
+        item = next((s for s in joined if _is_file(s) or CALL_SITE.fullmatch(s)), parts[0])
+        items.append(item)
+        del parts[: 1 + item.count(",")]
     return items
 
 
@@ -170,8 +168,8 @@ def _is_item(part: str) -> bool:
     if part in ("", AUTO) or part.startswith("random:") or part.endswith(".json"):
         return True
     target, equals, _ = part.partition("=")
-    names_site = bool(equals) and target.isidentifier()
-    return names_site or CALL_SITE.fullmatch(part) is not None or _is_file(part)
+    names_operation = bool(equals) and target.isidentifier()
+    return names_operation or CALL_SITE.fullmatch(part) is not None or _is_file(part)
 
 
 def _parse_seed(item: str) -> int:
@@ -187,20 +185,17 @@ def _parse_item(item: str) -> Rule:
     algorithm, *words = how.split(":")
     if algorithm == NATIVE and words and "=" not in words[0]:
         algorithm = f"{NATIVE}:{words.pop(0)}"
-    where = f"--switch {item}"
     parameters: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise UsageError(f"{where}: {word!r} is not parameter=value")
+            raise UsageError(f"{word!r} is not parameter=value")
         if name in parameters:
-            raise UsageError(f"{where}: {name} appears twice")
+            raise UsageError(f"{name} appears twice")
         parameters[name] = value
     if ":" in target:
-        return make_rule(
-            where, None, check_site(where, _unescape_site(target)), algorithm, parameters
-        )
-    return make_rule(where, check_operation(where, target), None, algorithm, parameters)
+        return make_rule(None, check_site(_unescape_site(target)), algorithm, parameters)
+    return make_rule(check_operation(target), None, algorithm, parameters)
 
 
 def _unescape_site(site: str) -> str:
@@ -259,57 +254,58 @@ def make_entry_rules(where: str, entry: Any) -> list[Rule]:
     the vector or message in bcast, reduce and allreduce, and all counts together in allgatherv and
     reduce_scatter.
     """
+    with locate_errors(where):
+        return _parse_entry(entry)
+
+
+def _parse_entry(entry: Any) -> list[Rule]:
     if not isinstance(entry, dict):
-        raise UsageError(f"{where}: is {_type_name(entry)}, not {{operation, algorithm, ...}}")
+        raise UsageError(f"is {_type_name(entry)}, not {{operation, algorithm, ...}}")
     for name in entry:
         if name not in ENTRY_KEYS:
-            nearest = suggest_names(name, ENTRY_KEYS)
-            raise UsageError(f"{where}: a plan has no key {name!r}; {nearest}")
+            raise UsageError(f"a plan has no key {name!r}; {suggest_names(name, ENTRY_KEYS)}")
     if "algorithm" not in entry:
-        raise UsageError(f"{where}: has no algorithm")
+        raise UsageError("has no algorithm")
     operation = entry.get("operation")
     if operation is not None:
-        operation = check_operation(where, _check_text(where, "operation", operation))
+        operation = check_operation(_check_text("operation", operation))
     sites = entry.get("call_sites") or []
     if not isinstance(sites, list):
-        raise UsageError(
-            f"{where}: call_sites is {_type_name(sites)}, not a list such as ['app.py:88']"
-        )
+        raise UsageError(f"call_sites is {_type_name(sites)}, not a list such as ['app.py:88']")
     if operation is None and not sites:
-        raise UsageError(f"{where}: has neither operation nor call_sites")
+        raise UsageError("has neither operation nor call_sites")
     parameters = entry.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise UsageError(f"{where}: parameters is {_type_name(parameters)}, not {{name: value}}")
-    algorithm = _check_text(where, "algorithm", entry["algorithm"])
-    rule = make_rule(where, operation, None, algorithm, parameters)
-    first, last = _parse_byte_range(where, operation, entry.get("bytes"))
+        raise UsageError(f"parameters is {_type_name(parameters)}, not {{name: value}}")
+    rule = make_rule(operation, None, _check_text("algorithm", entry["algorithm"]), parameters)
+    first, last = _parse_byte_range(operation, entry.get("bytes"))
     rule = replace(
         rule,
         first_byte=first,
         last_byte=last,
-        sizes=_parse_sizes(where, entry.get("size")),
-        why=_check_text(where, "why", entry.get("why") or ""),
-        measured=_parse_provenance(where, entry.get("measured")),
+        sizes=_parse_sizes(entry.get("size")),
+        why=_check_text("why", entry.get("why") or ""),
+        measured=_parse_provenance(entry.get("measured")),
     )
-    named = [check_site(where, _check_text(where, "a call site", site)) for site in sites]
+    named = [check_site(_check_text("a call site", site)) for site in sites]
     return [replace(rule, site=site) for site in named] or [rule]
 
 
-def _parse_provenance(where: str, measured: Any) -> Provenance:
+def _parse_provenance(measured: Any) -> Provenance:
     if measured is None:
         return Provenance()
     if not isinstance(measured, dict) or not measured.keys() <= set(PROVENANCE_KEYS):
-        raise UsageError(f"{where}: measured is not {{{', '.join(PROVENANCE_KEYS)}}}")
+        raise UsageError(f"measured is not {{{', '.join(PROVENANCE_KEYS)}}}")
     hosts = measured.get("hosts") or []
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-        raise UsageError(f"{where}: hosts is not a list of names")
-    how, mpi, date = (_check_text(where, n, measured.get(n) or "") for n in ("how", "mpi", "date"))
+        raise UsageError("hosts is not a list of names")
+    how, mpi, date = (_check_text(n, measured.get(n) or "") for n in ("how", "mpi", "date"))
     return Provenance(how, mpi, tuple(hosts), date)
 
 
-def _check_text(where: str, name: str, value: Any) -> str:
+def _check_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise UsageError(f"{where}: {name} is {_type_name(value)}, not a text")
+        raise UsageError(f"{name} is {_type_name(value)}, not a text")
     return value
 
 
@@ -318,45 +314,33 @@ def _type_name(value: Any) -> str:
     return "null" if value is None else names.get(type(value), "a number")
 
 
-def _parse_byte_range(where: str, operation: str | None, byte_range: Any) -> tuple[int, int | None]:
+def _parse_byte_range(operation: str | None, byte_range: Any) -> tuple[int, int | None]:
     if byte_range is None:
         return 0, None
     if not isinstance(byte_range, dict) or not byte_range.keys() <= {"from", "to"}:
-        raise UsageError(f"{where}: bytes is not {{from, to}}")
+        raise UsageError("bytes is not {from, to}")
     if operation is not None and not OPERATIONS[operation].sized:
-        raise UsageError(
-            f"{where}: a choice cannot depend on the bytes of {operation}, because no "
-            "member knows all of them"
-        )
-    first = (
-        0
-        if byte_range.get("from") is None
-        else parse_bytes(where, "bytes from", byte_range["from"])
-    )
-    last = (
-        None if byte_range.get("to") is None else parse_bytes(where, "bytes to", byte_range["to"])
-    )
+        why = "because no member knows all of them"
+        raise UsageError(f"a choice cannot depend on the bytes of {operation}, {why}")
+    given = {end: byte_range[end] for end in ("from", "to") if byte_range.get(end) is not None}
+    ends = {end: parse_bytes(f"bytes {end}", value) for end, value in given.items()}
+    first, last = ends.get("from", 0), ends.get("to")
     if last is not None and last < first:
-        raise UsageError(f"{where}: bytes from {first} to {last} is an empty range")
+        raise UsageError(f"bytes from {first} to {last} is an empty range")
     return first, last
 
 
-def _parse_sizes(where: str, sizes: Any) -> tuple[tuple[int, int], ...]:
+def _parse_sizes(sizes: Any) -> tuple[tuple[int, int], ...]:
     """Return ranges of process counts from 8, [4, 8] or {"from": 4, "to": 8}."""
     if sizes is None:
         return ()
     ranges = []
     for size in sizes if isinstance(sizes, list) else [sizes]:
-        ends = (
-            (size.get("from", 1), size.get("to", 1 << 30))
-            if isinstance(size, dict)
-            else (size, size)
-        )
-        if not all(isinstance(end, int) and not isinstance(end, bool) for end in ends):
-            raise UsageError(
-                f"{where}: size is neither a number of processes nor a list of numbers"
-            )
-        if not 1 <= ends[0] <= ends[1]:
-            raise UsageError(f"{where}: no communicator has a size of {ends[0]} to {ends[1]}")
-        ranges.append((ends[0], ends[1]))
+        span = size if isinstance(size, dict) else {"from": size, "to": size}
+        first, last = span.get("from", 1), span.get("to", 1 << 30)
+        if not all(type(end) is int for end in (first, last)):
+            raise UsageError("size is neither a number of processes nor a list of numbers")
+        if not 1 <= first <= last:
+            raise UsageError(f"no communicator has a size of {first} to {last}")
+        ranges.append((first, last))
     return tuple(ranges)

@@ -136,14 +136,12 @@ def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
     for rule in plan.rules:
         name = library_name(rule.algorithm)
         algorithms = find_algorithms(library or "")
-        possible = [
-            algorithm for algorithm in algorithms if rule.operation in (algorithm.operation, None)
-        ]
-        can = [algorithm.name for algorithm in possible if algorithm.is_selectable]
+        possible = [a for a in algorithms if rule.operation in (a.operation, None)]
+        can = [a.name for a in possible if a.is_selectable]
         if not name or library is None or name in can or name.isdigit():
             supported.append(rule)
             continue
-        has = any(algorithm.name == name for algorithm in possible)
+        has = any(a.name == name for a in possible)
         why = "cannot select" if has else "has no"
         request = f"{rule.site or rule.operation}={rule.variant}"
         where = rule.source_text if rule.file else f"--switch {request}"
@@ -160,9 +158,11 @@ def find_missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
         r for r in plan.rules if r.site and _is_same_file(r.site.rpartition(":")[0], script)
     ]
     lines = _find_calling_lines(script) if site_rules else None
+    if lines is None:
+        return
     for rule in site_rules:
         line = int(str(rule.site).rpartition(":")[2])
-        if lines is None or line in lines:
+        if line in lines:
             continue
         near = sorted(sorted(lines, key=lambda n: abs(n - line))[:3])
         nearest = f"; the nearest: {', '.join(map(str, near))}" if near else ""

@@ -59,10 +59,8 @@ def drop_overlaps(entries: Sequence[Entry]) -> list[Entry]:
             accepted.append(entry)
             continue
         spans = (entry["bytes"], adjacent["bytes"])
-        adjacent["bytes"] = {
-            "from": min(s["from"] for s in spans),
-            "to": max(s["to"] for s in spans),
-        }
+        first, last = min(s["from"] for s in spans), max(s["to"] for s in spans)
+        adjacent["bytes"] = {"from": first, "to": last}
         adjacent["why"] += "; " + entry["why"]
     return accepted
 
@@ -79,12 +77,9 @@ def _is_covered(accepted: Sequence[Entry], new_entry: Entry, site: str | None) -
 
 
 def _follows(k: Entry, new_entry: Entry) -> bool:
-    equal_keys = ("operation", "size", "call_sites", "algorithm", "parameters")
-    if (
-        "bytes" not in k
-        or "bytes" not in new_entry
-        or any(k.get(n) != new_entry.get(n) for n in equal_keys)
-    ):
+    keys = ("operation", "size", "call_sites", "algorithm", "parameters")
+    have_bytes = "bytes" in k and "bytes" in new_entry
+    if not have_bytes or any(k.get(n) != new_entry.get(n) for n in keys):
         return False
     low, high = sorted((k["bytes"], new_entry["bytes"]), key=lambda span: span["from"])
     return bool(low["to"] + 1 == high["from"])

@@ -52,13 +52,6 @@ def predict(
     return [_apply_doubt(r, doubts.get(r.work.operation, math.inf)) for r in results]
 
 
-def machine_for(work: Work, machine: Machine) -> Machine:
-    """Return the machine, with one port per node if ranks of the work share nodes."""
-    nodes = len(set(work.nodes))
-    shares = 1 < nodes < work.members <= MAX_NODE_PORT_SIZE
-    return add_node_port(machine) if shares else machine
-
-
 def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Comparison | None]:
     # In this order, every prefix is spread over all patterns.
     order = sorted(range(len(work.patterns)), key=lambda i: int(f"{i:012b}"[::-1], 2))
@@ -69,7 +62,8 @@ def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Com
     if time.monotonic() > end:
         note = "not examined within the --budget"
         return Result(work, MODEL, base, weights, (), note=note), None
-    machine = machine_for(work, machine)
+    if 1 < len(set(work.nodes)) < work.members <= MAX_NODE_PORT_SIZE:  # ranks share nodes
+        machine = add_node_port(machine)
     candidates = list_candidates(work, machine)
     scores, misfits = np.full((2, len(candidates), len(patterns)), np.nan)
     alive = list(range(len(candidates)))

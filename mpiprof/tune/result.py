@@ -101,14 +101,13 @@ def judge(result: Result, collectives_ns: float) -> Verdict:
     # Candidates that were dropped early have met fewer patterns than the rest.
     most = max(_count_measured(t) for t in tried)
     comparable = [t for t in tried if 2 * _count_measured(t) >= most]
-    trial = max(
-        comparable, key=lambda t: weighted_mean(result.base_scores - t.scores, result.weights)
-    )
+    weights = result.weights
+    trial = max(comparable, key=lambda t: weighted_mean(result.base_scores - t.scores, weights))
     # Only patterns that both ran.
     paired_base = np.where(np.isnan(trial.scores), np.nan, result.base_scores)
-    half = interval_half_width(paired_base - trial.scores, result.weights, len(tried))
-    gain = weighted_mean(paired_base - trial.scores, result.weights)
-    base = weighted_mean(paired_base, result.weights)
+    half = interval_half_width(paired_base - trial.scores, weights, len(tried))
+    gain = weighted_mean(paired_base - trial.scores, weights)
+    base = weighted_mean(paired_base, weights)
     now = base - gain
     low, high = base - now * result.doubt - half, min(base - now / result.doubt + half, base)
     worth, reason = YES, ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +76,16 @@ class Rule:
 # ---- names and values
 
 
-def check_operation(where: str, name: str) -> str:
+@contextmanager
+def locate_errors(where: str) -> Iterator[None]:
+    """Put the location of a rule before the message of a UsageError."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def check_operation(name: str) -> str:
     """Return a selectable operation; raises UsageError with the nearest name."""
     operations = list(dict.fromkeys(a.operation for a in load_catalogue()))
     if name in operations:
@@ -83,44 +93,34 @@ def check_operation(where: str, name: str) -> str:
     blocking = name.removeprefix("i").removesuffix("_init")
     if blocking != name and blocking in operations:
         raise UsageError(
-            f"{where}: the algorithm of {name} cannot be selected, only that of the blocking "
-            f"{blocking}"
+            f"the algorithm of {name} cannot be selected, only that of the blocking {blocking}"
         )
-    raise UsageError(f"{where}: unknown operation {name!r}; {suggest_names(name, operations)}")
+    raise UsageError(f"unknown operation {name!r}; {suggest_names(name, operations)}")
 
 
-def check_site(where: str, text: str) -> str:
+def check_site(text: str) -> str:
     """Return a call site in the recorder's form; raises UsageError."""
     if SITE_PATTERN.fullmatch(text) is None or any(ord(c) < 32 for c in text):
-        raise UsageError(
-            f"{where}: {text!r} is not a call site, a file and a line such as app.py:88"
-        )
+        raise UsageError(f"{text!r} is not a call site, a file and a line such as app.py:88")
     return text.removeprefix("./")
 
 
 def make_rule(
-    where: str,
-    operation: str | None,
-    site: str | None,
-    algorithm: str,
-    parameters: Mapping[str, Any],
+    operation: str | None, site: str | None, algorithm: str, parameters: Mapping[str, Any]
 ) -> Rule:
     """Return a rule with checked names and values; raises UsageError with the nearest name."""
     possible = [a for a in load_catalogue() if operation in (a.operation, None)]
     algorithms = [a for a in possible if a.name == algorithm]
     if NATIVE_VARIANT.fullmatch(algorithm):
-        checked = _library_parameters(where, operation, algorithm, parameters)
+        checked = _library_parameters(operation, algorithm, parameters)
         return Rule(algorithm, operation, site, checked)
     names = [NATIVE, *([STATIC] if operation in PAPER_OPERATIONS else [])]
     if algorithm not in names and not algorithms:
         valid_names = list(dict.fromkeys([*(a.name for a in possible), *names]))
         of = f" for {operation}" if operation else ""
-        raise UsageError(
-            f"{where}: no algorithm {algorithm!r}{of}; {suggest_names(algorithm, valid_names)}"
-        )
-    checked = tuple(
-        _check_parameter(where, algorithm, algorithms, n, v) for n, v in parameters.items()
-    )
+        nearest = suggest_names(algorithm, valid_names)
+        raise UsageError(f"no algorithm {algorithm!r}{of}; {nearest}")
+    checked = tuple(_check_parameter(algorithm, algorithms, n, v) for n, v in parameters.items())
     return Rule(algorithm, operation, site, checked)
 
 
@@ -130,61 +130,50 @@ def library_name(algorithm: str) -> str:
 
 
 def _library_parameters(
-    where: str, operation: str | None, algorithm: str, parameters: Mapping[str, Any]
+    operation: str | None, algorithm: str, parameters: Mapping[str, Any]
 ) -> tuple[tuple[str, str], ...]:
     """Return the parameters of a library's algorithm; raises UsageError if no library has it."""
     name = library_name(algorithm)
-    possible = [
-        candidate for candidate in find_algorithms() if operation in (candidate.operation, None)
-    ]
-    matching = [
-        candidate for candidate in possible if name in (candidate.name, str(candidate.selected_by))
-    ]
+    possible = [a for a in find_algorithms() if operation in (a.operation, None)]
+    matching = [a for a in possible if name in (a.name, str(a.selected_by))]
     if not matching:
-        names = list(dict.fromkeys(candidate.name for candidate in possible))
+        names = list(dict.fromkeys(a.name for a in possible))
         of = f" for {operation}" if operation else ""
-        raise UsageError(f"{where}: no library has {name!r}{of}; {suggest_names(name, names)}")
+        raise UsageError(f"no library has {name!r}{of}; {suggest_names(name, names)}")
     for parameter in parameters:
-        if parameter != SEGMENT or not any(candidate.is_segmented for candidate in matching):
-            raise UsageError(f"{where}: {algorithm} has no parameters, so no {parameter!r}")
-    return tuple((n, str(parse_bytes(where, n, v, least=1))) for n, v in parameters.items())
+        if parameter != SEGMENT or not any(a.is_segmented for a in matching):
+            raise UsageError(f"{algorithm} has no parameters, so no {parameter!r}")
+    return tuple((n, str(parse_bytes(n, v, least=1))) for n, v in parameters.items())
 
 
-def parse_bytes(where: str, name: str, value: Any, least: int = 0) -> int:
+def parse_bytes(name: str, value: Any, least: int = 0) -> int:
     """Return bytes from a number or a text such as 64K; raises UsageError with the range."""
     parts = BYTES_PATTERN.fullmatch(value.strip().lower()) if isinstance(value, str) else None
     number = int(parts[1]) * UNITS[parts[2]] if parts else value
     if type(number) is not int or not least <= number <= MAX_BYTES:
-        raise UsageError(
-            f"{where}: {name}={value}: a number of bytes from {least} to 2^40, such as 65536 or 64K"
-        )
+        limits = f"from {least} to 2^40, such as 65536 or 64K"
+        raise UsageError(f"{name}={value}: a number of bytes {limits}")
     return number
 
 
-def _parse_rank(where: str, name: str, value: Any) -> int:
-    is_number = re.fullmatch("[0-9]{1,10}", str(value)) is not None
-    if not is_number or int(value) > MAX_NUMBER:
-        raise UsageError(f"{where}: {name}={value}: a rank of the communicator, such as 3")
-    return int(value)
-
-
 def _check_parameter(
-    where: str, algorithm: str, algorithms: Sequence[Algorithm], name: str, value: Any
+    algorithm: str, algorithms: Sequence[Algorithm], name: str, value: Any
 ) -> tuple[str, str]:
-    parameters = dict(
-        pair for candidate in algorithms for pair in parse_parameters(candidate).items()
-    )
+    parameters = dict(pair for a in algorithms for pair in parse_parameters(a).items())
     if name not in parameters:
         if not parameters:
-            raise UsageError(f"{where}: {algorithm} has no parameters, so no {name!r}")
-        raise UsageError(f"{where}: {algorithm} has no {name!r}; {suggest_names(name, parameters)}")
+            raise UsageError(f"{algorithm} has no parameters, so no {name!r}")
+        raise UsageError(f"{algorithm} has no {name!r}; {suggest_names(name, parameters)}")
     values = parameters[name]
     if values == BYTE_PARAMETER:
-        return name, str(parse_bytes(where, name, value, least=1))
+        return name, str(parse_bytes(name, value, least=1))
     if values == RANK_PARAMETER:
-        return name, str(_parse_rank(where, name, value))
+        is_number = re.fullmatch("[0-9]{1,10}", str(value)) is not None
+        if not is_number or int(value) > MAX_NUMBER:
+            raise UsageError(f"{name}={value}: a rank of the communicator, such as 3")
+        return name, str(int(value))
     if value not in values:
-        raise UsageError(f"{where}: {name}={value}: it is one of {', '.join(values)}")
+        raise UsageError(f"{name}={value}: it is one of {', '.join(values)}")
     return name, str(value)
 
 
@@ -193,13 +182,14 @@ def _check_parameter(
 
 def format_rule(rule: Rule) -> str:
     """Return one line of MPIPROF_SWITCH; see core/selection/rules/rules.c."""
+    site = "".join(f"%{ord(c):02x}" if c in " ;%*" else c for c in rule.site or "") or "*"
     words = [
         rule.operation or "*",
         rule.variant,
         rule.first_byte,
         -1 if rule.last_byte is None else rule.last_byte,
         _format_ranges(rule.sizes),
-        "*" if rule.site is None else _quote_word(rule.site),
+        site,
         _format_ranges(rule.ranges),
     ]
     return " ".join(map(str, words)) + ";"
@@ -207,7 +197,3 @@ def format_rule(rule: Rule) -> str:
 
 def _format_ranges(ranges: tuple[tuple[int, int], ...]) -> str:
     return ",".join(f"{first}-{last}" for first, last in ranges) or "*"
-
-
-def _quote_word(text: str) -> str:
-    return "".join(f"%{ord(c):02x}" if c in " ;%*" else c for c in text)

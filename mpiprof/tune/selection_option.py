@@ -52,12 +52,6 @@ def switch_words(args: argparse.Namespace) -> list[str]:
     return ["--switch", plan.make_absolute(args.switch)]
 
 
-def clear_options(args: argparse.Namespace) -> None:
-    """Clear all options of selection."""
-    args.switch = args.learn = args.scratch = None
-    args.reproducible = args.strict_plan = False
-
-
 def read_usable_plan(
     args: argparse.Namespace, program: Program, environment: Mapping[str, str]
 ) -> Plan | None:
@@ -69,19 +63,16 @@ def read_usable_plan(
         if args.strict_plan:
             raise UsageError("--strict-plan requires --switch PLAN.json")
         if args.scratch is not None:
-            raise UsageError(
-                "--scratch requires --switch: it limits the memory of selected algorithms"
-            )
+            effect = "it limits the memory of selected algorithms"
+            raise UsageError(f"--scratch requires --switch: {effect}")
         return None
     from mpiprof.tune import plan, plan_check  # imports the catalogue, so only on demand
 
     if args.record == "off":
         raise UsageError("--switch requires the recorder: use --record summary in place of off")
     if args.partial:
-        raise UsageError(
-            "--switch requires messages between recorders, which --partial forbids: leave "
-            "out one of them"
-        )
+        obstacle = "messages between recorders, which --partial forbids"
+        raise UsageError(f"--switch requires {obstacle}: leave out one of them")
     strict = bool(args.strict_plan)
     usable_plan = plan.read(args.switch, strict=strict)
     for name, option in AUTO_OPTIONS:

@@ -124,9 +124,8 @@ def _collect_rows(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
         keys, algorithms = list(measure.callsites), list(measure.algorithms)
         for signature, index in parts:
             key = keys[signature.callsite]
-            if key.operation not in operations or key.started or batch.communicator.is_local:
-                continue
-            if not signature.is_whole:
+            has_algorithms = key.operation in operations and not key.started
+            if not has_algorithms or batch.communicator.is_local or not signature.is_whole:
                 continue
             columns = np.arange(len(batch))[index]
             columns = columns[(batch.exit_ns[:, columns] != 0).all(0)]
@@ -144,9 +143,7 @@ def _add(
     columns: Int,
 ) -> None:
     communicator = batch.communicator
-    sizes = (len(communicator.groups[0]), 0)
-    if communicator.is_inter:
-        sizes = (sizes[0], len(communicator.groups[1]))
+    sizes = communicator.sizes
     sent = _known_volumes(batch.sent, signature.sent, columns)
     received = _known_volumes(batch.received, signature.received, columns)
     byte_counts = known_bytes(signature.base, sizes, sent, received)
@@ -167,11 +164,9 @@ def _add(
 
 def _known_volumes(recorded: Int | None, signature_volumes: Int, columns: Int) -> Int:
     whole = np.broadcast_to(signature_volumes[:, None], (len(signature_volumes), len(columns)))
-    return (
-        whole
-        if recorded is None
-        else np.where(recorded[:, columns] >= 0, recorded[:, columns], whole)
-    )
+    if recorded is None:
+        return whole
+    return np.where(recorded[:, columns] >= 0, recorded[:, columns], whole)
 
 
 def _store_instances(rows: _Rows, columns: Int) -> None:

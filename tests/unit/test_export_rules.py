@@ -21,12 +21,12 @@ from mpiprof.tune.export_rules.cells import (
     ExportRequest,
     Refusal,
     Refusals,
-    TraceCalls,
     exclude_cells,
     make_cells,
 )
 from mpiprof.tune.export_rules.mpich import TreeCall, find_leaf
 from mpiprof.tune.export_rules.openmpi import OPERATION_NUMBERS, find_rule, library_bytes
+from mpiprof.tune.tasks import Work
 
 MPICH = environment_of("mpich") / "lib" / "libmpi.so.12"
 LARGEST = 9  # processes of the random plans
@@ -43,7 +43,14 @@ def handed(
         "openmpi": openmpi.find_obstacle,
         "intel": intel.find_obstacle,
     }[library]
-    return exclude_cells(found, find_obstacle, refusals), refusals.merged()
+    return exclude_cells(found, find_obstacle, refusals), list(refusals)
+
+
+def work(
+    operation: str, size: int, span: tuple[int, int], sites: tuple[str, ...], label: str
+) -> Work:
+    """Return the calls of a site in a trace."""
+    return Work(0, operation, sites, label, size, 0, (), (), span, "native", 1, 0.0, ())
 
 
 def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
@@ -302,14 +309,14 @@ def test_a_call_site_entry_requires_a_trace_without_similar_calls_elsewhere() ->
     entry = {"operation": "bcast", "size": 4, "algorithm": "binomial", "call_sites": ["a.py:3"]}
     entry["bytes"] = {"from": 100, "to": 200}
     assert "pass the TRACE" in whys([entry])[0]
-    here = TraceCalls("bcast", 4, (129, 256), ("/home/a.py:3",), "a.py:3 f")
+    here = work("bcast", 4, (129, 256), ("/home/a.py:3",), "a.py:3 f")
     others = [
-        TraceCalls("bcast", 5, (129, 256), ("b.py:1",), "b.py:1 g"),
-        TraceCalls("bcast", 4, (257, 512), ("b.py:1",), "b.py:1 g"),
-        TraceCalls("reduce", 4, (129, 256), ("b.py:1",), "b.py:1 g"),
+        work("bcast", 5, (129, 256), ("b.py:1",), "b.py:1 g"),
+        work("bcast", 4, (257, 512), ("b.py:1",), "b.py:1 g"),
+        work("reduce", 4, (129, 256), ("b.py:1",), "b.py:1 g"),
     ]
     assert whys([entry], calls=[here, *others]) == []
-    alike = TraceCalls("bcast", 4, (65, 128), ("b.py:1",), "b.py:1 g")
+    alike = work("bcast", 4, (65, 128), ("b.py:1",), "b.py:1 g")
     assert whys([entry], calls=[here, alike]) == ["would also change bcast at b.py:1 g"]
     assert whys([entry | {"call_sites": ["a.py:3", "b.py:1"]}], calls=[here, alike]) == []
     elsewhere = [entry | {"call_sites": ["c.py:9"]}, entry | {"call_sites": ["a.py:3"]}]

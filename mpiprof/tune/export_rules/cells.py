@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mpiprof.libraries import FAMILIES, LibraryAlgorithm, find_algorithms, find_equal, find_named
 from mpiprof.model.catalogue import applies_to_size, load_catalogue
 from mpiprof.tune.rules import NATIVE, STATIC, Rule
+from mpiprof.tune.tasks import Work
 
 MAX_ELEMENT_BYTES = 16  # bytes of MPI's largest predefined type; the program's type is unknown
 MAX_SIZE = 4096  # of a communicator
@@ -39,25 +41,12 @@ class Cell:
         return self.first <= count <= self.last
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """An entry that could not be exported: its location, request and sizes, and the reason."""
+class Refusal(NamedTuple):
+    """An entry that could not be exported: its location and request, and the reason."""
 
     source: str
     request: str
-    sizes: tuple[int, ...]
     reason: str
-
-
-@dataclass(frozen=True)
-class TraceCalls:
-    """Calls of a trace; bytes is None if no member knows all of them, sites are as in plans."""
-
-    operation: str
-    size: int
-    bytes: Span | None
-    sites: tuple[str, ...]
-    label: str
 
 
 @dataclass(frozen=True)
@@ -71,7 +60,7 @@ class ExportRequest:
     rules: Sequence[Rule]
     library: str
     largest: int = 0
-    calls: Sequence[TraceCalls] | None = None
+    calls: Sequence[Work] | None = None
     commutative: bool = False
 
 
@@ -79,24 +68,14 @@ class RefusedError(Exception):
     """Reason why a rule cannot be exported."""
 
 
-class Refusals:
-    """Refusals in order, with the sizes of equal refusals merged."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[tuple[str, str, str], list[int]] = {}
+class Refusals(dict[Refusal, list[int]]):
+    """Refusals in order, each with the communicator sizes of equal refusals."""
 
     def add(self, source: str, request: str, reason: str, size: int = 0) -> None:
         """Add a refusal; size 0 means all sizes."""
-        sizes = self._sizes.setdefault((source, request, reason), [])
+        sizes = self.setdefault(Refusal(source, request, reason), [])
         if size and size not in sizes:
             sizes.append(size)
-
-    def merged(self) -> list[Refusal]:
-        """Return the refusals in order."""
-        return [
-            Refusal(source, request, tuple(sizes), reason)
-            for (source, request, reason), sizes in self._sizes.items()
-        ]
 
 
 def exclude_cells(
@@ -234,12 +213,10 @@ def _library_algorithm(request: ExportRequest, rule: Rule, size: int) -> Library
 
 
 def _applies(operation: str, rule: Rule, size: int) -> bool:
-    algorithms = [
-        a for a in load_catalogue() if (a.operation, a.name) == (operation, rule.algorithm)
-    ]
-    return not algorithms or any(
-        applies_to_size(a, size) for a in algorithms if not a.intercommunicator
-    )
+    key = (operation, rule.algorithm)
+    algorithms = [a for a in load_catalogue() if (a.operation, a.name) == key]
+    fits = any(applies_to_size(a, size) for a in algorithms if not a.intercommunicator)
+    return fits or not algorithms
 
 
 def _segment_bytes(rule: Rule, chosen: LibraryAlgorithm) -> int:
@@ -289,7 +266,7 @@ def _is_called(request: ExportRequest, rule: Rule, size: int, part: Span) -> boo
     return is_called
 
 
-def _requests_same(other_rule: Rule, rule: Rule, call: TraceCalls, inside: Span) -> bool:
+def _requests_same(other_rule: Rule, rule: Rule, call: Work, inside: Span) -> bool:
     """Return True if a rule requests the same variant for a call, over a whole range of bytes."""
     last = NO_END if other_rule.last_byte is None else other_rule.last_byte
     return (

@@ -15,21 +15,19 @@ from mpiprof.launch import library
 from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.trace import Trace
-from mpiprof.tune import tasks
 from mpiprof.tune.export_rules import intel, mpich, openmpi
 from mpiprof.tune.export_rules.cells import (
     NO_END,
     Cell,
     ExportRequest,
-    Refusal,
     Refusals,
-    TraceCalls,
     exclude_cells,
     make_cells,
 )
 from mpiprof.tune.plan import make_entry_rules, read_file_rules
 from mpiprof.tune.plan_entries import Entry
 from mpiprof.tune.rules import Rule
+from mpiprof.tune.tasks import Work, list_works
 
 ExportData = dict[str, Any]  # see `as_data`
 
@@ -76,7 +74,7 @@ class Export:
 
     library: str
     cells: Sequence[Cell]
-    refusals: Sequence[Refusal]
+    refusals: Refusals
     text: str
     environment: Mapping[str, str]
     notes: Sequence[str]
@@ -95,7 +93,7 @@ def export_rules(request: ExportRequest, path: Path, libmpi: Path | None = None)
         cells = exclude_cells(cells, intel.find_obstacle, refusals)
         variables = intel.make_environment(cells)
         text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
-        return Export(INTEL, cells, refusals.merged(), text, variables, [], UNTESTED_NOTE)
+        return Export(INTEL, cells, refusals, text, variables, [], UNTESTED_NOTE)
     if request.library == MPICH:
         return _export_to_mpich(cells, refusals, path, libmpi or installed_mpich())
     return _export_to_openmpi(cells, refusals, path)
@@ -110,7 +108,7 @@ def _export_to_mpich(
     _refuse_differences(path, mpich.find_differences(tree, json.loads(text), cells))
     variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path.absolute())}
     notes = [f"Valid only for this MPICH ({libmpi}): an MPICH with another tree may abort the job."]
-    return Export(MPICH, cells, refusals.merged(), text, variables, notes, SUMMARY_NOTE)
+    return Export(MPICH, cells, refusals, text, variables, notes, SUMMARY_NOTE)
 
 
 def _refuse_differences(path: Path, differences: Iterator[str]) -> None:
@@ -148,7 +146,7 @@ def _export_to_openmpi(requested_cells: Sequence[Cell], refusals: Refusals, path
                 f"Open MPI may run {' or '.join(around)} as several operations. If "
                 f"{with_rules} is one of them, its rule applies there as well."
             )
-    return Export(OPENMPI, cells, refusals.merged(), text, variables, notes, MONITORING_NOTE)
+    return Export(OPENMPI, cells, refusals, text, variables, notes, MONITORING_NOTE)
 
 
 def export_plan(plan: Path, target: Target, trace: Trace | None, ranks: int | None) -> ExportData:
@@ -168,17 +166,13 @@ def export_entries(entries: Sequence[Entry], target: Target, trace: Trace) -> Ex
     return _write_export(rules, target, trace.ranks, _list_calls(trace))
 
 
-def _list_calls(trace: Trace) -> list[TraceCalls]:
+def _list_calls(trace: Trace) -> list[Work]:
     """Return the calls on intra-communicators, by call site and size class."""
-    return [
-        TraceCalls(work.operation, work.size, work.bytes, work.sites, work.label)
-        for work in tasks.list_works(trace, 1)
-        if not work.remote_size
-    ]
+    return [work for work in list_works(trace, 1) if not work.remote_size]
 
 
 def _write_export(
-    rules: Sequence[Rule], target: Target, largest: int, calls: Sequence[TraceCalls] | None
+    rules: Sequence[Rule], target: Target, largest: int, calls: Sequence[Work] | None
 ) -> ExportData:
     request = ExportRequest(rules, target.library, largest, calls, target.commutative)
     done = export_rules(request, target.path)
@@ -215,8 +209,8 @@ def as_data(done: Export, path: Path) -> ExportData:
             for (operation, chosen, first, last, segment), sizes in sizes_by_choice.items()
         ],
         "refused": [
-            {"where": r.source, "what": r.request, "sizes": list(r.sizes), "why": r.reason}
-            for r in done.refusals
+            {"where": r.source, "what": r.request, "sizes": sizes, "why": r.reason}
+            for r, sizes in done.refusals.items()
         ],
         "environment": dict(done.environment),
         "notes": list(done.notes),

@@ -108,16 +108,13 @@ def make_tasks(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
     """Return the tasks of the ranks."""
     table = trace.machine
     trace_machine = machine.machine_of_table(table, "meta.json") if table else machine.DEFAULT
+    alpha, beta = trace_machine.alpha, trace_machine.beta
     tasks = []
     for work in works:
-        names = [c.name for c in list_candidates(work, trace_machine)] + library_variants(
-            trace, work
-        )
+        names = [c.name for c in list_candidates(work, trace_machine)]
+        names += library_variants(trace, work)
         members = work.ranks if ranks >= trace.ranks else tuple(range(work.members))
-        problems = tuple(
-            replace(p.problem, alpha=trace_machine.alpha, beta=trace_machine.beta)
-            for p in work.patterns
-        )
+        problems = tuple(replace(p.problem, alpha=alpha, beta=beta) for p in work.patterns)
         arrivals = tuple(np.rint(p.arrivals).astype(np.int64) for p in work.patterns)
         tasks.append(Task(work.operation, (NATIVE, *names), problems, arrivals, members))
     return tasks
@@ -131,10 +128,10 @@ def library_variants(trace: Trace, work: Work) -> list[str]:
     largest = max(p.problem.bytes for p in work.patterns)
     sizes = [f":segment={size}" for size in SEGMENT_SIZES if size < largest]
     return [
-        f"{NATIVE}:{algorithm.name}{end}"
-        for algorithm in find_algorithms(family, work.operation)
-        if algorithm.is_selectable and algorithm.runs_on(work.members)
-        for end in ("", *(sizes if algorithm.is_segmented else ()))
+        f"{NATIVE}:{a.name}{end}"
+        for a in find_algorithms(family, work.operation)
+        if a.is_selectable and a.runs_on(work.members)
+        for end in ("", *(sizes if a.is_segmented else ()))
     ]
 
 
@@ -142,11 +139,11 @@ def make_results(works: Sequence[Work], outcome: Outcome) -> list[Result]:
     """Return the measurements as results: scores by lap, from instances with correct arrivals."""
     results = []
     for work, r in zip(works, outcome.replayed, strict=True):
-        right = {
-            n: {s.lap for s in shots if s.error_ns <= MAX_ERROR_NS} for n, shots in r.shots.items()
-        }
-        library_choice = right.get(NATIVE, set())
-        near = all(len(library_choice & right[name]) >= MIN_LAPS for name in r.remaining)
+        right: dict[str, set[int]] = {}
+        for name, shots in r.shots.items():
+            right[name] = {s.lap for s in shots if s.error_ns <= MAX_ERROR_NS}
+        of_library = right.get(NATIVE, set())
+        near = all(len(of_library & right[name]) >= MIN_LAPS for name in r.remaining)
         scores = {name: np.full(outcome.laps, np.nan) for name in r.shots}
         for name, shots in r.shots.items():
             for s in shots:
@@ -183,7 +180,9 @@ def start(request: ReplayRequest) -> ReplayedTrace | int:
         if isinstance(level, dict) and level.get("multiple") is False:
             # The recorded program had at most one thread in MPI at a time.
             inside |= launched.serialize_threads()
+        where = "this machine"
         if shape is not None:
+            where = f"an emulated cluster of {shape}"
             with cluster.Cluster(shape) as emulated_cluster:
                 code = emulated_cluster.run(mpi, ranks, request.words, inside)
         else:
@@ -191,7 +190,6 @@ def start(request: ReplayRequest) -> ReplayedTrace | int:
         if code:
             return code
         outcome = pickle.loads(file.with_name("outcome").read_bytes())
-    where = f"an emulated cluster of {shape}" if shape is not None else "this machine"
     return ReplayedTrace(trace, make_results(works, outcome), outcome, where)
 
 
