@@ -163,13 +163,13 @@ def print_predictions(args: argparse.Namespace) -> None:
         candidates = problem_spec.list_algorithms(args.operation)
         algorithms = [a for a in candidates if a.intercommunicator == groups]
     if not algorithms:
-        requirement = "with -q" if not groups else "without -q"
-        raise UsageError(f"{args.operation} has algorithms {requirement} only")
+        option = "without -q" if groups else "with -q"
+        raise UsageError(f"{args.operation} has algorithms {option} only")
     problem = problem_spec.make_problem(args.operation, spec)
     rows, left_out = [], []
     for a in algorithms:
         with show_work(f"simulating {a.name}"):
-            timing = simulate_if_applicable(args, a, spec, begin, nodes, trace=False)
+            timing = simulate_if_applicable(args, a, spec, begin, nodes)
         if isinstance(timing, str):
             left_out.append((a.name, timing))
         else:
@@ -191,15 +191,9 @@ def print_predictions(args: argparse.Namespace) -> None:
 
 
 def simulate_if_applicable(
-    args: argparse.Namespace,
-    a: Algorithm,
-    spec: ProblemSpec,
-    begin: list[float],
-    nodes: list[int],
-    *,
-    trace: bool,
+    args: argparse.Namespace, a: Algorithm, spec: ProblemSpec, begin: list[float], nodes: list[int]
 ) -> Timing | str:
-    """Return an algorithm's times, or the reason why it does not apply."""
+    """Return an algorithm's times, for a drawing with its messages, or why it does not apply."""
     from mpiprof.model import problem_spec
     from mpiprof.model.message_rounds import applies_to
     from mpiprof.model.simulate import simulate
@@ -211,7 +205,8 @@ def simulate_if_applicable(
     problem = problem_spec.set_parameters(a, problem, parameters)
     if not applies_to(a, problem):
         return f"requires {a.restrictions or 'another problem'}"
-    return simulate(a, problem, spec.machine, begin, nodes, trace=trace)
+    draws = bool(args.draw or args.output)
+    return simulate(a, problem, spec.machine, begin, nodes, trace=draws)
 
 
 def print_diagram(args: argparse.Namespace) -> None:
@@ -228,7 +223,7 @@ def print_diagram(args: argparse.Namespace) -> None:
         hint = "" if args.output else "; with -o FILE.html up to " + str(PAGE_LIMIT)
         raise UsageError(f"-p {count}: a drawing shows at most {limit} processes{hint}")
     a = problem_spec.find_algorithm(args.operation, args.name, groups=bool(args.remote))
-    timing = simulate_if_applicable(args, a, spec, begin, nodes, trace=True)
+    timing = simulate_if_applicable(args, a, spec, begin, nodes)
     if isinstance(timing, str):
         raise UsageError(f"{args.operation} {args.name} {timing}")
     names = draw.name_processes(args.processes, args.remote)

@@ -19,6 +19,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
@@ -109,7 +110,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Start the study that the options select, or take part in it as a rank."""
     options = check_options(args)
-    environment = dict(os.environ)
     if args.simulate is not None:
         if args.study in (*LOOP_STUDIES, PROGRAMS):
             raise UsageError(f"{args.study} cannot be simulated: pass -n or --cluster 16x100mbit")
@@ -120,14 +120,14 @@ def run(args: argparse.Namespace) -> int:
         simulate_study(args.study, options, args.simulate)
         print(f"next: {format_command('bench', args.study, '--cluster', '16x100mbit')}")
         return 0
-    if find_rank(environment) is not None:
+    if find_rank(os.environ) is not None:
         if args.ranks is not None or args.cluster:
             remedy = "run this command without mpiexec"
             raise UsageError(f"-n and --cluster start the ranks themselves: {remedy}")
         if args.study == PROGRAMS:
             raise UsageError(f"{PROGRAMS} starts programs itself: `bench {PROGRAMS} -n 8`")
         return run_rank(args, options)
-    mpi = ranks.mpi_of_this_python(environment)
+    mpi = ranks.mpi_of_this_python(os.environ)
     if args.cluster:
         return run_on_cluster(args, mpi, options)
     if args.ranks is None:
@@ -208,10 +208,7 @@ def run_on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     shape = cluster.parse(args.cluster)
     with cluster.raise_on_termination(), cluster.Cluster(shape) as emulated_cluster:
         print(f"emulated cluster of {shape}, {mpi.family}", flush=True)
-
-        def start(command: Sequence[str], inside: Mapping[str, str]) -> int:
-            return emulated_cluster.run(mpi, shape.ranks, command, inside)
-
+        start = partial(emulated_cluster.run, mpi, shape.ranks)
         return start_study(args, mpi, options, start, shape.ranks, f"{shape}, {mpi.family}")
 
 
@@ -221,12 +218,8 @@ def run_on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) ->
 
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study requires at least two ranks")
-
-    def start(command: Sequence[str], inside: Mapping[str, str]) -> int:
-        return ranks.start(mpi, args.ranks, command, inside)
-
     with raise_on_termination():
-        location = f"one machine, {mpi.family}"
+        start, location = partial(ranks.start, mpi, args.ranks), f"one machine, {mpi.family}"
         return start_study(args, mpi, options, start, args.ranks, location)
 
 

@@ -81,9 +81,8 @@ def run(args: argparse.Namespace) -> int:
     """Print all checks; returns 1 if no MPI can be recorded, otherwise 0."""
     del args
     failed: list[Check] = []
-    for check in chain(
-        check_python(), check_tools(), check_libraries(), check_clocks(), check_mpi4py()
-    ):
+    checks = chain(check_python(), check_tools(), check_libraries(), check_clocks(), check_mpi4py())
+    for check in checks:
         print(check.line(), flush=True)
         failed += [] if check.good else [check]
     launcher_checks: list[Check] = []
@@ -93,9 +92,7 @@ def run(args: argparse.Namespace) -> int:
         launcher_checks.append(check)
         works = works or good
     # If any MPI works, only the first one counts: it belongs to this Python, and `run -n` uses it.
-    failed += [
-        check for check in (launcher_checks[:1] if works else launcher_checks) if not check.good
-    ]
+    failed += [c for c in (launcher_checks[:1] if works else launcher_checks) if not c.good]
     print(f"next: {choose_next_step(failed, works=works)}")
     return 0 if works else 1
 
@@ -201,10 +198,8 @@ def check_launchers() -> Iterator[tuple[bool, Check]]:
         if launcher is None:
             continue
         mpi = find_mpi_of_launcher(launcher)
-        key = (
-            path if mpi is None or mpi.library is None else mpi.library.resolve(),
-            launcher.version,
-        )
+        file = path if mpi is None or mpi.library is None else mpi.library.resolve()
+        key = (file, launcher.version)
         if key in checked_keys:
             continue
         checked_keys.add(key)

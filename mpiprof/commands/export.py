@@ -177,19 +177,18 @@ def write_tables(
     from mpiprof.formats import csv, export_columns, parquet
     from mpiprof.metrics.tables import make_event_pieces, make_instance_pieces
 
-    def size_of(instances: Any) -> int:
-        return int(instances["size"].sum())
+    def step_events(events: Any) -> None:
+        step(len(events))
+
+    def step_instances(instances: Any) -> None:
+        step(int(instances["size"].sum()))
 
     written = {}
-    for name, pieces, meanings, count_calls in (
-        ("events", make_event_pieces(trace), export_columns.EVENT_COLUMNS, len),
-        ("instances", make_instance_pieces(trace), export_columns.of_instances(), size_of),
+    for name, pieces, meanings, report_piece in (
+        ("events", make_event_pieces(trace), export_columns.EVENT_COLUMNS, step_events),
+        ("instances", make_instance_pieces(trace), export_columns.of_instances(), step_instances),
     ):
         path = stem.with_name(f"{stem.name}-{name}{ending}")
-
-        def report_piece(piece: Any, count_calls: Callable[[Any], int] = count_calls) -> None:
-            step(count_calls(piece))
-
         with write_atomically(path) as unfinished:
             if ending == ".csv":
                 rows = csv.write(unfinished, pieces, report_piece)

@@ -62,14 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> NoReturn:
-    """Replace this process by the program or by its mpiexec; returns only by an exception.
-
-    If the ranks of a job fail here, one rank reports the error, and all ranks exit.
-    """
+    """Replace this process by the program or its mpiexec; returns only by an exception."""
     environment = dict(os.environ)
     try:
         check_and_start(args, environment)
     except MpiprofError as error:
+        # If the ranks of a job fail here, one rank reports the error, and all ranks exit.
         job.wait_for_rank_0(environment)
         atexit.register(job.abort_job, error.exit_code, environment)  # after the error is printed
         raise
@@ -126,14 +124,11 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
 
 
 def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
-    """Raise UsageError if --force has nothing to replace, or would replace anything but a trace.
-
-    Under another launcher ranks start at different times, so a rank could remove the trace that
-    another rank has just begun.
-    """
+    """Raise UsageError if --force has nothing to replace, or would replace anything but a trace."""
     if args.folder is None or args.record == "off":
         remedy = "pass -o, and a --record other than off"
         raise UsageError(f"--force replaces the trace that -o names: {remedy}")
+    # Ranks start at different times, so a rank could remove the trace that another has begun.
     if find_rank(environment) is not None:
         raise UsageError(
             "--force requires `run -n`, which removes the old trace before it starts the ranks: "
@@ -229,10 +224,7 @@ def check_machine(path: Path) -> None:
 
 
 def read_model(machine: Path | None) -> str | None:
-    """Return alpha and beta in ns, from which some algorithms compute their block size.
-
-    Returns None if they cannot be used. The algorithms then use their default block sizes.
-    """
+    """Return alpha and beta in ns for the block sizes of algorithms; None for default sizes."""
     from mpiprof.trace.machine import find_fault
 
     if machine is None:
@@ -314,10 +306,7 @@ def program_words(args: argparse.Namespace) -> list[str]:
 def warn_of_mixed_mpis(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:
     """Warn if the launcher belongs to another MPI: each process will then be a separate job."""
     launcher = library.mpi_of_launcher(environment)
-    if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or find_rank(environment):
-        return
-    print(
-        f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but the launcher belongs to "
-        f"{library.FAMILIES[str(launcher)]}: each process may run as a job of its own",
-        file=sys.stderr,
-    )
+    if launcher not in (None, mpi.abi) and mpi.abi != "mpiabi":
+        fact = f"the launcher belongs to {library.FAMILIES[str(launcher)]}"
+        uses = f"{program.name} uses {mpi.family} ({mpi.reason})"
+        print_once(f"{uses}, but {fact}: each process may run as a job of its own", environment)

@@ -250,10 +250,7 @@ def write_plan(
     trace: Trace,
     origin: Mapping[str, Any],
 ) -> dict[str, Any] | None:
-    """Write a plan to -o; with --to export it instead, and return what was exported.
-
-    A plan that was measured today has today's date.
-    """
+    """Write a plan to -o; with --to export it instead, and return what was exported."""
     from mpiprof.tune import plan_entries
 
     if args.to is not None:
@@ -262,6 +259,7 @@ def write_plan(
         target = targets.Target(args.to, args.output, args.commutative)
         return targets.export_entries(plan, target, trace)
     if args.output is not None:
+        # A plan that was measured today has no date yet.
         date = origin["date"] or time.strftime("%Y-%m-%d")
         dated = [entry | {"measured": entry["measured"] | {"date": date}} for entry in plan]
         plan_entries.write(args.output, dated)

@@ -51,10 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted.
-
-    The address is printed before any large import or read. Requests wait until both are done.
-    """
+    """Serve until interrupted."""
     for module in REQUIRED_MODULES:
         if importlib.util.find_spec(module) is None:
             raise missing_module_error(module)
@@ -75,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     with open_listener(args.host, args.port) as listener:
         port = listener.getsockname()[1]
         address = f"http://{browsable_host(args.host)}:{port}/?token={token}"
+        # Requests wait until the large imports and reads are done.
         announce(address, args.host, port)
         if not args.no_browser and has_browser():
             webbrowser.open(address)

@@ -61,10 +61,7 @@ class HangDetector:
         self.told, self.next_s = False, 0.0
 
     def check_silence(self, since: float, used: Mapping[int, ProcessorUse]) -> list[str]:
-        """Return the messages to write if this node has made no call since a time.
-
-        used: processor use of each rank at that time.
-        """
+        """Return messages if this node made no call `since`; `used`: processor use at that time."""
         seconds = time.monotonic() - since
         if seconds > self.wanted.limit_s / 2 and self.speaks:
             # Imported early, because it is slow and a hung job leaves little processor time.
@@ -127,11 +124,9 @@ class HangDetector:
         return lines
 
     def _is_crowded(self, since: float, used: Mapping[int, ProcessorUse]) -> bool:
-        """Return whether the processors were free for less than the limit since the last call.
-
-        If all ranks have entered a collective, its duration is the only evidence of a hang. It is
-        no evidence if other processes used the processors.
-        """
+        """Return whether the processors were free for less than the limit since the last call."""
+        # If all ranks have entered a collective, its duration is the only evidence of a hang. It is
+        # no evidence if other processes used the processors.
         free_s = time.monotonic() - since - self.node.longest_wait_s(used)
         return free_s < self.wanted.limit_s
 
@@ -181,11 +176,7 @@ class HangDetector:
         self.next_s = time.monotonic() + 1.0
 
     def _read_other_shares(self, seconds: float) -> dict[int, float] | None:
-        """Return the shares of other nodes' ranks; None if a node was active, or if that is open.
-
-        A node without a report for long has ended, or has no agent that could report. Then only the
-        logs count.
-        """
+        """Return the shares of other nodes' ranks; None if a node is active, or if that is open."""
         shares: dict[int, float] = {}
         for node in set(self.node.nodes.values()) - {self.node.name}:
             try:
@@ -196,6 +187,7 @@ class HangDetector:
                 fresh, node_shares = False, {}
             if fresh:
                 shares |= node_shares
+            # A node without a report for long has ended, or has no agent. Then only the logs count.
             elif seconds < self.wanted.limit_s + LATE_S:
                 return None
         return shares

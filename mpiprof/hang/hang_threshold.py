@@ -23,13 +23,10 @@ USUAL_FACTOR = 2  # multiple of the usual time at the call site that must pass a
 
 @dataclass(frozen=True)
 class HangThreshold:
-    """Time for which an instance is pending before it counts as more than late.
-
-    Both limits must be exceeded: `ns`, and `times` times its usual duration at that call site.
-    """
+    """Time after which a pending instance is more than late; both limits must be exceeded."""
 
     ns: int = 10 * 10**9
-    times: int = 10
+    times: int = 10  # multiple of its usual duration at that call site
 
 
 DEFAULT_THRESHOLD = HangThreshold()

@@ -132,11 +132,8 @@ def conclude(
 
 
 def _find_further(job: _Job, verdict: Verdict) -> tuple[Verdict, ...]:
-    """Return further verdicts, on instances that wait for ranks unrelated to verdict `one`.
-
-    After a death, or an end without a record, the state of the remaining ranks is unknown: returns
-    ().
-    """
+    """Return further verdicts, on instances that wait for ranks unrelated to `verdict`."""
+    # After a death, or an end without a record, the state of the remaining ranks is unknown.
     noted = any((job.trace.logs.signals | job.processes.signals).values())
     ends = verdict.kind in ("none", "dead") or verdict.all_finished or (verdict.ended and not noted)
     if ends or any(position.is_unknown for position in job.positions):
@@ -188,14 +185,11 @@ def _find_verdict(job: _Job) -> Verdict:
 
 
 def _verdict_without_positions(job: _Job) -> Verdict:
-    """Return the verdict on how the job ended, when positions of ranks are unknown.
-
-    If records could not be written, a missing end record means nothing, because it had no space
-    either.
-    """
+    """Return the verdict on how the job ended, when positions of ranks are unknown."""
     fatal, _ = find_first_dead(job.left, list(job.signals), job.signals, job.positions, [])
     if fatal:
         return job.gone_verdict(fatal, signal_names(fatal, job.signals))
+    # If records could not be written, there was no space for an end record either.
     if job.ended and job.trace.unwritten_ranks:
         return Verdict("undecided", ended=True, reason="unwritten")
     return _unclear_verdict(job) or NO_FAULT
@@ -284,10 +278,7 @@ def _missing_verdict(job: _Job, instance: Pending, absent: Sequence[int]) -> Ver
 
 
 def _open_cycle_verdict(job: _Job, instance: Pending, spare: Sequence[int]) -> Verdict:
-    """Return the verdict on a cycle that a thread outside all collectives may still open.
-
-    Which of these ranks should arrive is unknown. A rank that computes may still arrive.
-    """
+    """Return the verdict on a cycle that a thread outside all collectives may still open."""
     busy = [rank for rank in spare if rank in job.processes.busy]
     if busy:
         return job.verdict("stalled", busy, instance, "busy")
@@ -296,14 +287,12 @@ def _open_cycle_verdict(job: _Job, instance: Pending, spare: Sequence[int]) -> V
 
 
 def _find_started_only(job: _Job) -> Verdict | None:
-    """Detect an operation that all ranks started, while some wait and some are outside MPI.
-
-    This is evidence only if no rank moves. A rank may do other work for long between start and
-    wait, and the arrival of other ranks at their Wait is unknown.
-    """
+    """Detect an operation that all ranks started, while some wait and some are outside MPI."""
     resting = {p.rank for p in job.positions if not p.finished and not p.open}
     for instance in job.long:
         late = wait_graph.started_and_outside(instance, job.positions)
+        # This is evidence only if no rank moves. A rank may do other work for long between start
+        # and wait, and the arrival of other ranks at their Wait is unknown.
         if late and not instance.missing and not resting & job.processes.busy:
             return job.verdict("missing", late, instance, _describe_idle(late, job.processes))
     return None

@@ -30,12 +30,9 @@ class ProcessorUse:
 
 @dataclass
 class Node:
-    """The ranks of this node and their processes; grows until all ranks have written their process.
+    """The ranks of this node and their processes; grows until all have written their process."""
 
-    leader: the process that started the agent, a rank or a script around one.
-    """
-
-    leader: job.Process
+    leader: job.Process  # the process that started the agent, a rank or a script around one
     ranks: dict[int, job.Process] = field(default_factory=dict)
     nodes: dict[int, str] = field(default_factory=dict)  # node of each known rank
     size: int = 0  # number of ranks, 0 if unknown
@@ -71,10 +68,8 @@ class Node:
         return is_alive(self.leader) or any(map(is_alive, self.ranks.values()))
 
     def has_processes(self, folder: Path) -> bool:
-        """Read new processes, and return whether a process of the job is left on this node.
-
-        The leader may die before any rank is known, and the other ranks then hang without it.
-        """
+        """Read new processes, and return whether a process of the job is left on this node."""
+        # The leader may die before any rank is known, and the other ranks then hang without it.
         self.refresh(folder)
         return self.is_alive()
 
@@ -87,12 +82,10 @@ class Node:
         }
 
     def is_stopped(self) -> bool:
-        """Return whether the user or scheduler stopped all ranks, or a debugger one of them.
-
-        A rank that a signal stopped alone does not count: the other ranks wait for it.
-        """
+        """Return whether the user or scheduler stopped all ranks, or a debugger one of them."""
         stats = [read_stat(process.pid) for process in self.ranks.values()]
         states = [state[0] for state in stats if state is not None]
+        # A rank that a signal stopped alone does not count: the other ranks wait for it.
         return "t" in states or (bool(states) and set(states) == {"T"})
 
     def processor_shares(
@@ -121,11 +114,7 @@ class Node:
                 time.sleep(0.05)
 
     def open_standard_error(self, device_and_inode: tuple[int, int]) -> int | None:
-        """Return a descriptor of the job's standard error, or None if no process has one.
-
-        wanted: device and inode of the leader's standard error at its start, because the program
-        may have closed it. Another process's standard error is accepted as it is.
-        """
+        """Return a descriptor of the job's standard error, or None if no process has one."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         for process in filter(is_alive, [self.leader, *self.ranks.values()]):
             try:
@@ -133,6 +122,7 @@ class Node:
             except OSError:
                 continue
             status = os.fstat(descriptor)
+            # The program may have closed the leader's. Another process's is accepted as it is.
             if process.pid != self.leader.pid or (status.st_dev, status.st_ino) == device_and_inode:
                 return descriptor
             os.close(descriptor)

@@ -19,13 +19,10 @@ SAMPLES, SAMPLE_INTERVAL_S = 6, 0.15
 
 @dataclass(frozen=True)
 class JobProcesses:
-    """State of a job's processes at one moment; empty if they run elsewhere.
+    """State of a job's processes at one moment; empty if they run elsewhere."""
 
-    now_ns is on the trace's clock, and `alive` is by rank.
-    """
-
-    now_ns: int | None = None
-    alive: dict[int, bool] = field(default_factory=dict)
+    now_ns: int | None = None  # on the trace's clock
+    alive: dict[int, bool] = field(default_factory=dict)  # by rank
     busy: frozenset[int] = frozenset()  # ranks that use a processor, or move from call to call
     still: frozenset[int] = frozenset()  # other inspected ranks
     stopped: frozenset[int] = frozenset()  # `still` ranks that a debugger or signal stopped

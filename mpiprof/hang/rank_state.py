@@ -67,23 +67,18 @@ class Position:
         return max(self.open, key=lambda call: call.enter_ns) if self.open else self.last
 
     def last_seen(self, communicator: int | None = None) -> Call | None:
-        """Return the last known call, as relevant for ranks that wait on a communicator.
-
-        In a rank with several threads, only the thread that called on this communicator matters.
-        """
+        """Return the last known call, as relevant for ranks that wait on a communicator."""
         if communicator is None or communicator not in self.newest:
             return self.current
+        # Of several threads, only the thread that called on this communicator matters.
         return self.newest[communicator][1]
 
 
 @dataclass(frozen=True)
 class Pending:
-    """An instance that some rank is in, with arrived and missing members as world ranks.
+    """An instance that some rank is in, with arrived and missing members as world ranks."""
 
-    A correct program has one operation here. Several operations are a fault of the program.
-    """
-
-    operations: list[str]
+    operations: list[str]  # several only if the program is wrong
     key: Key
     arrived: list[int]
     missing: list[int]
@@ -155,25 +150,19 @@ class LogTail:
             self.read_older(16)
 
     def _may_have_passed(self, key: Key) -> bool:
-        """Return whether the rank may have made a call that its ring has overwritten.
-
-        For starts of persistent operations, and for communicators that share a row, this is
-        unknown. Then the rank counts as arrived.
-        """
+        """Return whether the rank may have made a call that its ring has overwritten."""
         communicator, sequence, start = key
         if not self.trace.wrapped_chunks.get(self.rank):
             return False
+        # For starts of persistent operations, and for communicators that share a row, this is
+        # unknown. Then the rank counts as arrived.
         if start:
             return (communicator, sequence) not in self.starts
         return self.trace.last_sequences.get((self.rank, communicator), -1) >= sequence
 
 
 def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
-    """Return the state of every rank, and every pending instance, oldest first.
-
-    An operation that was only started is pending if a member has not started it or a rank is in a
-    Wait.
-    """
+    """Return the state of every rank, and every pending instance, oldest first."""
     tails = {rank: LogTail(trace, rank) for rank in range(trace.ranks)}
     positions = [_find_position(trace, rank, tail) for rank, tail in tails.items()]
     unknown_ranks = trace.unwritten_ranks | trace.tables.limits.keys()
@@ -192,6 +181,8 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
         members = trace.tables.communicators[key[0]].ranks.tolist()
         arrived = [rank for rank in members if rank in tails and tails[rank].has_entered(key)]
         missing = [rank for rank in members if rank not in arrived]
+        # An operation that was only started is pending if a member is missing or a rank is in a
+        # Wait.
         if key in blocking or missing:
             pending.append(
                 Pending(

@@ -23,25 +23,18 @@ NICENESS = 5
 
 @dataclass(frozen=True)
 class JobStart:
-    """Facts about a job, collected by its process on this node just before it becomes the program.
-
-    folder: the named trace folder, or None if rank 0 makes one with the prefix `base`. errors:
-    device and inode of standard error. reports: whether the job's rank 0 is on this node.
-    """
+    """Facts about a job, collected by its process on this node before it becomes the program."""
 
     leader: job.Process
-    folder: Path | None
-    base: Path
+    folder: Path | None  # the named trace folder, or None if rank 0 makes one
+    base: Path  # prefix of the folder that rank 0 makes
     job: str
-    errors: tuple[int, int]
-    reports: bool
+    errors: tuple[int, int]  # device and inode of standard error
+    reports: bool  # whether the job's rank 0 is on this node
 
 
 def find_job_start(environment: Mapping[str, str]) -> JobStart | None:
-    """Return the facts about this process's job, or None if another process starts the agent.
-
-    environment: environment of the program, with the recorder's variables.
-    """
+    """Return the facts about this process's job, None if another process starts the agent."""
     mine = job.read_process(os.getpid())
     if mine is None or not job.is_node_leader(environment):
         return None

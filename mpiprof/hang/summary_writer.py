@@ -31,10 +31,7 @@ RUNNING = ("running", "hung")
 
 
 def table_from_totals(trace: Trace) -> pd.DataFrame | None:
-    """Return the table of call sites from the totals of all calls, or None without totals.
-
-    Callers pass this table on, because it takes most of the time of a summary.
-    """
+    """Return the table of call sites from the totals of all calls, or None without totals."""
     return of_summary(trace) if len(trace.summary) else None
 
 

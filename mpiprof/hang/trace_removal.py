@@ -28,10 +28,7 @@ RECENT_S = 120  # a job without calls for so long has ended
 
 
 def check_removable(folder: Path) -> None:
-    """Raise UsageError unless a folder is absent, empty, or has an ended trace and nothing else.
-
-    A link is always refused, and so is a folder of another user.
-    """
+    """Raise UsageError unless a folder is absent, empty, or has an ended trace and nothing else."""
     if not os.path.lexists(folder):
         return
     if folder.is_symlink() or not folder.is_dir():
@@ -56,16 +53,13 @@ def check_removable(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that `check_removable` has accepted; raises MpiprofError if that fails.
-
-    The folder is renamed first, so that a crash leaves either the whole trace, or a part under a
-    hidden name.
-    """
+    """Remove a folder that `check_removable` has accepted; raises MpiprofError if that fails."""
     if not os.path.lexists(folder):
         return
     path = folder.absolute()
     aside = path.with_name(f".{path.name}-replaced-{os.getpid()}")
     try:
+        # A crash leaves either the whole trace, or a part under a hidden name.
         path.rename(aside)
         shutil.rmtree(aside)
     except OSError as error:

@@ -50,11 +50,8 @@ def find_verdict(
     pending: Sequence[Pending],
     threshold: HangThreshold | None = None,
 ) -> Verdict:
-    """Return the verdict on a job after inspecting its processes now.
-
-    If `threshold` is None, use the limit of `--watch` if it has reported a hang, otherwise the
-    default.
-    """
+    """Return the verdict on a job after inspecting its processes now."""
+    # By default the limit of `--watch` applies if it has reported a hang.
     threshold = threshold or read_threshold(trace.path)
     watched = find_suspects(positions, pending, trace_now_ns(trace), threshold)
     inside = {position.rank: position.tasks for position in positions if position.tasks}
@@ -66,21 +63,18 @@ def find_verdict(
 def status_verdict(
     trace: Trace, positions: Sequence[Position], pending: Sequence[Pending]
 ) -> Verdict:
-    """Return the verdict for `status`; for a job that ended normally, the verdict of `report`.
-
-    The latter checks the calls of the whole run, not only the newest call of each rank.
-    """
+    """Return the verdict for `status`; for a job that ended normally, the verdict of `report`."""
+    # That verdict checks the calls of the whole run, not only the newest call of each rank.
     if trace.is_finalised and all(position.finished for position in positions) and trace.wrong:
         return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, all_finished=True)
     return find_verdict(trace, positions, pending)
 
 
 def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
-    """Return the verdict on a trace's job and its text; above MAX_RANKS ranks, no fault.
-
-    For a job that ended normally the whole run is checked, because a wrong call may have completed.
-    """
-    if not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS:
+    """Return the verdict on a trace's job and its text; above MAX_RANKS ranks, no fault."""
+    # If the job ended normally, the whole run is checked: a wrong call may have completed.
+    faultless = not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS
+    if faultless:
         return NO_FAULT, ""
     positions: list[Position] = []
     pending: list[Pending] = []

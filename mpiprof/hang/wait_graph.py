@@ -53,10 +53,8 @@ def build_wait_graph(
 
 
 def started_and_outside(instance: Pending, positions: Sequence[Position]) -> list[int]:
-    """Return the ranks that started an instance, did not complete it, and are outside MPI.
-
-    MPI may make progress only while it is called. So these ranks may block the waiting ones.
-    """
+    """Return the ranks that started an instance, did not complete it, and are outside MPI."""
+    # MPI may make progress only while it is called. So these ranks may block the waiting ones.
     return [
         rank for rank in instance.arrived
         if instance.key in positions[rank].started
@@ -185,13 +183,10 @@ def find_cycle(
 def _awaited_missing(
     trace: Trace, rank: int, call: Call, instance: Pending, is_long: bool
 ) -> list[int]:
-    """Return the missing ranks that a rank waits for.
-
-    In a long-pending instance it waits for all of them, because a library may synchronise all
-    members.
-    """
+    """Return the missing ranks that a rank waits for."""
     missing = [member for member in instance.missing if member != rank]
     operation = OPERATIONS.get(base_operation(call.operation))
+    # A library may synchronise all members, so in a long-pending instance a rank waits for all.
     if is_long or operation is None:
         return missing if is_long else []
     communicator = trace.tables.communicators[call.key[0]]

@@ -33,10 +33,7 @@ def make_dated_name(program: Program) -> str:
 
 
 def make_job_trace_name(program: Program, environment: Mapping[str, str]) -> str:
-    """Return a folder name that all processes of a job compute without communication.
-
-    Under launchers that give a job no name, only the processes of one node get the same name.
-    """
+    """Return a folder name that all processes of a job (or of its node) compute on their own."""
     is_mpmd = (job.count_mpmd_parts(environment) or 1) > 1  # each part has a different program
     base = "mpiprof" if is_mpmd else trace_name_prefix(program)
     return f"{base}-job-{job.make_job_id(environment)}"

@@ -117,11 +117,9 @@ def _read_command_line(pid: int) -> list[str]:
 
 
 def count_mpmd_parts(environment: Mapping[str, str]) -> int | None:
-    """Return the number of parts of the launch, equal in all its processes; None if unknown.
-
-    Open MPI's launchers report it. Hydra does not, so the command line of mpiexec is read. That
-    requires a job on one node, where its mpiexec runs too.
-    """
+    """Return the number of parts of the launch, equal in all its processes; None if unknown."""
+    # Open MPI's launchers report it. Hydra does not, so the command line of mpiexec is read. That
+    # requires a job on one node, where its mpiexec runs too.
     count = environment.get("OMPI_NUM_APP_CTX", "")
     if count.isdigit():
         return int(count)
@@ -134,11 +132,9 @@ def count_mpmd_parts(environment: Mapping[str, str]) -> int | None:
 
 
 def has_uniform_launch(environment: Mapping[str, str]) -> bool:
-    """Return whether all ranks of the job certainly start as this one does.
-
-    This is visible only in a job on one node, if the command line of its mpiexec ends with that of
-    this process. A preceding script may choose by rank, and so may any executable.
-    """
+    """Return whether all ranks of the job certainly start as this one does."""
+    # This is visible only in a job on one node, if the command line of its mpiexec ends with that
+    # of this process. A preceding script may choose by rank, and so may any executable.
     if not _is_on_one_node(environment) or count_mpmd_parts(environment) != 1:
         return False
     hydra = _find_hydra()
@@ -167,20 +163,14 @@ def make_job_id(environment: Mapping[str, str]) -> str:
 
 
 def wait_for_rank_0(environment: Mapping[str, str]) -> None:
-    """In a rank that found an error, wait for rank 0, which normally finds the same error.
-
-    Rank 0 reports it and ends the job. An error that only this rank found is reported after the
-    wait.
-    """
+    """In a rank that found an error, wait for rank 0, which usually reports it and ends the job."""
     if (find_rank(environment) or 0) > 0:
         time.sleep(RANK_0_WAIT_S)
 
 
 def abort_job(exit_code: int, environment: Mapping[str, str]) -> None:
-    """End this rank's job, if its launcher would otherwise leave the other ranks waiting.
-
-    Hydra does if a rank leaves without PMI finalisation: the other ranks then hang in MPI_Init.
-    """
+    """End this rank's job, if its launcher would otherwise leave the other ranks waiting."""
+    # Hydra does if a rank leaves without PMI finalisation: the other ranks then hang in MPI_Init.
     descriptor = environment.get("PMI_FD", "")
     if not descriptor.isdigit():
         return
@@ -193,11 +183,9 @@ def abort_job(exit_code: int, environment: Mapping[str, str]) -> None:
 
 
 def _launcher_processes() -> Iterator[Process]:
-    """Yield the processes above this one, but none above an MPI program; raises OSError.
-
-    A process that an MPI program starts is not a rank, so its errors must not end the job.
-    """
+    """Yield the processes above this one, but none above an MPI program; raises OSError."""
     for process in walk_ancestors():
+        # A process that an MPI program starts is not a rank: its errors must not end the job.
         if "libmpi" in Path(f"/proc/{process.pid}/maps").read_text(errors="replace"):
             return
         yield process

@@ -50,16 +50,12 @@ print(json.dumps([sys.path[1:], prefixes, m.EXTENSION_SUFFIXES]))
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI as a program will load it: its ABI, its file if known, and how it was determined.
-
-    loaded_by_program: the program itself loads this MPI, so it is not a script that starts another
-      program.
-    """
+    """An MPI as a program will load it: its ABI, its file if known, and how it was determined."""
 
     abi: str
     library: Path | None
     reason: str
-    loaded_by_program: bool = False
+    loaded_by_program: bool = False  # not by a program that the program starts
 
     @property
     def family(self) -> str:
@@ -68,11 +64,9 @@ class Mpi:
 
     @property
     def api_level(self) -> str:
-        """Generation of the real library's entry points: "3", "4" or "4c".
-
-        A wrapper must not export functions that the real library lacks, because mpi4py probes for
-        them.
-        """
+        """Generation of the real library's entry points: "3", "4" or "4c"."""
+        # mpi4py probes for functions, so a wrapper must not export functions that the library
+        # lacks.
         if self.abi == "mpiabi":
             return "4c"
         if self.library is None:
@@ -149,10 +143,7 @@ def mpi_of_library(path: Path, reason: str) -> Mpi:
 
 
 def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
-    """Return the MPI that a program or extension module is linked with, or None.
-
-    Raises UsageError if the MPI cannot be wrapped: static, for another machine, or unknown.
-    """
+    """Return the MPI that a file is linked with, or None; UsageError if it cannot be wrapped."""
     this_python = elf.read(Path(sys.executable).resolve())
     program = elf.read(path)
     if program.machine_type != this_python.machine_type:
@@ -217,13 +208,11 @@ def interpreter_of(python: Path) -> Interpreter:
 
 
 def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | None:
-    """Return the MPI that mpi4py would load in this Python, or None without mpi4py.
-
-    Follows mpi4py/_mpiabi.py. Raises UsageError if mpi4py itself would find no MPI.
-    """
+    """Return the MPI that mpi4py would load, None without mpi4py; UsageError if it finds none."""
     package = _mpi4py_folder(python)
     if package is None:
         return None
+    # Follows mpi4py/_mpiabi.py.
     chosen = environment.get("MPI4PY_MPIABI")
     abi = re.sub("[ _-]", "", chosen or "").lower().replace("impi", "mpich")
     for stem in ("MPI", f"MPI.{abi}") if chosen else ("MPI",):
@@ -292,10 +281,8 @@ def mpi_of_launcher(environment: Mapping[str, str]) -> str | None:
 
 
 def mpi_by_name(abi: str, environment: Mapping[str, str], reason: str) -> Mpi:
-    """Return the nearest MPI of an ABI: this environment's, the launcher's, or the system's.
-
-    For programs whose MPI is not visible. The file only decides the level of the recorder library.
-    """
+    """Return the nearest MPI of an ABI: this environment's, the launcher's, or the system's."""
+    # The file only decides the level of the recorder library.
     listed = [Path(folder) for folder in environment.get("PATH", "").split(os.pathsep) if folder]
     folders = [f"{sys.prefix}/lib"]
     folders += [str(bin_.parent / "lib") for bin_ in listed if (bin_ / "mpiexec").is_file()]

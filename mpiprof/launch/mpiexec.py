@@ -34,14 +34,12 @@ class Mpiexec:
     version: str
 
     def make_command(self, ranks: int, environment: Mapping[str, str]) -> list[str]:
-        """Return the command line before the program.
-
-        With more ranks than cores, ranks spin against each other, and Open MPI refuses to start
-        them. On a single machine, both are unwanted.
-        """
+        """Return the command line before the program."""
         words = [str(self.path), "-n", str(ranks)]
         if ranks <= len(os.sched_getaffinity(0)):
             return words
+        # With more ranks than cores, ranks spin against each other, and Open MPI refuses to start
+        # them. On a single machine, both are unwanted.
         if self.abi != "openmpi":
             yields = [] if YIELD_VARIABLE in environment else ["-genv", YIELD_VARIABLE, "1"]
             return [words[0], *yields, *words[1:]]
@@ -53,11 +51,9 @@ class Mpiexec:
 
 
 def check_rank_count(ranks: int, environment: Mapping[str, str], *, confirmed: bool) -> None:
-    """Raise UsageError for implausibly many ranks per processor of this machine.
-
-    Under a resource manager, the ranks may run on other machines.
-    """
+    """Raise UsageError for implausibly many ranks per processor of this machine."""
     processors = len(os.sched_getaffinity(0))
+    # Under a resource manager, the ranks may run on other machines.
     managed = any(name in environment for name in JOB_MANAGERS)
     if ranks > MAX_RANKS_PER_PROCESSOR * processors and not managed and not confirmed:
         raise UsageError(

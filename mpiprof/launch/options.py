@@ -342,11 +342,7 @@ def sanitizer_environment(program: Program, environment: Mapping[str, str]) -> d
 def job_environment(
     program: Program, mpi: Mpi, options: Recording, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables that locate the trace and describe the job.
-
-    MPIPROF_TOGETHER is set only if the started program itself loads MPI. A script may choose by
-    rank, and a rank that it runs bare would receive the recorder's messages with its own receives.
-    """
+    """Return the variables that locate the trace and describe the job."""
     parts, rank = job.count_mpmd_parts(environment), job.find_rank(environment)
     is_mpmd = parts is not None and parts > 1
     job_folder = Path.cwd() / make_job_trace_name(program, environment)
@@ -359,6 +355,8 @@ def job_environment(
     if rank is None:
         return variables
     variables["MPIPROF_ALONE"] = str(job_folder)
+    # A script may choose by rank, and a rank that it runs bare would receive the recorder's
+    # messages with its own receives.
     if mpi.loaded_by_program and (options.named or job.has_uniform_launch(environment)):
         variables["MPIPROF_TOGETHER"] = "1"
     if is_mpmd and not options.partial:

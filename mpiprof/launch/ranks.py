@@ -57,11 +57,9 @@ def rank_environment(
 
 
 def serialize_threads() -> dict[str, str]:
-    """Return the variables for a thread level with one thread in MPI at a time.
-
-    By default mpi4py requests a higher level. Then MPICH, and Open MPI on several nodes, cannot be
-    set to one of their algorithms. A level in the environment takes precedence.
-    """
+    """Return the variables for a thread level with one thread in MPI at a time."""
+    # By default mpi4py requests a higher level. Then MPICH, and Open MPI on several nodes, cannot
+    # be set to one of their algorithms. A level in the environment takes precedence.
     return {} if THREAD_LEVEL_VARIABLE in os.environ else {THREAD_LEVEL_VARIABLE: "serialized"}
 
 

@@ -60,10 +60,7 @@ def make_labels(process: int, length: int, start: int = 0) -> Labels:
 
 
 def make_block_labels(first: int, lengths: Sequence[int], starts: int | Labels = 0) -> Labels:
-    """Return the concatenated labels of consecutive processes' data, from process `first` on.
-
-    starts: index of the first element of each process.
-    """
+    """Return the joined labels of consecutive processes' data, from index `starts` of each on."""
     length = np.array(lengths, np.int64)
     begins = np.cumsum(length) - length
     processes = np.arange(first, first + len(length))

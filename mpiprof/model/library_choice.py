@@ -42,18 +42,13 @@ NODE_AWARE = {
 
 @dataclass(frozen=True)
 class LibrarySettings:
-    """An MPI library and its settings in a job.
-
-    on_node: number of the job's `ranks` that its launcher started on a node, 0 if unknown.
-    multiple: True if several threads may call MPI. settings: control variables that are not 0 or
-    empty.
-    """
+    """An MPI library and its settings in a job."""
 
     family: str
     ranks: int
-    on_node: int
-    multiple: bool
-    settings: Mapping[str, int | str]
+    on_node: int  # number of the job's `ranks` that its launcher started on a node, 0 if unknown
+    multiple: bool  # whether several threads may call MPI
+    settings: Mapping[str, int | str]  # control variables that are not 0 or empty
 
     def read_number(self, name: str) -> int:
         """Return the value of a numeric control variable, else 0."""
@@ -63,18 +58,13 @@ class LibrarySettings:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """A blocking collective on an intra-communicator of two or more processes.
-
-    bytes: size of a block, vector or message, for allgatherv and reduce_scatter the total; -1 if
-    unknown. element: bytes per element, 0 if unknown. builtin: True for a predefined reduction. All
-    predefined reductions commute.
-    """
+    """A blocking collective on an intra-communicator of two or more processes."""
 
     operation: str
     size: int
-    bytes: int
-    element: int = 0
-    builtin: bool = False
+    bytes: int  # of a block, vector or message, of all blocks in v-forms; -1 if unknown
+    element: int = 0  # bytes per element, 0 if unknown
+    builtin: bool = False  # a predefined reduction; all of them commute
     in_place: bool = False
 
     @property
@@ -89,10 +79,7 @@ def identify_family(version: str) -> str | None:
 
 
 def identify_library(version: str, ranks: int, settings_text: object) -> LibrarySettings | None:
-    """Return the library of a job, or None if its choices are unknown.
-
-    version: the library's version text. settings_text: the trace's record of its settings.
-    """
+    """Return the library of a job by its version text and settings, None if choices are unknown."""
     family = identify_family(version)
     if family is None or not isinstance(settings_text, dict):
         return None
@@ -224,17 +211,15 @@ def _mpich_choice(library: LibrarySettings, call: LibraryCall) -> str:
 
 
 def _reaches_table(library: LibrarySettings, call: LibraryCall) -> bool:
-    """Return whether the table's algorithms run a call as a whole.
-
-    The device layer above them divides some operations by nodes. On one node it has shared-memory
-    algorithms, but does not use them if several threads may call MPI.
-    """
+    """Return whether the table's algorithms run a call as a whole."""
     head = f"MPIR_CVAR_{call.operation.upper()}_"
     others = ("UCC", "HCOLL", "CH4_COLL_SELECTION", "POSIX_COLL_SELECTION", "ODD_EVEN_CLIQUES")
     if f"{head}COMPOSITION" in library.settings or any(
         other in name for name in library.settings for other in others
     ):
         return False
+    # The device layer above them divides some operations by nodes. On one node it has shared-memory
+    # algorithms, but does not use them if several threads may call MPI.
     in_memory = library.read_number(f"{head}POSIX_INTRA_ALGORITHM")
     if call.operation not in NODE_AWARE[MPICH]:
         return in_memory == 0

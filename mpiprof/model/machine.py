@@ -21,17 +21,14 @@ FindFault = Callable[[Any], str]  # trace.machine.find_fault, which this layer c
 
 @dataclass(frozen=True)
 class Machine:
-    """A message of n bytes takes alpha + n beta, and a reduction of n bytes n gamma; all in ns.
-
-    With `node_port`, all processes of a node share one full-duplex port to other nodes.
-    """
+    """A message of n bytes takes alpha + n beta, and a reduction of n bytes n gamma; all in ns."""
 
     alpha: float = 2000.0
     beta: float = 0.1
     gamma: float = 0.1
     alpha_within: float = 2000.0
     beta_within: float = 0.1
-    node_port: bool = False
+    node_port: bool = False  # all processes of a node share one full-duplex port to other nodes
 
     def message_times(self, lengths: Numbers, between: NDArray[np.bool_]) -> Times:
         """Return the times of messages; `between` marks messages between nodes."""

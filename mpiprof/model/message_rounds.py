@@ -38,10 +38,7 @@ class Round:
 
 
 class Traffic:
-    """Schedules of all processes, as a resource for `with`.
-
-    On an inter-communicator, the processes of the remote group follow the local group.
-    """
+    """Schedules of all processes, the local group first, as a resource for `with`."""
 
     def __init__(self, algorithm: Algorithm, problem: Problem) -> None:
         self.size = problem.size + problem.remote_size

@@ -82,11 +82,7 @@ def pipeline_block_size(
 
 
 def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
-    """Return the pipelined ring's block size, by the three cases of Section 2.4.
-
-    If all contribute m', it is m'. If one process contributes, it is the block size of a pipeline.
-    Otherwise formula (2) applies.
-    """
+    """Return the pipelined ring's block size, by the three cases of Section 2.4."""
     sizes = np.asarray(counts, np.int64)
     size, total, largest = len(sizes), int(sizes.sum()), int(sizes.max())
     empty = int(np.count_nonzero(sizes == 0))

@@ -33,16 +33,13 @@ ROUND_WORK, SKIPPING_FACTOR = 3000, 2
 
 @dataclass(frozen=True)
 class _Ring:
-    """A ring: `order` is the rank by position, `first` each position's first block, then the end.
+    """A ring of processes, by position."""
 
-    rounds: number of rounds. skips: True if processes without data skip rounds.
-    """
-
-    order: Numbers
-    first: Numbers
+    order: Numbers  # rank
+    first: Numbers  # first block, then the end of the last position's
     lengths: Numbers
     rounds: int
-    skips: bool
+    skips: bool  # processes without data skip rounds
 
 
 def applies_to(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
@@ -106,13 +103,11 @@ def _ring_block_size(problem: Problem, sizes: Numbers) -> int:
 def _send_durations(
     ring: _Ring, machine: Machine, between: NDArray[np.bool_]
 ) -> tuple[Times, NDArray[np.intp]]:
-    """Return the durations of blocks in sending order, and the start of each position in them.
-
-    The list is repeated, because a process sends at most the whole list. There is one such list for
-    links within nodes and one for links between nodes.
-    """
+    """Return the durations of blocks in sending order, and the start of each position in them."""
     parts: list[Times] = []
     look = np.zeros(len(between), np.intp)
+    # The list is repeated, because a process sends at most the whole list. There is one such list
+    # for links within nodes and one for links between nodes.
     for far in np.unique(between).tolist():
         takes = machine.message_times(ring.lengths, np.full(len(ring.lengths), far))
         takes[ring.lengths == 0] = NO_MESSAGE

@@ -26,11 +26,7 @@ ORDERS = ("ranks", "spread", "nodes", "both")
 
 @dataclass(frozen=True)
 class Problem:
-    """Problem of an operation, in bytes. `counts`, `remote_counts` and `nodes` are by rank.
-
-    `late` is the rank expected to arrive last. `rows` (alltoallv) is size x size: bytes from the
-    row's rank to the column's rank.
-    """
+    """Problem of an operation, in bytes. `counts`, `remote_counts` and `nodes` are by rank."""
 
     size: int
     bytes: int = 0
@@ -40,14 +36,14 @@ class Problem:
     unit: int = 1
     counts: tuple[int, ...] = ()
     remote_counts: tuple[int, ...] = ()
-    rows: tuple[tuple[int, ...], ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()  # alltoallv: from the row's rank to the column's
     nodes: tuple[int, ...] = ()
     alpha: float = 0.0
     beta: float = 0.0
     block_size: int = 0
     order: str = "ranks"
     equal_blocks: bool = False
-    late: int = 0
+    late: int = 0  # the rank expected to arrive last
     first_group: bool = True
 
 

@@ -47,14 +47,11 @@ MIN_WAVE_SENDS = 16  # minimum mean number of messages per wave, so that waves a
 
 @dataclass(frozen=True)
 class Timing:
-    """Arrivals and ends of processes. On an inter-communicator the remote group's processes follow.
-
-    `messages`, if requested, contains every message in no particular order.
-    """
+    """Arrivals and ends of processes; those of a remote group follow the local group."""
 
     arrivals: Times
     finish: Times
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)  # in no particular order
 
     @property
     def after_last(self) -> float:
@@ -155,11 +152,7 @@ class _RoundSimulation:
         np.maximum.at(self.now, target, end)
 
     def _serve_in_waves(self, part: Round, takes: Times) -> Times | None:
-        """Serve the k-th sends of all processes together; return their starts, or None.
-
-        This is exact if no two of them have the same receiver, and if each receiver gets offers in
-        order of the waves. Otherwise returns None.
-        """
+        """Serve the k-th sends of all processes together; return their starts, or None."""
         most = int(part.sends.max())
         if len(takes) < MIN_WAVE_SENDS * most:
             return None
@@ -171,6 +164,8 @@ class _RoundSimulation:
             who = np.flatnonzero(part.sends > k)
             which = first[who] + k
             to = part.targets[which]
+            # This is exact if no two of them have the same receiver, and if each receiver gets
+            # offers in order of the waves.
             if (np.bincount(to) > 1).any() or (sending[who] <= offered[to]).any():
                 return None
             offered[to] = sending[who]

@@ -25,11 +25,9 @@ class Variant:
 
     @classmethod
     def parse(cls, text: str) -> Variant:
-        """Return the variant of a text; a word without = is a parameter with an empty value.
-
-        In `native:ring`, an algorithm of the MPI library, both words are the name.
-        """
+        """Return the variant of a text; a word without = is a parameter with an empty value."""
         name, *words = text.split(":")
+        # An algorithm of the MPI library, such as `native:ring`.
         if name == NATIVE and words and "=" not in words[0]:
             name = f"{name}:{words.pop(0)}"
         return cls(name, tuple((key, value) for key, _, value in (w.partition("=") for w in words)))

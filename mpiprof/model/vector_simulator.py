@@ -22,11 +22,7 @@ NO_PEER = -1
 def simulate_vectors(
     schedules: Sequence[Schedule], machine: Machine, begin: Times, nodes: Numbers, first_round: int
 ) -> Times | None:
-    """Return the end of each process, if it enters `first_round` at `begin`.
-
-    Returns None if a round has a barrier or several messages one way. Use
-    model/message_simulator.py then.
-    """
+    """Return the end of each process, if it enters `first_round` at `begin`; None if unsuitable."""
     size, local_size = len(schedules), schedules[0].problem.size
     handles = np.array([s.handle for s in schedules], np.uint64)
     last = np.array([s.rounds for s in schedules], np.int64)
@@ -41,6 +37,7 @@ def simulate_vectors(
     while len(going):
         rows = read_current_rounds(handles[going], nth[going], firsts[going])
         to, bytes_, of, reduced, more = rows.T
+        # A barrier, or several messages one way: use model/message_simulator.py.
         if more.any():
             return None
         target[going], length[going], source[going] = to, bytes_, of

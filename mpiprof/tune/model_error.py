@@ -29,20 +29,13 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """Recorded time of calls, and the model's time for each algorithm.
+    """Recorded time of calls, and the model's time for each algorithm."""
 
-    key: operation, processes and size class; calls with equal keys are one comparison.
-    recorded: the algorithm, or None if it is not one of mpiprof.
-    time: its score.
-    times: model score by algorithm.
-    misfits: by algorithm, relative error of the model's rank times.
-    """
-
-    key: tuple[object, ...]
-    recorded: str | None
-    time: float
-    times: Mapping[str, float]
-    misfits: Mapping[str, float]
+    key: tuple[object, ...]  # operation, processes, size class; equal keys are one comparison
+    recorded: str | None  # the algorithm, or None if it is not one of mpiprof
+    time: float  # its score
+    times: Mapping[str, float]  # model score by algorithm
+    misfits: Mapping[str, float]  # by algorithm, relative error of the model's rank times
 
 
 def compute_misfit(recorded: Float, modelled: Float) -> float:
@@ -56,10 +49,7 @@ def compute_misfit(recorded: Float, modelled: Float) -> float:
 
 
 def compute_doubt(calls: Sequence[Comparison]) -> float:
-    """Return the factor by which model times of one operation may be off.
-
-    The factor is infinite without comparisons.
-    """
+    """Return the factor by which model times may be off; infinite without comparisons."""
     recorded_name = [_time_ratio(c, c.recorded) for c in calls if c.recorded is not None]
     library = [c for c in calls if c.recorded is None]
     names = set.intersection(*(set(c.times) for c in library)) if library else set()

@@ -53,18 +53,13 @@ MAX_TEXT = 100_000  # the system's limit for one variable is 131072
 
 @dataclass(frozen=True)
 class Plan:
-    """The rules of a specification in order, or the seed of a random choice.
-
-    `with_native`: whether a random choice includes the library's algorithms. `auto`: whether online
-    selection continues from these rules. `remarks`: dropped entries of files with reasons, one line
-    each.
-    """
+    """The rules of a specification in order, or the seed of a random choice."""
 
     rules: tuple[Rule, ...] = ()
     seed: int | None = None
-    auto: bool = False
-    remarks: tuple[str, ...] = ()
-    with_native: bool = False
+    auto: bool = False  # online selection continues from these rules
+    remarks: tuple[str, ...] = ()  # dropped entries of files with reasons, one line each
+    with_native: bool = False  # a random choice includes the library's algorithms
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -90,11 +85,9 @@ class Plan:
 
 
 def read(specification: str, *, strict: bool = True) -> Plan:
-    """Return the plan of --switch; raises UsageError for the first mistake in it.
-
-    If not strict, an invalid entry of a file becomes a remark.
-    """
+    """Return the plan of --switch; raises UsageError for the first mistake in it."""
     rules: list[Rule] = []
+    # If not strict, an invalid entry of a file becomes a remark.
     remarks: list[str] | None = None if strict else []
     auto = False
     for item in _split_items(specification):

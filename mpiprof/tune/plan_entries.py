@@ -43,10 +43,7 @@ def make_entry(
 
 
 def drop_overlaps(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries without overlaps; of two entries for the same calls the first stays.
-
-    Adjacent size classes with the same call sites and the same choice become one entry.
-    """
+    """Return entries without overlaps; of two entries for the same calls the first stays."""
     accepted: list[Entry] = []
     for entry in entries:
         sites = [s for s in entry.get("call_sites", [None]) if not _is_covered(accepted, entry, s)]
@@ -54,6 +51,7 @@ def drop_overlaps(entries: Sequence[Entry]) -> list[Entry]:
             continue
         if sites != [None]:
             entry = entry | {"call_sites": sites}
+        # Adjacent size classes with the same call sites and the same choice become one entry.
         adjacent = next((k for k in accepted if _follows(k, entry)), None)
         if adjacent is None:
             accepted.append(entry)

@@ -28,28 +28,20 @@ class Trial:
 
 @dataclass(frozen=True)
 class Result:
-    """All trials of a work; `base_scores`: scores of the present algorithm, as in trials.
-
-    doubt: factor by which model times may be wrong, 1 if they were measured. note: a further
-    remark.
-    """
+    """All trials of a work."""
 
     work: Work
     method: str
-    base_scores: Float
+    base_scores: Float  # of the present algorithm, as in trials
     weights: Float
     trials: tuple[Trial, ...]
-    doubt: float = 1.0
-    note: str = ""
+    doubt: float = 1.0  # factor by which model times may be wrong, 1 if they were measured
+    note: str = ""  # a further remark
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The best candidate of a result, and its gain over `base` per instance with an interval.
-
-    Times are ns, NaN if nothing was tried. worth: "yes"; "doubtful" for an expected gain within the
-    doubt; "no". reason: why it is not "yes".
-    """
+    """The best candidate, and its gain over `base` per instance; ns, NaN if nothing was tried."""
 
     result: Result
     best: str
@@ -58,8 +50,8 @@ class Verdict:
     gain_ns: float
     low_ns: float
     high_ns: float
-    worth: str
-    reason: str = ""
+    worth: str  # "yes"; "doubtful" for an expected gain within the doubt; "no"
+    reason: str = ""  # why `worth` is not "yes"
 
     def total_saving(self, gain_ns: float) -> float:
         """Return the total over all ranks and instances of a gain per instance."""
@@ -73,11 +65,7 @@ def weighted_mean(values: Float, weights: Float) -> float:
 
 
 def interval_half_width(values: Float, weights: Float, comparisons: int) -> float:
-    """Return half of the confidence interval of a weighted mean; infinite for one value.
-
-    The error probability is divided by the number of comparisons (Bonferroni). Otherwise the best
-    of several candidates would look better than it is.
-    """
+    """Return half of the confidence interval of a weighted mean; infinite for one value."""
     valid = ~np.isnan(values)
     v, w = values[valid], weights[valid]
     if len(v) < 2:
@@ -87,6 +75,8 @@ def interval_half_width(values: Float, weights: Float, comparisons: int) -> floa
     w = w / w.sum()
     effective = 1 / float((w**2).sum())
     variance = float((w * (v - np.average(v, weights=w)) ** 2).sum()) * effective
+    # The error probability is divided by the number of comparisons (Bonferroni). Otherwise the best
+    # of several candidates would look better than it is.
     t = special.stdtrit(max(effective - 1, 1), 1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1))
     return float(t * (variance / max(effective - 1, 1) / effective) ** 0.5)
 

@@ -80,15 +80,13 @@ def summarise_operations(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]
 
 
 def make_plan_entries(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry]:
-    """Return the entries of a plan: worthwhile choices, the largest saving first.
-
-    A recorded choice other than the library's stays if nothing better is certain.
-    """
+    """Return the entries of a plan: worthwhile choices, the largest saving first."""
     chosen = []
     for v in verdicts:
         work, recorded = v.result.work, v.result.work.algorithm
         if v.worth == YES and v.best != NATIVE:
             saving, choice, text = v.total_saving(v.gain_ns), v.best, format_reason(v)
+        # A recorded choice other than the library's stays if nothing better is certain.
         elif v.worth != YES and recorded != NATIVE and "+" not in recorded:
             saving, choice = 0.0, recorded
             text = "recorded on it, and nothing certain to be better"

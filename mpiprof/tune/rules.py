@@ -44,10 +44,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule; without an operation it applies to any call of its call site. Ranges are inclusive.
-
-    `file` and `entry` locate a rule of a plan file.
-    """
+    """One rule; without an operation it applies to any call of its site. Ranges are inclusive."""
 
     algorithm: str
     operation: str | None = None
@@ -59,8 +56,8 @@ class Rule:
     ranges: tuple[tuple[int, int], ...] = ()
     why: str = ""
     measured: Provenance = Provenance()
-    file: str = field(default="", compare=False)
-    entry: int = field(default=0, compare=False)
+    file: str = field(default="", compare=False)  # of the plan
+    entry: int = field(default=0, compare=False)  # number in the plan file
 
     @property
     def variant(self) -> Variant:

@@ -35,42 +35,30 @@ MAX_ROWS = 256
 
 @dataclass(frozen=True)
 class Pattern:
-    """One recorded instance: its problem, and arrivals and exits by process, ns since the first.
-
-    weight: the share of the work's instances that it represents.
-    """
+    """One recorded instance: its problem, and arrivals and exits by process, ns since the first."""
 
     problem: Problem
     arrivals: Float
     exits: Float
-    weight: float
+    weight: float  # the share of the work's instances that it represents
 
 
 @dataclass(frozen=True)
 class Work:
-    """Calls that one entry of a plan can address.
-
-    sites: file:line as the communicator's rank 0 sees it, empty if unknown.
-    label: call site for the user.
-    ranks: world ranks of the members, the remote group last.
-    nodes: node index of each member.
-    bytes: first and last of the size class, None if no member knows all sizes.
-    algorithm: the recorded one.
-    elapsed_ns: over all ranks and instances.
-    """
+    """Calls that one entry of a plan can address."""
 
     callsite: int
     operation: str
-    sites: tuple[str, ...]
-    label: str
+    sites: tuple[str, ...]  # file:line as the communicator's rank 0 sees it, empty if unknown
+    label: str  # call site for the user
     size: int
     remote_size: int
-    ranks: tuple[int, ...]
-    nodes: tuple[int, ...]
-    bytes: tuple[int, int] | None
-    algorithm: str
+    ranks: tuple[int, ...]  # world ranks of the members, the remote group last
+    nodes: tuple[int, ...]  # node index of each member
+    bytes: tuple[int, int] | None  # of the size class, None if no member knows all sizes
+    algorithm: str  # the recorded one
     instances: int
-    elapsed_ns: float
+    elapsed_ns: float  # over all ranks and instances
     patterns: tuple[Pattern, ...]
 
     @property

@@ -24,15 +24,12 @@ def import_mpi() -> Any:
 
 @dataclass
 class Call:
-    """A case on this rank: its buffers, the function to call, and the expected `received`.
-
-    `switched`: number of calls that ran on mpiprof's algorithms.
-    """
+    """A case on this rank: its buffers, the function to call, and the expected `received`."""
 
     run: Callable[[], Any]
     received: NDArray[Any]
     expected: NDArray[Any] | None
-    switched: int = 0
+    switched: int = 0  # number of calls that ran on mpiprof's algorithms
 
 
 def _displacements(counts: Sequence[int]) -> list[int]:

@@ -32,10 +32,7 @@ class Clock:
         return time.monotonic_ns() + self.offset_ns
 
     def wait_until(self, joint_ns: int) -> None:
-        """Sleep until a joint time.
-
-        Ranks do not spin, because they may outnumber the processors.
-        """
+        """Sleep until a joint time; no spinning, because ranks may outnumber the processors."""
         seconds, nanoseconds = divmod(joint_ns - self.offset_ns, 10**9)
         end = _Timespec(seconds, nanoseconds)
         self._sleep(MONOTONIC, ABSOLUTE, ctypes.byref(end), None)

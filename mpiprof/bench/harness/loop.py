@@ -74,18 +74,14 @@ class Loop:
 
 @dataclass(frozen=True)
 class LoopTimes:
-    """Times of a loop on the joint clock, ns: cases x laps x ranks; empty if a case did not apply.
-
-    arrivals, exits: of each call. begins: of the computation before the call. span_ns: of the whole
-    loop. log_lines: the selector's log of the loop (selection.jsonl).
-    """
+    """Times of a loop on the joint clock in ns, cases x laps x ranks; empty if it did not apply."""
 
     loop: Loop
-    begins: Int
-    arrivals: Int
+    begins: Int  # of the computation before each call
+    arrivals: Int  # of each call
     exits: Int
-    span_ns: tuple[int, int] = (0, 0)
-    log_lines: tuple[str, ...] = ()
+    span_ns: tuple[int, int] = (0, 0)  # of the whole loop
+    log_lines: tuple[str, ...] = ()  # the selector's log of the loop (selection.jsonl)
 
     def case_index(self, choice: str) -> int:
         """Return the index of a choice among the cases, or -1 if it did not run."""
@@ -191,10 +187,7 @@ def agree_start(ranks: Ranks, ahead_ns: int) -> int:
 def run(
     ranks: Ranks, work: Computation, loop: Loop, notes: Callable[[], str], step: Callable[[], None]
 ) -> LoopTimes | None:
-    """Run a loop; rank 0 returns its times, other ranks None.
-
-    `notes` returns the selector's log so far.
-    """
+    """Run a loop; rank 0 returns its times, other ranks None. notes: returns the selector's log."""
     comm = ranks.communicator(loop.cases[0].members)
     call = CALL_MAKERS[loop.cases[0].operation](loop.cases[0], comm)
     own_times = np.zeros((3, len(loop.cases), loop.laps), np.int64)

@@ -30,10 +30,7 @@ MAX_DURATION_NS = 3_000_000_000  # if ranks outnumber cores, an exchange may tak
 
 
 def measure_message_times(ranks: Ranks) -> dict[str, Any]:
-    """Return the machine table of these ranks; collective over all ranks, with equal results.
-
-    On several nodes, the times are from the ranks that send to another node.
-    """
+    """Return the machine table of these ranks; collective over all ranks, with equal results."""
     world = ranks.world
     times, clean = _measure_rounds(world)
     every_time = np.zeros((world.size, *times.shape))
@@ -41,6 +38,7 @@ def measure_message_times(ranks: Ranks) -> dict[str, Any]:
     world.Allgather(times, every_time)
     world.Allgather(clean, every_clean)
     nodes = first_rank_of_nodes(world)
+    # On several nodes, the times are from the ranks that send to another node.
     sending = [r for r in range(world.size) if nodes[r] != nodes[(r + 1) % world.size]]
     chosen = every_time[sending] if sending else every_time
     link = fit_link(np.median(chosen, axis=0), np.asarray(every_clean.all(axis=0)))
@@ -48,10 +46,7 @@ def measure_message_times(ranks: Ranks) -> dict[str, Any]:
 
 
 def fit_link(times: Times, clean: Flags) -> dict[str, Any]:
-    """Return the link of a machine table from times in ns, MESSAGE_SIZES x rounds.
-
-    clean: the rounds in which all ranks stayed on their cores.
-    """
+    """Return the link of a table from times, MESSAGE_SIZES x rounds; `clean`: undisturbed ones."""
     measured = [_time_and_spread(t, c) for t, c in zip(times, clean, strict=True)]
     small, middle, large = (took for took, _ in measured)
     return {
@@ -74,16 +69,14 @@ def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
 
 
 def _measure_rounds(world: Any) -> tuple[Times, Flags]:
-    """Return this rank's times in ns, and whether it stayed on its core, MESSAGE_SIZES x rounds.
-
-    The first exchange of a round synchronises the ranks; the first round makes the connections.
-    """
+    """Return this rank's times in ns, and if it stayed on its core, MESSAGE_SIZES x rounds."""
     byte, largest = import_mpi().BYTE, max(MESSAGE_SIZES)
     buffer, into = np.zeros(largest, np.uint8), np.zeros(largest, np.uint8)
     right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
     times = np.zeros((len(MESSAGE_SIZES), REPETITIONS))
     clean = np.zeros_like(times, np.bool_)
     start, count = time.monotonic_ns(), 0
+    # The first round makes the connections.
     for number in range(-1, REPETITIONS):
         late = time.monotonic_ns() - start > MAX_DURATION_NS
         if world.bcast(late and number >= MIN_REPETITIONS):

@@ -24,16 +24,12 @@ CHOSEN_SHARE = 0.6  # of the instances, from the end; the paper reports the last
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Algorithm and choice (observe, probe, hold) of each instance of a loop.
-
-    choices: empty if the trace has none. phases: first instance of each phase, from the selector's
-    log. windows: length of the phase's first window in instances, 0 if unknown.
-    """
+    """Algorithm and choice (observe, probe, hold) of each instance of a loop."""
 
     algorithms: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-    phases: tuple[int, ...] = ()
-    windows: tuple[int, ...] = ()
+    choices: tuple[str, ...] = ()  # empty if the trace has none
+    phases: tuple[int, ...] = ()  # first instance of each phase, from the selector's log
+    windows: tuple[int, ...] = ()  # length of the phase's first window in instances, 0 if unknown
 
     def probes_by_phase(self) -> list[int]:
         """Return the number of probing instances in each phase; [] if the trace has no choices."""
@@ -73,16 +69,14 @@ def parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def find_phases(lines: Sequence[str], operation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the first instance of each phase of an operation's keys, and its window length.
-
-    A key without a key line counts as a key of the operation.
-    """
+    """Return the first instance of each phase of an operation's keys, and its window length."""
     operations: dict[str, str] = {}
     phases: list[tuple[int, int]] = []
     for entry in parse_lines(lines):
         key = str(entry.get("key"))
         if entry.get("kind") == "key":
             operations[key] = str(entry.get("operation"))
+        # A key without a key line counts as a key of the operation.
         if entry.get("kind") == "phase" and operations.get(key, operation) == operation:
             phases.append((int(entry.get("instance", 0)), int(entry.get("window", 0))))
     phases.sort()

@@ -43,11 +43,7 @@ NATIVE_MESSAGES = 4  # times the bound: assumed time of a library that was not y
 
 @dataclass(frozen=True)
 class Setup:
-    """Environment of a study: ranks, message times, library, and whether it is simulated.
-
-    per_node: simulated processes per node, placed in the order of ranks. fault: why the measured
-    message times are unusable, so that `machine` is assumed; "" if they are usable.
-    """
+    """Environment of a study: ranks, message times, library, and whether it is simulated."""
 
     ranks: int
     options: Options
@@ -56,8 +52,8 @@ class Setup:
     shared_nodes: bool = False
     simulated: bool = False
     laps: int = 1
-    per_node: int = 1
-    fault: str = ""
+    per_node: int = 1  # simulated processes per node, placed in the order of ranks
+    fault: str = ""  # why message times are unusable, so that `machine` is assumed; "" if usable
 
     @property
     def message_times_text(self) -> str:

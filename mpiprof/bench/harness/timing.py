@@ -80,10 +80,7 @@ def begin_study() -> Ranks:
     function.argtypes = [ctypes.c_char_p]
 
     def choose(rule: str) -> int:
-        """Set the rule.
-
-        Returns how many calls ran on mpiprof's algorithms under the previous rule.
-        """
+        """Set the rule; returns the number of calls on mpiprof's algorithms under the last rule."""
         switched = int(function(rule.encode()))
         if switched < 0:
             raise MpiprofError(f"this MPI library cannot run {rule or 'its own'}")
@@ -101,10 +98,7 @@ def lead_ns(size: int) -> int:
 
 
 def lateness_ns(case: Case, lap: int, rank: int) -> int:
-    """Return how late a rank is in a lap, in ns; equal for all cases with the same MAX_IF.
-
-    The patterns repeat after the last one.
-    """
+    """Return how late a rank is in a lap, in ns; equal for all cases with the same MAX_IF."""
     most, unit = case.arrivals
     if most <= 1 or not unit:
         return 0
@@ -150,16 +144,14 @@ def make_call(ranks: Ranks, case: Case) -> Call | None:
 
 
 def run_first_lap(ranks: Ranks, cases: Sequence[Case], step: Callable[[], None]) -> list[Case]:
-    """Run every case once, untimed, and return the cases that run as chosen.
-
-    A case is dropped if the library's routine replaced an algorithm that does not apply.
-    """
+    """Run every case once, untimed, and return the cases that run as chosen."""
     run = np.zeros(len(cases), np.int64)
     for i, case in enumerate(cases):
         call = make_call(ranks, case)
         run_once(ranks, case, call, 0)
         if call is not None:
             check(case, call)
+            # The library's routine replaces an algorithm that does not apply.
             run[i] = call.switched > 0 or not case.recorder_rule()
         step()
     everybody = np.zeros_like(run)
@@ -168,12 +160,10 @@ def run_first_lap(ranks: Ranks, cases: Sequence[Case], step: Callable[[], None])
 
 
 def run_lap(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], None]) -> Int:
-    """Run every case once; returns this rank's arrivals and exits, cases x 2.
-
-    The order differs each time, because a case's remaining traffic affects the next case.
-    """
+    """Run every case once; returns this rank's arrivals and exits, cases x 2."""
     ranks.clock.synchronise()
     times = np.zeros((len(cases), 2), np.int64)
+    # The order differs each time, because a case's remaining traffic affects the next case.
     for i in np.random.default_rng(lap).permutation(len(cases)):
         call = make_call(ranks, cases[i])
         times[i] = run_once(ranks, cases[i], call, lateness_ns(cases[i], lap, ranks.rank))[1:]
@@ -184,10 +174,7 @@ def run_lap(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], No
 def measure(
     ranks: Ranks, cases: Sequence[Case], laps: int, step: Callable[[], None]
 ) -> list[tuple[Case, Int, Int]]:
-    """Run all laps; rank 0 returns each case's arrivals and exits, other ranks [].
-
-    Arrivals and exits are on the joint clock in ns, laps x members.
-    """
+    """Run all laps; rank 0 returns each case's arrivals and exits, laps x members, others []."""
     own_times = np.stack([run_lap(ranks, cases, lap, step) for lap in range(laps)])
     everybody = gather_times(ranks, own_times)
     if everybody is None:

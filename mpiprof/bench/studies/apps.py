@@ -49,15 +49,12 @@ WHOLE, ALL = "(whole run)", "(all collectives)"
 
 @dataclass(frozen=True)
 class App:
-    """A sample: its words, the words of a quick run, and seconds on 16 nodes at 100 Mbit/s.
-
-    asked: required ratio of native's to auto's time, in these routines together.
-    """
+    """A sample: its words, the words of a quick run, and seconds on 16 nodes at 100 Mbit/s."""
 
     words: str
     quick: str
     seconds: int
-    asked: float = 0.0
+    asked: float = 0.0  # required ratio of native's to auto's time, in these routines together
     routines: tuple[str, ...] = ()
 
 
@@ -90,18 +87,14 @@ Start = Callable[[Sequence[str], Mapping[str, str]], int]
 
 @dataclass(frozen=True)
 class Run:
-    """Measurements of one run of a program: seconds and imbalance factors by routine.
-
-    ranges: instances in each range (RANGE_NAMES) of the worst-case factor, of small and of large
-    messages. fault: why message times are unusable and there are no factors; "" if they are usable.
-    """
+    """Measurements of one run of a program: seconds and imbalance factors by routine."""
 
     seconds: dict[str, float]
     instances: dict[str, int]
     factors: dict[str, tuple[float, float]]
     algorithms: dict[str, str]
     ranges: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    fault: str = ""
+    fault: str = ""  # why there are no factors, because message times are unusable; ""
 
 
 def samples_folder() -> Path:
@@ -168,13 +161,11 @@ def record_run(
 
 
 def run_quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
-    """Run a command without its output; if the command fails, the output is raised as MpiprofError.
-
-    The nodes of an emulated cluster share the machine's clock, by which the recorder distinguishes
-    nodes. It must measure and use the times of messages between nodes, so host names identify nodes
-    here.
-    """
+    """Run a command without its output, which is raised as MpiprofError if the command fails."""
     output = folder / "output"
+    # The nodes of an emulated cluster share the machine's clock, by which the recorder
+    # distinguishes nodes. Host names identify nodes here, so that it measures times of messages
+    # between nodes.
     script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{output} 2>&1'
     code = start(["/bin/sh", "-c", script, "sh", *words], {})
     if code:
@@ -185,12 +176,9 @@ def run_quietly(start: Start, words: Sequence[str], folder: Path, title: str) ->
 
 
 def measure_run(trace: Trace) -> Run:
-    """Return the measurements of a trace: all collectives, each major routine, the whole run.
-
-    MPI_Finalize and the creation of communicators are excluded, because no algorithm changes their
-    cost.
-    """
+    """Return the measurements of a trace: all collectives, each major routine, the whole run."""
     table = trace.callsites
+    # No algorithm changes the cost of these collectives.
     table = table[~table["operation"].isin(MANAGEMENT_COLLECTIVES)]
     overall = average_factors(table)
     seconds = {
@@ -222,10 +210,7 @@ def algorithms_of(trace: Trace) -> dict[str, str]:
 
 
 def equal_shares(runs: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[float]]:
-    """Return the share of instances in each range, by message size.
-
-    It is the mean over the programs that have messages of the size.
-    """
+    """Return each range's share of instances by message size, the mean over programs with it."""
     shares = {}
     for size in SIZES.values():
         counts = np.array([run[size] for run in runs if sum(run.get(size, ()))], np.float64)

@@ -85,15 +85,13 @@ def contest_loops(
     phases: tuple[Phase, ...] = (),
     own: bool = False,
 ) -> list[Loop]:
-    """Return a contest: the fixed choices, auto alternating with native, the fixed choices.
-
-    The choices before auto have the first phase's arrivals, those after auto the last phase's.
-    """
+    """Return a contest: the fixed choices, auto alternating with native, the fixed choices."""
     fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
     late = phases[0].late_ns if phases else (0,)
     choices = candidates(setup, operation, problem, late.index(max(late)), own)
     rivals = tuple(Case(labels, operation, c, problem, members) for c in choices)
     auto = tuple(Case(labels, operation, c, problem, members) for c in (AUTO, "native"))
+    # The choices before auto have the first phase's arrivals, those after auto the last phase's.
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))
     return [
         Loop(labels | {"part": "before"}, rivals[::-1], fixed, computation_ns, first),
@@ -192,10 +190,9 @@ class Contest:
         return self.against("native", score_ns)
 
     def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
-        """Return a fixed choice over auto, for the whole run with probing; above 1, auto is faster.
-
-        If the arrivals change during the run, the fixed instances of both phases have equal weight.
-        """
+        """Return a fixed choice over auto, for the whole run with probing; above 1, auto wins."""
+        # If the arrivals change during the run, the fixed instances of both phases have equal
+        # weight.
         rival, paired = self.rival(choice, measure), self._alternates(choice)
         return ratio_interval(rival, self.own(measure), np.mean, ROW, paired=paired)
 

@@ -21,20 +21,16 @@ Span = tuple[int, int]  # first and last byte, as a plan counts them
 
 @dataclass(frozen=True)
 class Cell:
-    """Calls of an operation on `size` processes with first .. last bytes, as a plan counts them.
-
-    algorithm: the library's. segment: bytes of a pipeline's blocks, 0 for none. source, request:
-    location and text of the requesting entry.
-    """
+    """Calls of an operation on `size` processes with first .. last bytes, as a plan counts them."""
 
     operation: str
     size: int
     first: int
     last: int
-    algorithm: LibraryAlgorithm
-    segment: int
-    source: str
-    request: str
+    algorithm: LibraryAlgorithm  # the library's
+    segment: int  # bytes of a pipeline's blocks, 0 for none
+    source: str  # location of the requesting entry
+    request: str  # text of that entry
 
     def covers(self, count: int) -> bool:
         """Return True if the byte count is within the cell's range."""
@@ -51,17 +47,13 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """Input of an export.
-
-    largest: number of processes of the job, 0 if unknown. calls: calls of a trace, None without a
-    trace. commutative: all user-defined operations of the program commute.
-    """
+    """Input of an export."""
 
     rules: Sequence[Rule]
     library: str
-    largest: int = 0
-    calls: Sequence[Work] | None = None
-    commutative: bool = False
+    largest: int = 0  # number of processes of the job, 0 if unknown
+    calls: Sequence[Work] | None = None  # of a trace on intra-communicators, if any
+    commutative: bool = False  # all user-defined operations of the program commute
 
 
 class RefusedError(Exception):
@@ -93,11 +85,7 @@ def exclude_cells(
 
 
 def make_cells(request: ExportRequest, refusals: Refusals) -> list[Cell]:
-    """Return cells without overlaps, and add the rules that cannot be exported to `refusals`.
-
-    As in `run`, the first matching rule counts. If that rule cannot be exported, the calls stay
-    with the library, even if later rules match them.
-    """
+    """Return cells without overlaps, and add the rules that cannot be exported to `refusals`."""
     cells: list[Cell] = []
     covered_spans: dict[tuple[str, int], list[Span]] = {}
     for rule in _split_by_operation(request.rules):
@@ -109,6 +97,8 @@ def make_cells(request: ExportRequest, refusals: Refusals) -> list[Cell]:
         for size in _rule_sizes(request, rule, refusals):
             spans = covered_spans.setdefault((str(rule.operation), size), [])
             for part in list(_free_spans(span, spans)):
+                # As in `run`, the first matching rule counts. If that rule cannot be exported, the
+                # calls stay with the library, even if later rules match them.
                 spans.append(part)
                 try:
                     cells += _make_cell(request, rule, size, part, refusals)

@@ -138,10 +138,7 @@ def _guard_algorithm(cell: Cell, intra: Tree) -> Tree:
 
 
 def resolve_size(tree: Tree, size: int, *, at_call: bool = False) -> Tree:
-    """Return a tree for one communicator size, without any condition on the size.
-
-    at_call: whether the tree is below a condition that is evaluated at each call.
-    """
+    """Return a tree for one size, without conditions on it; at_call: below a condition at calls."""
     resolved: Tree = {}
     for key, below in tree.items():
         holds = _evaluate_size(key, size, at_call=at_call)

@@ -64,21 +64,15 @@ class Target:
 
 @dataclass(frozen=True)
 class Export:
-    """Result of an export.
-
-    text: content of the file.
-    environment: variables to set.
-    notes: further facts, one sentence each.
-    check: how to verify that the file takes effect.
-    """
+    """Result of an export."""
 
     library: str
     cells: Sequence[Cell]
     refusals: Refusals
-    text: str
-    environment: Mapping[str, str]
-    notes: Sequence[str]
-    check: str
+    text: str  # content of the file
+    environment: Mapping[str, str]  # variables to set
+    notes: Sequence[str]  # further facts, one sentence each
+    check: str  # how to verify that the file takes effect
 
 
 def export_rules(request: ExportRequest, path: Path, libmpi: Path | None = None) -> Export:

@@ -39,17 +39,13 @@ SPIN_NS = 100_000
 
 @dataclass(frozen=True)
 class Task:
-    """The problems of one operation to replay, each with its arrivals (ns by member).
-
-    ranks: world ranks of the members. For two groups, they are the world's first ranks in order.
-    choices: in the syntax of `run --switch`, `native` first.
-    """
+    """The problems of one operation to replay, each with its arrivals (ns by member)."""
 
     operation: str
-    choices: tuple[str, ...]
+    choices: tuple[str, ...]  # in the syntax of `run --switch`, `native` first
     problems: tuple[Problem, ...]
     arrivals: tuple[Int, ...]
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...]  # world ranks of the members; for two groups the world's first ranks
 
     @property
     def member_key(self) -> str:
@@ -77,16 +73,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measured instance: its pattern, arrivals and exits (joint clock) by member.
-
-    error_ns: largest deviation of an arrival from its target.
-    """
+    """One measured instance: its pattern, arrivals and exits (joint clock) by member."""
 
     lap: int
     pattern: int
     arrivals: Int
     exits: Int
-    error_ns: int
+    error_ns: int  # largest deviation of an arrival from its target
 
 
 @dataclass

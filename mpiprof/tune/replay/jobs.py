@@ -197,11 +197,9 @@ def start(request: ReplayRequest) -> ReplayedTrace | int:
 
 
 def run_rank(request: ReplayRequest) -> ReplayedTrace | int:
-    """Run as one rank.
-
-    A rank of a bare mpiexec first restarts itself with the recorder preloaded.
-    """
+    """Run as one rank."""
     if not launched.is_preloaded():
+        # A rank of a bare mpiexec has no recorder yet.
         restart_preloaded(request)
     tasks: list[Any] | MpiprofError
     try:
