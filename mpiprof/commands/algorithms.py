@@ -139,12 +139,11 @@ def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[fl
         raise UsageError("name an operation: `algorithms allgatherv -p 64 --simulate`")
     if args.processes is None:
         raise UsageError("-p is missing: pass the number of processes")
-    machine_table = machine.from_options(
-        args.machine, args.per_node, find_fault, node_port=args.node_port
-    )
-    nodes = assign_nodes(args.processes, args.remote, args.per_node)
+    per_node, port = args.per_node, args.node_port
+    machine_table = machine.from_options(args.machine, per_node, find_fault, node_port=port)
+    nodes = assign_nodes(args.processes, args.remote, per_node)
     sizes = (args.processes, args.remote, args.bytes)
-    shared_nodes = tuple(nodes) if args.per_node > 1 else ()
+    shared_nodes = tuple(nodes) if per_node > 1 else ()
     spec = ProblemSpec(*sizes, args.root, args.distribution, shared_nodes, machine_table)
     return spec, parse_arrivals(args.arrivals, args.processes + args.remote), nodes
 

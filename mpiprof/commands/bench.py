@@ -59,9 +59,8 @@ def parse_numbers(text: str) -> tuple[int, ...]:
     for word in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
         if match is None or int(match[1]) < 2:
-            raise argparse.ArgumentTypeError(
-                f"{word!r}: not a list of numbers of 2 or more, such as 4,8 or 2-32"
-            )
+            example = "numbers of 2 or more, such as 4,8 or 2-32"
+            raise argparse.ArgumentTypeError(f"{word!r}: not a list of {example}")
         numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
     return tuple(numbers)
 

@@ -116,9 +116,8 @@ def check_python() -> Iterator[Check]:
     for name in ("numpy", "pandas", "scipy"):
         distribution = next(iter(importlib.metadata.distributions(name=name)), None)
         text = f"{name} {distribution.version}" if distribution else ""
-        yield check_fact(
-            bool(distribution), text, f"no {name}", f"`{pip_command(name)}`", needed=True
-        )
+        remedy = f"`{pip_command(name)}`"
+        yield check_fact(bool(distribution), text, f"no {name}", remedy, needed=True)
     version = find_namesake()
     if version:
         text = f"{NAMESAKE} {version} is another project with the same module name ({DISTRIBUTION})"

@@ -116,9 +116,8 @@ def make_document(
     if to == ".md":
         from mpiprof.reports import markdown
 
-        return markdown.make_page(
-            trace, verdict_text.fault_line(trace), callsites, findings, args.top, MAX_FINDINGS
-        )
+        fault = verdict_text.fault_line(trace)
+        return markdown.make_page(trace, fault, callsites, findings, args.top, MAX_FINDINGS)
     if to == ".html":
         from mpiprof.reports import html
 
@@ -197,18 +196,15 @@ def report_by_callsite(
         parts.append("No collective operation was recorded.")
     else:
         if findings:
-            problems = [
-                sentences.finding_text(trace, finding) for finding in findings[:MAX_FINDINGS]
-            ]
+            problems = [sentences.finding_text(trace, f) for f in findings[:MAX_FINDINGS]]
             lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
             parts.append("What costs most\n" + "\n".join(lines))
         limit_note = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
         names = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}
         table = callsite_table.text(callsites.head(top))
         legend = wrap_paragraph(callsite_table.legend(table))
-        parts.append(
-            f"Call sites by {names.get(args.sort, args.sort)}{limit_note}\n{table}\n{legend}"
-        )
+        title = f"Call sites by {names.get(args.sort, args.sort)}{limit_note}"
+        parts.append(f"{title}\n{table}\n{legend}")
         if trace.record != "summary" or callsites["average_factor"].notna().any():
             parts.append(f"{text.factor_heading(callsites)}\n{text.factor_table(callsites)}")
         figure = text.distribution_table(trace) if trace.record != "summary" else ""

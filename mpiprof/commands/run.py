@@ -130,10 +130,9 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
         raise UsageError(f"--force replaces the trace that -o names: {remedy}")
     # Ranks start at different times, so a rank could remove the trace that another has begun.
     if find_rank(environment) is not None:
-        raise UsageError(
-            "--force requires `run -n`, which removes the old trace before it starts the ranks: "
-            f"under another launcher remove {args.folder} first, or name another folder with -o"
-        )
+        fact = "--force requires `run -n`, which removes the old trace before it starts the ranks"
+        remedy = f"remove {args.folder} first, or name another folder with -o"
+        raise UsageError(f"{fact}: under another launcher {remedy}")
     from mpiprof.hang.trace_removal import check_removable
 
     check_removable(args.folder)
@@ -243,13 +242,7 @@ def read_model(machine: Path | None) -> str | None:
 def start_ranks(
     args: argparse.Namespace, program: Program, plan: Plan | None, environment: dict[str, str]
 ) -> NoReturn:
-    """Replace this process by an mpiexec that starts the program, or `run` without -n.
-
-    Each rank sets its own environment, so that nothing is preloaded into mpiexec itself. On this
-    machine `env` does that. A Python process in each rank costs 40 ms of processor time. It is used
-    only if a rank must determine something itself: the libraries of another machine, the applicable
-    part of a plan, or the rank that starts the agent.
-    """
+    """Replace this process by an mpiexec that starts the program, or `run` without -n."""
     from mpiprof.launch import mpiexec
 
     under = next((name for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK") if name in environment), "")
@@ -268,6 +261,10 @@ def start_ranks(
     if args.folder is not None and args.record != "off" and not unrecorded and not args.force:
         trace_folder.check_no_earlier_trace(folder, {})
     command = launcher.make_command(args.ranks, environment)
+    # Each rank sets its own environment, so that nothing is preloaded into mpiexec itself. On this
+    # machine `env` does that. A Python process in each rank costs 40 ms of processor time. It is
+    # used only if a rank must determine something itself: the libraries of another machine, the
+    # applicable part of a plan, or the rank that starts the agent.
     if args.record != "off" and plan is None and is_equal_on_all_ranks(args, program, environment):
         together = args.together or (mpi.loaded_by_program and not args.partial)
         recording = replace(options.recording_from_arguments(args), folder=folder)

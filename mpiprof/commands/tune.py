@@ -57,9 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--commutative", action="store_true", help="with --to: all reductions commute")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("-n", "-np", dest="ranks", type=number_parser(2, 1 << 20), metavar="N")
-    place.add_argument(
-        "--cluster", metavar="16x100mbit", help="emulate nodes x rate [x ranks each]"
-    )
+    cluster = "emulate nodes x rate [x ranks each]"
+    place.add_argument("--cluster", metavar="16x100mbit", help=cluster)
     add("--budget", type=parse_budget, default=120.0, metavar="2m", help="limit the time (2m)")
     add("--site", metavar="PATTERN", help="only call sites whose location contains this text")
     add("--machine", type=Path, metavar="FILE", help="simulate this machine table of `calibrate`")
@@ -154,12 +153,9 @@ def replay(args: argparse.Namespace) -> int:
     from mpiprof.launch.program import verb_command
     from mpiprof.tune.replay import jobs as replayed
 
-    command = tuple(verb_command(*rank_command(args)))
-    done = replayed.replay_trace(
-        replayed.ReplayRequest(
-            args.trace, args.site, args.ranks, args.cluster, args.budget, command
-        )
-    )
+    ways = (args.trace, args.site, args.ranks, args.cluster, args.budget)
+    request = replayed.ReplayRequest(*ways, tuple(verb_command(*rank_command(args))))
+    done = replayed.replay_trace(request)
     if isinstance(done, int):
         return done
 

@@ -129,9 +129,8 @@ def open_listener(host: str, port: int | None) -> socket.socket:
 
 def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens on a port of a host; raises OSError."""
-    family, *_, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
+    family, *_, address = socket.getaddrinfo(host or None, port, type=kind, flags=flags)[0]
     return socket.create_server(address[:2], family=family, backlog=LISTEN_BACKLOG)
 
 

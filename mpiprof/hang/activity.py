@@ -36,9 +36,8 @@ class Activity:
             with contextlib.suppress(OSError, TraceError):  # a log being created
                 if path not in self.logs:
                     self.logs[path] = _LogActivity(path)
-                checksum = zlib.crc32(
-                    self.logs[path].compute_checksum().to_bytes(4, "little"), checksum
-                )
+                of_log = self.logs[path].compute_checksum().to_bytes(4, "little")
+                checksum = zlib.crc32(of_log, checksum)
         changed, self.seen = checksum != self.seen, checksum
         return changed
 

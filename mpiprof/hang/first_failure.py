@@ -19,14 +19,7 @@ def find_first_dead(
     """Return the ranks that died by themselves, and the ranks that possibly did.
 
     The launcher or a user ends the other ranks by SIGTERM. On a busy machine SIGKILL may follow
-    before a rank can record the signal. Rules for a rank that left no signal record:
-    - If it waited for a message, or for a rank that was ended too, it may have been ended: possibly
-      dead.
-    - If another rank waited for it, it died by itself.
-    - If all ranks left no record, nothing can be concluded.
-    - A rank in MPI_Finalize records no signals. If all ranks are gone, its missing record means
-      nothing.
-    - The same holds if calls are not logged, because wait dependences are unknown.
+    before a rank can record the signal, so ranks without a signal record are judged by their waits.
     """
     fatal = [rank for rank in terminated if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
     if fatal:
@@ -35,9 +28,10 @@ def find_first_dead(
     if len(silent) == len(unfinished):
         return [], []
     if len(terminated) == len(unfinished) and any(positions[rank].unlogged for rank in silent):
-        return [], silent
-    if len(terminated) == len(unfinished):
+        return [], silent  # wait dependences are unknown
+    if len(terminated) == len(unfinished):  # a rank in MPI_Finalize records no signals
         silent = [rank for rank in silent if not has_left(positions[rank])]
+    # A rank that waited for a message, or for a rank that was ended too, may have been ended.
     awaited, ended = build_wait_graph(positions, pending), {*signals, *silent}
     perhaps = [
         rank for rank in silent
@@ -45,6 +39,7 @@ def find_first_dead(
     ]  # fmt: skip
     absent = {rank for instance in pending for rank in instance.missing}.union(*awaited.values())
     silent = [rank for rank in silent if rank not in perhaps]
+    # A rank for which another rank waited died by itself.
     return [rank for rank in silent if rank in absent] or silent, perhaps
 
 

@@ -66,12 +66,10 @@ def find_suspects(
     """Return the ranks to inspect, because long-pending instances wait for them."""
     if now_ns is None:
         return []
+    unfinished = [p for p in positions if not p.finished]
     if select_lasting(positions, pending, now_ns, threshold, ended=False):
         # A rank with a free thread is included only if its threads in MPI are known.
-        return [
-            p.rank for p in positions if not p.finished and (not p.open or (p.free and p.tasks))
-        ]
-    unfinished = [p for p in positions if not p.finished]
+        return [p.rank for p in unfinished if not p.open or (p.free and p.tasks)]
     calls = [p.current for p in unfinished]
     last = max((c.exit_ns or c.enter_ns if c else 0 for c in calls), default=now_ns)
     if all(p.between in WAITS_FOR_MESSAGES for p in unfinished) and now_ns - last > threshold.ns:

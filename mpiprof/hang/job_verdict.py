@@ -24,33 +24,22 @@ from mpiprof.trace import Trace
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on a job: its class in `status --json`, the ranks concerned, and the reason.
-
-    - odd_ranks, sites: the ranks that the verdict names, and the call sites concerned.
-    - cycle: wait-for cycle.
-    - pending: the waiting instance.
-    - ended: no process of the job is left, and some did not end in MPI_Finalize.
-    - all_finished: all ranks finished, although the calls of some were wrong.
-    - reason: the subclass, which is finished, busy, still, stopped, abort, unwritten, unlogged,
-      resting, threads, a class of MPI calls or names of signals.
-    - without_end_note: ranks that died or were ended by the launcher. No record distinguishes the
-      two.
-    - may_still_arrive: in a cycle, ranks with a thread that may still arrive.
-    - further: further verdicts, on instances that wait for ranks unrelated to this verdict.
-    """
+    """Verdict on a job: its class in `status --json`, the ranks concerned, and the reason."""
 
     kind: str
     odd_ranks: tuple[int, ...] = ()
-    sites: tuple[int, ...] = ()
+    sites: tuple[int, ...] = ()  # call sites concerned
     disagreement: Disagreement | None = None
-    cycle: tuple[Link, ...] = ()
-    pending: Pending | None = None
-    ended: bool = False
-    all_finished: bool = False
+    cycle: tuple[Link, ...] = ()  # in the wait-for graph
+    pending: Pending | None = None  # the waiting instance
+    ended: bool = False  # no process of the job is left, and some did not end in MPI_Finalize
+    all_finished: bool = False  # although the calls of some were wrong
+    # The subclass: finished, busy, still, stopped, abort, unwritten, unlogged, resting, threads, a
+    # class of MPI calls or names of signals.
     reason: str = ""
-    without_end_note: tuple[int, ...] = ()
-    may_still_arrive: tuple[int, ...] = ()
-    further: tuple[Verdict, ...] = ()
+    without_end_note: tuple[int, ...] = ()  # ranks that died or were ended by the launcher
+    may_still_arrive: tuple[int, ...] = ()  # in a cycle, ranks with a thread that may still arrive
+    further: tuple[Verdict, ...] = ()  # on instances that wait for ranks unrelated to this verdict
 
     @property
     def is_bad(self) -> bool:
@@ -138,11 +127,8 @@ def _find_further(job: _Job, verdict: Verdict) -> tuple[Verdict, ...]:
     ends = verdict.kind in ("none", "dead") or verdict.all_finished or (verdict.ended and not noted)
     if ends or any(position.is_unknown for position in job.positions):
         return ()
-    named_ranks = {
-        *verdict.odd_ranks,
-        *verdict.may_still_arrive,
-        *(link.rank for link in verdict.cycle),
-    }
+    named_ranks = {*verdict.odd_ranks, *verdict.may_still_arrive}
+    named_ranks.update(link.rank for link in verdict.cycle)
     for side in verdict.disagreement.sides if verdict.disagreement else ():
         named_ranks.update(side.ranks)
     further: list[Verdict] = []
@@ -209,9 +195,7 @@ def _find_finalized(job: _Job) -> Verdict | None:
     """Detect an operation that waits for ranks that have called MPI_Finalize."""
     positions = job.positions
     for instance in job.pending:
-        waiting = [
-            rank for rank in instance.arrived if wait_graph.open_calls(positions[rank], instance)
-        ]
+        waiting = [r for r in instance.arrived if wait_graph.open_calls(positions[r], instance)]
         finalized = [
             rank for rank in (*instance.missing, *instance.arrived)
             if has_left(positions[rank]) and not took_part(positions[rank], instance)
@@ -219,10 +203,9 @@ def _find_finalized(job: _Job) -> Verdict | None:
         if not waiting or not finalized:
             continue
         few_finalized = 2 * len(finalized) <= len(instance.arrived) + len(instance.missing)
-        verdict = job.verdict(
-            "missing", sorted(finalized if few_finalized else waiting), instance, "finished"
-        )
-        if verdict.odd_ranks == tuple(sorted(finalized)):
+        odd = sorted(finalized if few_finalized else waiting)
+        verdict = job.verdict("missing", odd, instance, "finished")
+        if odd == sorted(finalized):
             return verdict
         sites = dict.fromkeys([*verdict.sites, *job.sites(finalized[:1], None)])
         return replace(verdict, sites=tuple(sites))

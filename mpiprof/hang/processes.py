@@ -91,12 +91,10 @@ def read_stat_without(pid: int, inside: Collection[int]) -> tuple[str, int] | No
 def sample_processes(
     trace: Records, ranks: Iterable[int], inside: Mapping[int, Collection[int]] | None = None
 ) -> JobProcesses:
-    """Sample for a moment what the ranks on this machine do between their collectives.
-
-    A rank that stays in the same unrecorded call (point-to-point, Wait, files) is still, although
-    it may poll. A rank that uses no processor is still, too. inside: threads of a rank that are in
-    MPI while its other threads are not. Their processor time is ignored.
-    """
+    """Sample for a moment what the ranks on this machine do between their collectives."""
+    # A rank that stays in the same unrecorded call (point-to-point, Wait, files) is still, although
+    # it may poll. A rank that uses no processor is still, too. Threads in MPI may poll while other
+    # threads of the rank are outside, so their processor time is ignored.
     inside = inside or {}
     time_ns, living = trace_now_ns(trace), find_alive(trace)
     watched = [rank for rank in ranks if living.get(rank)]

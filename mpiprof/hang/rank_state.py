@@ -27,29 +27,21 @@ RECENT_CALLS, MAX_RECENT_CALLS = 256, 1 << 17
 
 @dataclass
 class Position:
-    """State of one rank: its open calls, last closed call, and uncompleted operations.
-
-    - recent: its newest calls including open ones, oldest first.
-    - between: class of the unrecorded call that all its threads are in
-      (trace.layout.CALL_CLASSES), or "".
-    - free: number of its threads in no open call, among threads that made calls and have not ended.
-    - is_unknown: its log lacks later calls: records could not be written, or calls are summed.
-    - unlogged: its log contains no calls at all.
-    - tasks: kernel thread ids of its threads in MPI.
-    - newest: per communicator, time of the newest call, and the open or last call of its thread.
-    """
+    """State of one rank: its open calls, last closed call, and uncompleted operations."""
 
     rank: int
     finished: bool
+    # The newest calls including open ones, oldest first.
     recent: deque[Call] = field(default_factory=lambda: deque(maxlen=RECENT_CALLS))
-    between: str = ""
+    between: str = ""  # class of the unrecorded call that all its threads are in, or ""
     open: list[Call] = field(default_factory=list)
     last: Call | None = None
     started: dict[Key, Call] = field(default_factory=dict)
-    free: int = 0
-    is_unknown: bool = False
-    unlogged: bool = False
-    tasks: list[int] = field(default_factory=list)
+    free: int = 0  # threads in no open call, of those that made calls and have not ended
+    is_unknown: bool = False  # its log lacks later calls
+    unlogged: bool = False  # its log contains no calls at all
+    tasks: list[int] = field(default_factory=list)  # kernel thread ids of its threads in MPI
+    # By communicator: time of the newest call, and the open or last call of its thread.
     newest: dict[int, tuple[int, Call]] = field(default_factory=dict)
 
     @property

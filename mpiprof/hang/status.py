@@ -25,12 +25,7 @@ MAX_SITES = 8
 def as_json(
     trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict
 ) -> dict[str, Any]:
-    """Return verdict, positions and pending instances in the schema of the JSON output.
-
-    `since_ns` counts from the start of the run. It is the entry of the open call, otherwise the
-    exit of the last call, or None before the first call. `callsites` are the recorder's current
-    sums, available in summaries and under `--switch auto`.
-    """
+    """Return verdict, positions and pending instances in the schema of the JSON output."""
     now = trace_now_ns(trace) if is_running(trace, positions) else None
     waiting = verdict_text.format_verdict(trace, positions, verdict, now)
     return {
@@ -41,6 +36,7 @@ def as_json(
                 "state": position.state,
                 "operation": position.current.operation if position.current else None,
                 "site": _site_json(trace, position.current.site) if position.current else None,
+                # From the start of the run: entry of the open call, else exit of the last call.
                 "since_ns": _call_since(trace, position),
             }
             for position in positions

@@ -219,9 +219,8 @@ class SummaryWriter:
             if state not in ("ended", "aborted"):
                 self.seen_ns = trace_now_ns(trace) or self.seen_ns
             callsites = table_from_totals(trace)
-            summary = summarise_job(
-                trace, callsites, state, 0 if state == "ended" else self.seen_ns
-            )
+            until_ns = 0 if state == "ended" else self.seen_ns
+            summary = summarise_job(trace, callsites, state, until_ns)
             if self.path.suffix == METRICS_SUFFIX:
                 text = format_metrics(summary, callsites, self.job)
             else:

@@ -55,9 +55,8 @@ def find_verdict(
     threshold = threshold or read_threshold(trace.path)
     watched = find_suspects(positions, pending, trace_now_ns(trace), threshold)
     inside = {position.rank: position.tasks for position in positions if position.tasks}
-    return job_verdict.conclude(
-        trace, positions, pending, sample_processes(trace, watched, inside), threshold
-    )
+    processes = sample_processes(trace, watched, inside)
+    return job_verdict.conclude(trace, positions, pending, processes, threshold)
 
 
 def status_verdict(
@@ -123,10 +122,9 @@ def format_verdict(
         f"{_advice_sentence(trace, further)}"
         for further in verdict.further[:MAX_FURTHER]
     )
-    if len(verdict.further) > MAX_FURTHER:
-        further_text += (
-            f" And {len(verdict.further) - MAX_FURTHER} more operations lack other ranks."
-        )
+    omitted = len(verdict.further) - MAX_FURTHER
+    if omitted > 0:
+        further_text += f" And {omitted} more operations lack other ranks."
     if verdict.ended:
         return f"{sentences}{further_text}{_doubt_sentence(verdict)} No process of the job is left."
     return f"{sentences}{_advice_sentence(trace, verdict)}{further_text}"
@@ -147,10 +145,8 @@ def _fault_sentences(
         return f"{_stuck_clause(verdict)}: a message is missing. {advice}"
     if verdict.reason == "unwritten":
         lost = format_ranks(sorted(trace.unwritten_ranks))
-        return (
-            f"It is not known how the job ended: records of {lost} could not be written, as on a "
-            "full disk, and so perhaps their ends."
-        )
+        why = f"records of {lost} could not be written, as on a full disk"
+        return f"It is not known how the job ended: {why}, and so perhaps their ends."
     if verdict.pending is None:
         return "Nothing that is known tells what is wrong."
     waits, missing = _waiting_sentence(trace, positions, verdict, now), verdict.pending.missing
@@ -168,10 +164,9 @@ def _fault_sentences(
         died = f"{'they' if len(missing) > 1 else 'it'} died, or all were ended"
         return f"{waits} {absent}, last seen{last}: nothing tells whether {died}."
     if verdict.kind == "undecided":
-        arrived_clause = (
-            "all its ranks have arrived, and nothing that is known of their arguments differs"
-        )
-        return f"{waits[:-1]}, {arrived_clause}. Compare counts, datatypes and reduction by hand."
+        equal = "nothing that is known of their arguments differs"
+        advice = "Compare counts, datatypes and reduction by hand."
+        return f"{waits[:-1]}, all its ranks have arrived, and {equal}. {advice}"
     if verdict.reason == "finished":
         finished = [r for r in (*missing, *verdict.pending.arrived) if has_left(positions[r])]
         finalize_clause = f"{'they have' if len(finished) > 1 else 'it has'} called MPI_Finalize"
@@ -187,12 +182,9 @@ def _name_ranks(chosen: Sequence[int]) -> str:
 def _last_seen(
     trace: Trace, positions: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
 ) -> str:
-    """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never.
-
-    An open call gives " in barrier at ...". If locations differ, each location has its ranks in
-    brackets. If a rank has several threads, the thread that called on the communicator of `lacks`
-    counts.
-    """
+    """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never."""
+    # If locations differ, each location has its ranks in brackets. If a rank has several threads,
+    # the thread that called on the communicator of `lacks` counts.
     ranks_by_location: dict[str, list[int]] = {}
     for rank in chosen:
         on = lacks.communicator if lacks is not None and rank in lacks.missing else None
@@ -204,10 +196,8 @@ def _last_seen(
         ranks_by_location.setdefault(at, []).append(rank)
     if len(ranks_by_location) < 2:
         return "".join(f" {at}" for at in ranks_by_location if at)
-    texts = [
-        f"{at or 'before any collective'} ({format_ranks(who)})"
-        for at, who in ranks_by_location.items()
-    ]
+    locations = ranks_by_location.items()
+    texts = [f"{at or 'before any collective'} ({format_ranks(who)})" for at, who in locations]
     more = len(texts) - MAX_LOCATIONS
     return f" {', '.join(texts[:MAX_LOCATIONS])}{f' and at {more} more places' if more > 0 else ''}"
 
@@ -263,14 +253,13 @@ def _doubt_sentence(verdict: Verdict) -> str:
     """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
     if not verdict.without_end_note:
         return ""
-    pronoun, who = (
-        "they" if len(verdict.without_end_note) > 1 else "it",
-        format_ranks(verdict.without_end_note),
-    )
-    return (
-        f" No signal is noted of {who}: {pronoun} left by an exit or SIGKILL, perhaps the "
-        "launcher's."
-    )
+    left = _leaving_clause(verdict.without_end_note)
+    return f" No signal is noted of {format_ranks(verdict.without_end_note)}: {left}."
+
+
+def _leaving_clause(ranks: Sequence[int]) -> str:
+    pronoun = "they" if len(ranks) > 1 else "it"
+    return f"{pronoun} left by an exit or SIGKILL, perhaps the launcher's"
 
 
 def _stuck_clause(verdict: Verdict) -> str:
@@ -286,11 +275,9 @@ def _advice_sentence(trace: Trace, verdict: Verdict) -> str:
     """Return a sentence on where to look at a missing rank, or "" if no rank is named."""
     ranks = verdict.may_still_arrive or verdict.odd_ranks
     process = trace.tables.processes.get(ranks[0]) if ranks else None
-    looked = not verdict.ended and (
-        verdict.may_still_arrive
-        or (verdict.kind in INSPECTED_KINDS and verdict.reason != "finished")
-    )
-    if not looked or process is None or not process["pid"]:
+    inspected = verdict.kind in INSPECTED_KINDS and verdict.reason != "finished"
+    useful = not verdict.ended and (inspected or verdict.may_still_arrive)
+    if not useful or process is None or not process["pid"]:
         return ""
     pid, host = process["pid"], process["host"]
     stack = f"the stack of rank {ranks[0]}" if len(ranks) > 1 else "its stack"
@@ -304,9 +291,8 @@ def _waiting_sentence(
     instance = verdict.pending
     assert instance is not None
     waiting = [r for r in instance.arrived if is_waiting_in(positions[r], instance)]
-    inside = (
-        [r for r in waiting if open_calls(positions[r], instance)] or waiting or instance.arrived
-    )
+    calling = [r for r in waiting if open_calls(positions[r], instance)]
+    inside = calling or waiting or instance.arrived
     calls = open_calls(positions[inside[0]], instance) if inside else []
     operation = calls[0].operation if calls else instance.operations[0]
     site = calls[0].site if calls else next(iter(instance.sites), -1)
@@ -342,20 +328,15 @@ def _dead_sentences(
         return f"The job ended before MPI_Finalize; {unknown}."
     if not verdict.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
-    who, last = (
-        _name_ranks(verdict.odd_ranks),
-        _last_seen(trace, positions, verdict.odd_ranks, verdict.pending),
-    )
+    who = _name_ranks(verdict.odd_ranks)
+    last = _last_seen(trace, positions, verdict.odd_ranks, verdict.pending)
     if verdict.reason == "abort":
         sentences = f"{who} called MPI_Abort{last}."
     else:
         signal = f" of {verdict.reason}" if verdict.reason else ""
         sentences = f"{who} died{signal} before MPI_Finalize{last}."
         if verdict.ended and not verdict.reason:
-            exit_clause = (
-                f"{'they' if len(verdict.odd_ranks) > 1 else 'it'} left by an exit or SIGKILL"
-            )
-            sentences += f" No signal is noted: {exit_clause}, perhaps the launcher's."
+            sentences += f" No signal is noted: {_leaving_clause(verdict.odd_ranks)}."
     if verdict.pending is None:
         return sentences
     return f"{sentences} {_waiting_sentence(trace, positions, verdict, now)}"

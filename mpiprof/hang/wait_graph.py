@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.metrics.disagreement import Side
 from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call, Key
@@ -34,9 +33,8 @@ def has_waiting_rank(instance: Pending, positions: Sequence[Position]) -> bool:
 
 def is_started_only(instance: Pending, positions: Sequence[Position]) -> bool:
     """Return whether no rank is in a call of an instance. A Wait may be for another operation."""
-    return not any(
-        call.key == instance.key for rank in instance.arrived for call in positions[rank].open
-    )
+    open_keys = {call.key for rank in instance.arrived for call in positions[rank].open}
+    return instance.key not in open_keys
 
 
 def build_wait_graph(
@@ -160,22 +158,18 @@ def _path_back(
 def find_cycle(
     trace: Trace, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
 ) -> tuple[tuple[Link, ...], tuple[int, ...]]:
-    """Return a cycle of pending operations and the ranks to look at; both empty if there is none.
-
-    A rank with a thread outside all operations may still arrive, so it adds no edge. long: keys of
-    long-pending instances.
-    """
+    """Return a cycle of pending operations and the ranks to look at; both empty if it is absent."""
     links: dict[int, list[Link]] = {}
     by_key = {instance.key: instance for instance in pending}
     for position in positions:
         for call in position.open:
             instance = by_key.get(call.key)
+            # A rank with a thread outside all operations may still arrive, so it adds no edge.
             stuck = not position.free and not has_left(position)
             if instance is not None and instance.missing and stuck:
-                for awaited in _awaited_missing(
-                    trace, position.rank, call, instance, call.key in long
-                ):
-                    links.setdefault(position.rank, []).append(Link(position.rank, call, awaited))
+                rank, is_long = position.rank, call.key in long
+                for awaited in _awaited_missing(trace, rank, call, instance, is_long):
+                    links.setdefault(rank, []).append(Link(rank, call, awaited))
     cycle = _shortest_cycle(links)
     return cycle, _odd_ranks(trace, positions, cycle) if cycle else ()
 
@@ -208,15 +202,11 @@ def _odd_ranks(
     calls = {link.call.key: link.call for link in cycle}
     members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]
     shared_ranks = set.intersection(*members)
-    groups = [
-        Side(
-            key[1],
-            tuple(r for r in sorted(shared_ranks) if any(c.key == key for c in positions[r].open)),
-            (),
-        )
-        for key in calls
-    ]
-    groups.sort(key=lambda side: -len(side.ranks))
-    if len(groups) == 2 and len(groups[0].ranks) > len(groups[1].ranks) > 0:
-        return groups[1].ranks
+    groups = []
+    for key in calls:
+        inside = (r for r in sorted(shared_ranks) if any(c.key == key for c in positions[r].open))
+        groups.append(tuple(inside))
+    groups.sort(key=len, reverse=True)
+    if len(groups) == 2 and len(groups[0]) > len(groups[1]) > 0:
+        return groups[1]
     return tuple(sorted(link.rank for link in cycle))

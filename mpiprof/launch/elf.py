@@ -20,11 +20,8 @@ from typing import Any
 
 from mpiprof.errors import MpiprofError
 
-MACHINES = {3: "x86", 8: "MIPS", 20: "PowerPC", 21: "ppc64", 22: "s390x", 40: "ARM"} | {
-    62: "x86-64",
-    183: "AArch64",
-    243: "RISC-V",
-}
+MACHINES = {3: "x86", 8: "MIPS", 20: "PowerPC", 21: "ppc64", 22: "s390x", 40: "ARM"}
+MACHINES |= {62: "x86-64", 183: "AArch64", 243: "RISC-V"}
 PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_SONAME, DT_RPATH, DT_RUNPATH = 1, 4, 5, 6, 14, 15, 29
 DT_GNU_HASH = 0x6FFFFEF5
@@ -189,20 +186,16 @@ def read(path: Path) -> Elf:
         image = _Image(data, byte_order)
         soname = next(iter(image.read_strings(DT_SONAME)), None)
         needed = image.read_strings(DT_NEEDED)
-        rpath, runpath = (
-            _expand_origin(image.read_strings(tag), path) for tag in (DT_RPATH, DT_RUNPATH)
-        )
-        return Elf(
-            path, bits, byte_order, machine, image.interpreter, soname, needed, rpath, runpath
-        )
+        rpath = _expand_origin(image.read_strings(DT_RPATH), path)
+        runpath = _expand_origin(image.read_strings(DT_RUNPATH), path)
+        loading = (image.interpreter, soname, needed, rpath, runpath)
+        return Elf(path, bits, byte_order, machine, *loading)
 
 
 def _expand_origin(entries: tuple[str, ...], path: Path) -> tuple[str, ...]:
     origin = str(path.resolve().parent)
     folders = [folder for entry in entries for folder in entry.split(":") if folder]
-    return tuple(
-        folder.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for folder in folders
-    )
+    return tuple(f.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for f in folders)
 
 
 def exports_symbol(path: Path, name: str) -> bool:
@@ -237,11 +230,9 @@ def _read_loader_cache() -> dict[str, list[str]]:
         for index in range(count):
             # String offsets count from the start of this header.
             _, key, value = struct.unpack_from("=iII", data, start + 48 + 24 * index)
-            name, path = (
-                os.fsdecode(data[start + offset : data.find(b"\0", start + offset)])
-                for offset in (key, value)
-            )
-            paths.setdefault(name, []).append(path)
+            name = data[start + key : data.find(b"\0", start + key)]
+            path = data[start + value : data.find(b"\0", start + value)]
+            paths.setdefault(os.fsdecode(name), []).append(os.fsdecode(path))
     return paths
 
 
@@ -292,11 +283,11 @@ def needed_libraries(
                 continue
             visited.add(name)
             # Needed libraries inherit RPATH; RUNPATH disables RPATH.
-            before = () if elf.runpath else inherited
-            library = find_library(
-                name, environment, before=before, after=elf.runpath, machine_of=first
+            rpath = () if elf.runpath else inherited
+            file = find_library(
+                name, environment, before=rpath, after=elf.runpath, machine_of=first
             )
-            yield name, library
-            if library is not None:
-                needed = read(library)
+            yield name, file
+            if file is not None:
+                needed = read(file)
                 queue.append((needed, needed.rpath + inherited))

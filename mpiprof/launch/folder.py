@@ -41,7 +41,7 @@ def make_job_trace_name(program: Program, environment: Mapping[str, str]) -> str
 
 def check_creatable(folder: Path, ranks: int) -> None:
     """Raise MpiprofError unless a trace of so many ranks can be started in a folder."""
-    existing = folder.absolute()
+    existing, refusal = folder.absolute(), f"no trace can be written to {folder}"
     if len(os.fsencode(existing)) > PATH_LENGTH:
         raise MpiprofError(f"{folder}: the path of the trace folder is too long")
     while not os.path.lexists(existing):
@@ -49,11 +49,9 @@ def check_creatable(folder: Path, ranks: int) -> None:
             raise MpiprofError(f"{folder}: the name of the folder is too long")
         existing = existing.parent
     if not existing.is_dir():
-        raise MpiprofError(f"no trace can be written to {folder}: {existing} is not a folder")
+        raise MpiprofError(f"{refusal}: {existing} is not a folder")
     if folder.is_symlink():
-        raise MpiprofError(
-            f"no trace can be written to {folder}: it is a link: name the folder itself"
-        )
+        raise MpiprofError(f"{refusal}: it is a link: name the folder itself")
     try:
         probe = existing / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
         probe.touch(0o600, exist_ok=False)
@@ -61,27 +59,23 @@ def check_creatable(folder: Path, ranks: int) -> None:
         probe.unlink()
         disk = os.statvfs(existing)
     except OSError as error:
-        raise MpiprofError(
-            f"no trace can be written to {folder}: {existing}: {error.strerror}"
-        ) from error
+        raise MpiprofError(f"{refusal}: {existing}: {error.strerror}") from error
     if existing == folder.absolute() and existing.stat().st_uid not in (owner, os.geteuid()):
-        raise MpiprofError(f"no trace can be written to {folder}: it belongs to another user")
+        raise MpiprofError(f"{refusal}: it belongs to another user")
     # Network file systems may report no size.
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < ranks * RANK_BYTES:
-        raise MpiprofError(f"no trace can be written to {folder}: the disk is full")
+        raise MpiprofError(f"{refusal}: the disk is full")
 
 
 def check_no_earlier_trace(
     folder: Path, environment: Mapping[str, str], *, partial: bool = False
 ) -> None:
-    """Raise UsageError if a folder already has an earlier trace.
-
-    Other processes of the same job may have started to write into it. So files newer than the
-    launcher belong to the job, unless the folder names another job, which may have ended just
-    before. Rank 0 checks for older files; every rank checks if rank 0 may run bare. All ranks that
-    know the job's name check for another job, on all nodes, because prterun may hang if one rank
-    leaves while others start.
-    """
+    """Raise UsageError if a folder already has an earlier trace."""
+    # Other processes of the same job may have started to write into it. So files newer than the
+    # launcher belong to the job, unless the folder names another job, which may have ended just
+    # before. Rank 0 checks for older files; every rank checks if rank 0 may run bare. All ranks
+    # that know the job's name check for another job, on all nodes, because prterun may hang if one
+    # rank leaves while others start.
     may_run_bare = partial or (job.count_mpmd_parts(environment) or 1) > 1
     rank = job.find_rank(environment)
     knows_job = rank == 0 or job.find_job_name(environment) is not None
@@ -93,9 +87,8 @@ def check_no_earlier_trace(
         for path in folder.glob(pattern):
             if of_other_job or launch_time is None or path.stat().st_mtime < launch_time:
                 remedy = "replace it with --force" if rank is None else "remove it"
-                raise UsageError(
-                    f"{folder} already holds a trace: name another folder with -o, or {remedy}"
-                )
+                remedy = f"name another folder with -o, or {remedy}"
+                raise UsageError(f"{folder} already holds a trace: {remedy}")
 
 
 def _belongs_to_other_job(folder: Path, environment: Mapping[str, str]) -> bool:

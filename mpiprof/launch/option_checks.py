@@ -23,18 +23,16 @@ def check_ring(args: argparse.Namespace) -> None:
 def check_hang_options(args: argparse.Namespace) -> None:
     """Raise UsageError if the trace could not show that the job hangs."""
     if args.on_hang is not None and args.watch is None:
-        raise UsageError(
-            "--on-hang requires --watch: pass a time without any call, such as --watch 60s"
-        )
+        remedy = "pass a time without any call, such as --watch 60s"
+        raise UsageError(f"--on-hang requires --watch: {remedy}")
     check_summary_path(args)
     if args.on_hang is not None and not find_rank(os.environ):  # runs on rank 0's node
         check_command(args.on_hang)
     if args.watch is None:
         return
     if args.record in ("summary", "off"):
-        raise UsageError(
-            f"--watch requires records of single calls: use --record ring in place of {args.record}"
-        )
+        remedy = f"use --record ring in place of {args.record}"
+        raise UsageError(f"--watch requires records of single calls: {remedy}")
     if args.sample > 1:
         raise UsageError("--watch requires records of all calls: leave out --sample")
 

@@ -72,10 +72,8 @@ def _module_program(words: Sequence[str]) -> Program:
     import importlib.util
 
     top = words[0].partition(".")[0]
-    if (
-        importlib.machinery.PathFinder.find_spec(top, [str(Path.cwd())]) is None
-        and importlib.util.find_spec(top) is None
-    ):
+    here = importlib.machinery.PathFinder.find_spec(top, [str(Path.cwd())])
+    if here is None and importlib.util.find_spec(top) is None:
         raise UsageError(f"no module named {top} (seen from {Path.cwd()})")
     argv = (sys.executable, *python_flags(), "-m", *words)
     folder = str(Path.cwd())
@@ -119,19 +117,14 @@ def _find_interpreter(path: Path) -> Path:
             words = [word for word in words[1:] if word[0] != "-" and "=" not in word]
         interpreter = shutil.which(words[0]) if words else None
         if interpreter is None:
-            raise UsageError(
-                f"{path} begins with {line!r}, but that interpreter is not installed here"
-            )
+            fact = "that interpreter is not installed here"
+            raise UsageError(f"{path} begins with {line!r}, but {fact}")
         path = Path(interpreter).absolute()
     raise UsageError(f"{path}: its interpreter is a script again, too many times")
 
 
 def find_mpi(program: Program, abi: str | None, environment: Mapping[str, str]) -> Mpi:
-    """Determine the MPI of a program.
-
-    The program itself counts first, then the launcher's environment or `abi`. Raises UsageError
-    if these contradict each other, or if none shows an MPI.
-    """
+    """Return the MPI of a program, else of `abi` or the launcher; UsageError if they disagree."""
     mpi = None
     if program.python is not None:
         if program.folder is not None:
@@ -143,19 +136,15 @@ def find_mpi(program: Program, abi: str | None, environment: Mapping[str, str]) 
         mpi = library.mpi_of_file(program.file, environment)
     if mpi is not None:
         if abi is not None and mpi.abi != abi:
-            raise UsageError(
-                f"--mpi {abi} contradicts the program: {mpi.reason}, which is "
-                f"{mpi.family}: leave out --mpi"
-            )
+            fact = f"{mpi.reason}, which is {mpi.family}"
+            raise UsageError(f"--mpi {abi} contradicts the program: {fact}: leave out --mpi")
         return replace(mpi, loaded_by_program=True)
     launcher = library.mpi_of_launcher(environment)
     if abi is not None:
         if launcher is not None and abi not in (launcher, "mpiabi"):
-            raise UsageError(
-                f"--mpi {abi} contradicts the launcher, which belongs to "
-                f"{library.FAMILIES[launcher]}: use --mpi {launcher}, or the mpiexec of "
-                f"{abi}"
-            )
+            fact = f"the launcher, which belongs to {library.FAMILIES[launcher]}"
+            remedy = f"use --mpi {launcher}, or the mpiexec of {abi}"
+            raise UsageError(f"--mpi {abi} contradicts {fact}: {remedy}")
         return library.mpi_by_name(abi, environment, f"--mpi {abi}")
     if launcher is not None:
         return library.mpi_by_name(launcher, environment, "the launcher's environment")

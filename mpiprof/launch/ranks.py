@@ -37,10 +37,8 @@ def mpi_of_this_python(environment: Mapping[str, str]) -> Mpi:
     """Return the MPI of this Python's mpi4py; raises UsageError if it has none."""
     mpi = library.mpi_of_python(library.this_interpreter(), environment)
     if mpi is None:
-        raise UsageError(
-            f"the studies require mpi4py, which {sys.executable} lacks: "
-            f"`{pip_command('mpi4py', 'mpich')}`"
-        )
+        remedy = f"`{pip_command('mpi4py', 'mpich')}`"
+        raise UsageError(f"the studies require mpi4py, which {sys.executable} lacks: {remedy}")
     return mpi
 
 

@@ -88,9 +88,8 @@ def applies_to_size(algorithm: Algorithm, size: int) -> bool:
     remote = size if algorithm.intercommunicator else 0
     numbers = (ctypes.c_int64 * 11)(size, remote, 0, 8, 8 * (remote > 0), 8, 0, 0, 1)
     counts = (ctypes.c_int64 * size)(*[8] * size)
-    handle = load_schedules().schedule_open(
-        algorithm.index, 0, numbers, counts, counts, None, 1.0, 1.0
-    )
+    arrays = (numbers, counts, counts, None)
+    handle = load_schedules().schedule_open(algorithm.index, 0, *arrays, 1.0, 1.0)
     if handle:
         load_schedules().schedule_close(handle)
     return bool(handle)

@@ -32,15 +32,13 @@ def decreasing_counts(base: int, size: int) -> Counts:
 
 
 def geometric_counts(base: int, size: int) -> Counts:
-    """Return c p / (i lg p) on each of the i processes from i-1 on, for i = 1, 2, 4, ...
-
-    For p = 2^k no level contains the last process, so it contributes 0. For other p the last level
-    is incomplete, and shares are scaled to the sum p c.
-    """
+    """Return c p / (i lg p) on each of the i processes from i-1 on, for i = 1, 2, 4, ..."""
     if size == 1:
         return (base,)
     levels = [(rank + 1).bit_length() - 1 for rank in range(size)]
     shares = [1 << levels[-1] - level for level in levels]  # in units of the smallest share
+    # For p = 2^k no level contains the last process, so it contributes 0. For other p the last
+    # level is incomplete, and shares are scaled to the sum p c.
     if size & (size - 1) == 0:
         shares[-1] = 0
     whole = sum(shares)

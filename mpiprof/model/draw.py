@@ -56,9 +56,8 @@ def draw_text(timing: Timing, names: Sequence[str], width: int) -> str:
                 label = (SENDS if sending else RECEIVES) + peer
                 row[first:last] = label.ljust(last - first, CONTINUES)[: last - first]
             lines.append(f"{name if sending else '':>{margin}} " + "".join(row).rstrip())
-    return replace_unwritable(
-        "\n".join([*lines, _draw_axis(whole, cells, margin), LEGEND]), ASCII_MARKS
-    )
+    lines += [_draw_axis(whole, cells, margin), LEGEND]
+    return replace_unwritable("\n".join(lines), ASCII_MARKS)
 
 
 def _total_time(timing: Timing) -> float:
@@ -166,10 +165,8 @@ def _draw_messages(timing: Timing, names: Sequence[str], paper: _Geometry) -> li
     parts, lines = [], []
     for m in sorted(timing.messages):
         first, last = paper.x(m.start), paper.x(m.end)
-        note = (
-            f"round {m.round}: {names[m.source]} to {names[m.target]}, {m.bytes} bytes, "
-            f"{_format_time(m.start)} to {_format_time(m.end)}"
-        )
+        note = f"round {m.round}: {names[m.source]} to {names[m.target]}, {m.bytes} bytes, "
+        note += f"{_format_time(m.start)} to {_format_time(m.end)}"
         for process, sending in ((m.source, True), (m.target, False)):
             y = paper.y(process, sending=sending)
             colour, wide = COLOURS[m.round % len(COLOURS)], max(last - first - 1, 0.8)

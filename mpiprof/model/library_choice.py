@@ -214,9 +214,8 @@ def _reaches_table(library: LibrarySettings, call: LibraryCall) -> bool:
     """Return whether the table's algorithms run a call as a whole."""
     head = f"MPIR_CVAR_{call.operation.upper()}_"
     others = ("UCC", "HCOLL", "CH4_COLL_SELECTION", "POSIX_COLL_SELECTION", "ODD_EVEN_CLIQUES")
-    if f"{head}COMPOSITION" in library.settings or any(
-        other in name for name in library.settings for other in others
-    ):
+    overridden = any(other in name for name in library.settings for other in others)
+    if overridden or f"{head}COMPOSITION" in library.settings:
         return False
     # The device layer above them divides some operations by nodes. On one node it has shared-memory
     # algorithms, but does not use them if several threads may call MPI.
@@ -229,9 +228,8 @@ def _reaches_table(library: LibrarySettings, call: LibraryCall) -> bool:
     if library.read_number("MPIR_CVAR_NUM_CLIQUES") > 1 or library.on_node != library.ranks:
         return False
     auto = 2
-    return call.operation == "allreduce" and (
-        in_memory == 0 or (in_memory == auto and library.multiple)
-    )
+    without_memory = in_memory == 0 or (in_memory == auto and library.multiple)
+    return call.operation == "allreduce" and without_memory
 
 
 def _mpich_default(library: LibrarySettings, call: LibraryCall) -> str:

@@ -74,18 +74,16 @@ def read_optional(path: Path | None, find_fault: FindFault) -> dict[str, Any] | 
 
 def read_table(path: Path, find_fault: FindFault) -> dict[str, Any]:
     """Return the table that `calibrate -o FILE` has written; raises UsageError."""
+    calibrate = format_command("calibrate", "-o", path, ranks=4)
     try:
         table = json.loads(path.read_text())
     except FileNotFoundError:
-        raise UsageError(
-            f"{path}: no such file; `{format_command('calibrate', '-o', path, ranks=4)}` makes it"
-        ) from None
+        raise UsageError(f"{path}: no such file; `{calibrate}` makes it") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as a machine table: {error}") from None
     why = find_fault(table)
     if why:
-        again = format_command("calibrate", "-o", path, ranks=4)
-        raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{again}`")
+        raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{calibrate}`")
     machine_of_table(table, str(path))
     return dict(table)
 
@@ -99,9 +97,8 @@ def machine_of_table(table: Any, name: str) -> Machine:
     between, within = links[0] or links[1], links[1] or links[0]
     gamma = table.get("gamma_sum_ns_per_byte") or 0.0
     if between is None or within is None or not isinstance(gamma, int | float):
-        raise UsageError(
-            f"{name} has no alpha and beta: make a machine table with `calibrate -o FILE`"
-        )
+        remedy = "make a machine table with `calibrate -o FILE`"
+        raise UsageError(f"{name} has no alpha and beta: {remedy}")
     return Machine(*between, float(gamma), *within)
 
 

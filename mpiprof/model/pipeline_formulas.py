@@ -34,16 +34,14 @@ def count_blocks(counts: Counts, block_size: int) -> NDArray[np.int64]:
 
 
 def count_skipping_ring_rounds(counts: Counts, block_size: int) -> int:
-    """Return the exact number of rounds for counts in ring order, if empty blocks are not sent.
-
-    Message k leaves a process in round k + d. d is the maximum of h - (blocks of the last h
-    processes including this one) over all h with at most k such blocks. It is the time that the
-    message spends in processes without own blocks to send meanwhile.
-    """
+    """Return the exact number of rounds for counts in ring order, if empty blocks are not sent."""
     blocks = count_blocks(counts, block_size)
     size, total = len(blocks), int(blocks.sum())
     if size == 1 or not total:
         return 0
+    # Message k leaves a process in round k + d. d is the maximum of h - (blocks of the last h
+    # processes including this one) over all h with at most k such blocks. It is the time that the
+    # message spends in processes without own blocks to send meanwhile.
     blocks_twice = np.concatenate([blocks, blocks]).tolist()
     filled = np.flatnonzero(blocks_twice)
     following = filled[np.searchsorted(filled, np.arange(size + 1))].tolist()
@@ -97,13 +95,11 @@ def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
 
 
 def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
-    """Return the B that minimises exact rounds times (alpha + B beta), for counts in ring order.
-
-    Formula (2) takes half of the last blocks as full, whatever the counts. Here B goes down through
-    the sizes that are the least for their numbers of blocks, until the bytes' start-ups alone take
-    longer than the best. Where that is too many, it is the best so far, that of (2) included.
-    It is what the ring takes where none is given (core/schedule/algorithms/ring_block.c).
-    """
+    """Return the B that minimises exact rounds times (alpha + B beta), for counts in ring order."""
+    # Formula (2) takes half of the last blocks as full, whatever the counts. Here B goes down
+    # through the sizes that are the least for their numbers of blocks, until the bytes' start-ups
+    # alone take longer than the best. If these are too many, the result is the best so far, that of
+    # (2) included. The ring uses this size by default (core/schedule/algorithms/ring_block.c).
     sizes = np.asarray(counts, np.int64)
     filled, total = np.unique(sizes[sizes > 0]), int(sizes.sum())
     best = ring_block_size(sizes, alpha, beta)

@@ -55,14 +55,11 @@ def list_operations() -> list[str]:
 
 def list_algorithms(operation: str = "") -> list[Algorithm]:
     """Return an operation's algorithms, or all; raises UsageError naming the nearest operation."""
-    if not operation:
-        order = list_operations()
-        return sorted(
-            load_catalogue(), key=lambda a: (order.index(a.operation), a.intercommunicator)
-        )
-    if operation not in list_operations():
-        raise UsageError(_unknown_name("operation", operation, list_operations()))
-    return [a for a in list_algorithms() if a.operation == operation]
+    order = list_operations()
+    if operation and operation not in order:
+        raise UsageError(_unknown_name("operation", operation, order))
+    chosen = [a for a in load_catalogue() if operation in (a.operation, "")]
+    return sorted(chosen, key=lambda a: (order.index(a.operation), a.intercommunicator))
 
 
 def find_named(operation: str, name: str) -> list[Algorithm]:
@@ -80,10 +77,8 @@ def find_algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
     if not fitting and groups:
         raise UsageError(f"{operation} {name} does not apply to inter-communicators: leave out -q")
     if not fitting:
-        raise UsageError(
-            f"{operation} {name} applies only to inter-communicators: pass the size of "
-            "the remote group with -q"
-        )
+        fact = f"{operation} {name} applies only to inter-communicators"
+        raise UsageError(f"{fact}: pass the size of the remote group with -q")
     return fitting[0]
 
 

@@ -123,19 +123,14 @@ def intra_problems(operation: str, size: int) -> Iterator[Problem]:
 def inter_problems(operation: str, size: int) -> Iterator[Problem]:
     """Yield problems of an operation on two groups, the first with `size` processes."""
     for i, other in enumerate(sorted({1, size // 2 + 1, size + 3})):
-        first = (size + i) % 2 == 0
+        problem = Problem(size, remote_size=other, first_group=(size + i) % 2 == 0)
         if operation.endswith("v"):
-            for own, remote in zip(
-                irregular_counts(size, 0), irregular_counts(other, 1), strict=True
-            ):
-                yield Problem(
-                    size, remote_size=other, counts=own, remote_counts=remote, first_group=first
-                )
+            both = zip(irregular_counts(size, 0), irregular_counts(other, 1), strict=True)
+            for counts, remote_counts in both:
+                yield replace(problem, counts=counts, remote_counts=remote_counts)
             continue
-        for own_bytes, remote_bytes in ((0, 5), (1, 1), (20, 13)):
-            yield Problem(
-                size, own_bytes, remote_size=other, remote_bytes=remote_bytes, first_group=first
-            )
+        for local_bytes, remote_bytes in ((0, 5), (1, 1), (20, 13)):
+            yield replace(problem, bytes=local_bytes, remote_bytes=remote_bytes)
 
 
 def roots_to_prove(operation: str, size: int) -> list[int]:

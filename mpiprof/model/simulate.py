@@ -200,16 +200,14 @@ class _RoundSimulation:
 def lower_bound(
     operation: str, problem: Problem, machine: Machine, arrivals: Sequence[float] | Times = ()
 ) -> float:
-    """Return a lower bound for the end of any algorithm, with one port per process.
-
-    The bound is the arrival of a process plus alpha plus beta times the bytes it must send or
-    receive, maximised over processes. It is at least the last arrival.
-    """
+    """Return a lower bound for the end of any algorithm, with one port per process."""
     moved = count_port_bytes(operation, problem)
     begin = np.array(arrivals, np.float64) if len(arrivals) else np.zeros(len(moved))
     alpha = min(machine.alpha, machine.alpha_within)
     beta = min(machine.beta, machine.beta_within)
     talks = moved > 0 if operation != "barrier" else np.full(len(moved), problem.size > 1)
+    # The arrival of a process plus alpha plus beta times the bytes it must send or receive,
+    # maximised over processes. It is at least the last arrival.
     return float((begin + np.where(talks, alpha + moved * beta, 0.0)).max())
 
 

@@ -26,9 +26,8 @@ def simulate_vectors(
     size, local_size = len(schedules), schedules[0].problem.size
     handles = np.array([s.handle for s in schedules], np.uint64)
     last = np.array([s.rounds for s in schedules], np.int64)
-    firsts = np.where(
-        np.arange(size)[:, None] < local_size, [0, local_size], [local_size, 0]
-    ).astype(np.int32)
+    is_local = np.arange(size)[:, None] < local_size
+    firsts = np.where(is_local, [0, local_size], [local_size, 0]).astype(np.int32)
     nth = np.full(size, first_round, np.int64)
     target, source = np.full((2, size), NO_PEER, np.int64)
     length = np.zeros(size, np.int64)

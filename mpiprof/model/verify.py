@@ -48,21 +48,16 @@ class BrokenScheduleError(MpiprofError):
 
 @dataclass(frozen=True)
 class Proof:
-    """Cost of a proved schedule. All values are maxima over the ranks, without tokens.
+    """Cost of a proved schedule, before alpha and beta: maxima over the ranks, without tokens."""
 
-    - rounds: rounds with messages. ordered: reductions preserve the order of operands.
-    - conflicts: rounds in which a rank sends or receives several messages at once.
-    - span, volume: time of the last end if every message takes time 1 (also tokens), or its bytes.
-    Span and volume assume full-duplex ports that serve one message at a time, in the order of the
-    proof. They are an algorithm's cost before alpha and beta.
-    """
-
-    rounds: int
+    rounds: int  # with messages
     messages: int
     sent: int
     received: int
-    conflicts: int
-    ordered: bool
+    conflicts: int  # rounds in which a rank sends or receives several messages at once
+    ordered: bool  # reductions preserve the order of operands
+    # Time of the last end if every message takes time 1 (also tokens), or its bytes. Ports are
+    # full-duplex and serve one message at a time, in the order of the proof.
     span: int
     volume: int
 
@@ -118,12 +113,10 @@ class _Proof:
     ready: deque[_Process] = field(default_factory=deque)
 
     def fail(self, process: _Process, row: Row, fault: str) -> BrokenScheduleError:
-        name = f"{self.algorithm.operation} {self.algorithm.name}"
+        name = f"{self.algorithm.operation} {self.algorithm.name}, {len(self.processes)} processes"
         step = f"{BUFFERS[row[3]]} [{row[4]}, {row[4] + row[5]})"
-        return BrokenScheduleError(
-            f"{name}, {len(self.processes)} processes: {fault} "
-            f"(rank {process.rank}, round {process.round}, {step})"
-        )
+        where = f"rank {process.rank}, round {process.round}, {step}"
+        return BrokenScheduleError(f"{name}: {fault} ({where})")
 
     def step_range(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
         length, data = row[5] // self.unit, process.buffers[buffer]

@@ -47,10 +47,8 @@ class SelectorRun:
 def read(folder: Path) -> list[SelectorRun]:
     """Return the lines by key; raises TraceError if the trace has no selector log."""
     if not selector_log.exists(folder):
-        raise TraceError(
-            f"{folder}: its program did not choose for itself: record it with --switch auto, or "
-            "tune without --found"
-        )
+        remedy = "record it with --switch auto, or tune without --found"
+        raise TraceError(f"{folder}: its program did not choose for itself: {remedy}")
     runs: dict[str, SelectorRun] = {}
     for line in selector_log.read(folder):
         with suppress(ValueError, KeyError):

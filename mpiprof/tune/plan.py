@@ -77,10 +77,8 @@ class Plan:
             return f"random {self.seed}" + (" own" if self.with_native else "")
         text = "".join(format_rule(rule) for rule in self.rules)
         if len(os.fsencode(text)) > MAX_TEXT:
-            raise UsageError(
-                f"--switch: {len(self.rules)} rules are too many for the environment of a "
-                "process: leave out some"
-            )
+            fact = f"{len(self.rules)} rules are too many for the environment of a process"
+            raise UsageError(f"--switch: {fact}: leave out some")
         return text
 
 
@@ -137,10 +135,8 @@ def _split_items(specification: str) -> list[str]:
         return [specification]  # a file's name may have commas
     items = _join_parts([item.strip() for item in specification.split(",")])
     if not all(items):
-        raise UsageError(
-            f"--switch {specification!r}: empty: pass operation=algorithm, such as "
-            "alltoall=ring, app.py:88=ring, PLAN.json, or auto"
-        )
+        examples = "such as alltoall=ring, app.py:88=ring, PLAN.json, or auto"
+        raise UsageError(f"--switch {specification!r}: empty: pass operation=algorithm, {examples}")
     return items
 
 
@@ -227,9 +223,8 @@ def _parse_entries(path: Path, content: bytes) -> list[Any]:
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not a text file, so not a plan") from None
     except json.JSONDecodeError as error:
-        raise UsageError(
-            f"{path}, line {error.lineno}, column {error.colno}: invalid JSON: {error.msg}"
-        ) from None
+        where = f"{path}, line {error.lineno}, column {error.colno}"
+        raise UsageError(f"{where}: invalid JSON: {error.msg}") from None
     except (RecursionError, ValueError) as error:  # nested too deep, or a number of too many digits
         raise UsageError(f"{path}: cannot be read as JSON: {error}") from None
     if not isinstance(data, list):

@@ -96,11 +96,7 @@ def _overlap(earlier: Rule, later: Rule) -> bool:
 def check_provenance(
     plan: Plan, family: str, versions: Sequence[str], host: str
 ) -> tuple[Plan, list[str]]:
-    """Return the plan for use here, and messages on entries that were measured elsewhere.
-
-    `versions`: recorded MPI versions that match the MPI here, from selection_option.matches_mpi.
-    Entries with algorithms of another library are dropped.
-    """
+    """Return the plan for use here, and messages on entries that were measured elsewhere."""
     reported: dict[tuple[str, Provenance], list[int]] = {}
     usable = []
     for rule in plan.rules:
@@ -110,6 +106,7 @@ def check_provenance(
             entries = reported.setdefault((rule.file, m), [])
             if rule.entry not in entries:
                 entries.append(rule.entry)
+        # Entries with algorithms of another library are dropped.
         if not (is_foreign and NATIVE_VARIANT.fullmatch(rule.algorithm) and family not in m.mpi):
             usable.append(rule)
     texts = []
@@ -118,19 +115,13 @@ def check_provenance(
         on = f" on {', '.join(m.hosts[:3])}{' ...' if m.hosts[3:] else ''}" if m.hosts else ""
         current = family if m.mpi and m.mpi not in versions else host
         numbers = ", ".join(map(str, entries[:6])) + (" ..." if entries[6:] else "")
-        word = "entry" if len(entries) == 1 else "entries"
-        texts.append(
-            f"{file}, {word} {numbers}: measured{under}{on}, but this is {current}: run `tune` here"
-        )
+        where = f"{file}, {'entry' if len(entries) == 1 else 'entries'} {numbers}"
+        texts.append(f"{where}: measured{under}{on}, but this is {current}: run `tune` here")
     return replace(plan, rules=tuple(usable)), texts
 
 
 def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
-    """Return the plan without rules that a library cannot obey, and a message for each.
-
-    family: the library's name. Rules may select algorithms listed in `libraries`. An algorithm of
-    an unknown library is not checked, because that library reports itself whether it can be set.
-    """
+    """Return the plan without rules that a library cannot obey, and a message for each."""
     library = next((key for key, name in FAMILIES.items() if name == family), None)
     supported, texts = [], []
     for rule in plan.rules:
@@ -138,6 +129,7 @@ def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
         algorithms = find_algorithms(library or "")
         possible = [a for a in algorithms if rule.operation in (a.operation, None)]
         can = [a.name for a in possible if a.is_selectable]
+        # An unknown library reports itself whether its algorithm can be set.
         if not name or library is None or name in can or name.isdigit():
             supported.append(rule)
             continue
@@ -154,9 +146,8 @@ def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
 
 def find_missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
     """Yield the rules that name script lines without a call, each with a message."""
-    site_rules = [
-        r for r in plan.rules if r.site and _is_same_file(r.site.rpartition(":")[0], script)
-    ]
+    with_site = [rule for rule in plan.rules if rule.site]
+    site_rules = [r for r in with_site if _is_same_file(str(r.site).rpartition(":")[0], script)]
     lines = _find_calling_lines(script) if site_rules else None
     if lines is None:
         return

@@ -89,9 +89,8 @@ def check_operation(name: str) -> str:
         return name
     blocking = name.removeprefix("i").removesuffix("_init")
     if blocking != name and blocking in operations:
-        raise UsageError(
-            f"the algorithm of {name} cannot be selected, only that of the blocking {blocking}"
-        )
+        fact = f"the algorithm of {name} cannot be selected"
+        raise UsageError(f"{fact}, only that of the blocking {blocking}")
     raise UsageError(f"unknown operation {name!r}; {suggest_names(name, operations)}")
 
 

@@ -17,11 +17,7 @@ SEGMENT_PATTERN = re.compile(r"\s*LOAD off\s+\S+\s+vaddr 0x([0-9a-f]+)")
 
 
 def locate_sites(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
-    """Return a plan with the code offsets of its call sites in a program; raises UsageError.
-
-    Offsets count from the load address, as in the recorder. If not strict, a file's entries for
-    unknown lines become remarks.
-    """
+    """Return a plan with the code offsets of its call sites in a program; raises UsageError."""
     sites = [site for site in plan.sites if not site.partition(":")[0].endswith((".py", ".pyw"))]
     if not sites:
         return plan
@@ -45,6 +41,7 @@ def locate_sites(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
         elif offsets[site]:
             rules.append(replace(rule, ranges=tuple(offsets[site])))
         else:
+            # If not strict, a file's entries for unknown lines become remarks.
             with collect_remarks(remarks if rule.file and not strict else None):
                 text = _missing_site_error(site, program, lines[site], files)
                 raise UsageError(f"{rule.source_text}{f': {site}' if rule.file else ''}: {text}")
@@ -71,9 +68,8 @@ def _read_code_rows(program: Path) -> Iterator[tuple[str, int, int, int]]:
     """Yield file, line, first and last offset of each run of code in a program."""
     tool = shutil.which("objdump")
     if tool is None:
-        raise UsageError(
-            "--switch FILE:LINE in a compiled program requires objdump: install binutils"
-        )
+        option = "--switch FILE:LINE in a compiled program"
+        raise UsageError(f"{option} requires objdump: install binutils")
     base: int | None = None
     file, before = "", None
     with subprocess.Popen(

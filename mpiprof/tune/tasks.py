@@ -84,14 +84,10 @@ class _Rows:
 
 
 def list_works(trace: Trace, most: int) -> list[Work]:
-    """Return all works of a trace, the costliest first, with at most `most` patterns each.
-
-    Raises TraceError for a trace without arrivals.
-    """
+    """Return all works of a trace, the costliest first; raises TraceError without arrivals."""
     if trace.record == "summary":
-        raise TraceError(
-            f"{trace.path}: recorded as summary, without arrivals: record it with --record events"
-        )
+        fact = "recorded as summary, without arrivals"
+        raise TraceError(f"{trace.path}: {fact}: record it with --record events")
     labels = _Labels(trace)
     groups: dict[tuple[Any, ...], list[_Rows]] = {}
     for rows in _collect_rows(trace).values():

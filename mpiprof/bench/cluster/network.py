@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -41,6 +41,7 @@ QUEUE_BYTES = 64 << 20
 PACKETS_PER_SECOND = 8000  # of all nodes together, as many as two processors can handle
 SWITCH_PERCENT = 104  # so that the bridge's shaper only delays if several senders meet
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
+NO_IPV6 = "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"
 MAX_NODES = 200
 # A race between PRRTE and the agent's exec, without consequences.
 HARMLESS_OUTPUT = re.compile(rb"^.*plm:ssh: Warning: setpgid.*\n?", re.MULTILINE)
@@ -76,14 +77,12 @@ def parse(text: str) -> ClusterShape:
     """Parse a cluster's description; raises UsageError if it is invalid."""
     match = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)([kmg])bit(?:x(\d+))?", text.lower())
     if match is None:
-        raise UsageError(
-            f"--cluster {text}: not nodes x rate [x ranks per node], such as 16x100mbit"
-        )
+        form = "nodes x rate [x ranks per node], such as 16x100mbit"
+        raise UsageError(f"--cluster {text}: not {form}")
     shape = ClusterShape(int(match[1]), int(float(match[2]) * UNITS[match[3]]), int(match[4] or 1))
     if not 2 <= shape.nodes <= MAX_NODES or shape.ppn < 1 or shape.rate < 10**5:
-        raise UsageError(
-            f"--cluster {text}: 2 to {MAX_NODES} nodes, 100kbit or more, 1 rank or more"
-        )
+        limits = f"2 to {MAX_NODES} nodes, 100kbit or more, 1 rank or more"
+        raise UsageError(f"--cluster {text}: {limits}")
     return shape
 
 
@@ -126,9 +125,8 @@ class Cluster:
         self._tc = find_tool("tc", "iproute2")
         self._unshare = find_tool("unshare", "util-linux")
         if os.geteuid() != 0:
-            raise MpiprofError(
-                "--cluster creates network namespaces, which requires root: use sudo"
-            )
+            fact = "--cluster creates network namespaces, which requires root"
+            raise MpiprofError(f"{fact}: use sudo")
         self._claim_identity()
         try:
             self._build()
@@ -170,16 +168,10 @@ class Cluster:
         try:
             self._ip_batch(None, [f"netns add {self.prefix}{n}" for n in ["switch", *addresses]])
         except MpiprofError as error:
-            reason = str(error).rpartition(": ")[2]
-            raise MpiprofError(
-                f"network namespaces are not permitted here ({reason}): start the container with "
-                "--privileged"
-            ) from None
-        for script in (
-            "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6",
-            "for f in /proc/sys/net/bridge/*; do echo 0 >$f; done 2>/dev/null",
-        ):
-            self._run_in_node("switch", script, check=False)
+            fact = f"network namespaces are not permitted here ({str(error).rpartition(': ')[2]})"
+            raise MpiprofError(f"{fact}: start the container with --privileged") from None
+        self._try_in_node("switch", NO_IPV6)
+        self._try_in_node("switch", "for f in /proc/sys/net/bridge/*; do echo 0 >$f; done")
         bridge = "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         self._ip_batch("switch", [bridge, f"link set br0 mtu {MTU} up"])
         for number, name in enumerate(addresses):
@@ -202,21 +194,21 @@ class Cluster:
             "tcp_wmem": f"4096 {socket} {socket}",
         }
         script = "".join(f"echo {v} >/proc/sys/net/ipv4/{k}; " for k, v in variables.items())
-        self._run_in_node(name, f"set -e; {script}")
-        self._run_in_node(name, "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
-        self._run_in_node(name, "echo reno >/proc/sys/net/ipv4/tcp_congestion_control", check=False)
-        own = addresses[name]
+        _run_tool([*self._node_words(name), f"set -e; {script}"])
+        self._try_in_node(name, NO_IPV6)
+        self._try_in_node(name, "echo reno >/proc/sys/net/ipv4/tcp_congestion_control")
+        ip = addresses[name]
         lines = [
             "link set lo up",
             f"link set eth0 gso_max_size {packet} txqueuelen 10000",
-            f"addr add {own}/24 dev eth0",
+            f"addr add {ip}/24 dev eth0",
             "link set eth0 up",
-            f"route replace 10.77.0.0/24 dev eth0 src {own} initcwnd 100 initrwnd 100 rto_min 10ms",
+            f"route replace 10.77.0.0/24 dev eth0 src {ip} initcwnd 100 initrwnd 100 rto_min 10ms",
         ]
         lines += [
             f"neigh replace {address} lladdr {_hardware_address(i)} dev eth0 nud permanent"
             for i, address in enumerate(addresses.values())
-            if address != own
+            if address != ip
         ]
         self._ip_batch(name, lines)
         if name != "head":
@@ -233,12 +225,11 @@ class Cluster:
         inside = ["-n", self.prefix + name] if name else []
         _run_tool([self._ip, *inside, "-batch", "-"], "\n".join(lines) + "\n")
 
-    def _run_in_node(self, name: str, script: str, check: bool = True) -> None:
-        words = [self._ip, "netns", "exec", self.prefix + name, "/bin/sh", "-c", script]
-        if check:
-            _run_tool(words)
-        else:
-            subprocess.run(words, capture_output=True, check=False)
+    def _node_words(self, name: str) -> list[str]:
+        return [self._ip, "netns", "exec", self.prefix + name, "/bin/sh", "-c"]
+
+    def _try_in_node(self, name: str, script: str) -> None:
+        subprocess.run([*self._node_words(name), script], capture_output=True, check=False)
 
     # ---- running
 
@@ -345,10 +336,10 @@ def remove_abandoned(ip: str) -> int:
 
 def _network_namespace(pid: int) -> tuple[int, int] | None:
     try:
-        found = Path(f"/proc/{pid}/ns/net").stat()
+        status = Path(f"/proc/{pid}/ns/net").stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextlib.contextmanager
@@ -358,11 +349,10 @@ def raise_on_termination() -> Iterator[None]:
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {
-        number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, end) for number in numbers]
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from mpiprof.model.machine import Machine
 from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant
 
@@ -15,24 +16,19 @@ LINE = "line"  # one message from the first to the last rank, which measures the
 
 @dataclass(frozen=True)
 class Case:
-    """One case to measure.
+    """One case to measure."""
 
-    labels: its columns in the table.
-    choice: `native`, `auto`, or an algorithm in the syntax of `run --switch`, with parameters after
-      colons.
-    members: "world", "permuted", "partial" (all but the last rank), "ends" (the first and last
-      rank), a number (so many of the first ranks), or "8+8" (two groups).
-    arrivals: MAX_IF and the time of a message; each rank is late by less than MAX_IF messages, in a
-      pattern that depends on the lap.
-    """
-
-    labels: dict[str, Any]
+    labels: dict[str, Any]  # columns in the table
     operation: str
-    choice: str
+    choice: str  # `native`, `auto`, or an algorithm in the syntax of `run --switch`
     problem: Problem
+    # "world", "permuted", "partial" (all but the last rank), "ends" (the first and last rank), a
+    # number (so many of the first ranks), or "8+8" (two groups).
     members: str = "world"
     gaps: bool = False
     maxloc: bool = False
+    # MAX_IF and the time of a message: each rank is late by less than MAX_IF messages, in a pattern
+    # that depends on the lap.
     arrivals: tuple[int, int] = (1, 0)
 
     @property
@@ -54,6 +50,7 @@ class Case:
         return f"{self.operation} {self.choice} 0 -1"
 
 
-def problem_with_parameters(case: Case) -> Problem:
-    """Return a case's problem with the parameters of its choice."""
-    return Variant.parse(case.choice).set_parameters(case.problem)
+def problem_with_parameters(case: Case, machine: Machine) -> Problem:
+    """Return a case's problem with the parameters of its choice and a machine's message times."""
+    problem = Variant.parse(case.choice).set_parameters(case.problem)
+    return replace(problem, alpha=machine.alpha, beta=machine.beta)

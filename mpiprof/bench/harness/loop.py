@@ -41,24 +41,19 @@ class Phase:
 
 @dataclass(frozen=True)
 class Loop:
-    """Consecutive instances; `labels` identify the loop in a report.
+    """Consecutive instances."""
 
-    cases: of one operation and problem; each case runs all its laps in a row, because a call
-      affects the next one (a tenth of 1.5 ms), and a program's algorithm also runs in a row.
-    alternating: if set, the cases alternate after so many laps, because a machine drifts by a tenth
-      in a minute.
-    computation_ns: before each call.
-    agreed: all ranks begin together, as after the barrier of Figure 11; otherwise each rank
-      continues when it leaves the previous call (Figure 4).
-    """
-
-    labels: dict[str, Any]
+    labels: dict[str, Any]  # identify the loop in a report
+    # Of one operation and problem. Each case runs all its laps in a row, because a call affects the
+    # next one (a tenth of 1.5 ms), and a program's algorithm also runs in a row.
     cases: tuple[Case, ...]
     laps: int
-    computation_ns: int = 0
+    computation_ns: int = 0  # before each call
     phases: tuple[Phase, ...] = ()
+    # All ranks begin together, as after the barrier of Figure 11; otherwise each rank continues
+    # when it leaves the previous call (Figure 4).
     agreed: bool = True
-    alternating: int = 0
+    alternating: int = 0  # laps after which the cases alternate, because a machine drifts
 
     def running_order(self) -> Iterator[tuple[int, range]]:
         """Yield the cases in running order, each with its laps."""
@@ -144,10 +139,8 @@ class Computation:
     def __init__(self, ranks: Ranks) -> None:
         self._clock = ranks.clock
         clock = clock_identity()
-        mine = ranks.world.allgather(clock).count(clock)
-        self.timer = bool(
-            ranks.world.allreduce(mine > len(os.sched_getaffinity(0)), import_mpi().LOR)
-        )
+        crowded = ranks.world.allgather(clock).count(clock) > len(os.sched_getaffinity(0))
+        self.timer = bool(ranks.world.allreduce(crowded, import_mpi().LOR))
         self._a, self._b = np.zeros(CHUNK), np.full(CHUNK, 3.0)
         self._chunk_ns = 1.0
         if not self.timer:

@@ -59,9 +59,7 @@ def _find_algorithm(case: Case) -> Algorithm:
 
 
 def _case_problem(case: Case, setup: Setup) -> Problem:
-    problem = replace(
-        problem_with_parameters(case), alpha=setup.machine.alpha, beta=setup.machine.beta
-    )
+    problem = problem_with_parameters(case, setup.machine)
     if setup.per_node == 1:
         return problem
     return replace(problem, nodes=tuple(assign_nodes(problem.size, 0, setup.per_node)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -214,7 +214,7 @@ def mean_interval(values: Values) -> tuple[float, float]:
 
 def estimate_case_ns(case: Case, machine: Machine) -> float:
     """Return the approximate time of a case in ns."""
-    problem = replace(problem_with_parameters(case), alpha=machine.alpha, beta=machine.beta)
+    problem = problem_with_parameters(case, machine)
     if case.operation == LINE:
         return machine.alpha + problem.bytes * machine.beta
     late = (case.arrivals[0] - 1) * case.arrivals[1] * 0.95

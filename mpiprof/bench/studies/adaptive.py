@@ -114,10 +114,8 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
         if kind.changes:
             phases.append(other if name == "moves" else (0,) * p)
     since = (0, setup.laps // 2)
-    late_phases = tuple(Phase(i, late) for i, late in zip(since, phases, strict=False))
-    return contest_loops(
-        setup, labels, kind.operation, problem, members=members, phases=late_phases
-    )
+    late = tuple(Phase(i, late_ns) for i, late_ns in zip(since, phases, strict=False))
+    return contest_loops(setup, labels, kind.operation, problem, members=members, phases=late)
 
 
 # ---- the table

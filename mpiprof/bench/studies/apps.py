@@ -102,9 +102,8 @@ def samples_folder() -> Path:
     for folder in (Path(mpiprof.__file__).parent.parent / "samples", Path("samples")):
         if (folder / "ft.py").is_file():
             return folder.absolute()
-    raise UsageError(
-        "samples/ is missing from the current folder: run this command in a checkout of mpiprof"
-    )
+    fact = "samples/ is missing from the current folder"
+    raise UsageError(f"{fact}: run this command in a checkout of mpiprof")
 
 
 # ---- running
@@ -180,11 +179,8 @@ def measure_run(trace: Trace) -> Run:
     table = trace.callsites
     # No algorithm changes the cost of these collectives.
     table = table[~table["operation"].isin(MANAGEMENT_COLLECTIVES)]
-    overall = average_factors(table)
-    seconds = {
-        WHOLE: trace.duration_ns / 1e9,
-        ALL: float(table["total_elapsed_ns"].sum()) / trace.ranks / 1e9,
-    }
+    overall, elapsed_ns = average_factors(table), float(table["total_elapsed_ns"].sum())
+    seconds = {WHOLE: trace.duration_ns / 1e9, ALL: elapsed_ns / trace.ranks / 1e9}
     instances = {ALL: int(table["instances"].sum())}
     factors = {ALL: (overall["average_factor"], overall["worst_factor"])}
     joined = join_by_routine(table)

@@ -179,9 +179,8 @@ def _reductions(measured: Measured) -> list[Row]:
             rows.append(make_row(title, doubling, large, at_least(2)))
         rows.append(make_row(title, measured.best(part), native, at_most(1.05)))
         if size in (12, 9):
-            halving, blocks = (
-                measured.named(part, n) for n in ("halving_doubling", "binary_blocks")
-            )
+            halving = measured.named(part, "halving_doubling")
+            blocks = measured.named(part, "binary_blocks")
             required = at_least(1, "above 1") if size == 12 else at_most(1, "below 1")
             rows.append(make_row(title, halving, blocks, required))
     return rows

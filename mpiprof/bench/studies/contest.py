@@ -55,13 +55,9 @@ def candidates(
         best = pipeline_block_size(total, problem.size - 2, alpha, beta, max(total, 1))
     names = ["native"]
     if own and setup.library and not inter:
-        names += [
-            f"native:{algorithm.name}"
-            for algorithm in libraries.find_algorithms(setup.library, operation)
-            if algorithm.is_selectable
-            and algorithm.runs_on(problem.size)
-            and not algorithm.catalogue_name
-        ]
+        of_library = libraries.find_algorithms(setup.library, operation)
+        usable = [a for a in of_library if a.is_selectable and a.runs_on(problem.size)]
+        names += [f"native:{a.name}" for a in usable if not a.catalogue_name]
     for a in find_all(operation, intercommunicator=inter):
         known = parse_parameters(a)
         if "late" in known:
@@ -163,11 +159,10 @@ class Contest:
     @cached_property
     def medians(self) -> dict[str, float]:
         """Median score of each fixed choice in ns, the best first, under the last arrivals."""
-        only_after = self.arrivals_change
-        values = {
-            case.choice: float(np.median(self.fixed(case.choice, score_ns, only_after=only_after)))
-            for case in self.after.loop.cases
-        }
+        values = {}
+        for choice in [case.choice for case in self.after.loop.cases]:
+            scores = self.fixed(choice, score_ns, only_after=self.arrivals_change)
+            values[choice] = float(np.median(scores))
         return dict(sorted(values.items(), key=lambda item: item[1]))
 
     @property
@@ -177,10 +172,7 @@ class Contest:
 
     @cached_property
     def over_best(self) -> tuple[float, float, float]:
-        """The held instances over the best choice, by medians of scores, with an interval.
-
-        Below 1, auto is faster. The value is cached, because resampling is slow.
-        """
+        """The held over the best choice's scores, by medians, with an interval; cached: slow."""
         own, rival = self.own(score_ns, held=True), self.rival(self.best, score_ns, held=True)
         return ratio_interval(own, rival, row=ROW, paired=self._alternates(self.best))
 

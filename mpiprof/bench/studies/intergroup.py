@@ -60,9 +60,8 @@ def problem_of(number: int, processes: int, largest: int) -> Problem:
     a, b = int(largest * s.first), int(largest * s.second)
     if not s.irregular:
         return Problem(p, a, remote_size=q, remote_bytes=b)
-    return Problem(
-        p, remote_size=q, counts=_sizes(p, a, s.rising), remote_counts=_sizes(q, b, s.rising)
-    )
+    counts, remote_counts = _sizes(p, a, s.rising), _sizes(q, b, s.rising)
+    return Problem(p, remote_size=q, counts=counts, remote_counts=remote_counts)
 
 
 def _sizes(members: int, largest: int, rising: bool) -> tuple[int, ...]:

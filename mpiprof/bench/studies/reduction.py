@@ -8,6 +8,7 @@ algorithm. With `--processes 2-32 --sizes 32K` that is Figure 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
@@ -48,19 +49,16 @@ def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all operations, operands, sizes and process counts."""
     options = setup.options
     totals = options.sizes or (SIZES[1::2] if options.quick else SIZES)
-    sizes = options.processes or (
-        (setup.ranks,) if setup.simulated else process_counts(setup.ranks)
-    )
+    usual_sizes = (setup.ranks,) if setup.simulated else process_counts(setup.ranks)
+    sizes = options.processes or usual_sizes
     cases = []
     for operation in options.only or (PARTS[:1] if options.quick else PARTS):
         wanted = ["native", *(a.name for a in find_all(operation))]
-        for operand in UNITS:
-            for size in sizes:
-                for total in totals:
-                    cases += [
-                        make_case(operation, operand, size, total, choice, setup.ranks)
-                        for choice in setup.find_choices(operation, wanted)
-                    ]
+        choices = setup.find_choices(operation, wanted)
+        cases += [
+            make_case(operation, operand, size, total, choice, setup.ranks)
+            for operand, size, total, choice in product(UNITS, sizes, totals, choices)
+        ]
     return cases
 
 

@@ -164,10 +164,9 @@ def _make_cell(
     if not chosen.runs_on(size):
         raise RefusedError(f"needs {chosen.restrictions_text}")
     if "commutes" in chosen.unchecked and not request.commutative:
-        raise RefusedError(
-            f"{FAMILIES[request.library]} does not check whether the reduction commutes, so "
-            "other reductions would give wrong results: pass --commutative if all commute"
-        )
+        fact = f"{FAMILIES[request.library]} does not check whether the reduction commutes"
+        effect = "other reductions would give wrong results"
+        raise RefusedError(f"{fact}, so {effect}: pass --commutative if all commute")
     least = MAX_ELEMENT_BYTES * _min_elements(chosen, size)
     source = (rule.source_text, _describe(rule))
     cell = Cell(operation, size, *part, chosen, _segment_bytes(rule, chosen), *source)
@@ -182,9 +181,8 @@ def _library_algorithm(request: ExportRequest, rule: Rule, size: int) -> Library
     operation = str(rule.operation)
     library = FAMILIES[request.library]
     if rule.algorithm == STATIC:
-        raise RefusedError(
-            "selects different algorithms from call to call: name one algorithm, and its bytes"
-        )
+        fact = "selects different algorithms from call to call"
+        raise RefusedError(f"{fact}: name one algorithm, and its bytes")
     if rule.algorithm.startswith(f"{NATIVE}:"):
         measured = rule.measured.mpi
         if measured and library not in measured:

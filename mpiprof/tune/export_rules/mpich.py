@@ -56,9 +56,8 @@ def read_compiled_tree(library: Path) -> Tree:
             tree: Tree = json.loads(text)
             if all(f"collective={name}" in tree for name in MEASURES):
                 return tree
-    raise MpiprofError(
-        f"{library} has no readable tree of algorithms, so no rules can be exported to it"
-    )
+    fact = f"{library} has no readable tree of algorithms"
+    raise MpiprofError(f"{fact}, so no rules can be exported to it")
 
 
 def find_obstacle(library: Path) -> Callable[[Cell], str]:
@@ -106,9 +105,8 @@ def merge_cells(tree: Tree, cells: Sequence[Cell]) -> Tree:
         for size in sorted(sizes):
             before.setdefault(f"comm_size<={size - 1}", intra)
             before[f"comm_size<={size}"] = _size_branches(resolve_size(intra, size), sizes[size])
-        merged[f"collective={operation}"] = branches | {
-            "comm_type=intra": before | {"comm_size=any": intra}
-        }
+        changed = before | {"comm_size=any": intra}
+        merged[f"collective={operation}"] = branches | {"comm_type=intra": changed}
     return merged
 
 

@@ -80,10 +80,8 @@ def format_rules(cells: Sequence[Cell]) -> str:
     for cell in cells:
         sizes = lines_by_operation.setdefault(cell.operation, {})
         sizes.setdefault(cell.size, []).extend(_cell_lines(cell))
-    text = [
-        "# Open MPI: coll_tuned_dynamic_rules_filename",
-        f"{len(lines_by_operation)} # operations",
-    ]
+    text = ["# Open MPI: coll_tuned_dynamic_rules_filename"]
+    text.append(f"{len(lines_by_operation)} # operations")
     for operation, of_sizes in lines_by_operation.items():
         table = _guard_sizes({size: _join_lines(lines) for size, lines in of_sizes.items()})
         text.append(f"{OPERATION_NUMBERS[operation]} # {operation}")
@@ -119,9 +117,8 @@ def _cell_lines(cell: Cell) -> list[RuleLine]:
         # A call in place counts as many bytes as its unused arguments have, mostly 0.
         first, end = max(first, 0 if whole else 1) * size, cell.last * size + 1
     if first >= end:
-        raise RefusedError(
-            f"Open MPI cannot distinguish {cell.first} to {cell.last} bytes from other sizes"
-        )
+        sizes = f"{cell.first} to {cell.last} bytes"
+        raise RefusedError(f"Open MPI cannot distinguish {sizes} from other sizes")
     lines = [RuleLine(first, cell.algorithm.number or 0, 0, cell.segment)]
     return lines if cell.last == NO_END else [*lines, RuleLine(end, 0, 0, 0)]
 

@@ -107,9 +107,8 @@ def _export_to_mpich(
 
 def _refuse_differences(path: Path, differences: Iterator[str]) -> None:
     for difference in differences:
-        raise MpiprofError(
-            f"{path} is not written, because its choice would differ for {difference}"
-        )
+        why = f"its choice would differ for {difference}"
+        raise MpiprofError(f"{path} is not written, because {why}")
 
 
 def installed_mpich() -> Path:
@@ -136,10 +135,9 @@ def _export_to_openmpi(requested_cells: Sequence[Cell], refusals: Refusals, path
     for with_rules in sorted(operations):
         around = [name for name, inside in openmpi.CALLED_INSIDE.items() if with_rules in inside]
         if around:
-            notes.append(
-                f"Open MPI may run {' or '.join(around)} as several operations. If "
-                f"{with_rules} is one of them, its rule applies there as well."
-            )
+            fact = f"Open MPI may run {' or '.join(around)} as several operations"
+            effect = f"If {with_rules} is one of them, its rule applies there as well"
+            notes.append(f"{fact}. {effect}.")
     return Export(OPENMPI, cells, refusals, text, variables, notes, MONITORING_NOTE)
 
 

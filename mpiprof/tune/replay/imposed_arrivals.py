@@ -153,10 +153,7 @@ def run_first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[ReplayedTask]:
 
 
 def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | None:
-    """Measure within a budget, all ranks together; rank 0 returns the outcome, others None.
-
-    Raises MpiprofError if the budget is too small for any measurement.
-    """
+    """Measure within a budget on all ranks; rank 0 returns the outcome, other ranks None."""
     end = time.monotonic() + budget_s
     prepare_ranks(ranks, tasks)
     ranks.clock.synchronise()

@@ -72,15 +72,13 @@ def replay_trace(request: ReplayRequest) -> ReplayedTrace | int:
     started = request.ranks is not None or request.cluster is not None
     if find_rank(os.environ) is not None:
         if started:
-            raise UsageError(
-                "-n and --cluster start the ranks themselves: run this command without mpiexec"
-            )
+            remedy = "run this command without mpiexec"
+            raise UsageError(f"-n and --cluster start the ranks themselves: {remedy}")
         return run_rank(request)
     if not started:
-        raise UsageError(
-            "no ranks for the replay: use `mpiexec -n 16 python -m mpiprof tune TRACE "
-            "--replay`, -n 4, or --cluster 16x100mbit"
-        )
+        command = "mpiexec -n 16 python -m mpiprof tune TRACE --replay"
+        ways = f"use `{command}`, -n 4, or --cluster 16x100mbit"
+        raise UsageError(f"no ranks for the replay: {ways}")
     return start(request)
 
 
@@ -244,6 +242,5 @@ def restart_preloaded(request: ReplayRequest) -> NoReturn:
         handle, variables[WORKS_VARIABLE] = tempfile.mkstemp(prefix="mpiprof-tune-")
         with os.fdopen(handle, "wb") as file:
             file.write(pickle.dumps(tasks))
-    launched.restart_preloaded(
-        request.words, launched.mpi_of_this_python(os.environ), variables=variables
-    )
+    mpi = launched.mpi_of_this_python(os.environ)
+    launched.restart_preloaded(request.words, mpi, variables=variables)
