@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from signal import Signals
 
-from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.rank_state import Instances, Positions
 from mpiprof.hang.wait_graph import build_wait_graph, has_left, waits_for_messages
 
 
@@ -13,8 +13,8 @@ def find_first_dead(
     unfinished: list[int],
     terminated: list[int],
     signals: Mapping[int, int],
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
+    positions: Positions,
+    pending: Instances,
 ) -> tuple[list[int], list[int]]:
     """Return the ranks that died by themselves, and the ranks that possibly did.
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.rank_state import Instances, Pending, Positions
 from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_waiting_rank
 from mpiprof.interface.output_files import file_mode_in, replace_file
 
@@ -58,8 +57,8 @@ def remove_limit(folder: Path) -> None:
 
 
 def find_suspects(
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
+    positions: Positions,
+    pending: Instances,
     now_ns: int | None,
     threshold: HangThreshold = DEFAULT_THRESHOLD,
 ) -> list[int]:
@@ -78,7 +77,7 @@ def find_suspects(
 
 
 def _is_long(
-    instance: Pending, positions: Sequence[Position], now_ns: int, threshold: HangThreshold
+    instance: Pending, positions: Positions, now_ns: int, threshold: HangThreshold
 ) -> bool:
     """Return whether an instance is pending so long that it hangs or is very slow."""
     took = [
@@ -92,12 +91,12 @@ def _is_long(
 
 
 def select_lasting(
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
+    positions: Positions,
+    pending: Instances,
     now_ns: int | None,
     threshold: HangThreshold,
     ended: bool,
-) -> list[Pending]:
+) -> Instances:
     """Return the instances that have long blocked ranks; in an ended job, that blocked any rank."""
     return [
         instance for instance in pending

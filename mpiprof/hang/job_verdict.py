@@ -15,7 +15,7 @@ from mpiprof.hang import wait_graph
 from mpiprof.hang.first_failure import find_first_dead, signal_names
 from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold, select_lasting
 from mpiprof.hang.processes import JobProcesses
-from mpiprof.hang.rank_state import Pending, Position, group_by_instance
+from mpiprof.hang.rank_state import Instances, Pending, Positions, group_by_instance
 from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, Link, has_left, is_started_only, took_part
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
@@ -60,8 +60,8 @@ class _Job:
     def __init__(
         self,
         trace: Trace,
-        positions: Sequence[Position],
-        pending: Sequence[Pending],
+        positions: Positions,
+        pending: Instances,
         processes: JobProcesses,
         threshold: HangThreshold,
     ) -> None:
@@ -78,7 +78,7 @@ class _Job:
         self.ended = bool(self.left) and (bool(self.aborted) or everyone)
 
     @cached_property
-    def long(self) -> list[Pending]:
+    def long(self) -> Instances:
         """The instances that have long blocked ranks."""
         now_ns = self.processes.now_ns
         return select_lasting(self.positions, self.pending, now_ns, self.threshold, self.ended)
@@ -109,8 +109,8 @@ class _Job:
 
 def conclude(
     trace: Trace,
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
+    positions: Positions,
+    pending: Instances,
     processes: JobProcesses,
     threshold: HangThreshold = DEFAULT_THRESHOLD,
 ) -> Verdict:
@@ -212,7 +212,7 @@ def _find_finalized(job: _Job) -> Verdict | None:
     return None
 
 
-def _find_wrong_order(job: _Job, long: Sequence[Pending]) -> Verdict | None:
+def _find_wrong_order(job: _Job, long: Instances) -> Verdict | None:
     """Detect operations on several communicators, each waiting for a rank in another one."""
     keys = {instance.key for instance in long}
     cycle, odd = wait_graph.find_cycle(job.trace, job.positions, job.pending, keys)

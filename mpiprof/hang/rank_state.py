@@ -88,6 +88,10 @@ class Pending:
         return self.key[1]
 
 
+Positions = Sequence[Position]  # of all ranks, by rank
+Instances = Sequence[Pending]
+
+
 class LogTail:
     """Records of one rank, read from the newest backwards, as far as needed."""
 
@@ -267,7 +271,7 @@ def _communicators_of(block: Block, shapes: Sequence[Shape]) -> Int:
     return np.array([shapes[i].communicator for i in used])[inverse]
 
 
-def group_by_instance(positions: Sequence[Position]) -> dict[Key, dict[int, Call]]:
+def group_by_instance(positions: Positions) -> dict[Key, dict[int, Call]]:
     """Return the newest calls of all ranks by instance, then by rank."""
     calls_by_instance: dict[Key, dict[int, Call]] = {}
     for position in positions:

@@ -8,7 +8,7 @@ from typing import Any
 from mpiprof.hang import verdict_text
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import find_alive, trace_now_ns
-from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
 from mpiprof.hang.wait_graph import started_and_outside, took_part
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
 from mpiprof.metrics.summary_tables import sum_by_callsite
@@ -23,7 +23,7 @@ MAX_SITES = 8
 
 
 def as_json(
-    trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict
+    trace: Trace, positions: Positions, pending: Instances, verdict: Verdict
 ) -> dict[str, Any]:
     """Return verdict, positions and pending instances in the schema of the JSON output."""
     now = trace_now_ns(trace) if is_running(trace, positions) else None
@@ -76,15 +76,13 @@ def _site_json(trace: Trace, site: int) -> dict[str, Any] | None:
     return None if site_data["file"] is None else locations_of([site_data])[0]
 
 
-def is_running(trace: Trace, positions: list[Position]) -> bool:
+def is_running(trace: Trace, positions: Positions) -> bool:
     """Return whether a process of the job is known to be alive on this machine."""
     living = find_alive(trace)
     return any(living.get(p.rank) for p in positions if not p.finished)
 
 
-def status_text(
-    trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict
-) -> str:
+def status_text(trace: Trace, positions: Positions, pending: Instances, verdict: Verdict) -> str:
     """Return the verdict, the state of the job, a table of its ranks, and the pending instances."""
     living = find_alive(trace)
     now = trace_now_ns(trace) if is_running(trace, positions) else None
@@ -141,7 +139,7 @@ def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
 
 
 def _describe_state(
-    trace: Trace, positions: list[Position], living: dict[int, bool], verdict: Verdict
+    trace: Trace, positions: Positions, living: dict[int, bool], verdict: Verdict
 ) -> str:
     unfinished = [p.rank for p in positions if not p.finished]
     if not unfinished:
@@ -180,11 +178,7 @@ def _describe_end(verdict: Verdict, position: Position) -> str:
 
 
 def _rank_table(
-    trace: Trace,
-    positions: list[Position],
-    living: dict[int, bool],
-    now: int | None,
-    verdict: Verdict,
+    trace: Trace, positions: Positions, living: dict[int, bool], now: int | None, verdict: Verdict
 ) -> str:
     groups: dict[tuple[str, str, str], list[tuple[int, int | None]]] = {}
     for position in positions:
@@ -239,7 +233,7 @@ def arrived_state(verdict: Verdict) -> str:
 
 
 def _pending_sentence(
-    trace: Trace, instance: Pending, positions: list[Position], now: int | None, verdict: Verdict
+    trace: Trace, instance: Pending, positions: Positions, now: int | None, verdict: Verdict
 ) -> str:
     locations = ", ".join(describe_site(trace, site) for site in instance.sites) or "unknown place"
     communicator = communicator_name(trace, instance.communicator)

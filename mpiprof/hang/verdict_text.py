@@ -9,7 +9,7 @@ from mpiprof.hang import job_verdict, rank_state
 from mpiprof.hang.hang_threshold import HangThreshold, find_suspects, read_threshold
 from mpiprof.hang.job_verdict import NO_FAULT, Verdict
 from mpiprof.hang.processes import sample_processes, trace_now_ns
-from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.rank_state import Instances, Pending, Positions
 from mpiprof.hang.wait_graph import has_left, is_started_only, is_waiting_in, open_calls
 from mpiprof.interface.format_units import (
     capitalise,
@@ -45,10 +45,7 @@ CALL_CLASSES = {"point_to_point": "a point-to-point call", "completion": "MPI_Wa
 
 
 def find_verdict(
-    trace: Trace,
-    positions: Sequence[Position],
-    pending: Sequence[Pending],
-    threshold: HangThreshold | None = None,
+    trace: Trace, positions: Positions, pending: Instances, threshold: HangThreshold | None = None
 ) -> Verdict:
     """Return the verdict on a job after inspecting its processes now."""
     # By default the limit of `--watch` applies if it has reported a hang.
@@ -59,9 +56,7 @@ def find_verdict(
     return job_verdict.conclude(trace, positions, pending, processes, threshold)
 
 
-def status_verdict(
-    trace: Trace, positions: Sequence[Position], pending: Sequence[Pending]
-) -> Verdict:
+def status_verdict(trace: Trace, positions: Positions, pending: Instances) -> Verdict:
     """Return the verdict for `status`; for a job that ended normally, the verdict of `report`."""
     # That verdict checks the calls of the whole run, not only the newest call of each rank.
     if trace.is_finalised and all(position.finished for position in positions) and trace.wrong:
@@ -75,8 +70,8 @@ def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
     faultless = not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS
     if faultless:
         return NO_FAULT, ""
-    positions: list[Position] = []
-    pending: list[Pending] = []
+    positions: Positions = []
+    pending: Instances = []
     if not trace.is_finalised:
         positions, pending = rank_state.find(trace)
     verdict = status_verdict(trace, positions, pending)
@@ -109,7 +104,7 @@ def as_json(trace: Trace, verdict: Verdict, text: str) -> dict[str, Any]:
 
 
 def format_verdict(
-    trace: Trace, positions: Sequence[Position], verdict: Verdict, now: int | None = None
+    trace: Trace, positions: Positions, verdict: Verdict, now: int | None = None
 ) -> str:
     """Return the fault, its location and the advice in a few sentences."""
     if not verdict.is_bad:
@@ -130,9 +125,7 @@ def format_verdict(
     return f"{sentences}{_advice_sentence(trace, verdict)}{further_text}"
 
 
-def _fault_sentences(
-    trace: Trace, positions: Sequence[Position], verdict: Verdict, now: int | None
-) -> str:
+def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
     if verdict.disagreement is not None:
         return _disagreement_sentences(trace, verdict.disagreement)
     if verdict.kind == "order":
@@ -180,7 +173,7 @@ def _name_ranks(chosen: Sequence[int]) -> str:
 
 
 def _last_seen(
-    trace: Trace, positions: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
+    trace: Trace, positions: Positions, chosen: Sequence[int], lacks: Pending | None = None
 ) -> str:
     """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never."""
     # If locations differ, each location has its ranks in brackets. If a rank has several threads,
@@ -221,7 +214,7 @@ def _open_cycle_sentences(verdict: Verdict) -> str:
     )
 
 
-def _missing_sentences(trace: Trace, positions: Sequence[Position], verdict: Verdict) -> str:
+def _missing_sentences(trace: Trace, positions: Positions, verdict: Verdict) -> str:
     """Return sentences about the ranks that have not arrived and their current activity."""
     plural = len(verdict.odd_ranks) > 1
     pronoun, s = ("they", "") if plural else ("it", "s")
@@ -284,9 +277,7 @@ def _advice_sentence(trace: Trace, verdict: Verdict) -> str:
     return f" See {stack}: process {pid} on {host} (`gdb -p {pid}`, `py-spy dump -p {pid}`)."
 
 
-def _waiting_sentence(
-    trace: Trace, positions: Sequence[Position], verdict: Verdict, now: int | None
-) -> str:
+def _waiting_sentence(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
     """Return a sentence on which ranks wait in which call and where."""
     instance = verdict.pending
     assert instance is not None
@@ -320,9 +311,7 @@ def _order_sentences(trace: Trace, verdict: Verdict) -> str:
     return f"Ranks wait for each other in a circle: {'; '.join(links)}. {rule}"
 
 
-def _dead_sentences(
-    trace: Trace, positions: Sequence[Position], verdict: Verdict, now: int | None
-) -> str:
+def _dead_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
     if not verdict.odd_ranks and trace.record == "summary":
         unknown = "calls are not logged, so that where its ranks were is not known"
         return f"The job ended before MPI_Finalize; {unknown}."

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
 from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call, Key
@@ -26,20 +26,18 @@ def is_waiting_in(position: Position, instance: Pending) -> bool:
     return position.between == "completion" and instance.key in position.started
 
 
-def has_waiting_rank(instance: Pending, positions: Sequence[Position]) -> bool:
+def has_waiting_rank(instance: Pending, positions: Positions) -> bool:
     """Return whether any rank waits in an instance. A rank that only started it does not wait."""
     return any(is_waiting_in(positions[rank], instance) for rank in instance.arrived)
 
 
-def is_started_only(instance: Pending, positions: Sequence[Position]) -> bool:
+def is_started_only(instance: Pending, positions: Positions) -> bool:
     """Return whether no rank is in a call of an instance. A Wait may be for another operation."""
     open_keys = {call.key for rank in instance.arrived for call in positions[rank].open}
     return instance.key not in open_keys
 
 
-def build_wait_graph(
-    positions: Sequence[Position], pending: Sequence[Pending]
-) -> dict[int, set[int]]:
+def build_wait_graph(positions: Positions, pending: Instances) -> dict[int, set[int]]:
     """Return the ranks that each waiting rank waits for."""
     graph: dict[int, set[int]] = {}
     for instance in pending:
@@ -50,7 +48,7 @@ def build_wait_graph(
     return graph
 
 
-def started_and_outside(instance: Pending, positions: Sequence[Position]) -> list[int]:
+def started_and_outside(instance: Pending, positions: Positions) -> list[int]:
     """Return the ranks that started an instance, did not complete it, and are outside MPI."""
     # MPI may make progress only while it is called. So these ranks may block the waiting ones.
     return [
@@ -78,7 +76,7 @@ def took_part(position: Position, instance: Pending) -> bool:
 
 
 def follow_missing(
-    instance: Pending, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
+    instance: Pending, positions: Positions, pending: Instances, long: set[Key]
 ) -> tuple[list[int], list[int]]:
     """Follow missing ranks that wait elsewhere to the ranks that they wait for.
 
@@ -156,7 +154,7 @@ def _path_back(
 
 
 def find_cycle(
-    trace: Trace, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
+    trace: Trace, positions: Positions, pending: Instances, long: set[Key]
 ) -> tuple[tuple[Link, ...], tuple[int, ...]]:
     """Return a cycle of pending operations and the ranks to look at; both empty if it is absent."""
     links: dict[int, list[Link]] = {}
@@ -195,9 +193,7 @@ def _awaited_missing(
     return [member for member in missing if communicator.find_column(member) in awaited]
 
 
-def _odd_ranks(
-    trace: Trace, positions: Sequence[Position], cycle: Sequence[Link]
-) -> tuple[int, ...]:
+def _odd_ranks(trace: Trace, positions: Positions, cycle: Sequence[Link]) -> tuple[int, ...]:
     """Return the ranks in the less frequent operation, of all ranks that could be in any."""
     calls = {link.call.key: link.call for link in cycle}
     members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]

@@ -186,7 +186,7 @@ def interpreter_of(python: Path) -> Interpreter:
         return this_interpreter()
     import subprocess
 
-    query = [python, "-c", MPI4PY_QUERY]
+    query = [str(python), "-c", MPI4PY_QUERY]
     answer = subprocess.run(query, capture_output=True, text=True, check=False)
     try:
         path, prefixes, suffixes = json.loads(answer.stdout)

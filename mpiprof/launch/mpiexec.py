@@ -64,7 +64,7 @@ def check_rank_count(ranks: int, environment: Mapping[str, str], *, confirmed: b
 def identify(path: Path) -> Mpiexec | None:
     """Identify an mpiexec by its version; None if it does not answer or its family is unknown."""
     try:
-        command = [path, "--version"]
+        command = [str(path), "--version"]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None

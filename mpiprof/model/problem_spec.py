@@ -134,10 +134,7 @@ def make_problem(operation: str, setting: ProblemSpec) -> Problem:
 
 
 def select_parameters(a: Algorithm, values: Mapping[str, str | int]) -> dict[str, str | int]:
-    """Return the given parameters that an algorithm has.
-
-    Raises UsageError if no algorithm of the operation has a parameter.
-    """
+    """Return the parameters that an algorithm has; UsageError if no algorithm has one of them."""
     known = {name for b in list_algorithms(a.operation) for name in parse_parameters(b)}
     for name in values:
         if name not in known:

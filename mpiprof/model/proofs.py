@@ -116,7 +116,8 @@ def intra_problems(operation: str, size: int) -> Iterator[Problem]:
                 unit = ELEMENT_BYTES if (size + i) % 2 else 1
                 yield Problem(size, unit * n, root, unit=unit)
         else:
-            for n in vector_lengths(size) if operation == "bcast" else block_lengths(size):
+            blocks = [0, 1, 5, *([LONG_VECTOR] if size <= ALL_ROOTS_BELOW else [])]
+            for n in vector_lengths(size) if operation == "bcast" else blocks:
                 yield Problem(size, n, root)
 
 
@@ -143,11 +144,6 @@ def roots_to_prove(operation: str, size: int) -> list[int]:
 def vector_lengths(size: int) -> list[int]:
     """Return vector lengths: 0, fewer than and as many as processes, and long without dividing."""
     return sorted({0, 1, size - 1, size, LONG_VECTOR if size <= MAX_SMALL_SIZE else size + 1})
-
-
-def block_lengths(size: int) -> list[int]:
-    """Return lengths of a rank's block."""
-    return [0, 1, 5, *([LONG_VECTOR] if size <= ALL_ROOTS_BELOW else [])]
 
 
 def irregular_counts(size: int, seed: int) -> Iterator[tuple[int, ...]]:

@@ -15,13 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiprof.model import pipeline_formulas
 from mpiprof.model.machine import Machine, Numbers, Times
-from mpiprof.model.pipeline_formulas import (
-    best_ring_block,
-    count_blocks,
-    count_skipping_ring_rounds,
-    ring_order,
-)
 from mpiprof.model.schedule import Algorithm, Problem
 
 RINGS = (("allgather", "ring"), ("allgatherv", "linear_ring"), ("allgatherv", "pipelined_ring"))
@@ -66,7 +61,7 @@ def estimate_work(algorithm: Algorithm, problem: Problem) -> float:
     rounds, skips = len(sizes) - 1, False
     if algorithm.name == "pipelined_ring":
         skips = not sizes.all()
-        blocks = count_blocks(sizes, _ring_block_size(problem, sizes))
+        blocks = pipeline_formulas.count_blocks(sizes, _ring_block_size(problem, sizes))
         rounds = int(blocks.sum()) + len(sizes) * skips
     return float(rounds * (ROUND_WORK + len(sizes)) * (SKIPPING_FACTOR if skips else 1))
 
@@ -76,10 +71,11 @@ def _describe_ring(algorithm: Algorithm, problem: Problem) -> _Ring:
     if algorithm.name != "pipelined_ring":
         number = np.arange(len(sizes) + 1)
         return _Ring(number[:-1], number, sizes, len(sizes) - 1, skips=False)
-    order = np.array(ring_order(sizes.tolist(), problem.order, problem.nodes), np.int64)
+    ranks = pipeline_formulas.ring_order(sizes.tolist(), problem.order, problem.nodes)
+    order = np.array(ranks, np.int64)
     sizes = sizes[order]
     block = _ring_block_size(problem, sizes)
-    blocks = count_blocks(sizes, block)
+    blocks = pipeline_formulas.count_blocks(sizes, block)
     if problem.equal_blocks:
         parts = np.maximum(blocks, 1)
         longer = sizes % parts
@@ -90,14 +86,14 @@ def _describe_ring(algorithm: Algorithm, problem: Problem) -> _Ring:
         times = (blocks - last, last)
     lengths = np.repeat(np.stack(pair, 1).reshape(-1), np.stack(times, 1).reshape(-1))
     first = np.concatenate([[0], np.cumsum(blocks)])
-    rounds = count_skipping_ring_rounds(blocks, 1)
+    rounds = pipeline_formulas.count_skipping_ring_rounds(blocks, 1)
     return _Ring(order, first, lengths, rounds, skips=not blocks.all())
 
 
 def _ring_block_size(problem: Problem, sizes: Numbers) -> int:
     if problem.block_size:
         return max(1, min(problem.block_size, int(sizes.max())))
-    return best_ring_block(sizes, problem.alpha, problem.beta)
+    return pipeline_formulas.best_ring_block(sizes, problem.alpha, problem.beta)
 
 
 def _send_durations(
@@ -152,11 +148,7 @@ def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) 
         end[-1] = max(now[-1], now[0])
         end += takes
         np.maximum(now, end, out=now)
-        _receive(now, end)
+        # Each position receives until the end of its predecessor's send.
+        np.maximum(now[1:], end[:-1], out=now[1:])
+        now[0] = max(now[0], end[-1])
     return now
-
-
-def _receive(now: Times, end: Times) -> None:
-    """Advance each position to the end of its predecessor's send."""
-    np.maximum(now[1:], end[:-1], out=now[1:])
-    now[0] = max(now[0], end[-1])

@@ -69,10 +69,7 @@ def parse_lesson(line: str) -> Lesson | None:
 
 
 def read(path: Path) -> list[Lesson]:
-    """Return the newest lessons of a file, or [] if the file does not exist yet.
-
-    Raises UsageError if the file has another format, or is not readable and writable.
-    """
+    """Return the newest lessons of a file, [] if it does not exist yet; UsageError if unusable."""
     check_output("--learn", path, "learned.jsonl")
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NEWEST_BYTES:]

@@ -198,11 +198,8 @@ def _unescape_site(site: str) -> str:
 
 
 def read_file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
-    """Return the rules of a plan file.
-
-    An invalid entry becomes a remark that names the file and the entry. Without a list for remarks,
-    it raises UsageError. A file that is missing or not a plan always raises UsageError.
-    """
+    """Return the rules of a plan file, without invalid entries if there is a list for remarks."""
+    # A file that is missing or not a plan always raises UsageError.
     try:
         content = path.read_bytes()
     except OSError as error:

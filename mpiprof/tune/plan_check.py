@@ -16,17 +16,14 @@ from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.libraries import FAMILIES, find_algorithms
 from mpiprof.model.catalogue import Algorithm, applies_to_size, load_catalogue
 from mpiprof.tune.plan import Plan, collect_remarks
-from mpiprof.tune.rules import NATIVE_VARIANT, Provenance, Rule, library_name
+from mpiprof.tune.rules import NATIVE_VARIANT, Provenance, Rule, is_named, library_name
 
 MAX_SIZES = 64  # maximum width of a range in which each size is checked
 MAX_PROCESSES = 4096
 
 
 def check_plan(plan: Plan, ranks: int | None, *, strict: bool) -> Plan:
-    """Return a plan without its files' unusable entries, with remarks on them.
-
-    `ranks`: number of ranks of the job, None if unknown. strict: raise UsageError instead.
-    """
+    """Return a plan without its files' unusable entries; strict: raise UsageError instead."""
     remarks: list[str] | None = None if strict else list(plan.remarks)
     usable = []
     for rule in plan.rules:
@@ -146,8 +143,9 @@ def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
 
 def find_missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
     """Yield the rules that name script lines without a call, each with a message."""
+    file = str(script.absolute())
     with_site = [rule for rule in plan.rules if rule.site]
-    site_rules = [r for r in with_site if _is_same_file(str(r.site).rpartition(":")[0], script)]
+    site_rules = [r for r in with_site if is_named(str(r.site).rpartition(":")[0], file)]
     lines = _find_calling_lines(script) if site_rules else None
     if lines is None:
         return
@@ -158,11 +156,6 @@ def find_missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
         near = sorted(sorted(lines, key=lambda n: abs(n - line))[:3])
         nearest = f"; the nearest: {', '.join(map(str, near))}" if near else ""
         yield rule, f"{rule.site}: that line of {script} contains no call{nearest}"
-
-
-def _is_same_file(path: str, script: Path) -> bool:
-    full = str(script.absolute())
-    return full == path or full.endswith(f"/{path}")
 
 
 def _find_calling_lines(script: Path) -> set[int] | None:

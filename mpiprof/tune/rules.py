@@ -12,13 +12,7 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import MAX_NUMBER
 from mpiprof.libraries import find_algorithms
-from mpiprof.model.catalogue import (
-    BYTE_PARAMETER,
-    RANK_PARAMETER,
-    Algorithm,
-    load_catalogue,
-    parse_parameters,
-)
+from mpiprof.model import catalogue
 from mpiprof.model.variant import NATIVE as NATIVE
 from mpiprof.model.variant import Variant
 
@@ -84,7 +78,7 @@ def locate_errors(where: str) -> Iterator[None]:
 
 def check_operation(name: str) -> str:
     """Return a selectable operation; raises UsageError with the nearest name."""
-    operations = list(dict.fromkeys(a.operation for a in load_catalogue()))
+    operations = list(dict.fromkeys(a.operation for a in catalogue.load_catalogue()))
     if name in operations:
         return name
     blocking = name.removeprefix("i").removesuffix("_init")
@@ -101,11 +95,16 @@ def check_site(text: str) -> str:
     return text.removeprefix("./")
 
 
+def is_named(name: str, path: str) -> bool:
+    """Return True if a file or call site is the named one; names may lack leading folders."""
+    return path == name or path.endswith(f"/{name}")
+
+
 def make_rule(
     operation: str | None, site: str | None, algorithm: str, parameters: Mapping[str, Any]
 ) -> Rule:
     """Return a rule with checked names and values; raises UsageError with the nearest name."""
-    possible = [a for a in load_catalogue() if operation in (a.operation, None)]
+    possible = [a for a in catalogue.load_catalogue() if operation in (a.operation, None)]
     algorithms = [a for a in possible if a.name == algorithm]
     if NATIVE_VARIANT.fullmatch(algorithm):
         checked = _library_parameters(operation, algorithm, parameters)
@@ -153,17 +152,17 @@ def parse_bytes(name: str, value: Any, least: int = 0) -> int:
 
 
 def _check_parameter(
-    algorithm: str, algorithms: Sequence[Algorithm], name: str, value: Any
+    algorithm: str, algorithms: Sequence[catalogue.Algorithm], name: str, value: Any
 ) -> tuple[str, str]:
-    parameters = dict(pair for a in algorithms for pair in parse_parameters(a).items())
+    parameters = dict(pair for a in algorithms for pair in catalogue.parse_parameters(a).items())
     if name not in parameters:
         if not parameters:
             raise UsageError(f"{algorithm} has no parameters, so no {name!r}")
         raise UsageError(f"{algorithm} has no {name!r}; {suggest_names(name, parameters)}")
     values = parameters[name]
-    if values == BYTE_PARAMETER:
+    if values == catalogue.BYTE_PARAMETER:
         return name, str(parse_bytes(name, value, least=1))
-    if values == RANK_PARAMETER:
+    if values == catalogue.RANK_PARAMETER:
         is_number = re.fullmatch("[0-9]{1,10}", str(value)) is not None
         if not is_number or int(value) > MAX_NUMBER:
             raise UsageError(f"{name}={value}: a rank of the communicator, such as 3")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mpiprof.errors import UsageError
 from mpiprof.tune.plan import Plan, collect_remarks
+from mpiprof.tune.rules import is_named
 
 ROW_PATTERN = re.compile(r"(\S.*?)\s+(\d+|-)\s+0x([0-9a-f]+)\b")
 SEGMENT_PATTERN = re.compile(r"\s*LOAD off\s+\S+\s+vaddr 0x([0-9a-f]+)")
@@ -28,7 +29,8 @@ def locate_sites(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
         files.add(Path(file).name)
         for site in sites:
             path, _, number = site.rpartition(":")
-            if _is_same_file(path, file):
+            # A compiler's file name may have more or fewer leading folders than the user's.
+            if is_named(path, file) or is_named(file, path):
                 lines[site].add(line)
                 if line == int(number):
                     offsets[site].append((first, last))
@@ -46,11 +48,6 @@ def locate_sites(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
                 text = _missing_site_error(site, program, lines[site], files)
                 raise UsageError(f"{rule.source_text}{f': {site}' if rule.file else ''}: {text}")
     return replace(plan, rules=tuple(rules), remarks=tuple(remarks))
-
-
-def _is_same_file(path: str, file: str) -> bool:
-    """Return True if a user's path and a compiler's file name mean the same file."""
-    return file == path or file.endswith(f"/{path}") or path.endswith(f"/{file}")
 
 
 def _missing_site_error(site: str, program: Path, lines: set[int], files: set[str]) -> str:

@@ -53,8 +53,10 @@ def _allgather(case: Case, comm: Any) -> Call:
     p, mpi = case.problem, import_mpi()
     block_counts = list(p.counts or [p.bytes] * p.size)
     others = list(p.remote_counts or [p.remote_bytes] * p.remote_size) or block_counts
-    if p.remote_size and not _in_first(case, comm):
-        block_counts, others = others, block_counts
+    if p.remote_size:
+        first = int(case.members.partition("+")[0])  # ranks in the first group
+        if not (mpi.COMM_WORLD.rank < first and comm.Is_inter()):
+            block_counts, others = others, block_counts
     kind, size = mpi.BYTE, 1
     if case.gaps:
         kind = mpi.BYTE.Create_vector(1, GAP_BYTES, GAP_BYTES).Create_resized(0, 2 * GAP_BYTES)
@@ -69,12 +71,6 @@ def _allgather(case: Case, comm: Any) -> Call:
         return Call(lambda: comm.Allgather(out, into), received, expected)
     into[1:2] = [counts, _displacements(counts)]
     return Call(lambda: comm.Allgatherv(out, into), received, expected)
-
-
-def _in_first(case: Case, comm: Any) -> bool:
-    """Return True if this rank is in the first group, by its rank in the world."""
-    first = int(case.members.partition("+")[0])
-    return int(import_mpi().COMM_WORLD.rank) < first and comm.Is_inter()
 
 
 def _alltoall(case: Case, comm: Any) -> Call:

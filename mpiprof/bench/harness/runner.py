@@ -59,7 +59,8 @@ def _make_setup(ranks: Ranks, options: Options, library: str) -> Setup:
     if ranks.world.size < 2:
         raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
     machine, why = find_machine(ranks, options.machine)
-    shared = timing.has_shared_nodes(ranks)
+    nodes = timing.first_rank_of_nodes(ranks.world)
+    shared = 1 < len(set(nodes)) < len(nodes)
     return Setup(ranks.world.size, options, machine, library, shared, fault=why)
 
 

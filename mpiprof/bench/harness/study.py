@@ -49,7 +49,7 @@ class Setup:
     options: Options
     machine: Machine = DEFAULT
     library: str = ""
-    shared_nodes: bool = False
+    shared_nodes: bool = False  # there are several nodes, and some have more than one rank
     simulated: bool = False
     laps: int = 1
     per_node: int = 1  # simulated processes per node, placed in the order of ranks

@@ -118,10 +118,7 @@ def agree_start(ranks: Ranks) -> int:
 def run_once(
     ranks: Ranks, case: Case, call: Call | None, late_ns: int, spin_ns: int = 0
 ) -> tuple[int, int, int]:
-    """Run one case once; returns this rank's target arrival, arrival and exit, 0 without a call.
-
-    spin_ns: time before the target in which the rank no longer sleeps.
-    """
+    """Run a case once; returns target arrival, arrival and exit. Spins for the last `spin_ns`."""
     start = agree_start(ranks)
     ranks.choose(case.recorder_rule())  # the same on all ranks
     if call is None:
@@ -201,12 +198,6 @@ def first_rank_of_nodes(world: Any) -> list[int]:
     first = int(node.allreduce(world.rank, import_mpi().MIN))
     node.Free()
     return [int(rank) for rank in world.allgather(first)]
-
-
-def has_shared_nodes(ranks: Ranks) -> bool:
-    """Return True if there are several nodes, and some have more than one rank."""
-    nodes = first_rank_of_nodes(ranks.world)
-    return 1 < len(set(nodes)) < len(nodes)
 
 
 def abort_on_error(error: BaseException) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns, total_ns
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import (
@@ -148,8 +149,8 @@ def _medians(*several: Values) -> list[float]:
 def fixed_choice_row(contest: Contest, choice: str, required: Requirement) -> Row:
     """Return the row of a fixed choice's sum over auto's."""
     measure = score_ns if contest.operation == "bcast" else total_ns
-    own = contest.own(measure)
-    sums = (float(contest.rival(choice, measure).mean()) * len(own), float(own.sum()))
+    auto = contest.values(AUTO, measure)
+    sums = (float(contest.values(choice, measure).mean()) * len(auto), float(auto.sum()))
     ratio = contest.against(choice, measure)
     return _make_ratio_row(contest, f"{choice} / auto", ratio, sums, required)
 
@@ -157,10 +158,10 @@ def fixed_choice_row(contest: Contest, choice: str, required: Requirement) -> Ro
 def after_probing_row(contest: Contest) -> Row:
     """Return the row of auto's held instances over the best fixed choice."""
     best = contest.best
-    own, rival = contest.own(score_ns, held=True), contest.rival(best, score_ns, held=True)
+    auto, rival = (contest.values(c, score_ns, held=True) for c in (AUTO, best))
     chosen = contest.selection.chosen_algorithm(contest.auto.loop.laps) or "auto"
     compared = f"after probing: {chosen} / {best}".replace("block_size=", "")
-    times = _medians(own, rival)
+    times = _medians(auto, rival)
     return _make_ratio_row(contest, compared, contest.over_best, times, at_most(WITHIN))
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, elapsed_ns, lateness_pattern
 from mpiprof.bench.harness.selector import Behaviour
@@ -106,9 +107,9 @@ def make_loops(setup: Setup) -> list[Loop]:
 
 def make_row(contest: Contest) -> Row:
     """Return a contest's row."""
-    auto, auto_half = mean_interval(contest.own(elapsed_ns, held=True) / 1e6)
-    native, native_half = mean_interval(contest.rival("native", elapsed_ns, held=True) / 1e6)
-    best_ms = float(contest.rival(contest.best, elapsed_ns, held=True).mean()) / 1e6
+    auto, auto_half = mean_interval(contest.values(AUTO, elapsed_ns, held=True) / 1e6)
+    native, native_half = mean_interval(contest.values("native", elapsed_ns, held=True) / 1e6)
+    best_ms = float(contest.values(contest.best, elapsed_ns, held=True).mean()) / 1e6
     ratio, low, high = contest.over_best
     whole, least, most = contest.whole_run
     probes, laps = contest.selection.probes_by_phase(), contest.auto.loop.laps

@@ -130,23 +130,19 @@ class Contest:
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def own(self, measure: Measure, *, held: bool = False) -> Values:
-        """Return the measured values of the selector's instances, all or only the held ones."""
-        return self._beside(AUTO, measure, held)
+    def values(self, choice: str, measure: Measure, *, held: bool = False) -> Values:
+        """Return a choice's values: of auto, of alternating instances if any, else of all.
 
-    def rival(self, choice: str, measure: Measure, *, held: bool = False) -> Values:
-        """Return the values to compare auto with: alternating instances if any, else all."""
-        if self._alternates(choice):
-            return self._beside(choice, measure, held)
-        return self.fixed(choice, measure, only_after=held and self.arrivals_change)
-
-    def _alternates(self, choice: str) -> bool:
-        return self.auto.case_index(choice) >= 0
-
-    def _beside(self, choice: str, measure: Measure, held: bool) -> Values:
+        held: only of the selector's held instances, or under the last arrivals.
+        """
+        if not self._alternates(choice):
+            return self.fixed(choice, measure, only_after=held and self.arrivals_change)
         i = self.auto.case_index(choice)
         values = measure(self.auto.loop.cases[i], self.auto.arrivals[i], self.auto.exits[i])
         return values[self.held] if held else values
+
+    def _alternates(self, choice: str) -> bool:
+        return self.auto.case_index(choice) >= 0
 
     @property
     def held(self) -> slice:
@@ -173,8 +169,8 @@ class Contest:
     @cached_property
     def over_best(self) -> tuple[float, float, float]:
         """The held over the best choice's scores, by medians, with an interval; cached: slow."""
-        own, rival = self.own(score_ns, held=True), self.rival(self.best, score_ns, held=True)
-        return ratio_interval(own, rival, row=ROW, paired=self._alternates(self.best))
+        auto, best = (self.values(c, score_ns, held=True) for c in (AUTO, self.best))
+        return ratio_interval(auto, best, row=ROW, paired=self._alternates(self.best))
 
     @cached_property
     def whole_run(self) -> tuple[float, float, float]:
@@ -185,8 +181,8 @@ class Contest:
         """Return a fixed choice over auto, for the whole run with probing; above 1, auto wins."""
         # If the arrivals change during the run, the fixed instances of both phases have equal
         # weight.
-        rival, paired = self.rival(choice, measure), self._alternates(choice)
-        return ratio_interval(rival, self.own(measure), np.mean, ROW, paired=paired)
+        rival, auto = (self.values(c, measure) for c in (choice, AUTO))
+        return ratio_interval(rival, auto, np.mean, ROW, paired=self._alternates(choice))
 
 
 def contests(results: Sequence[LoopTimes], selections: Sequence[Behaviour]) -> list[Contest]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mpiprof.libraries import FAMILIES, LibraryAlgorithm, find_algorithms, find_equal, find_named
 from mpiprof.model.catalogue import applies_to_size, load_catalogue
-from mpiprof.tune.rules import NATIVE, STATIC, Rule
+from mpiprof.tune.rules import NATIVE, STATIC, Rule, is_named
 from mpiprof.tune.tasks import Work
 
 MAX_ELEMENT_BYTES = 16  # bytes of MPI's largest predefined type; the program's type is unknown
@@ -230,7 +230,7 @@ def _is_known(request: ExportRequest, rule: Rule) -> bool:
     if request.calls is None or rule.site is None:
         return True
     calls = [call for call in request.calls if call.operation == rule.operation]
-    return any(_is_site(rule.site, site) for call in calls for site in call.sites)
+    return any(is_named(rule.site, site) for call in calls for site in call.sites)
 
 
 def _is_called(request: ExportRequest, rule: Rule, size: int, part: Span) -> bool:
@@ -250,7 +250,7 @@ def _is_called(request: ExportRequest, rule: Rule, size: int, part: Span) -> boo
             continue
         if not any(_requests_same(other_rule, rule, call, inside) for other_rule in request.rules):
             raise RefusedError(f"would also change {call.operation} at {call.label}")
-        is_called |= any(_is_site(str(rule.site), site) for site in call.sites)
+        is_called |= any(is_named(str(rule.site), site) for site in call.sites)
     return is_called
 
 
@@ -260,13 +260,8 @@ def _requests_same(other_rule: Rule, rule: Rule, call: Work, inside: Span) -> bo
     return (
         other_rule.operation in (rule.operation, None)
         and other_rule.variant == rule.variant
-        and (other_rule.site is None or any(_is_site(other_rule.site, site) for site in call.sites))
+        and (other_rule.site is None or any(is_named(other_rule.site, site) for site in call.sites))
         and other_rule.first_byte <= inside[0]
         and inside[1] <= last
         and (not other_rule.sizes or any(a <= call.size <= b for a, b in other_rule.sizes))
     )
-
-
-def _is_site(named_site: str, site: str) -> bool:
-    """Return True if a call site is the named one; the name may have fewer leading folders."""
-    return site == named_site or site.endswith(f"/{named_site}")
