@@ -16,9 +16,10 @@ def open_named_trace(
     named: Path | None, machine: Path | None, workers: Workers | None = None
 ) -> Trace:
     """Open the named trace, or the newest one, with the table of --machine; raises MpiprofError."""
-    from mpiprof.model.machine import read_optional
+    from mpiprof.model.machine import read_table
     from mpiprof.store.cached_trace import open_trace
     from mpiprof.trace.default_trace import choose_trace
     from mpiprof.trace.machine import find_fault
 
-    return open_trace(choose_trace(named), workers, read_optional(machine, find_fault))
+    folder = choose_trace(named)
+    return open_trace(folder, workers, read_table(machine, find_fault) if machine else None)

@@ -37,6 +37,7 @@ from mpiprof.store import dask_workers
 if TYPE_CHECKING:
     from mpiprof.model.machine import Machine
     from mpiprof.trace import Trace
+    from mpiprof.tune.plan_entries import Entry
     from mpiprof.tune.result import Result, Verdict
 
 TOP_WORKS = 15
@@ -241,10 +242,7 @@ def print_results(
 
 
 def write_plan(
-    args: argparse.Namespace,
-    plan: Sequence[dict[str, Any]],
-    trace: Trace,
-    origin: Mapping[str, Any],
+    args: argparse.Namespace, plan: Sequence[Entry], trace: Trace, origin: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Write a plan to -o; with --to export it instead, and return what was exported."""
     from mpiprof.tune import plan_entries

@@ -55,14 +55,14 @@ def run(args: argparse.Namespace) -> int:
     for module in REQUIRED_MODULES:
         if importlib.util.find_spec(module) is None:
             raise missing_module_error(module)
-    from mpiprof.model.machine import read_optional
+    from mpiprof.model.machine import read_table
     from mpiprof.trace.machine import find_fault
 
     paths, allowed = trace_folders(args.traces), args.source or [Path.cwd()]
     for path in args.source or []:
         if not path.is_dir():
             raise UsageError(f"--source {path}: no such folder")
-    machine = read_optional(args.machine, find_fault)
+    machine = read_table(args.machine, find_fault) if args.machine else None
     if args.workers is not None:
         from mpiprof.store.cached_trace import require_dataset
 

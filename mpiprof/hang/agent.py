@@ -24,7 +24,7 @@ FOLDER_INTERVAL_S = 0.2  # between checks for a folder that rank 0 makes
 def run_agent(job: JobStart, request: HangRequest | None, summary_to: Path | None) -> None:
     """Observe a job's processes on this node, and write its summary, until the last has ended."""
     node = Node(job.leader)
-    with _ProcessEnd(job.leader.pid) as ending:
+    with contextlib.closing(_ProcessEnd(job.leader.pid)) as ending:
         folder = _wait_for_folder(job, node, ending)
         if folder is None:
             return
@@ -115,10 +115,7 @@ class _ProcessEnd:
             self.descriptor = -1
         self.over = self.descriptor < 0
 
-    def __enter__(self) -> _ProcessEnd:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
 

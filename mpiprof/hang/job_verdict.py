@@ -51,11 +51,7 @@ NO_FAULT = Verdict("none")
 
 
 class _Job:
-    """The job to judge.
-
-    left: ranks that did not end in MPI_Finalize. gone: those of them without a process. blind: the
-    positions of some ranks are unknown, so no pending instance is evidence.
-    """
+    """The job to judge."""
 
     def __init__(
         self,
@@ -67,7 +63,9 @@ class _Job:
     ) -> None:
         self.trace, self.positions, self.processes = trace, positions, processes
         self.threshold = threshold
+        # Ranks that did not end in MPI_Finalize. `gone`: those of them without a process.
         self.left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
+        # The positions of some ranks are unknown, so no pending instance is evidence.
         self.blind = bool(self.left) and any(position.is_unknown for position in positions)
         self.pending = [] if self.blind else pending
         noted = trace.logs.signals | processes.signals

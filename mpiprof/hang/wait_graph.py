@@ -78,11 +78,7 @@ def took_part(position: Position, instance: Pending) -> bool:
 def follow_missing(
     instance: Pending, positions: Positions, pending: Instances, long: set[Key]
 ) -> tuple[list[int], list[int]]:
-    """Follow missing ranks that wait elsewhere to the ranks that they wait for.
-
-    A rank with a free thread counts as waiting only in a long-pending instance. Returns the ranks
-    that wait for no rank, and the waiting ranks on the way that have a free thread.
-    """
+    """Return ranks that missing ranks finally wait for, and waiting ranks with a free thread."""
     by_key = {other.key: other for other in pending}
     visited: set[int] = set()
     absent: set[int] = set()
@@ -95,6 +91,7 @@ def follow_missing(
         visited.add(rank)
         mine = positions[rank].open
         lacking = [by_key[c.key].missing for c in mine if c.key in by_key]
+        # A rank with a free thread counts as waiting only in a long-pending instance.
         if positions[rank].free and not any(c.key in long for c in mine):
             absent.add(rank)
         elif any(lacking):

@@ -240,15 +240,11 @@ def find_library(
     name: str,
     environment: Mapping[str, str],
     *,
-    before: tuple[str, ...] = (),
-    after: tuple[str, ...] = (),
-    machine_of: Elf | None = None,
+    before: tuple[str, ...] = (),  # folders searched first (RPATH)
+    after: tuple[str, ...] = (),  # folders searched after LD_LIBRARY_PATH (RUNPATH)
+    machine_of: Elf | None = None,  # files for other machines are skipped, as the loader does
 ) -> Path | None:
-    """Return the file that the dynamic loader uses for a library name, or None.
-
-    `before`: folders searched first (RPATH). `after`: folders searched after LD_LIBRARY_PATH
-    (RUNPATH). Files for another machine than `machine_of` are skipped, as the loader does.
-    """
+    """Return the file that the dynamic loader uses for a library name, or None."""
     if "/" in name:
         candidates = [name]
     else:

@@ -41,10 +41,7 @@ class Dependence:
     final: Index
 
     def latest_awaited(self, arrival: NDArray[Any]) -> NDArray[Any]:
-        """Return for each rank the latest arrival that it waits for, including its own.
-
-        arrival: ranks x instances, or ranks, of any ordered type.
-        """
+        """Return the latest arrival that each rank waits for; arrival: ranks [x instances]."""
         count = len(self.final) + sum(len(begins) for _, begins in self.levels)
         state = np.empty((count, *arrival.shape[1:]), arrival.dtype)
         done = len(self.final)

@@ -42,11 +42,6 @@ DEFAULT = Machine()
 WITH_FAST_MEMORY = replace(DEFAULT, alpha_within=500.0, beta_within=0.05)
 
 
-def add_node_port(machine: Machine) -> Machine:
-    """Return a machine on which all processes of a node share one port."""
-    return replace(machine, node_port=True)
-
-
 def scale_machine(machine: Machine, factor: float) -> Machine:
     """Return a machine on which everything takes `factor` times as long."""
     times = ("alpha", "beta", "gamma", "alpha_within", "beta_within")
@@ -59,17 +54,12 @@ def from_options(
     """Return the machine of --machine, --per-node and --node-port; without a file, a default."""
     usual = WITH_FAST_MEMORY if per_node > 1 else DEFAULT
     machine = usual if path is None else read(path, find_fault)
-    return add_node_port(machine) if node_port else machine
+    return replace(machine, node_port=node_port)
 
 
 def read(path: Path, find_fault: FindFault) -> Machine:
     """Return the machine that `calibrate -o FILE` measured; raises UsageError."""
     return machine_of_table(read_table(path, find_fault), str(path))
-
-
-def read_optional(path: Path | None, find_fault: FindFault) -> dict[str, Any] | None:
-    """Return the table of --machine, or None without the option; raises UsageError."""
-    return None if path is None else read_table(path, find_fault)
 
 
 def read_table(path: Path, find_fault: FindFault) -> dict[str, Any]:

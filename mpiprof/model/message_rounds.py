@@ -38,7 +38,7 @@ class Round:
 
 
 class Traffic:
-    """Schedules of all processes, the local group first, as a resource for `with`."""
+    """Schedules of all processes, the local group first; a resource that must be closed."""
 
     def __init__(self, algorithm: Algorithm, problem: Problem) -> None:
         self.size = problem.size + problem.remote_size
@@ -59,12 +59,6 @@ class Traffic:
             raise
         self.rounds = max(s.rounds for s in self.schedules)
         self.groups = [(first, first + len(handles)) for handles, first, _ in self._groups]
-
-    def __enter__(self) -> Traffic:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Release all contexts."""

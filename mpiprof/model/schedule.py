@@ -155,13 +155,11 @@ def read_group_round(
     arrays: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]],
     balance: NDArray[np.uint64],
 ) -> int:
-    """Fill (facts, peers, lengths) with round r of a group; see `schedule_traffic` in python_api.c.
-
-    Returns the number of sends, which may exceed the size of the arrays.
-    """
+    """Fill (facts, peers, lengths) with a group's round (python_api.c); return its send count."""
     group = (handles.ctypes.data, len(handles), r, first, remote_first)
     addresses = (a.ctypes.data for a in arrays)
     count = _library().schedule_traffic(*group, *addresses, len(arrays[1]), balance.ctypes.data)
     if count < 0:
         raise MpiprofError(NO_MEMORY)
+    # The count may exceed the size of the arrays.
     return int(count)

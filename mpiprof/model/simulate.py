@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,17 +64,13 @@ def simulate(
     algorithm: Algorithm,
     problem: Problem,
     machine: Machine = DEFAULT,
-    arrivals: Sequence[float] | Times = (),
-    nodes: Sequence[int] | Numbers = (),
+    arrivals: Sequence[float] | Times = (),  # of each process, by default 0
+    nodes: Sequence[int] | Numbers = (),  # of each process, by default one node per process
     *,
-    trace: bool = False,
-    method: str = "",
+    trace: bool = False,  # whether to return the messages
+    method: str = "",  # "rounds", "events" or "ring" forces a method of computation, for tests
 ) -> Timing:
-    """Return the times of an algorithm; raises MpiprofError if it does not apply.
-
-    nodes: node of each process, by default one node per process. arrivals: time of each process, by
-    default 0. method: "rounds", "events" or "ring" forces a method of computation, for tests.
-    """
+    """Return the times of an algorithm; raises MpiprofError if it does not apply."""
     size = problem.size + problem.remote_size
     begin = np.array(arrivals, np.float64) if len(arrivals) else np.zeros(size)
     place = np.array(nodes, np.int64) if len(nodes) else np.arange(size)
@@ -86,7 +83,7 @@ def simulate(
     if method == "ring":
         finish = ring_fast_path.simulate_ring(algorithm, problem, machine, begin, place)
     else:
-        with Traffic(algorithm, problem) as traffic:
+        with closing(Traffic(algorithm, problem)) as traffic:
             one_by_one = machine.node_port if not method else method == "events"
             run = _RoundSimulation(machine, place, messages)
             done = 0 if one_by_one else run.run_rounds(traffic, begin.copy())

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from mpiprof.metrics.wait_states import score_parts
-from mpiprof.model.machine import Machine, add_node_port
+from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import Timing, simulate
 from mpiprof.trace.types import Float
 from mpiprof.tune.candidates import Candidate, list_candidates
@@ -63,7 +63,7 @@ def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Com
         note = "not examined within the --budget"
         return Result(work, MODEL, base, weights, (), note=note), None
     if 1 < len(set(work.nodes)) < work.members <= MAX_NODE_PORT_SIZE:  # ranks share nodes
-        machine = add_node_port(machine)
+        machine = replace(machine, node_port=True)
     candidates = list_candidates(work, machine)
     scores, misfits = np.full((2, len(candidates), len(patterns)), np.nan)
     alive = list(range(len(candidates)))

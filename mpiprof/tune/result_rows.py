@@ -18,11 +18,7 @@ Row = dict[str, Any]
 
 
 def make_row(verdict: Verdict) -> Row:
-    """Return one work as plain values; times are ns, NaN if unknown.
-
-    base_ns, best_ns: scores of the present and of the best algorithm. gain_*: per instance.
-    saved_*: over all ranks and instances.
-    """
+    """Return one work as plain values; times are ns, NaN if unknown."""
     v, work, result = verdict, verdict.result.work, verdict.result
     means = {t.name: weighted_mean(t.scores, result.weights) for t in result.trials}
     return {
@@ -37,13 +33,14 @@ def make_row(verdict: Verdict) -> Row:
         "recorded": work.algorithm,
         "how": result.method,
         "patterns": int((~np.isnan(result.base_scores)).sum()),
+        # Scores of the present and of the best algorithm, and gains per instance.
         "base_ns": v.base_ns,
         "best": v.best,
         "best_ns": v.best_ns,
         "gain_ns": v.gain_ns,
         "gain_low_ns": v.low_ns,
         "gain_high_ns": v.high_ns,
-        "saved_ns": v.total_saving(v.gain_ns),
+        "saved_ns": v.total_saving(v.gain_ns),  # over all ranks and instances
         "doubt": result.doubt,
         "worth": v.worth,
         "reason": v.reason,

@@ -69,10 +69,7 @@ class Work:
 
 @dataclass
 class _Rows:
-    """Instances of one key: all are counted, and every `stride`-th is stored.
-
-    rows: position, and arrivals, exits, bytes sent and received by process.
-    """
+    """Instances of one key: all are counted, and every `stride`-th is stored."""
 
     key: tuple[Any, ...]
     communicator: Communicator
@@ -80,6 +77,7 @@ class _Rows:
     instances: int = 0
     elapsed: float = 0.0
     stride: int = 1
+    # Position, and arrivals, exits, bytes sent and received by process.
     rows: list[tuple[int, Int]] = field(default_factory=list)
 
 

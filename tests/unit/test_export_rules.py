@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,12 @@ def handed(
     """Return the cells of a plan that a library can obey, and the refusals."""
     refusals = Refusals()
     found = make_cells(ExportRequest(rules_of(entries), library, **words), refusals)
-    find_obstacle = {
-        "mpich": mpich.find_obstacle(MPICH),
-        "openmpi": openmpi.find_obstacle,
-        "intel": intel.find_obstacle,
-    }[library]
-    return exclude_cells(found, find_obstacle, refusals), list(refusals)
+    checks: dict[str, Callable[[Cell], object]] = {
+        "mpich": partial(mpich.check_cell, MPICH.read_bytes()),
+        "openmpi": openmpi.cell_lines,
+        "intel": intel.check_cell,
+    }
+    return exclude_cells(found, checks[library], refusals), list(refusals)
 
 
 def work(

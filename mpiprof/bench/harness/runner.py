@@ -47,21 +47,17 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
     """Take part in a study as one MPI rank; rank 0 prints and writes."""
     try:
         ranks = timing.begin_study()
-        setup = _make_setup(ranks, options, library)
+        if ranks.world.size < 2:
+            raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
+        machine, why = find_machine(ranks, options.machine)
+        nodes = timing.first_rank_of_nodes(ranks.world)
+        shared = 1 < len(set(nodes)) < len(nodes)
+        setup = Setup(ranks.world.size, options, machine, library, shared, fault=why)
         run = _run_loops if in_loops else _run_calls
         run(import_study(name), ranks, setup)
     except BaseException as error:
         timing.abort_on_error(error)
         raise
-
-
-def _make_setup(ranks: Ranks, options: Options, library: str) -> Setup:
-    if ranks.world.size < 2:
-        raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
-    machine, why = find_machine(ranks, options.machine)
-    nodes = timing.first_rank_of_nodes(ranks.world)
-    shared = 1 < len(set(nodes)) < len(nodes)
-    return Setup(ranks.world.size, options, machine, library, shared, fault=why)
 
 
 def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:

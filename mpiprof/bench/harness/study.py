@@ -34,6 +34,7 @@ from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.simulate import count_port_bytes, lower_bound, simulate
 
 Values = NDArray[np.float64]
+Interval = tuple[float, float, float]  # a value, and the limits of its 95 % interval
 Row = dict[str, Any]
 RESAMPLE_COUNT = 1000
 MIN_LAPS = 3
@@ -172,15 +173,11 @@ def ratio_interval(
     above: Values,
     below: Values,
     statistic: Callable[..., Any] = np.median,
-    row: int = 1,
+    row: int = 1,  # adjacent values that are drawn together, because drift affects them equally
     *,
-    paired: bool = False,
-) -> tuple[float, float, float]:
-    """Return the ratio of medians, or means, with its 95 % interval, by separate resampling.
-
-    row: number of adjacent values that are drawn together, because drift affects them equally.
-    paired: draw the same indices from both, because the two alternated.
-    """
+    paired: bool = False,  # draw the same indices from both, because the two alternated
+) -> Interval:
+    """Return the ratio of medians, or means, with its 95 % interval, by separate resampling."""
     value = float(statistic(above) / statistic(below))
     if min(len(above), len(below)) < 2:
         return value, value, value

@@ -22,6 +22,7 @@ from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns, total_n
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import (
     REQUIRED_RANKS,
+    Interval,
     Report,
     Requirement,
     Row,
@@ -130,11 +131,7 @@ def _make_row(
 
 
 def _make_ratio_row(
-    contest: Contest,
-    compared: str,
-    ratio: tuple[float, float, float],
-    times: Sequence[float],
-    required: Requirement,
+    contest: Contest, compared: str, ratio: Interval, times: Sequence[float], required: Requirement
 ) -> Row:
     value, low, high = ratio
     took = " / ".join(map(format_time, times))

@@ -19,7 +19,7 @@ from mpiprof import libraries
 from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import Setup, Values, ratio_interval
+from mpiprof.bench.harness.study import Interval, Setup, Values, ratio_interval
 from mpiprof.bench.harness.timing import Int
 from mpiprof.model.catalogue import find_all, parse_parameters
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
@@ -167,17 +167,17 @@ class Contest:
         return next(iter(self.medians))
 
     @cached_property
-    def over_best(self) -> tuple[float, float, float]:
+    def over_best(self) -> Interval:
         """The held over the best choice's scores, by medians, with an interval; cached: slow."""
         auto, best = (self.values(c, score_ns, held=True) for c in (AUTO, self.best))
         return ratio_interval(auto, best, row=ROW, paired=self._alternates(self.best))
 
     @cached_property
-    def whole_run(self) -> tuple[float, float, float]:
+    def whole_run(self) -> Interval:
         """`against` of the library's own choice, by scores."""
         return self.against("native", score_ns)
 
-    def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
+    def against(self, choice: str, measure: Measure) -> Interval:
         """Return a fixed choice over auto, for the whole run with probing; above 1, auto wins."""
         # If the arrivals change during the run, the fixed instances of both phases have equal
         # weight.

@@ -71,16 +71,17 @@ class Refusals(dict[Refusal, list[int]]):
 
 
 def exclude_cells(
-    cells: Sequence[Cell], find_obstacle: Callable[[Cell], str], refusals: Refusals
+    cells: Sequence[Cell], check: Callable[[Cell], object], refusals: Refusals
 ) -> list[Cell]:
-    """Return the cells without an obstacle in the library; add the others to `refusals`."""
+    """Return the cells for which `check` raises no RefusedError; add the others to `refusals`."""
     expressible = []
     for cell in cells:
-        reason = find_obstacle(cell)
-        if reason:
-            refusals.add(cell.source, cell.request, reason, cell.size)
-        else:
+        entry = (cell.source, cell.request)
+        try:
+            check(cell)
             expressible.append(cell)
+        except RefusedError as error:
+            refusals.add(*entry, str(error), cell.size)
     return expressible
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.export_rules.cells import Cell
+from mpiprof.tune.export_rules.cells import Cell, RefusedError
 
 MAX_BYTES = (1 << 31) - 1
 
 
-def find_obstacle(cell: Cell) -> str:
-    """Return why Intel MPI cannot express a cell, or "" if it can."""
-    return f"begins above {MAX_BYTES} bytes" if cell.first > MAX_BYTES else ""
+def check_cell(cell: Cell) -> None:
+    """Raise RefusedError if Intel MPI cannot express a cell."""
+    if cell.first > MAX_BYTES:
+        raise RefusedError(f"begins above {MAX_BYTES} bytes")
 
 
 def make_environment(cells: Sequence[Cell]) -> dict[str, str]:

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.export_rules.cells import NO_END, Cell
+from mpiprof.tune.export_rules.cells import NO_END, Cell, RefusedError
 
 Tree = dict[str, Any]
 MAX_BYTES = (1 << 31) - 2  # bytes; thresholds are of type int
@@ -60,23 +60,18 @@ def read_compiled_tree(library: Path) -> Tree:
     raise MpiprofError(f"{fact}, so no rules can be exported to it")
 
 
-def find_obstacle(library: Path) -> Callable[[Cell], str]:
-    """Return a function that returns why a tree cannot express a cell, or "" if it can."""
-    names = library.read_bytes()
-
-    def find(cell: Cell) -> str:
-        if cell.operation in UNSUPPORTED:
-            return UNSUPPORTED[cell.operation]
-        if f"\0{_leaf_name(cell)}\0".encode() not in names:
-            return f"this MPICH has no {_leaf_name(cell)}"
-        if cell.algorithm.name in WITHOUT_PARAMETERS or "in_place" in cell.algorithm.requirements:
-            return f"{cell.algorithm.name} requires more parameters than a plan contains"
-        first, last = _counted_span(cell)
-        if first > MAX_BYTES or MAX_BYTES < last < NO_END:
-            return f"MPICH cannot distinguish sizes above {MAX_BYTES} bytes"
-        return ""
-
-    return find
+def check_cell(names: bytes, cell: Cell) -> None:
+    """Raise RefusedError if a tree cannot express a cell; names: content of the library."""
+    if cell.operation in UNSUPPORTED:
+        raise RefusedError(UNSUPPORTED[cell.operation])
+    if f"\0{_leaf_name(cell)}\0".encode() not in names:
+        raise RefusedError(f"this MPICH has no {_leaf_name(cell)}")
+    if cell.algorithm.name in WITHOUT_PARAMETERS or "in_place" in cell.algorithm.requirements:
+        fact = "requires more parameters than a plan contains"
+        raise RefusedError(f"{cell.algorithm.name} {fact}")
+    first, last = _counted_span(cell)
+    if first > MAX_BYTES or MAX_BYTES < last < NO_END:
+        raise RefusedError(f"MPICH cannot distinguish sizes above {MAX_BYTES} bytes")
 
 
 def _leaf_name(cell: Cell) -> str:

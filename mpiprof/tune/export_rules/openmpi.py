@@ -65,21 +65,12 @@ LIBRARY_CHOICE = RuleLine(0, 0, 0, 0)
 LINE_FIELDS = ("bytes", "an algorithm", "a fan", "a segment")
 
 
-def find_obstacle(cell: Cell) -> str:
-    """Return why a rules file cannot express a cell, or "" if it can."""
-    try:
-        _cell_lines(cell)
-    except RefusedError as error:
-        return str(error)
-    return ""
-
-
 def format_rules(cells: Sequence[Cell]) -> str:
     """Return the file for possible cells without overlaps."""
     lines_by_operation: dict[str, dict[int, list[RuleLine]]] = {}
     for cell in cells:
         sizes = lines_by_operation.setdefault(cell.operation, {})
-        sizes.setdefault(cell.size, []).extend(_cell_lines(cell))
+        sizes.setdefault(cell.size, []).extend(cell_lines(cell))
     text = ["# Open MPI: coll_tuned_dynamic_rules_filename"]
     text.append(f"{len(lines_by_operation)} # operations")
     for operation, of_sizes in lines_by_operation.items():
@@ -101,8 +92,8 @@ def library_bytes(operation: str, size: int, count: int) -> int:
     return count * size if operation in COUNTED_TIMES_SIZE else count
 
 
-def _cell_lines(cell: Cell) -> list[RuleLine]:
-    """Return a cell's first line, and the line that ends it."""
+def cell_lines(cell: Cell) -> list[RuleLine]:
+    """Return a cell's first line, and the line that ends it; raises RefusedError."""
     size, whole = cell.size, cell.first == 0 and cell.last == NO_END
     if cell.operation in UNEVEN_OPERATIONS and not whole:
         raise RefusedError(

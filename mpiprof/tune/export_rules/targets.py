@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +77,15 @@ class Export:
 
 
 def export_rules(request: ExportRequest, path: Path, libmpi: Path | None = None) -> Export:
-    """Return the export to a file at `path`.
-
-    Raises MpiprofError if the file would do anything else. libmpi: the MPICH with the original
-    selection tree, by default that of this Python.
-    """
+    """Return the export to `path`; raises MpiprofError if the file would do anything else."""
     refusals = Refusals()
     cells = make_cells(request, refusals)
     if request.library == INTEL:
-        cells = exclude_cells(cells, intel.find_obstacle, refusals)
+        cells = exclude_cells(cells, intel.check_cell, refusals)
         variables = intel.make_environment(cells)
         text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
         return Export(INTEL, cells, refusals, text, variables, [], UNTESTED_NOTE)
+    # The MPICH with the original selection tree is by default that of this Python.
     if request.library == MPICH:
         return _export_to_mpich(cells, refusals, path, libmpi or installed_mpich())
     return _export_to_openmpi(cells, refusals, path)
@@ -97,7 +95,8 @@ def _export_to_mpich(
     requested_cells: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Path
 ) -> Export:
     tree = mpich.read_compiled_tree(libmpi)
-    cells = exclude_cells(requested_cells, mpich.find_obstacle(libmpi), refusals)
+    check = partial(mpich.check_cell, libmpi.read_bytes())
+    cells = exclude_cells(requested_cells, check, refusals)
     text = json.dumps(mpich.merge_cells(tree, cells), indent=1) + "\n"
     _refuse_differences(path, mpich.find_differences(tree, json.loads(text), cells))
     variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path.absolute())}
@@ -123,7 +122,7 @@ def installed_mpich() -> Path:
 
 
 def _export_to_openmpi(requested_cells: Sequence[Cell], refusals: Refusals, path: Path) -> Export:
-    cells = exclude_cells(requested_cells, openmpi.find_obstacle, refusals)
+    cells = exclude_cells(requested_cells, openmpi.cell_lines, refusals)
     text = openmpi.format_rules(cells)
     _refuse_differences(path, openmpi.find_differences(openmpi.parse_rules(text), cells))
     variables = {

@@ -65,10 +65,7 @@ class ReplayedTrace:
 
 
 def replay_trace(request: ReplayRequest) -> ReplayedTrace | int:
-    """Replay on the ranks of this job, or start ranks.
-
-    Returns the exit code on all processes but one.
-    """
+    """Replay on this job's ranks, or start ranks; returns an exit code on all processes but one."""
     started = request.ranks is not None or request.cluster is not None
     if find_rank(os.environ) is not None:
         if started:
