@@ -116,7 +116,7 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
         if kind.changes:
             phases.append(other if name == "moves" else (0,) * p)
     since = (0, setup.laps // 2)
-    late = tuple(Phase(i, late_ns) for i, late_ns in zip(since, phases, strict=False))
+    late = tuple(Phase(i, by_rank) for i, by_rank in zip(since, phases, strict=False))
     return contest_loops(setup, labels, kind.operation, problem, members=members, phases=late)
 
 

@@ -168,7 +168,7 @@ class Contest:
 
     @cached_property
     def over_best(self) -> Interval:
-        """The held over the best choice's scores, by medians, with an interval; cached: slow."""
+        """Scores of auto's held instances over the best choice's, by medians; slow, so cached."""
         auto, best = (self.values(c, score_ns, held=True) for c in (AUTO, self.best))
         return ratio_interval(auto, best, row=ROW, paired=self._alternates(self.best))
 
