@@ -140,8 +140,8 @@ def register_callbacks(app: dash.Dash) -> None:
     @components.query_callback(app, *[Input(f"catalogue-{key}", "value") for key in STATE_KEYS])
     def choose(*values: Any) -> str:
         """Write the chosen values into the URL."""
-        state = values[-1]
-        new = state.set_keys(**dict(zip(STATE_KEYS, values[:-1], strict=True)))
+        *chosen, state = values
+        new = state.set_keys(**dict(zip(STATE_KEYS, chosen, strict=True)))
         if view_state(new) == view_state(state):
             raise PreventUpdate
         return new.format_query()

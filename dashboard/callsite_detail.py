@@ -132,7 +132,7 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
 
 
 def _step(name: str, state: states.PageState | None) -> Component:
-    """Return a link to another state of this page; None: the name alone."""
+    """Return a link to a state of this page, or the name alone if `state` is None."""
     if state is None:
         return html.Span(name, className="off")
     return dcc.Link(name, href="/callsites" + state.format_query())

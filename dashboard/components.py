@@ -73,7 +73,7 @@ def make_or_message(name: str, make: Callable[[], Any]) -> Any:
 def state_callback(
     app: dash.Dash, *dependencies: Any, **options: Any
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator like app.callback; its function also receives the page state, as last."""
+    """Return a decorator like app.callback that also passes the page state, as last argument."""
 
     def register(function: Callable[..., Any]) -> Any:
         @app.callback(*dependencies, State("url", "search"), State("scheme", "data"), **options)
@@ -87,7 +87,7 @@ def state_callback(
 
 
 def query_callback(app: dash.Dash, *inputs: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator like state_callback of a function that returns the new URL query."""
+    """Return the decorator of state_callback for a function that returns the new URL query."""
     query = Output("url", "search", allow_duplicate=True)
     return state_callback(app, query, *inputs, prevent_initial_call=True)
 

@@ -31,10 +31,10 @@ def package_file(request_path: Request) -> str:
 
 
 def compress_responses(server: Flask) -> None:
-    """Compress responses and set their caching rules. Call this after security.protect.
+    """Compress responses and set their caching rules. Call this after auth.protect.
 
     Flask runs the last registered handler first. Responses without a rule here get the no-store
-    of security.protect. URLs that contain a version or a modification time are immutable. For other
+    of auth.protect. URLs that contain a version or a modification time are immutable. For other
     files, the browser revalidates its copy.
     """
     server.config.update(

@@ -29,7 +29,7 @@ from .trace_data import TraceData
 
 MAX_FINDINGS, MAX_RANKS, MAX_ORIGINS, MAX_TRIED = 9, 8, 6, 12
 MAX_TEXT = 1000  # characters of a command
-SHARES = {  # by heading: shares of the causes, and their names in the figure
+SHARES = {  # by heading: attributes of Causes, and their names in the figure
     "Origin of the spread of arrivals": {
         "inherited": "already late at the end of the previous collective",
         "outside": "delayed since then, outside MPI collectives",
@@ -115,7 +115,7 @@ def algorithms_card(data: TraceData, state: states.PageState, callsite: int) -> 
 
 
 def trial_table(trials: pd.DataFrame, heading: str) -> Component:
-    """Return the selector's trials as a table; `heading` is that of the algorithms."""
+    """Return the selector's trials as a table; `heading` titles the column of algorithms."""
     columns = [("phase", "phase"), ("algorithm", heading), ("instances", "instances")]
     return components.make_table(trials, [*columns, ("score_ns", "score"), ("error_ns", "±")])
 

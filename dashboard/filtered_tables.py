@@ -24,10 +24,10 @@ def filtered_totals(data: TraceData, state: PageState) -> pd.DataFrame:
     """Return the rows of `rank_totals` that pass all filters; a summary has no wait time."""
     if data.trace.record == "summary":
         table = data.compute_once("totals", lambda: _summary_totals(data))
-        good = data.filter_instances(table, PageState(operations=state.operations))
+        good = data.filter_rows(table, PageState(operations=state.operations))
     else:
         table = data.derive("rank_totals")
-        good = data.filter_instances(table, state)
+        good = data.filter_rows(table, state)
     if state.nodes or state.ranks:
         good &= table["rank"].isin(data.filtered_ranks(state)).to_numpy()
     return table[good]
@@ -117,7 +117,7 @@ def filtered_instances(data: TraceData, callsite: int, state: PageState) -> pd.D
         return instances
 
     instances = data.compute_once(("instances", callsite), make)
-    passing = data.filter_instances(instances, state)
+    passing = data.filter_rows(instances, state)
     if (band := parse_band(state)) is not None:
         spread = instances["worst_imbalance_ns"].to_numpy(np.float64)
         passing = passing & (spread >= band[0]) & (spread < band[1])

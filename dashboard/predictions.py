@@ -77,9 +77,12 @@ def prediction_table(predicted: result.Result) -> pd.DataFrame:
 
     The row with is_now is the recorded algorithm, and its score is the measured score.
     """
-    scores = [(trial.name, trial.scores, False) for trial in predicted.trials]
-    scores.append((predicted.work.algorithm, predicted.base_scores, True))
-    rows = [(name, result.weighted_mean(of, predicted.weights), now) for name, of, now in scores]
+    candidates = [(trial.name, trial.scores, False) for trial in predicted.trials]
+    candidates.append((predicted.work.algorithm, predicted.base_scores, True))
+    rows = [
+        (name, result.weighted_mean(scores, predicted.weights), is_now)
+        for name, scores, is_now in candidates
+    ]
     table = pd.DataFrame(rows, columns=["algorithm", "score_ns", "is_now"])
     return table.sort_values("score_ns", kind="stable", ignore_index=True)
 

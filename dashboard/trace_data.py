@@ -154,7 +154,7 @@ class TraceData:
             passing = [rank for rank in passing if self.host_of(rank) in state.nodes]
         return np.array(passing, np.int64)
 
-    def filter_instances(self, table: pd.DataFrame, state: PageState) -> Bool:
+    def filter_rows(self, table: pd.DataFrame, state: PageState) -> Bool:
         """Return a mask of the rows that pass the filters by communicator and operation."""
         good = np.ones(len(table), np.bool_)
         for name, values in (
@@ -228,7 +228,7 @@ def folder_version(path: Path) -> str:
     """Return a text that changes when a file of the folder is written, added or removed."""
     suffixes = (".log", ".tables", ".json", ".jsonl")
     files: list[os.stat_result] = []
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # a file removed meanwhile ends the list early
         files.extend(e.stat() for e in path.iterdir() if e.suffix in suffixes and e.is_file())
     newest = max((file.st_mtime_ns for file in files), default=0)
     return f"{newest:x}-{sum(file.st_size for file in files):x}-{len(files):x}"

@@ -157,12 +157,12 @@ def draw_distribution(data: TraceData, state: PageState, callsite: int) -> go.Fi
 def draw_instance(
     data: TraceData, state: PageState, callsite: int, row: dict[str, Any]
 ) -> go.Figure:
-    """Return one instance in full, given its row of `tables.filtered_instances`."""
-    identity, numbers = str(row["communicator"]), (int(row["sequence"]), int(row["start"]))
-    first_arrival_ns = int(row["first_arrival_ns"])
+    """Return one instance in full, given its row of `filtered_tables.filtered_instances`."""
+    communicator, first_arrival_ns = str(row["communicator"]), int(row["first_arrival_ns"])
+    sequence, start = int(row["sequence"]), int(row["start"])
     instance = data.compute_once(
         ("instance", callsite, int(row["number"])),
-        lambda: read_instance(data.trace, identity, *numbers, first_arrival_ns),
+        lambda: read_instance(data.trace, communicator, sequence, start, first_arrival_ns),
     )
     chosen = np.isin(instance.ranks, data.filtered_ranks(state))
     ranks = instance.ranks[chosen]

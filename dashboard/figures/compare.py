@@ -13,7 +13,7 @@ from mpiprof.trace.types import Float
 
 from . import axes
 from .distribution import count_in_ranges
-from .overview import TIME_PARTS
+from .overview import TIME_PART_STYLES
 
 FIRST_COLOUR, OTHER_COLOUR = colours.GREY, colours.BLUE
 MAX_SITES = 15
@@ -31,7 +31,7 @@ def draw_times(parts: pd.DataFrame) -> go.Figure:
     for composition, rows in parts.groupby("part", sort=False):
         if not (rows["ns"] > 0).any():
             continue
-        title, colour = TIME_PARTS[str(composition)]
+        title, colour = TIME_PART_STYLES[str(composition)]
         of_all = rows["ns"].to_numpy() / np.maximum(whole[rows["trace"]].to_numpy(), 1)
         figure.add_bar(
             y=rows["trace"],

@@ -13,7 +13,7 @@ from mpiprof.reports import colours
 from .. import theme
 from . import axes
 
-TIME_PARTS = {  # title and colour of each part of the time (see filtered_tables.TIME_PARTS)
+TIME_PART_STYLES = {  # title and colour of each part of filtered_tables.time_composition
     "outside": ("outside MPI collectives", theme.OUTSIDE),
     "point to point": ("point-to-point", colours.SKY),
     "work": ("collectives' own work", colours.WORK),
@@ -31,7 +31,7 @@ def draw_time_bar(parts: pd.DataFrame) -> go.Figure:
         if ns <= 0:
             continue
         of_all = ns / whole
-        title, colour = TIME_PARTS[part]
+        title, colour = TIME_PART_STYLES[part]
         figure.add_bar(
             x=[100 * of_all],
             y=[""],

@@ -1,9 +1,10 @@
 """The pages, one module each.
 
 A page is a module with `TITLE` (its name in the navigation), `PATH` (its URL path),
-`make_layout(context, state)` and `register_callbacks(app, context)`. Two attributes are optional.
+`make_layout(context, state)` and `register_callbacks(app, context)`. Three attributes are optional.
 `PAGE_KEYS` names the URL keys that the page's callbacks handle, so that a change of them does not
 rebuild the page.
+`FOLLOWS` is true if the page refreshes itself, so that growth of the trace does not rebuild it.
 `SKELETON` lists the heights of the page's cards in px (see app.make_outline).
 """
 

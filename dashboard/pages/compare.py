@@ -132,7 +132,7 @@ def _valid_filters(data: TraceData, state: states.PageState) -> states.PageState
 
 def _factors_of_runs(runs: Sequence[TraceData], state: states.PageState) -> Any:
     factors = [run.instances["worst_factor"].to_numpy(np.float64) for run in runs]
-    passing = [run.filter_instances(run.instances, state) for run in runs]
+    passing = [run.filter_rows(run.instances, state) for run in runs]
     return np.concatenate([f[mask] for f, mask in zip(factors, passing, strict=True)])
 
 

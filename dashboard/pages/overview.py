@@ -51,7 +51,7 @@ def time_card(data: TraceData, state: states.PageState) -> Component:
     whole = max(float(parts["ns"].sum()), 1.0)
     legend = []
     for part, ns in parts[parts["ns"] > 0].itertuples(index=False):
-        title, colour = figures.TIME_PARTS[part]
+        title, colour = figures.TIME_PART_STYLES[part]
         legend.append((colour, f"{title} {format_share(ns / whole)}", format_time(ns)))
     return components.make_card(
         "Time of all ranks",

@@ -192,7 +192,7 @@ def print_predictions(args: argparse.Namespace) -> None:
 def simulate_if_applicable(
     args: argparse.Namespace, a: Algorithm, spec: ProblemSpec, begin: list[float], nodes: list[int]
 ) -> Timing | str:
-    """Return an algorithm's times, for a drawing with its messages, or why it does not apply."""
+    """Return an algorithm's times, and messages if it is drawn, or why it does not apply."""
     from mpiprof.model import problem_spec
     from mpiprof.model.message_rounds import applies_to
     from mpiprof.model.simulate import simulate

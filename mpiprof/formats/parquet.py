@@ -44,9 +44,9 @@ def write(
                 inferred_schema = pyarrow.Schema.from_pandas(piece, preserve_index=False)
                 fields = []
                 for f in inferred_schema:
-                    kind = text if pyarrow.types.is_dictionary(f.type) else f.type
+                    field_type = text if pyarrow.types.is_dictionary(f.type) else f.type
                     meaning = {"description": meanings[f.name]}
-                    fields.append(pyarrow.field(f.name, kind, metadata=meaning))
+                    fields.append(pyarrow.field(f.name, field_type, metadata=meaning))
                 metadata = {**inferred_schema.metadata, b"mpiprof": json.dumps(facts).encode()}
                 schema = pyarrow.schema(fields, metadata)
                 writer = parquet.ParquetWriter(path, schema, compression="zstd")

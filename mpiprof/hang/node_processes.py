@@ -122,7 +122,7 @@ class Node:
             except OSError:
                 continue
             status = os.fstat(descriptor)
-            # The program may have closed the leader's. Another process's is accepted as it is.
+            # The leader may have replaced its standard error. Other processes are not checked.
             if process.pid != self.leader.pid or (status.st_dev, status.st_ino) == device_and_inode:
                 return descriptor
             os.close(descriptor)

@@ -55,7 +55,7 @@ class Mpi:
     abi: str
     library: Path | None
     reason: str
-    loaded_by_program: bool = False  # not by a program that the program starts
+    loaded_by_program: bool = False  # by the program itself, not by one that it starts
 
     @property
     def family(self) -> str:

@@ -124,7 +124,7 @@ def _find_interpreter(path: Path) -> Path:
 
 
 def find_mpi(program: Program, abi: str | None, environment: Mapping[str, str]) -> Mpi:
-    """Return the MPI of a program, else of `abi` or the launcher; UsageError if they disagree."""
+    """Return the MPI of a program, `abi` or launcher; UsageError if they disagree or show none."""
     mpi = None
     if program.python is not None:
         if program.folder is not None:

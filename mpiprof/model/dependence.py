@@ -41,7 +41,7 @@ class Dependence:
     final: Index
 
     def latest_awaited(self, arrival: NDArray[Any]) -> NDArray[Any]:
-        """Return the latest arrival that each rank waits for; arrival: ranks [x instances]."""
+        """Return the latest arrival each rank waits for, or its own; shape: ranks [x instances]."""
         count = len(self.final) + sum(len(begins) for _, begins in self.levels)
         state = np.empty((count, *arrival.shape[1:]), arrival.dtype)
         done = len(self.final)

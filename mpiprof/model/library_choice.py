@@ -62,7 +62,7 @@ class LibraryCall:
 
     operation: str
     size: int
-    bytes: int  # of a block, vector or message, of all blocks in v-forms; -1 if unknown
+    bytes: int  # of a block or vector, in allgatherv and reduce_scatter all; -1 if unknown
     element: int = 0  # bytes per element, 0 if unknown
     builtin: bool = False  # a predefined reduction; all of them commute
     in_place: bool = False

@@ -64,16 +64,17 @@ def read(path: Path, find_fault: FindFault) -> Machine:
 
 def read_table(path: Path, find_fault: FindFault) -> dict[str, Any]:
     """Return the table that `calibrate -o FILE` has written; raises UsageError."""
-    calibrate = format_command("calibrate", "-o", path, ranks=4)
     try:
         table = json.loads(path.read_text())
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; `{calibrate}` makes it") from None
+        line = format_command("calibrate", "-o", path, ranks=4)
+        raise UsageError(f"{path}: no such file; `{line}` makes it") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as a machine table: {error}") from None
     why = find_fault(table)
     if why:
-        raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{calibrate}`")
+        line = format_command("calibrate", "-o", path, ranks=4)
+        raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{line}`")
     machine_of_table(table, str(path))
     return dict(table)
 

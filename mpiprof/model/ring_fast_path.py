@@ -28,11 +28,11 @@ ROUND_WORK, SKIPPING_FACTOR = 3000, 2
 
 @dataclass(frozen=True)
 class _Ring:
-    """A ring of processes, by position."""
+    """A ring of processes and their blocks, both in the order of the ring."""
 
-    order: Numbers  # rank
-    first: Numbers  # first block, then the end of the last position's
-    lengths: Numbers
+    order: Numbers  # rank of each position
+    first: Numbers  # first block of each position, then the number of blocks
+    lengths: Numbers  # bytes of each block
     rounds: int
     skips: bool  # processes without data skip rounds
 

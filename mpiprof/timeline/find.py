@@ -74,11 +74,11 @@ def find_next(timeline: Timeline, number: int, at: int, step: int, test: Test) -
     if number < 0:
         events = timeline.events
 
-        def first_arrival(number: int) -> int:
-            return int(events.read_instances(number, number + 1)["first_arrival"][0])
+        def first_arrival(instance: int) -> int:
+            return int(events.read_instances(instance, instance + 1)["first_arrival"][0])
 
-        before = range(events.instances)
-        number = bisect_left(before, at + events.begin_ns, key=first_arrival)
+        instances = range(events.instances)
+        number = bisect_left(instances, at + events.begin_ns, key=first_arrival)
         number -= 1 if step > 0 else 0
     return _scan_instances(timeline, number + step, step, test, MAX_PIECES)
 

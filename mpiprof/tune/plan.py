@@ -198,7 +198,7 @@ def _unescape_site(site: str) -> str:
 
 
 def read_file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
-    """Return the rules of a plan file, without invalid entries if there is a list for remarks."""
+    """Return the rules of a plan file; an invalid entry becomes a remark, or raises UsageError."""
     # A file that is missing or not a plan always raises UsageError.
     try:
         content = path.read_bytes()

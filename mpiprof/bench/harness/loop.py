@@ -69,7 +69,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class LoopTimes:
-    """Times of a loop on the joint clock in ns, cases x laps x ranks; empty if it did not apply."""
+    """Times of a loop on the joint clock, ns: cases x laps x ranks."""
 
     loop: Loop
     begins: Int  # of the computation before each call

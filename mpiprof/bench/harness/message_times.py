@@ -76,7 +76,7 @@ def _measure_rounds(world: Any) -> tuple[Times, Flags]:
     times = np.zeros((len(MESSAGE_SIZES), REPETITIONS))
     clean = np.zeros_like(times, np.bool_)
     start, count = time.monotonic_ns(), 0
-    # The first round makes the connections.
+    # The first round makes the connections; a round's first exchange synchronises the ranks.
     for number in range(-1, REPETITIONS):
         late = time.monotonic_ns() - start > MAX_DURATION_NS
         if world.bcast(late and number >= MIN_REPETITIONS):

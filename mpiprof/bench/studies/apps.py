@@ -94,7 +94,7 @@ class Run:
     factors: dict[str, tuple[float, float]]
     algorithms: dict[str, str]
     ranges: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    fault: str = ""  # why there are no factors, because message times are unusable; ""
+    fault: str = ""  # why message times, and so factors, are unusable; "" if usable
 
 
 def samples_folder() -> Path:

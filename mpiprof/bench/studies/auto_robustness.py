@@ -134,8 +134,9 @@ def make_row(contest: Contest) -> Row:
 def judge_row(
     number: int, ratio: float, low: float, whole: float, probes: Sequence[int], laps: int
 ) -> str:
-    """Return `yes`, or the missed requirements; small messages may be worse by chance."""
+    """Return `yes`, or the missed requirements."""
     missed = []
+    # With small messages, auto misses the best choice only if it is significantly slower.
     if ratio > WITHIN if number >= NETWORK_BYTES else low > 1:
         missed.append("best")
     if max(probes, default=0) > PROBES:

@@ -86,12 +86,12 @@ def read_location(
     otf2, core = library.import_otf2(), library.load_core()
     whole = not local or _read_local_definitions(reader, location)
     classes, contexts = read_filter.classes, read_filter.context_regions
-    regions = (classes.ctypes.data, len(classes), contexts.ctypes.data, len(contexts))
+    filter_arrays = (classes.ctypes.data, len(classes), contexts.ctypes.data, len(contexts))
     functions = [
         library.function_address(otf2.conf.lib[f"OTF2_AttributeList_{name}"])
         for name in ("GetNumberOfElements", "GetAttributeByIndex")
     ]
-    handle = core.reading_open(*regions, read_filter.first_attribute, *functions)
+    handle = core.reading_open(*filter_arrays, read_filter.first_attribute, *functions)
     if handle is None:
         raise MemoryError
     try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mpiprof.libraries import FAMILIES, LibraryAlgorithm, find_algorithms, find_equal, find_named
 from mpiprof.model.catalogue import applies_to_size, load_catalogue
 from mpiprof.tune.rules import NATIVE, STATIC, Rule, is_named
-from mpiprof.tune.tasks import Work
+
+if TYPE_CHECKING:
+    from mpiprof.tune.tasks import Work
 
 MAX_ELEMENT_BYTES = 16  # bytes of MPI's largest predefined type; the program's type is unknown
 MAX_SIZE = 4096  # of a communicator

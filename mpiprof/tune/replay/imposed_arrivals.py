@@ -153,7 +153,7 @@ def run_first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[ReplayedTask]:
 
 
 def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | None:
-    """Measure within a budget on all ranks; rank 0 returns the outcome, other ranks None."""
+    """Measure within a budget; rank 0 returns the outcome, others None; raises MpiprofError."""
     end = time.monotonic() + budget_s
     prepare_ranks(ranks, tasks)
     ranks.clock.synchronise()
