@@ -43,10 +43,13 @@ demo: $(VENV)/mpich/.installed
 # Test files run in parallel, each file on one worker, longest first. Ranks wait much of the time,
 # so three workers share two cores well.
 WORKERS ?= 3
-PYTEST = $(VENV)/mpich/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+DISTRIBUTION = --dist loadfile --no-loadscope-reorder
+PYTEST = $(VENV)/mpich/bin/python -m pytest -n $(WORKERS) $(DISTRIBUTION)
 
-# Run on every save: tests without MPI, about a minute. They rarely wait, so two workers are enough.
+# Run on every save: short tests without MPI, in less than a minute. They rarely wait, so two workers
+# are enough, and they share no large fixtures, so each test may run on any worker.
 check: WORKERS = 2
+check: DISTRIBUTION = --dist worksteal
 check: $(VENV)/mpich/.test
 	$(PYTEST) -q -m "not heavy" tests/unit tests/schedules tests/core
 

@@ -85,7 +85,9 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     config.addinivalue_line("markers", "everything: minutes; only with --everything")
     config.addinivalue_line("markers", "slow: many seconds; only with --slow or --everything")
-    config.addinivalue_line("markers", "heavy: needs an MPI, or half a second; not in make check")
+    config.addinivalue_line(
+        "markers", "heavy: needs an MPI, or a fifth of a second; not in make check"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -13,6 +13,8 @@ from mpiprof.__main__ import main
 from mpiprof.interface.format_units import format_time
 from mpiprof.testing.synthetic import Synthetic
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 
 

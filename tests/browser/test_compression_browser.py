@@ -10,6 +10,8 @@ from support.dashboard_server import LOOK_MS, Browser, chromium, view
 from support.dashboard_traces import plain
 from support.wait_until import HANG_S
 
+pytestmark = pytest.mark.slow
+
 PAGES = ("/", "/callsites?callsite=0", "/timeline", "/algorithms?of=bcast&name=chain&p=6")
 MOST_AGAIN, MOST_FIRST = 300_000, 3_000_000  # bytes
 

@@ -1,7 +1,4 @@
-"""The dashboard in a real browser: every page, links, filters, keys, both themes, attacks.
-
-Screenshots of the pages are stored in build/screenshots for inspection by people.
-"""
+"""The dashboard in a real browser: pages, links, filters, keys, attacks; build/screenshots."""
 
 from __future__ import annotations
 
@@ -24,6 +21,8 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
+
+pytestmark = pytest.mark.slow
 
 PAGES = ("/", "/callsites", "/timeline", "/algorithms", "/compare", "/live")
 TRACES = ("plain", "faster", "empty", "one-rank", "one-instance", "many-ranks", "hostile")

@@ -20,6 +20,8 @@ from mpiprof.operations import base_operation
 from mpiprof.reports import charts, html
 from mpiprof.trace import Trace
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

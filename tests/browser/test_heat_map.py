@@ -10,6 +10,8 @@ import pytest
 from support.dashboard_server import Browser, chromium, view
 from support.dashboard_traces import lateness
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 
 

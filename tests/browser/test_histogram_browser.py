@@ -6,8 +6,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
+import pytest
 from support.dashboard_server import Browser, chromium, view
 from support.dashboard_traces import lateness
+
+pytestmark = pytest.mark.slow
 
 MS = 1_000_000
 SLOW = [7, 19, 33]  # instances in which rank 2 is late by 5 ms; in others rank 1, by about 0.1 ms

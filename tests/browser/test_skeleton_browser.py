@@ -10,6 +10,8 @@ import pytest
 from support.dashboard_server import TIMEOUT_MS, Browser, View, chromium, view
 from support.dashboard_traces import plain
 
+pytestmark = pytest.mark.slow
+
 PAGES = {
     "Overview": "/",
     "Call sites": "/callsites",

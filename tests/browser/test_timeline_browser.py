@@ -16,6 +16,7 @@ from support.dashboard_traces import MS, hostile, of_size, plain
 from support.synthetic import Synthetic
 from support.timeline_page import AXIS, GUTTER, LENGTH, Page
 
+pytestmark = pytest.mark.slow
 expect = pytest.importorskip("playwright.sync_api").expect
 
 
@@ -395,6 +396,5 @@ def test_a_running_job_is_followed(chrome: Any, tmp_path: Path) -> None:
 
 
 def test_the_token_is_needed(shown: View) -> None:
-    with pytest.raises(urllib.error.HTTPError) as refused:
+    with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(f"{shown.base}/timeline-data?what=overview")
-    assert refused.value.code == 403

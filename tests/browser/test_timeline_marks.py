@@ -12,6 +12,8 @@ from support.dashboard_server import View, chromium, view
 from support.dashboard_traces import plain
 from support.timeline_page import AXIS, GUTTER, LENGTH, Page
 
+pytestmark = pytest.mark.slow
+
 expect = pytest.importorskip("playwright.sync_api").expect
 FIRST = 9_999_000  # arrival of rank 0 at the first allreduce of `plain`, in ns after the start
 BURST = """([clientX, clientY]) => {

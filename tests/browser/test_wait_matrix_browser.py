@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.dashboard_server import Browser, chromium, view
 from support.dashboard_traces import lateness
+
+pytestmark = pytest.mark.slow
 
 MS = 1_000_000
 

@@ -24,6 +24,8 @@ from support.wait_until import HANG_S, wait_until
 from mpiprof.bench.cluster import network as cluster
 from mpiprof.errors import MpiprofError, UsageError
 
+pytestmark = pytest.mark.slow
+
 OWN_PLACE = """
 import os, sys
 from pathlib import Path

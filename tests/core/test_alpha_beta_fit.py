@@ -36,6 +36,7 @@ def link(
     return alpha, beta, pace, buffer
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "other", [1.0, 1.4, 2.0], ids=["full duplex", "busy memory", "half duplex"]
 )

@@ -28,6 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("plan", ["....", ".m.", "m..", ".w.", ".mw.m."])
 def test_a_number_stands_for_one_site(plan: str, program: Path) -> None:
     lines = run([program, plan], check=True).stdout.splitlines()

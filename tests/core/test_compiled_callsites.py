@@ -16,6 +16,8 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.trace.sites import label_site
 
+pytestmark = pytest.mark.slow
+
 
 def line_of(source: str, text: str) -> str:
     """Return the location of the only line with a given text."""

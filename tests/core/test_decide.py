@@ -86,6 +86,7 @@ def share(found: list[Outcome], holds: Callable[[Outcome], bool]) -> float:
     return sum(map(holds, found)) / len(found)
 
 
+@pytest.mark.heavy
 def test_the_fastest_is_found(decide: Path) -> None:
     outcome_list = outcomes(decide, "100 50 40 90 120")
     assert share(outcome_list, lambda o: o.last == 2 and o.time < 0.5) >= MOST
@@ -340,6 +341,7 @@ def check_documented(row: str) -> None:
         assert numbers[0] == pytest.approx(numbers[1], rel=0.02, abs=0.01), (row, documented)
 
 
+@pytest.mark.heavy
 def test_with_library_algorithms_the_best_is_found_in_ten_probes(decide: Path) -> None:
     """400 random cases: some candidates have a library twin that differs by a tenth."""
     all_ = Summary()
@@ -358,6 +360,7 @@ def test_with_library_algorithms_the_best_is_found_in_ten_probes(decide: Path) -
     assert all_.hits >= 0.88 and statistics.mean(all_.behind) <= 1.015
 
 
+@pytest.mark.heavy
 def test_the_best_is_found_in_ten_probes(decide: Path) -> None:
     """600 random cases of 300 instances each: the choice found, its cost and its loss."""
     by_noise = {1: Summary(), 3: Summary(), 10: Summary()}

@@ -38,6 +38,7 @@ def of_another(path: Path) -> Path:
     return path
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("way", ["new", *WAYS, "mark"])
 @pytest.mark.parametrize("there", [True, False])
 def test_a_link_is_not_followed(way: str, there: bool, program: Path, tmp_path: Path) -> None:

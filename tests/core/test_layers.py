@@ -115,11 +115,13 @@ def test_what_is_included() -> None:
     check_layers(included())
 
 
+@pytest.mark.heavy
 def test_what_is_called(called: Edges) -> None:
     assert len(called) > 60
     check_layers(called)
 
 
+@pytest.mark.heavy
 def test_what_is_called_is_included(objects: dict[str, Path], owner: dict[str, str]) -> None:
     """The includes of a file show its dependencies; calls in a header count for its users."""
     includes = included()
@@ -135,6 +137,7 @@ def test_what_is_called_is_included(objects: dict[str, Path], owner: dict[str, s
         assert not missing, f"{name}.c needs {missing} without including their header"
 
 
+@pytest.mark.heavy
 def test_functions_are_named_after_their_file(objects: dict[str, Path]) -> None:
     for name, path in objects.items():
         stem = name.rpartition("/")[2].rstrip("s")

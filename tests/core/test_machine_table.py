@@ -31,6 +31,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("order", [False, True])
 @pytest.mark.parametrize(

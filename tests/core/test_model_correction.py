@@ -23,6 +23,7 @@ def factors(learned: Path, text: str, *questions: str) -> list[float]:
     return [float(line) for line in run([learned, text, *words], check=True).stdout.split()]
 
 
+@pytest.mark.heavy
 def test_no_correction_without_data(learned: Path) -> None:
     assert factors(learned, "", "reduce ring 1024 8") == [1]
 

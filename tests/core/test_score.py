@@ -31,6 +31,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return score_program(tmp_path_factory.mktemp("score"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("operation", "size", "remote"), CASES)
 def test_all_give_the_same_score(operation: str, size: int, remote: int, recorder: Path) -> None:
     """20 instances, with arrivals within 1000 ns and calls of up to 1500 ns."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from support.compilation import of_the_core
 from support.jobs import run
 
 
+@pytest.mark.heavy
 def test_a_duplicate_inherits_each_choice(tmp_path: Path) -> None:
     """Algorithms of the catalogue and of the library are inherited, by the key that has them."""
     parts = ("selection/online/key", "base/hash", "base/memory")

@@ -51,6 +51,7 @@ def stays(mean: float, generator: np.random.Generator) -> Float:
     return np.where((begins + changes.cumsum(1)) % 2 == 0, NEAR, FAR)
 
 
+@pytest.mark.heavy
 def test_a_quiet_machine_is_never_flagged(program: Path) -> None:
     for rounds in (12, 32, ROUNDS):
         level = np.full((RUNS, rounds), NEAR)

@@ -87,6 +87,7 @@ def is_changed(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
+@pytest.mark.heavy
 def test_scores_of_tune_studies_and_recorder_follow(is_changed: bool, tmp_path: Path) -> None:
     expected = ALL_SCORE if is_changed else SCAN_SCORE
     assert score_instances("scan", ARRIVALS, EXITS, Problem(4, 8)).tolist() == [expected]

@@ -185,6 +185,7 @@ def test_disk_full_of_call_sites(mpi: Mpi, tmp_path: Path, small_disk: Path) -> 
     assert ended.stderr.count("recording stops") == (small_disk.name == "disk")
 
 
+@pytest.mark.slow
 def test_100000_call_sites(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank: 100,000 call sites are recorded; the MPI makes no difference."""
     trace = tmp_path / "trace"

@@ -222,6 +222,7 @@ def test_a_hang_on_two_nodes(
     assert len(names(folder, ".log")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [6, pytest.param(60, marks=pytest.mark.everything)])
 @pytest.mark.parametrize("ring", [False, True])
 def test_a_killed_job_of_two_nodes(

@@ -16,6 +16,8 @@ from support.mpis import Mpi
 
 import mpiprof
 
+pytestmark = pytest.mark.slow
+
 TABLES = ("processes", "events", "instances", "callsites", "rank_totals", "spent")
 BOUND = 4.0  # bytes per event, if calls wait for nothing else
 

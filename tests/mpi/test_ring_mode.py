@@ -201,6 +201,7 @@ def check_cut(folder: Path) -> None:
     assert (abs(calls - int(instances["sequence"].max())) <= 2).all()
 
 
+@pytest.mark.slow
 def test_a_job_stopped_anywhere_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks, stopped at 20 random points: the files are as SIGKILL would leave them."""
     chance = random.Random(20261123)
@@ -230,6 +231,7 @@ def test_a_killed_job_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None
         check_cut(folder)
 
 
+@pytest.mark.slow
 def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: two have lost the record of their last common call; the third waits for them."""
     folder = tmp_path / "t"

@@ -157,6 +157,7 @@ def test_private_communicators_beside_those_of_threads(spec: str, mpi: Mpi, tmp_
     assert ended.stdout == "made\n"
 
 
+@pytest.mark.slow
 def test_threads_with_equal_request_handles(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: each of 4 threads completes its own operations, though their handle is equal."""
     program = str(compiled(mpi, "threads_shared_request.c", "-pthread"))

@@ -14,6 +14,7 @@ ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
 SIZES = (2, 3, 4, 5, 7, 8, 13, 16, 17)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("operation", ["bcast", "reduce", "allreduce"])
 def test_any_rank_may_be_the_last_to_join(operation: str) -> None:
     """Proved for each late rank and, for reduce and bcast, each root of up to 6 processes."""

@@ -39,6 +39,7 @@ def problem_for(algorithm: Algorithm, size: int) -> Problem:
     return Problem(size, 8 if operation == "reduce_scatter_block" else 256 * size, unit=8)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "algorithm",
     [a for a in load_catalogue() if a.operation in OPERATIONS],

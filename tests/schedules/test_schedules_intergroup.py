@@ -208,6 +208,7 @@ def test_settings(setting: Setting) -> None:
     assert 0.9 * setting.limit <= old.volume / proof.volume <= 1.02 * setting.limit
 
 
+@pytest.mark.heavy
 def test_algorithm_2_is_near_theorem_3_for_any_messages() -> None:
     random = np.random.default_rng(11)
     for _ in range(60):
@@ -219,6 +220,7 @@ def test_algorithm_2_is_near_theorem_3_for_any_messages() -> None:
         assert proof.volume >= least_bytes(a, b)
 
 
+@pytest.mark.heavy
 def test_a_single_direction_satisfies_theorem_3() -> None:
     random = np.random.default_rng(12)
     for _ in range(60):

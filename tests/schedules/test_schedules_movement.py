@@ -136,6 +136,7 @@ def catalogue_cost(algorithm: Algorithm, p: Problem, alpha: int, beta: int) -> f
     return float(eval(text, {"alpha": alpha, "beta": beta, **names}))
 
 
+@pytest.mark.heavy
 @every_algorithm
 @every_size
 def test_cost(algorithm: Algorithm, sizes: list[int]) -> None:
@@ -182,6 +183,7 @@ def longest(problem: Problem) -> int:
     return most
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("size", [2, 3, 5, 8, 13, 32])
 def test_ring_takes_b_less_the_fewest_rounds(size: int) -> None:
     for seed in range(8):
@@ -193,6 +195,7 @@ def test_ring_takes_b_less_the_fewest_rounds(size: int) -> None:
             assert proof.conflicts == 0
 
 
+@pytest.mark.heavy
 def test_ring_rounds_with_empty_processes() -> None:
     dice = random.Random(5)
     for _ in range(400):

@@ -47,6 +47,7 @@ def test_vectors(algorithm: Algorithm) -> None:
             assert not proof.conflicts
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", named("reduce", "allreduce"), ids=ident)
 @pytest.mark.parametrize("size", [*LARGE[:2], pytest.param(LARGE[2], marks=pytest.mark.everything)])
 def test_vectors_of_many(algorithm: Algorithm, size: int) -> None:
@@ -56,6 +57,7 @@ def test_vectors_of_many(algorithm: Algorithm, size: int) -> None:
             verify(algorithm, Problem(size, n, root=1))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", named("reduce"), ids=ident)
 def test_every_root(algorithm: Algorithm) -> None:
     for size in range(1, 18):
@@ -90,6 +92,7 @@ def matrix(size: int, seed: int, most: int) -> Problem:
     return Problem(size, rows=tuple(tuple(row) for row in rows.tolist()))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", named("alltoallv"), ids=ident)
 def test_alltoallv(algorithm: Algorithm) -> None:
     for size in (*SMALL, LARGE[0]):
@@ -108,6 +111,7 @@ def test_the_largest_gap_of_exponents_is_the_papers() -> None:
         assert [largest_exponent_gap(size) for size in sizes] == [gap] * len(sizes)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("operation", "name"),
     [

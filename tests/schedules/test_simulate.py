@@ -178,6 +178,7 @@ def test_longer_rings_agree_too(distribution: str, order: str, base: int) -> Non
             assert (general.finish == ring.finish).all()
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_65536_processes() -> None:
     size = 65536
@@ -187,6 +188,7 @@ def test_65536_processes() -> None:
     assert timing.finish.max() == pytest.approx((size - 1) * message(max(counts)), rel=1e-9)
 
 
+@pytest.mark.heavy
 def test_a_ring_takes_no_more_memory_than_its_blocks() -> None:
     """Every second process has no data, the others have one block, so most messages wait."""
     size = 4096

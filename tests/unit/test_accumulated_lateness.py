@@ -68,6 +68,7 @@ def test_a_limit_of_following_back_is_stated(
     assert " How it was before these is not known." in printed
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_who_wanders_behind_is_not_accused(tmp_path: Path) -> None:
     """Each rank's work varies at random, so the last rank at the end is chance."""
@@ -91,6 +92,7 @@ def test_a_single_delay_among_many_steps_is_located(tmp_path: Path) -> None:
     assert " Most of that arose before reduce at md.py:6 loop. Look at that time " in printed
 
 
+@pytest.mark.heavy
 def test_lateness_of_each_round_is_reported_for_each_round(tmp_path: Path) -> None:
     """50 reduces before every barrier: so many steps lead to where rank 0 becomes late."""
     longer = np.abs(noise(50, 4, 0.02))

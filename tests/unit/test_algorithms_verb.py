@@ -223,6 +223,7 @@ def named(capsys: pytest.CaptureFixture[str], operation: str) -> list[dict[str, 
     return [row for row in rows if row["library"] is None]
 
 
+@pytest.mark.heavy
 def test_every_algorithm_is_proved_with_its_parameters() -> None:
     for algorithm in load_catalogue():
         found = prove(algorithm, (4,))

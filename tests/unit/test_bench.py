@@ -147,6 +147,7 @@ def test_laps_fit_the_time_limit() -> None:
     assert study.fit_laps(Setup(4, Options(laps=40)), 15, lap_s=1000) == 40
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
     from mpiprof.bench.harness.runner import requested_laps
@@ -213,6 +214,7 @@ def test_one_point_and_no_point_can_be_drawn(points: list[float]) -> None:
     drawn(figures.Lines("t", [figures.Series("s", points, points)], "x", "y"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("form", "begin"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
 )
@@ -318,6 +320,7 @@ def test_a_simulation_of_rings_is_announced_with_the_time_of_the_fast_path(
     assert simulated_cases.estimate_seconds(cases, setup) == pytest.approx(rounds * 1.5e-9)
 
 
+@pytest.mark.slow
 @SLOW_WITH_MPICH
 def test_on_ranks_of_this_machine(mpi: Mpi, tmp_path: Path) -> None:
     words = ["--quick", "--sizes", "4K", "--repetitions", "2", "-o", str(tmp_path / "r")]
@@ -349,6 +352,7 @@ def test_studies_run_right_algorithms(mpich: Mpi, name: str, tmp_path: Path) -> 
     assert {wanted, "native"} <= found, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @SLOW_WITH_MPICH
 @pytest.mark.usefixtures("one_cluster")
 def test_the_table_on_a_cluster(mpi: Mpi, tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ def test_cases_run_in_sequence_or_alternately() -> None:
 # ---- duration
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("module", [arrival, auto_robustness, adaptive], ids=lambda m: m.TITLE)
 def test_a_study_takes_less_than_twenty_minutes(module: ModuleType) -> None:
     setup = fit_time_limit(module, SETUP)

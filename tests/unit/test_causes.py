@@ -182,6 +182,7 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     assert trace.causes(0).outside.value == pytest.approx(1, abs=0.01)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("compensated", [0.0, 0.3, 0.9])
 def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> None:
     """Ranks that leave late then have less work: once "-8 % came in, 108 % arose since then".

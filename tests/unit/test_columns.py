@@ -83,6 +83,7 @@ def heads(text: str) -> list[str]:
     return re.split(" {2,}", lines[at + 1].strip())
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("added")
 def test_reports_show_an_added_column(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = report(capsys, folder)
@@ -98,6 +99,7 @@ def test_reports_show_an_added_column(folder: Path, capsys: pytest.CaptureFixtur
     assert "<th>ω½</th>" in html and "<td>1.50 ms</td>" in html and "<td>500 µs</td>" in html
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("added")
 def test_options_take_an_added_column(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("half_spread", "half_spread_ns"):
@@ -188,6 +190,7 @@ def test_data_have_the_columns_of_the_table_alone(
     ]  # fmt: skip
 
 
+@pytest.mark.heavy
 def test_tables_for_people_have_the_columns_of_the_table_alone(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

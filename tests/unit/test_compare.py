@@ -319,6 +319,7 @@ def test_large_differences_of_few_runs_are_not_called_nothing(tmp_path: Path) ->
         assert in_words(verdict, to, len(first))[-1] == last
 
 
+@pytest.mark.heavy
 def test_runs_with_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = runs(tmp_path / "a", 2.0, 1), runs(tmp_path / "b", 4.0, 2)
     table = compare(before, after)

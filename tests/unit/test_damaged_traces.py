@@ -21,6 +21,8 @@ import mpiprof
 from mpiprof.errors import TraceError
 from mpiprof.testing.synthetic import upgrade_folder
 
+pytestmark = pytest.mark.slow
+
 
 def healthy(folder: Path) -> Path:
     """Write 3 ranks on two nodes with all forms of operations, and two threads."""

@@ -212,6 +212,7 @@ def test_pages_survive_any_address(client: Any, path: str) -> None:
         assert "This failed" not in page(client, path, search), search
 
 
+@pytest.mark.heavy
 def test_secrets_named_by_a_trace_are_not_shown(client: Any) -> None:
     sites = json.loads(page(client, "/callsites", ""))
     assert SCRIPT.split(">", 1)[0] in json.dumps(sites)
@@ -294,6 +295,7 @@ def test_a_folder_without_a_trace_is_reported_on_one_line(tmp_path: Path) -> Non
     assert "no mpiprof trace in it" in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.heavy
 def test_large_heads_and_bodies_end_the_connection(served: Any) -> None:
     port = int(served.base.rsplit(":", 1)[1])
     head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (1 << 17) + b"\r\n\r\n"
@@ -312,6 +314,7 @@ def test_a_port_in_use_is_reported_on_one_line(served: Any, tmp_path: Path) -> N
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("options", "printed"),
     [(["--port", "70000"], "0 to 65535"), (["--source", "/nowhere"], "no such folder")],

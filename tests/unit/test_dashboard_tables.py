@@ -239,6 +239,7 @@ def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:
             context.latest_data(PageState(trace=name))
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
     folder = plain(tmp_path / "trace", 3)
@@ -337,6 +338,7 @@ def test_of_too_many_processes_no_page_waits_for_a_race(
     assert "8 processes are too many to simulate for a page" in printed
 
 
+@pytest.mark.heavy
 def test_the_race_is_that_of_tune_and_grows(data: TraceData) -> None:
     requested = next(w for w in predictions.list_works(data) if w.operation == "allreduce")
     table = predictions.prediction_table(predictions.simulate_work(data, requested))

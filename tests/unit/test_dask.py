@@ -28,7 +28,7 @@ from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace, dataset
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.slow]
 
 distributed = pytest.importorskip("distributed")
 KINDS = ("mixed", "several", "inter", "talking", "drifting", "silent")

@@ -18,7 +18,7 @@ from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.slow]
 
 distributed = pytest.importorskip("distributed")
 EACH = 40  # call sites per communicator

@@ -117,6 +117,7 @@ def test_bytes_are_counted_as_the_library_does(
     assert (ends.first, ends.algorithm) == (end, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_random_plans_change_nothing_else() -> None:
     """1000 plans: the file read back obeys the plan's first matching rule, or does nothing."""
@@ -187,6 +188,7 @@ def tree() -> mpich.Tree:
     return mpich.read_compiled_tree(MPICH)
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
     """1000 plans: the tree obeys the plan's first matching rule, or selects as before."""

@@ -63,6 +63,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tune_traces.one_sender(tmp_path_factory.mktemp("tune") / "t", "app.py:7:<module>")
 
 
+@pytest.mark.heavy
 def test_plan_found_in_the_trace(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

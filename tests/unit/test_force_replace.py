@@ -119,6 +119,7 @@ def test_a_running_job_is_refused(node: str, why: str, tmp_path: Path) -> None:
     assert state(tmp_path) == before
 
 
+@pytest.mark.heavy
 def test_force_requires_a_folder_and_an_ended_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

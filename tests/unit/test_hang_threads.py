@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.hang_traces import HERE, THERE, call, job, now
 from support.wait_until import wait_until
 
@@ -87,6 +88,7 @@ def used(inside: list[int]) -> list[int]:
     return [one[1] for one in found if one is not None]
 
 
+@pytest.mark.heavy
 def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
     """One thread of this process polls; without it, the process uses no processor."""
     over, polls = threading.Event(), []

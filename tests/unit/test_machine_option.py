@@ -47,6 +47,7 @@ def factor(trace: Path, capsys: pytest.CaptureFixture[str], *words: str) -> floa
     return None if found is None else float(found)
 
 
+@pytest.mark.heavy
 def test_factors_come_from_the_file(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_file_of_switches(tmp_path: Path) -> None:
     assert network_topology.read(file) == dict.fromkeys([*hosts, "login"], "a")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "line",
     [

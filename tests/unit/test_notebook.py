@@ -53,6 +53,7 @@ def test_an_unknown_name_lists_the_names(trace: mpiprof.Trace) -> None:
         trace.plot.instance("md.py:93", 30)
 
 
+@pytest.mark.heavy
 def test_every_picture_in_a_line(trace: mpiprof.Trace) -> None:
     names = [name for name in dir(trace.plot) if not name.startswith("_")]
     assert set(names) == {*SITED, "time", "ranks", "compare", "timeline"}

@@ -46,6 +46,7 @@ def again(trace: Path, folder: Path) -> Trace:
 # ---- there and back
 
 
+@pytest.mark.heavy
 def test_a_trace_comes_back_the_same(tmp_path: Path) -> None:
     known = mpiprof.open(mixed(tmp_path / "trace"))
     found = again(tmp_path / "trace", tmp_path / "archive")
@@ -212,6 +213,7 @@ def test_an_archive_of_score_p(tmp_path: Path) -> None:
     assert trace.clock_error_ns > 0  # the archive has no clock error
 
 
+@pytest.mark.heavy
 def test_every_verb_takes_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     anchor = str(solver(tmp_path / "scorep"))
     for path in (anchor, str(tmp_path / "scorep")):  # its anchor, or its folder

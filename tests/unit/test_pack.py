@@ -32,7 +32,7 @@ from mpiprof.trace import pack_codec
 from mpiprof.trace.files import read_content
 from mpiprof.trace.writer import RECORD_TYPE
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.slow]
 
 TABLES = ("processes", "events", "instances", "callsites", "rank_totals", "summary", "statistics")
 OLD = time.time() - 1000

@@ -136,6 +136,7 @@ def test_of_few_blocks_as_of_all(
     assert barrier.replayed >= 64
 
 
+@pytest.mark.heavy
 def test_followers_of_a_barrier_are_counted_in_each_block_that_is_needed(tmp_path: Path) -> None:
     """A block is needed for a sampled instance or for a replayed window, both of 64 barriers here.
 
@@ -154,6 +155,7 @@ def test_followers_of_a_barrier_are_counted_in_each_block_that_is_needed(tmp_pat
     assert dict(barrier.followers) == {1: needed.sum()}
 
 
+@pytest.mark.heavy
 def test_sampled_values_equal_the_instances(folder: Path) -> None:
     """Equal to the last bit, even if few instances of a block are measured alone."""
     trace = mpiprof.open(folder)
@@ -173,6 +175,7 @@ def test_sampled_values_equal_the_instances(folder: Path) -> None:
         assert 16 <= sample.walked <= 2 * 16
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_a_trace_twice_as_long_costs_no_more(tmp_path: Path, blocks_read: list[int]) -> None:
     counts = []
@@ -186,6 +189,7 @@ def test_a_trace_twice_as_long_costs_no_more(tmp_path: Path, blocks_read: list[i
     assert counts[1] <= 1.1 * counts[0]
 
 
+@pytest.mark.heavy
 def test_many_call_sites_in_each_block(
     folder: Path, blocks_read: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +204,7 @@ def test_many_call_sites_in_each_block(
     check(known, found, tmp_path)
 
 
+@pytest.mark.heavy
 def test_where_instances_are(folder: Path) -> None:
     trace = mpiprof.open(folder)
     assert trace.dataset is not None
@@ -213,6 +218,7 @@ def test_where_instances_are(folder: Path) -> None:
         assert len(mine) == 1
 
 
+@pytest.mark.heavy
 def test_a_block_more_costs_a_few_bytes() -> None:
     """However small the block is, because a program may make many communicators."""
     tracemalloc.start()

@@ -32,6 +32,7 @@ def test_a_missing_or_damaged_trace_meets_no_promise(
     assert not row.holds
 
 
+@pytest.mark.heavy
 def test_points_count_from_where_a_trace_begins(tmp_path: Path) -> None:
     """A job that writes nothing for most of its time is killed only after its trace appears."""
     slow = "sleep 0.5; mkdir {0}; echo no > {0}/rank-000000.tables; sleep 0.05"

@@ -64,6 +64,7 @@ def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Pa
     assert printed == ["incomplete lines: 1"]
 
 
+@pytest.mark.heavy
 def test_an_unfinished_log_of_an_ended_creator_blocks_no_rank(
     program: Path, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def suggestions(text: str) -> Iterator[list[str]]:
 PRINTABLE = [name for name in NAMES if name.isprintable() and "\\" not in name]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", PRINTABLE)
 def test_every_suggestion_names_its_trace_and_its_site(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

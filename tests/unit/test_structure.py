@@ -93,6 +93,7 @@ def test_no_circle_of_modules(edges: Edges) -> None:
     refuse_circle(edges)
 
 
+@pytest.mark.heavy
 def test_no_circle_of_folders(edges: Edges) -> None:
     """The root (`mpiprof.open`) uses everything; nothing but its version is used by others."""
     folders: Edges = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -27,6 +28,7 @@ def busy(folder: Path, operation: str = "alltoall") -> Trace:
     return mpiprof.open(synthetic.write(folder / "t"))
 
 
+@pytest.mark.heavy
 def test_the_verdict_mentions_the_time_in_the_calls(tmp_path: Path) -> None:
     trace = busy(tmp_path)
     verdict = make_verdict(trace, trace.findings())
@@ -39,6 +41,7 @@ def test_the_verdict_mentions_the_time_in_the_calls(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.heavy
 def test_what_makes_a_communicator_can_not_be_tuned(tmp_path: Path) -> None:
     trace = busy(tmp_path, "comm_split")
     assert "`tune`" not in " ".join(
@@ -46,6 +49,7 @@ def test_what_makes_a_communicator_can_not_be_tuned(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.heavy
 def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
     trace = busy(tmp_path)
     (one,) = (one for one in trace.findings() if one.cause == "noise")

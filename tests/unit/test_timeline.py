@@ -166,6 +166,7 @@ def timeline(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -
 WINDOWS = [(0.0, 1.0, 100), (0.2, 0.7, 300), (0.41, 0.43, 64), (0.0, 1.0, 16)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("begin", "end", "pixels"), WINDOWS)
 @pytest.mark.parametrize("filters", [{}, {"operations": ("bcast",)}, {"communicators": True}])
 def test_sums_are_those_of_the_events(

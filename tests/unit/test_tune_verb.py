@@ -69,6 +69,7 @@ def test_table_and_plan(trace: Path, tmp_path: Path) -> None:
     assert "us saved" in entry["why"]
 
 
+@pytest.mark.heavy
 def test_summary_by_operation(trace: Path) -> None:
     code, out, _ = tune(trace, "--summary")
     assert code == 0

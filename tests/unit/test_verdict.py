@@ -135,6 +135,7 @@ def test_who_wanders_is_not_accused(tmp_path: Path) -> None:
     assert named <= 1
 
 
+@pytest.mark.heavy
 def test_spikes_do_not_hide_a_late_rank(tmp_path: Path) -> None:
     """Rank 1 is last in most instances; the other ranks' rare long delays cost more."""
     missed = 0

@@ -54,6 +54,7 @@ def test_what_is_old_is_not_gone_by(tmp_path: Path) -> None:
         assert first._read_other_shares(11.0) is None
 
 
+@pytest.mark.heavy
 def test_who_had_no_processor_was_not_slow(tmp_path: Path) -> None:
     """The observed process waits for a processor on which two other processes compute, too."""
     words = [sys.executable, "-c", "import time; time.sleep(0.2)\nwhile True: pass"]
@@ -81,6 +82,7 @@ def test_who_had_no_processor_was_not_slow(tmp_path: Path) -> None:
     assert read_waited_ns(crowd[0].pid) == 0
 
 
+@pytest.mark.heavy
 def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
