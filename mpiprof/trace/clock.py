@@ -195,13 +195,10 @@ def build_clocks(
     for line in lines:
         of_node.setdefault(line["node"], []).append(line)
     waiting = [node for node in spans if node != reference]
+    partners = {n: [node_of.get(x["reference"]) for x in of_node.get(n, [])] for n in waiting}
     while waiting:
         # Nodes with a known partner clock come first. Without any, instances are the only source.
-        ready = [
-            n
-            for n in waiting
-            if all(node_of.get(x["reference"]) in clocks for x in of_node.get(n, []))
-        ] or waiting
+        ready = [n for n in waiting if all(p in clocks for p in partners[n])] or waiting
         for node in ready:
             known = []
             for line in of_node.get(node, []):
@@ -213,10 +210,8 @@ def build_clocks(
                 offset = spans[reference][0] - spans[node][0]
                 length = spans[node][1] - spans[node][0]
                 clock = Clock(0, offset, 0.0, UNKNOWN_ERROR_NS + int(MAX_DRIFT * length))
-                problems.add(
-                    f"node {node}: its clock was never compared with other nodes, so "
-                    "differences between nodes are unreliable"
-                )
+                defect = "its clock was never compared with other nodes"
+                problems.add(f"node {node}: {defect}, so differences between nodes are unreliable")
             clocks[node] = clock
         waiting = [node for node in waiting if node not in clocks]
     return clocks
@@ -225,12 +220,9 @@ def build_clocks(
 def make_identity_clocks(
     clocks: Mapping[str, Clock], spans: Mapping[str, tuple[int, int]]
 ) -> dict[str, Clock]:
-    """Return identity clocks for nodes with times corrected by another tool, with their errors.
-
-    The error of a node is the largest difference from the clock that the bounds allow, at either
-    end of its span.
-    """
-    return {
-        name: Clock(error_ns=max(abs(clock.offset_at(at)) for at in spans[name]) + clock.error_ns)
-        for name, clock in clocks.items()
-    }
+    """Return identity clocks for nodes with times corrected by another tool, with their errors."""
+    identities = {}
+    for name, clock in clocks.items():  # the bounds allow this difference, at either end
+        difference_ns = max(abs(clock.offset_at(at)) for at in spans[name])
+        identities[name] = Clock(error_ns=difference_ns + clock.error_ns)
+    return identities

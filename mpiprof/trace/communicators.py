@@ -13,14 +13,11 @@ from mpiprof.trace.types import Int, check_integer, check_text
 
 @dataclass(frozen=True)
 class Groups:
-    """The rank's group, ascending, and all groups in an order that is equal on both sides.
-
-    number: the same for equal groups.
-    """
+    """The rank's group, ascending, and all groups in an order that is equal on both sides."""
 
     rank_group: Int
     ordered_groups: tuple[Int, ...]
-    number: int
+    number: int  # the same for equal groups
 
 
 class Communicators:
@@ -42,9 +39,8 @@ class Communicators:
         if "like" in row:
             return self._index_of_window(rank, row)
         inter = row.get("inter") is True
-        members, remote = (
-            self._resolve_runs(identity, row.get(side)) for side in ("members", "remote")
-        )
+        members = self._resolve_runs(identity, row.get("members"))
+        remote = self._resolve_runs(identity, row.get("remote"))
         local = row.get("local") is True or members is None or (inter and remote is None)
         size = check_integer(row.get("size", 0), 0, 1 << 31)
         if local:
@@ -114,9 +110,8 @@ class Communicators:
         """Return groups from the rank's own side, and the other side of an inter-communicator."""
         groups = tuple(sorted(sides, key=lambda group: group.tolist()))
         content = tuple(group.tobytes() for group in groups)
-        return Groups(
-            np.sort(sides[0]), groups, self.numbers.setdefault(content, len(self.numbers))
-        )
+        number = self.numbers.setdefault(content, len(self.numbers))
+        return Groups(np.sort(sides[0]), groups, number)
 
     def _expand_runs(self, runs: Any) -> Int:
         parts = []

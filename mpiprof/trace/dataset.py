@@ -48,18 +48,15 @@ BEFORE_COLUMNS = {  # columns to fields of Before
 
 @dataclass(frozen=True)
 class Block:
-    """Location of a block, a row group of a partition; `holds`: optional columns.
+    """Location of a block, a row group of a partition."""
 
-    number: index in the order of matching. last_ns: the latest entry time of its calls.
-    """
-
-    number: int
+    number: int  # index in the order of matching
     communicator: int
     file: str
     row_group: int
     instances: int
-    last_ns: int
-    holds: tuple[str, ...]
+    last_ns: int  # latest entry time of its calls
+    holds: tuple[str, ...]  # optional columns
     whole: bool
 
 
@@ -78,9 +75,8 @@ class Dataset:
         except (ValueError, KeyError, TypeError):
             raise TraceError(f"{folder / FILE_NAME}: damaged; export the data set again") from None
         if known != (FORMAT, VERSION):
-            raise TraceError(
-                f"{folder / FILE_NAME}: written by a newer mpiprof; update mpiprof to read it"
-            )
+            remedy = "update mpiprof to read it"
+            raise TraceError(f"{folder / FILE_NAME}: written by a newer mpiprof; {remedy}")
         names = tuple(f.name for f in fields(Block))
         listed = folder / DEFINITIONS_FOLDER / "blocks.parquet"
         rows = self._read_table(listed, names)

@@ -19,9 +19,8 @@ def choose_trace(name: Path | None) -> Path:
     """Return the named trace folder, or the newest one below the current folder."""
     if name is not None:
         if not name.exists():
-            raise UsageError(
-                f"{name}: no such trace folder (seen from {Path.cwd()}){_suggest_name(name)}"
-            )
+            origin = f"seen from {Path.cwd()}"
+            raise UsageError(f"{name}: no such trace folder ({origin}){_suggest_name(name)}")
         if not name.is_dir() and name.suffix != OTF2:
             raise UsageError(f"{name}: not a folder; pass the trace folder, not a file in it")
         return name
@@ -30,10 +29,8 @@ def choose_trace(name: Path | None) -> Path:
         for folder in (Path.cwd(), *Path().glob("mpiprof-*")):
             if not os.access(folder, os.R_OK):
                 raise TraceError(f"{folder}: cannot be read: {os.strerror(errno.EACCES)}")
-        raise TraceError(
-            f"no trace in {Path.cwd()}: name a trace, or record one with `python -m "
-            "mpiprof run app.py`"
-        )
+        remedy = "name a trace, or record one with `python -m mpiprof run app.py`"
+        raise TraceError(f"no trace in {Path.cwd()}: {remedy}")
     return max(traces, key=_start_time)
 
 

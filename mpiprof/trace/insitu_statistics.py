@@ -27,25 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of one call site on one communicator; sums over its observed instances, ns.
+    """Statistics of one call site on one communicator; sums over its observed instances, ns."""
 
-    shape: index into Tables.shapes, of the leader's call.
-    wait: summed over the ranks too.
-    score: mean exit minus the earliest exit that the operation allows.
-    balanced: instances with an imbalance below T.
-    latest_rank: world rank, -1 if unknown.
-    """
-
-    shape: int
+    shape: int  # index into Tables.shapes, of the leader's call
     instances: int
     elapsed_ns: int
     average_imbalance_ns: int
     worst_imbalance_ns: int
-    wait_ns: int
-    score_ns: int
-    balanced: int
+    wait_ns: int  # summed over the ranks too
+    score_ns: int  # mean exit minus the earliest exit that the operation allows
+    balanced: int  # instances with an imbalance below T
     worst_most_ns: int
-    latest_rank: int
+    latest_rank: int  # world rank, -1 if unknown
     latest_count: int
 
 

@@ -16,14 +16,8 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace.checksum import is_line_intact
 
-LAYOUT_ERRORS = (
-    ValueError,
-    LookupError,
-    TypeError,
-    RecursionError,
-    ArithmeticError,
-    SyntaxError,  # raised by NumPy for some type names
-)
+# NumPy raises SyntaxError for some type names.
+LAYOUT_ERRORS = (ValueError, LookupError, TypeError, RecursionError, ArithmeticError, SyntaxError)
 MAGIC = 0x6863504D
 MAX_HEAD_BYTES = 1 << 14  # maximum length of the first line, bytes
 VERSION = 2  # in version 2, each finished chunk has a checksum
@@ -81,9 +75,8 @@ def _make_dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any
 def parse_layout(head: bytes, name: str) -> Layout:
     """Parse the first line of the log called `name`; TraceError if it is no valid description."""
     if not head.startswith(b"{"):
-        raise TraceError(
-            f"{name}: not an mpiprof log (its first line does not describe the record)"
-        )
+        reason = "its first line does not describe the record"
+        raise TraceError(f"{name}: not an mpiprof log ({reason})")
     line, newline, _ = head.partition(b"\n")
     if not newline:
         raise TraceError(f"{name}: truncated inside its first line, so it cannot be read")
@@ -92,9 +85,8 @@ def parse_layout(head: bytes, name: str) -> Layout:
     except TraceError as error:
         raise TraceError(f"{name}: {error}") from None
     except LAYOUT_ERRORS as error:
-        raise TraceError(
-            f"{name}: damaged first line ({str(error)[:80]}); record the program again"
-        ) from None
+        damage = f"damaged first line ({str(error)[:80]})"
+        raise TraceError(f"{name}: {damage}; record the program again") from None
 
 
 @lru_cache(maxsize=16)

@@ -36,12 +36,10 @@ def is_nonblocking(operation: str) -> bool:
 
 def _stack_blocks(blocks: list[Block], communicator: Communicator) -> Batch:
     """Stack blocks of blocking calls, one per member and sorted by sequence, into a batch."""
-    first = blocks[0].sequence
-    same = all(
-        len(b) == len(first) and (b.sequence is first or np.array_equal(b.sequence, first))
-        for b in blocks
-    )
-    sequence = first if same else np.unique(np.concatenate([b.sequence for b in blocks]))
+    sequences = [block.sequence for block in blocks]
+    first = sequences[0]
+    same = all(s is first or np.array_equal(s, first) for s in sequences)
+    sequence = first if same else np.unique(np.concatenate(sequences))
     size = (len(blocks), len(sequence))
     arrival_ns, exit_ns = np.zeros(size, np.int64), np.zeros(size, np.int64)
     shape = np.full(size, -1, np.int32)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,8 @@ def read(file: Path) -> dict[str, str]:
             for node in _expand_nodes(nodes, MAX_NODES - len(switches)):
                 switches[node] = switch
         except (KeyError, ValueError) as error:
-            raise TraceError(
-                f"{file}: line {number} is not of the form `SwitchName=leaf1 "
-                "Nodes=node[1-16]`: repair the line, or remove the file"
-            ) from error
+            form = "`SwitchName=leaf1 Nodes=node[1-16]`: repair the line, or remove the file"
+            raise TraceError(f"{file}: line {number} is not of the form {form}") from error
     return switches
 
 
@@ -78,17 +77,15 @@ def _expand_nodes(nodes: str, most: int) -> Iterator[str]:
     entries = _ENTRY.findall(nodes)
     if ",".join(entries) != nodes:
         raise ValueError("a bracket is not closed")
-    for entry in entries:
-        for name in _expand_entry(entry):
-            most -= 1
-            if most < 0:
-                raise ValueError("too many nodes")
-            yield name
+    for count, name in enumerate(chain.from_iterable(map(_expand_entry, entries))):
+        if count >= most:
+            raise ValueError("too many nodes")
+        yield name
 
 
 def _expand_entry(entry: str) -> Iterator[str]:
-    before, bracket, rest = entry.partition("[")
-    inside, _, after = rest.partition("]")
+    before, bracket, ending = entry.partition("[")
+    inside, _, after = ending.partition("]")
     if not bracket:
         yield entry
         return

@@ -21,10 +21,7 @@ def last_sequences(communicator: Communicator, passed: Mapping[tuple[int, int], 
 
 
 class NonblockingPool:
-    """Nonblocking calls, starts of persistent operations, and their completions.
-
-    passed: as in Matcher. A ring may have lost the records of a member's early instances.
-    """
+    """Nonblocking calls, starts of persistent operations, and their completions."""
 
     def __init__(self, communicator: Communicator, problems: Problems, passed: Sequences) -> None:
         self.communicator, self.problems, self.passed = communicator, problems, passed
@@ -49,12 +46,10 @@ class NonblockingPool:
             return None
         block, member = concatenate(self.blocks), np.concatenate(self.ranks)
         sequence, start, instance = distinct_pairs(block.sequence, get_column(block, "start"))
-        members = len(self.communicator.ranks)
+        size = (len(self.communicator.ranks), len(sequence))
         opener = get_column(block, "kind") != COMPLETION
-        opened, closed = (
-            self._index_matrix(instance, member, chosen, (members, len(sequence)))
-            for chosen in (opener, ~opener)
-        )
+        opened = self._index_matrix(instance, member, opener, size)
+        closed = self._index_matrix(instance, member, ~opener, size)
         # A missing opener can still come unless its rank has ended or counted past it.
         hopeless = done[:, None] | ((last[:, None] >= sequence) & (start == 0))
         final = ((opened >= 0) | hopeless).all(0)
@@ -91,24 +86,17 @@ class NonblockingPool:
             return np.where(where >= 0, values[where], missing).astype(np.int64)
 
         done = (closed >= 0) & (opened >= 0)
-        share = get_column(block, "share")
+        share = pick(get_column(block, "share"), closed, 1)
         call_ns = np.maximum(pick(block.exit_ns, opened, 0) - pick(block.enter_ns, opened, 0), 0)
-        wait_ns = (pick(block.exit_ns, closed, 0) - pick(block.enter_ns, closed, 0)) // np.maximum(
-            pick(share, closed, 1), 1
-        )
-        exit_ns = np.where(done, pick(block.exit_ns, closed, 0), 0)
+        closed_ns = pick(block.exit_ns, closed, 0)
+        wait_ns = (closed_ns - pick(block.enter_ns, closed, 0)) // np.maximum(share, 1)
+        exit_ns = np.where(done, closed_ns, 0)
         # The time of a Wait call is divided equally among the operations that it completed.
         begin_ns = np.where(done, exit_ns - wait_ns, 0)
-        sent, received = (
-            None if values is None else pick(values, opened, -1)
-            for values in (block.sent, block.received)
-        )
-        has_before = block.before_exit is not None
-        before = {
-            name: pick(get_column(block, column), opened, -1)
-            for name, column in BEFORE_COLUMNS.items()
-            if has_before
-        }
+        before = None
+        if block.before_exit is not None:
+            columns = {name: get_column(block, column) for name, column in BEFORE_COLUMNS.items()}
+            before = Before(**{name: pick(values, opened, -1) for name, values in columns.items()})
         return Batch(
             self.communicator,
             sequence,
@@ -118,9 +106,9 @@ class NonblockingPool:
             exit_ns,
             np.where(done, call_ns + wait_ns, 0),
             pick(block.shape, opened, -1).astype(np.int32),
-            sent,
-            received,
+            None if block.sent is None else pick(block.sent, opened, -1),
+            None if block.received is None else pick(block.received, opened, -1),
             bool(done.all()),
-            Before(**before) if has_before else None,
+            before,
             None if block.choice is None else pick(block.choice, opened, 0).max(0).astype(np.uint8),
         )

@@ -57,18 +57,16 @@ def import_zstd() -> Any:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file's entry in the index.
-
-    lengths: bytes of its consecutive frames, which start at `at`. The frames are the first chunk,
-    the headers of all other chunks, the bytes after the last whole chunk, and the blocks.
-    """
+    """A file's entry in the index."""
 
     name: str
     size: int
     chunk_bytes: int
     header_bytes: int
     together: int  # chunks per block
-    at: int
+    at: int  # offset of the first frame
+    # Bytes of its consecutive frames: the first chunk, the headers of all other chunks, the bytes
+    # after the last whole chunk, and the blocks.
     lengths: list[int]
 
     @property
@@ -100,9 +98,8 @@ class Pack:
             if not is_line_intact(first) or json.loads(first)["format"] != FORMAT_LINE["format"]:
                 raise ValueError("no pack")
             if json.loads(first)["version"] > VERSION:
-                raise TraceError(
-                    f"{self.path}: packed by a newer mpiprof; update mpiprof to read it"
-                )
+                remedy = "update mpiprof to read it"
+                raise TraceError(f"{self.path}: packed by a newer mpiprof; {remedy}")
             file.seek(max(file.seek(0, os.SEEK_END) - LAST_LINE_BYTES, 0))
             last = file.read().rpartition(b"\n{")[2].rstrip(b"\n")
             if not is_line_intact(b"{" + last):

@@ -80,21 +80,14 @@ def _join_bytes(parts: Array) -> Array:
 
 
 def _decode_durations(spans: Array) -> Array:
-    result: Array = np.maximum(spans, np.uint64(1)) - np.uint64(1)
-    return result
+    return np.asarray(np.maximum(spans, np.uint64(1)) - np.uint64(1))
 
 
 def _column_views(record: np.dtype[Any], bodies: Array) -> dict[str, Array]:
     """Return views of the bodies, one per field: unsigned numbers, chunks x records."""
-    fields = {name: UNSIGNED[record[name].itemsize] for name in record.names or ()}
-    offsets = [record.fields[name][1] for name in fields] if record.fields else []
-    plain = np.dtype(
-        {
-            "names": list(fields),
-            "formats": list(fields.values()),
-            "offsets": offsets,
-            "itemsize": record.itemsize,
-        }
-    )
+    names, size = list(record.names or ()), record.itemsize
+    formats = [UNSIGNED[record[name].itemsize] for name in names]
+    offsets = [record.fields[name][1] for name in names] if record.fields else []
+    plain = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
     records = bodies.view(plain)
-    return {name: records[name] for name in fields}
+    return {name: records[name] for name in names}

@@ -13,38 +13,22 @@ from mpiprof.trace.types import CALL, Array, Bool, Int
 
 @dataclass
 class Block:
-    """Consecutive records as columns of equal length.
+    """Consecutive records as columns of equal length; None if all values are default."""
 
-    An optional column is None if all its values are default.
-
-    sequence: uint32.
-    enter, exit: int64 ns; exit is 0 if the call is open.
-    shape: int32, index into Tables.shapes.
-    kind: uint8; None if all are calls.
-    start: n-th start, default 0.
-    sent, received: bytes; -1 means as in the shape.
-    share: completions that one Wait call made together, default 1.
-    longest: ns, of summaries.
-    thread: default 0.
-    choice: uint8, index into CHOICES.
-    before_enter, before_exit, before_shape, before_sequence: the thread's previous record if
-      Source.before is set; ns, and -1 if there is none.
-    """
-
-    sequence: Array
+    sequence: Array  # uint32
     enter_ns: Int
-    exit_ns: Int
-    shape: Array
+    exit_ns: Int  # 0 if the call is open
+    shape: Array  # int32, index into Tables.shapes
     outside: Int | None = None
-    kind: Array | None = None
-    start: Int | None = None
-    sent: Int | None = None
+    kind: Array | None = None  # uint8
+    start: Int | None = None  # n-th start
+    sent: Int | None = None  # bytes; -1 means as in the shape
     received: Int | None = None
-    share: Int | None = None
-    longest: Int | None = None
+    share: Int | None = None  # completions that one Wait call made together
+    longest: Int | None = None  # ns, of summaries
     thread: Int | None = None
-    choice: Array | None = None
-    before_enter: Int | None = None
+    choice: Array | None = None  # uint8, index into CHOICES
+    before_enter: Int | None = None  # the thread's previous record if Source.before is set, or -1
     before_exit: Int | None = None
     before_shape: Int | None = None
     before_sequence: Int | None = None

@@ -23,10 +23,7 @@ from mpiprof.trace.types import SUMMARY, Bool, Problems
 
 
 class Records(Folder):
-    """The records of a trace folder, read on demand.
-
-    All times are int64 ns on the clock of rank 0's node, with errors below `.clock_error_ns`.
-    """
+    """The records of a trace folder, in ns on the clock of rank 0's node (± `clock_error_ns`)."""
 
     # The machine
 
@@ -78,9 +75,8 @@ class Records(Folder):
             # The nodes share one clock already, with an error between two nodes.
             return {n: Clock(error_ns=corrected["error_ns"] * (n == names[0])) for n in names}
         leader_clocks = {line["node"] for line in self.tables.clocks}
-        reference = self.node_ids.get(0) or next(
-            (n for n in names if n not in leader_clocks), names[0]
-        )
+        unmeasured = [name for name in names if name not in leader_clocks]
+        reference = self.node_ids.get(0) or (unmeasured or names)[0]
         spans_of_node: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
         for rank, node in self.node_ids.items():
             if rank in self._local_spans:
@@ -100,10 +96,8 @@ class Records(Folder):
         return clocks
 
     def _synchronising_shapes(self) -> Bool:
-        """Return for each shape whether no rank leaves before the last arrival.
-
-        In an irregular operation, this depends on the other ranks' arguments.
-        """
+        """Return for each shape whether no rank leaves before the last arrival."""
+        # In an irregular operation, this depends on the other ranks' arguments.
         names = {name for name, o in OPERATIONS.items() if o.synchronises and not o.irregular}
         synchronising = [
             s.operation in names
@@ -281,10 +275,8 @@ class Records(Folder):
         if self.dataset is not None and not local_times:
             self.repeat_problems()
             return self.dataset.batches(before, since_ns)
-        streams = {
-            rank: self.open_stream(rank, local_times, before, True)
-            for rank in self._chunks_by_thread
-        }
+        ranks = self._chunks_by_thread
+        streams = {rank: self.open_stream(rank, local_times, before, True) for rank in ranks}
         passed = self.last_sequences if self.wrapped_chunks else None
         problems = self._found
         if since_ns is not None:

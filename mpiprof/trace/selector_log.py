@@ -79,10 +79,9 @@ def _name_sites(keys: list[dict[str, Any]]) -> None:
     (described,) = describe_sites(frames, [range(len(frames))])
     sites = iter(described)
     for key in keys:
-        named = [
-            _named(text, frame, next(sites) if frame else None) for text, frame in key["sites"]
-        ]
-        named = list(dict.fromkeys(named))  # a compiler may make several calls of one line
+        raw = ((text, frame, next(sites) if frame else None) for text, frame in key["sites"])
+        # A compiler may make several calls of one line.
+        named = dict.fromkeys(_named(*site) for site in raw)
         key["sites"] = [text for text, _ in named]
         key["places"] = [place for _, place in named]
 

@@ -127,11 +127,8 @@ def _demangle(symbols: frozenset[str]) -> dict[str, str]:
 
 
 def group_by_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
-    """For each site, return the first site with frames from the same source lines.
-
-    A compiler may make several calls of one source line: gfortran makes one for each way of passing
-    an array.
-    """
+    """For each site, return the first site with frames from the same source lines."""
+    # A compiler may make several calls of one line: gfortran makes one per way to pass an array.
     if sum("module" in frame for stack in sites for frame in stack[:1]) < 2:
         return list(range(len(sites)))
     first: dict[Any, int] = {}

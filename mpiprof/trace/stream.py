@@ -93,9 +93,8 @@ class ThreadStream:
         if self.position[0] >= len(self.chunks) - 1 and len(records) and not records["kind"][-1]:
             self.position = (len(self.chunks), 0)  # records not written yet come last
         if self.chunks[-1].index == pieces[-1][0] and self.chunks[-1].was_reused():
-            self.problems.add(
-                "the job continued while its log was read, so its newest records are missing"
-            )
+            effect = "its newest records are missing"
+            self.problems.add(f"the job continued while its log was read, so {effect}")
             records = records[: len(records) - (pieces[-1][2] - pieces[-1][1])]
         return records
 
@@ -296,10 +295,8 @@ class RankStream:
         if not waiting:
             return None
         # A thread's next record is not earlier than the last one that it returned.
-        horizon = min(
-            (int(block.enter_ns[-1]) for i, block in waiting.items() if not self.threads[i].end),
-            default=FOREVER_NS,
-        )
+        unfinished = [block for i, block in waiting.items() if not self.threads[i].end]
+        horizon = min((int(block.enter_ns[-1]) for block in unfinished), default=FOREVER_NS)
         parts = []
         for i, block in waiting.items():
             ready = int(np.searchsorted(block.enter_ns, horizon, "right"))
