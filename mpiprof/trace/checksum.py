@@ -38,13 +38,10 @@ def add_checksum(line: bytes) -> bytes:
 
 
 def compute_checksum(chunk: bytes, offset: int) -> int:
-    """Return the checksum of a chunk, which is never 0.
-
-    The four bytes of the checksum at `offset` count as 0. Each half of a word is added to half
-    of the word's key without carry; then the two sums are multiplied.
-    """
+    """Return the checksum of a chunk, which is never 0 and is stored at `offset`."""
     content = bytearray(chunk)
     content[offset : offset + 4] = bytes(4)
+    # Each half of a word is added to half of its key without carry; then the sums are multiplied.
     halves = np.frombuffer(content, "<u4") + _word_keys(len(content) // 8)
     total = int(np.multiply(halves[::2], halves[1::2], dtype=np.uint64).sum())
     return (total ^ total >> 32) & 0xFFFFFFFF or 1

@@ -14,12 +14,10 @@ THRESHOLDS = {TRIM_THRESHOLD: 128 << 20, MMAP_THRESHOLD: 32 << 20}  # bytes
 
 @functools.cache
 def retain_freed_memory() -> None:
-    """Make this process reuse freed memory, instead of returning it to the system at once.
-
-    Reading a trace allocates one large array after another. The page faults of each new array would
-    take as long as the computation on it. Dask starts its workers with MALLOC_TRIM_THRESHOLD_, by
-    which they would even return every array.
-    """
+    """Make this process reuse freed memory, instead of returning it to the system at once."""
+    # Reading a trace allocates one large array after another. The page faults of each new array
+    # would take as long as the computation on it. Dask starts its workers with
+    # MALLOC_TRIM_THRESHOLD_, by which they would even return every array.
     import ctypes
 
     change = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none

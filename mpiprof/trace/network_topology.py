@@ -37,15 +37,12 @@ def find_switches(folder: Path, processes: Mapping[int, Mapping[str, Any]]) -> d
 
 
 def leaf_switch(address: tuple[str, str], host: str) -> str:
-    """Return the leaf switch of a Slurm address (names, pattern), or "" if it is unusable.
-
-    An address of another host is unusable: some launchers copy the first process's environment to
-    every process.
-    """
+    """Return the leaf switch of a Slurm address (names, pattern), or "" if it is unusable."""
     names, kinds = address
     switches = kinds.split(".").count("switch")
     parts = names.split(".", switches)
     usable = 0 < switches < len(parts)
+    # Some launchers copy the first process's environment, with its address, to every process.
     if usable and _short_host_name(parts[switches]) == _short_host_name(host):
         return parts[switches - 1]
     return ""
