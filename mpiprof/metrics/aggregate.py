@@ -62,11 +62,7 @@ class BlockIndex:
 
 
 class Aggregate:
-    """Sums per call site over the rows of all batches.
-
-    sums: vectors with one value per call site. Means of columns are over complete instances with a
-    known value, whose number is in `..._count`.
-    """
+    """Sums per call site over the rows of all batches."""
 
     def __init__(self, ranks: int, clock_error_ns: int, sampling_interval: int) -> None:
         self.ranks = ranks
@@ -80,6 +76,8 @@ class Aggregate:
             *(size + name for size in ("small", "large") for name in RANGE_NAMES),
             *INITIAL_VALUES,
         ]
+        # Vectors with one value per call site. Means of columns are over complete instances with a
+        # known value, whose number is in `..._count`.
         self.sums: dict[str, Float] = {name: np.zeros(0) for name in names}
         self.late: Counter[tuple[int, int]] = Counter()  # by call site and last rank
         self.algorithms: Counter[tuple[int, int]] = Counter()  # by call site and algorithm
@@ -95,9 +93,8 @@ class Aggregate:
         if size > self.size:
             added_size = max(size, 2 * self.size) - self.size
             for name, values in self.sums.items():
-                self.sums[name] = np.append(
-                    values, np.full(added_size, INITIAL_VALUES.get(name, 0.0))
-                )
+                added = np.full(added_size, INITIAL_VALUES.get(name, 0.0))
+                self.sums[name] = np.append(values, added)
             self.size += added_size
 
     def take_sums(self, size: int) -> dict[str, Float]:
@@ -116,10 +113,7 @@ class Aggregate:
         return self.add(rows, batch.communicator.size)
 
     def add(self, rows: Rows, size: int) -> tuple[Int, Int]:
-        """Add the instances of one batch, of a communicator of `size` ranks.
-
-        Returns their call sites, and the number of instances of each.
-        """
+        """Add the rows of a batch of a communicator of `size` ranks; returns as `add_batch`."""
         ids, counts = count_distinct(rows.callsite, int(rows.callsite.max(initial=-1)) + 1)
         if not len(ids):
             return ids, counts

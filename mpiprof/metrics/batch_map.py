@@ -37,26 +37,20 @@ Known = Mapping[CallsiteKey, int]
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Result of a function for a batch; its numbers are local to its InstanceMetrics.
-
-    callsites, algorithms: map the local numbers to joint numbers.
-    """
+    """Result of a function for a batch; its numbers are local to its InstanceMetrics."""
 
     value: Any
-    callsites: Int
-    algorithms: Int
+    callsites: Int  # joint number of each local number
+    algorithms: Int  # joint number of each local number
 
 
 @dataclass(frozen=True)
 class _BlockResult:
-    """Result of a block, with the call sites, algorithms and problems that were found in it.
-
-    callsites: call sites without a joint number. Their local numbers follow the known ones.
-    """
+    """Result of a block, with the call sites, algorithms and problems that were found in it."""
 
     number: int
     value: Any
-    callsites: list[CallsiteKey]
+    callsites: list[CallsiteKey]  # without a joint number; local numbers follow the known ones
     algorithms: list[str]
     problems: list[str]
 
@@ -94,13 +88,10 @@ class BatchPass:
             algorithms = _joint_numbers(sent.algorithms, self.algorithms)
             yield BatchResult(sent.value, callsites, algorithms)
         if remaining_blocks:
-            raise TraceError(
-                f"{self.trace.path}: its list of blocks has gaps: export the data set again"
-            )
+            remedy = "export the data set again"
+            raise TraceError(f"{self.trace.path}: its list of blocks has gaps: {remedy}")
 
-    def _results_of_workers(
-        self, partitions: Iterable[list[Block]]
-    ) -> Iterator[list[_BlockResult]]:
+    def _results_of_workers(self, partitions: list[list[Block]]) -> Iterator[list[_BlockResult]]:
         assert self.trace.workers is not None
         self.trace.repeat_problems()
         calls = _calls_per_piece(self.trace, self.trace.workers.threads())
@@ -108,19 +99,9 @@ class BatchPass:
             (piece for blocks in partitions for piece in _split_pieces(self.trace, blocks, calls)),
             key=lambda piece: piece[0].number,
         )
-        initial_callsites = list(self.callsites)
         path = str(self.trace.path.resolve())
-        return self.trace.workers.map(
-            functools.partial(
-                _process_blocks,
-                path,
-                initial_callsites,
-                self.trace.machine,
-                self.function,
-                self.arguments,
-            ),
-            pieces,
-        )
+        shared = path, list(self.callsites), self.trace.machine, self.function, self.arguments
+        return self.trace.workers.map(functools.partial(_process_blocks, *shared), pieces)
 
 
 def _calls_per_piece(trace: Trace, threads: int) -> int:
@@ -133,11 +114,9 @@ def _calls_per_piece(trace: Trace, threads: int) -> int:
 
 
 def _split_pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Block]]:
-    """Yield runs of a partition's blocks, with about `calls` calls each.
-
-    A block's result is stored until all earlier blocks are done. Blocks of a rarely used
-    communicator may be far apart, so MAX_BLOCKS_PER_PIECE bounds the range of a run.
-    """
+    """Yield runs of a partition's blocks, with about `calls` calls each."""
+    # A block's result is stored until all earlier blocks are done. Blocks of a rarely used
+    # communicator may be far apart, so MAX_BLOCKS_PER_PIECE bounds the range of a run.
     members = len(trace.tables.communicators[blocks[0].communicator].ranks)
     each = max(calls // max(members * max(b.instances for b in blocks), 1), 1)
     first = 0
@@ -182,14 +161,8 @@ def _process_blocks(
     for block, batch in zip(blocks, batches, strict=True):
         measure.problems = Problems()
         value = function(measure, batch, *arguments)
-        results.append(
-            _BlockResult(
-                block.number,
-                value,
-                *measure.take_callsites(len(initial_callsites)),
-                measure.problems,
-            )
-        )
+        numbered = measure.take_callsites(len(initial_callsites))
+        results.append(_BlockResult(block.number, value, *numbered, measure.problems))
     return results
 
 

@@ -18,12 +18,7 @@ from mpiprof.trace.types import Array, Float, Int
 
 
 class CallsiteSums:
-    """Sums of all call sites of a trace; arrays have one value per call site.
-
-    - sums: vectors of metrics.aggregate.Aggregate.
-    - quantiles: columns of metrics.quantiles.
-    - algorithms: for each call site the number of instances per algorithm; one may use several.
-    """
+    """Sums of all call sites of a trace; arrays have one value per call site."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -33,6 +28,7 @@ class CallsiteSums:
         self.late: Mapping[tuple[int, int], int] = aggregate.late  # by call site and last rank
         self.quantiles: dict[str, Float] = aggregate.quantiles.make_table(len(keys))
         names = list(aggregate.algorithm_names)
+        # Instances per algorithm; an instance may use several.
         self.algorithms: list[Counter[str]] = [Counter() for _ in keys]
         for (callsite, algorithm), count in aggregate.algorithms.items():
             for name in names[algorithm].split("+"):
@@ -76,10 +72,8 @@ class CallsiteSums:
     @cached_property
     def limits(self) -> dict[str, Int]:
         """Confidence limits of the total time and wait, by column."""
-        totals = {"elapsed": self.sums["elapsed"], "wait": self.sums["wait_ns"]}
-        return interval_columns(
-            self.trace, {name: self.scale * values for name, values in totals.items()}
-        )
+        elapsed, wait = (self.scale * self.sums[name] for name in ("elapsed", "wait_ns"))
+        return interval_columns(self.trace, {"elapsed": elapsed, "wait": wait})
 
     @cached_property
     def latest(self) -> list[tuple[int | None, int]]:

@@ -62,9 +62,8 @@ def join_by_routine(table: pd.DataFrame) -> pd.DataFrame:
         total_wait_ns=("total_wait_ns", "sum"),
     )
     for name in ("bytes", "message_bytes", "mean_elapsed_ns", "average_factor", "worst_factor"):
-        joined[name] = [
-            weighted_mean(group[name], group["complete_instances"]) for _, group in groups
-        ]
+        weight = "complete_instances"
+        joined[name] = [weighted_mean(group[name], group[weight]) for _, group in groups]
     whole = max(int(joined["total_elapsed_ns"].sum()), 1)
     joined["elapsed_share"] = joined["total_elapsed_ns"] / whole
     joined["major"] = joined["elapsed_share"] >= 0.1

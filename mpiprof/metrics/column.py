@@ -54,41 +54,27 @@ TEXTS = ("text", "sites", "algorithms")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table of call sites.
+    """A column of the table of call sites."""
 
-    - name: key in JSON, --sort, --fail-on and exported tables. Names of times end in `_ns`.
-    - quantity: key of QUANTITIES.
-    - meaning: short text for legends and tooltips. `details` replaces it in the reference.
-    - heading, views: heading in tables for people, and the tables that show the column.
-    - priority: 0 for the most important columns. A narrow terminal omits the highest priority
-      first. The grid of the dashboard shows the lowest first.
-    - width: width in the grid, in pixels.
-    - legend: the legend below a table explains the heading.
-    - needed: the tables show the column only if this is true for their rows.
-    - cell: text of a row in tables for people; the format of the quantity by default.
-    - instance: value of each instance, exported with the instances; NaN if undefined.
-    - is_mean: the value at a call site is the mean of the known values of complete instances.
-    - recorded: value at each call site, from sums over the recorded instances.
-    - summary: value at each call site of a trace recorded as summary. NaN by default.
-
-    The dashboard computes columns without `recorded` from the data that pass its filters.
-    """
-
-    name: str
-    quantity: str
-    meaning: str
-    details: str = ""
-    heading: str = ""
-    views: tuple[str, ...] = ()
+    name: str  # key in JSON, --sort, --fail-on and exported tables; names of times end in `_ns`
+    quantity: str  # key of QUANTITIES
+    meaning: str  # short text for legends and tooltips
+    details: str = ""  # replaces `meaning` in the reference
+    heading: str = ""  # in tables for people
+    views: tuple[str, ...] = ()  # the tables for people that show the column
+    # 0 for the most important columns. A narrow terminal omits the highest priority first. The grid
+    # of the dashboard shows the lowest first.
     priority: int = 0
-    width: int = 85
-    legend: bool = False
-    needed: Callable[[Sequence[Row]], bool] | None = None
-    cell: Callable[[Row], str] | None = None
-    instance: Callable[[Rows], Float] | None = None
-    is_mean: bool = False
+    width: int = 85  # in the grid, in pixels
+    legend: bool = False  # whether the legend below a table explains the heading
+    needed: Callable[[Sequence[Row]], bool] | None = None  # tables show the column only if true
+    cell: Callable[[Row], str] | None = None  # text of a row; by default the quantity's format
+    instance: Callable[[Rows], Float] | None = None  # value of each instance; NaN if undefined
+    is_mean: bool = False  # a call site's value is the mean of known values of complete instances
+    # Value at each call site, from sums over the recorded instances. The dashboard computes columns
+    # without it from the data that pass its filters.
     recorded: Callable[[CallsiteSums], Any] | None = None
-    summary: Callable[[SummarySums], Any] | None = None
+    summary: Callable[[SummarySums], Any] | None = None  # the same for a summary; by default NaN
 
     @property
     def is_text(self) -> bool:
@@ -113,16 +99,6 @@ class Column:
 def mean(
     name: str, quantity: str, meaning: str, instance: Callable[[Rows], Float], **further_fields: Any
 ) -> Column:
-    """Return a column with the mean over complete instances in which the value is known.
-
-    instance: the value of each instance. more: further fields of Column.
-    """
-    return Column(
-        name,
-        quantity,
-        meaning,
-        instance=instance,
-        is_mean=True,
-        recorded=lambda sums: sums.mean(name),
-        **further_fields,
-    )
+    """Return a column with the mean over complete instances in which the value is known."""
+    further_fields |= {"instance": instance, "recorded": lambda sums: sums.mean(name)}
+    return Column(name, quantity, meaning, is_mean=True, **further_fields)

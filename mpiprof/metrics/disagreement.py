@@ -57,24 +57,17 @@ def find_first(
 def select_earliest(disagreements: Iterable[Disagreement]) -> list[Disagreement]:
     """Return the first few disagreements of a run, without repetitions between the same ranks."""
     distinct: dict[tuple[object, ...], Disagreement] = {}
-    for disagreement in sorted(
-        disagreements, key=lambda disagreement: (disagreement.since_ns, disagreement.key)
-    ):
-        distinct.setdefault(
-            (disagreement.kind, disagreement.key[0], disagreement.operation, disagreement.sides),
-            disagreement,
-        )
+    for entry in sorted(disagreements, key=lambda entry: (entry.since_ns, entry.key)):
+        distinct.setdefault((entry.kind, entry.key[0], entry.operation, entry.sides), entry)
     return list(distinct.values())[:MAX_DISAGREEMENTS]
 
 
 def find_in_instance(
     key: Key, calls: Mapping[int, Call], communicator: Communicator
 ) -> Disagreement | None:
-    """Return the disagreement of one instance's members, or None if no value is known to differ.
-
-    Operation is compared before root, and root before datatype and bytes. Ranks in different
-    operations differ in all of these.
-    """
+    """Return the disagreement of one instance's members, or None if no value is known to differ."""
+    # Operation is compared before root, and root before datatype and bytes, because ranks in
+    # different operations differ in all of these.
     # A rank in MPI_Finalize has not arrived at the instance of the other ranks: see
     # hang/job_verdict.py.
     calls = {rank: call for rank, call in calls.items() if call.operation != "finalize"}
@@ -101,9 +94,8 @@ def _compare_arguments(
     neighbours = operation is not None and operation.wait_rule is WaitRule.RANK_FOR_SOURCES
     if len(sides) > 1 or communicator.is_inter or operation is None or neighbours:
         return "root", sides
-    sizes = {
-        r: b for r, c in calls.items() if (b := comparable_bytes(r, c, communicator, base)) >= 0
-    }
+    known_bytes = {r: comparable_bytes(r, c, communicator, base) for r, c in calls.items()}
+    sizes = {rank: count for rank, count in known_bytes.items() if count >= 0}
     by_size = _group_by_value(sizes, calls)
     types = _group_by_type(calls)
     still_open = any(call.exit_ns == 0 for call in calls.values())

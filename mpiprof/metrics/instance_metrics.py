@@ -8,6 +8,7 @@ computed on whole matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -17,34 +18,30 @@ from mpiprof.metrics.library_algorithms import join_algorithms
 from mpiprof.metrics.message_volume import Volume, column_means, count_peers, message_time, volume
 from mpiprof.metrics.wait_states import Group, completion_skew, compute_waits
 from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
-from mpiprof.trace.batch import Batch
+from mpiprof.trace.batch import Batch, take_columns
 from mpiprof.trace.metadata import Call, Communicator, Shape
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int, Problems
 
 
 class InstanceMetrics:
-    """Computes the metrics of batches of one trace.
-
-    - `callsites` and `algorithms` map names to numbers, and grow during the pass.
-    - `blocked`: if set to zeros before a batch, it receives the wait of each rank in each instance
-      (ns, ranks x instances). The rows contain the sums of these waits.
-    - `problems`: problems of the trace, extended by those of its instances.
-    - `wrong`: instances whose members make different calls, only the first for each set of shapes.
-    """
+    """Computes the metrics of batches of one trace."""
 
     def __init__(self, trace: Trace) -> None:
         self.shapes: list[Shape] = trace.tables.shapes
         self.trace = trace
-        self.problems: Problems = trace.problems
+        self.problems: Problems = trace.problems  # extended by those of the instances
         self.machine = trace.machine
-        self.callsites: dict[CallsiteKey, int] = {}
-        self.algorithms: dict[str, int] = {}
+        self.callsites: dict[CallsiteKey, int] = {}  # numbers; grows during the pass
+        self.algorithms: dict[str, int] = {}  # numbers; grows during the pass
         self.known: dict[tuple[int, int], Signature] = {}
+        # Instances whose members make different calls, only the first for each set of shapes.
         self.wrong: list[disagreement.Disagreement] = []
         random = np.random.default_rng(20080601)
         seeds = random.integers(1, 1 << 63, len(self.shapes) + 1, dtype=np.uint64)
         self.mix = seeds | np.uint64(1)
+        # If set to zeros before a batch: receives the wait of each rank in each instance (ns, ranks
+        # x instances).
         self.blocked: Int | None = None
 
     def take_callsites(self, callsite_count: int) -> tuple[list[CallsiteKey], list[str]]:
@@ -105,17 +102,15 @@ class InstanceMetrics:
             self._set_arrivals(rows, batch.arrival_ns[:, index], batch.communicator.ranks, index)
         closed: Bool | np.bool_ = np.True_
         if not batch.complete:
-            closed = (_take_columns(batch.exit_ns, index) != 0).all(0)
+            closed = (take_columns(batch.exit_ns, index) != 0).all(0)
             rows.last_exit[index] = np.where(closed, rows.last_exit[index], -1)
         rows.arrived[index] = everyone
         complete = rows.complete[index] = np.full(len(rows.callsite[index]), everyone) & closed
         self._set_volumes(rows, batch, signature, index)
         size = len(batch.communicator.ranks)
+        average, worst = rows.average_imbalance[index], rows.worst_imbalance[index]
         rows.average_factor[index], rows.worst_factor[index] = imbalance_factors(
-            rows.average_imbalance[index],
-            rows.worst_imbalance[index],
-            rows.message_time[index],
-            size if everyone else 0,
+            average, worst, rows.message_time[index], size if everyone else 0
         )
         rows.mean_elapsed[index] = np.where(complete, rows.elapsed[index] / size, np.nan)
         if everyone:
@@ -135,9 +130,9 @@ class InstanceMetrics:
         rows.wait[index] = rows.skew[index] = np.where(complete, 0.0, np.nan)
         if signature.state is None or len(signature.present) == 1:
             return
-        arrival, finish = (_take_columns(m, index) for m in (batch.arrival_ns, batch.exit_ns))
+        arrival, finish = (take_columns(m, index) for m in (batch.arrival_ns, batch.exit_ns))
         is_blocking = batch.begin_ns is batch.arrival_ns
-        begin = arrival if is_blocking else _take_columns(batch.begin_ns, index)
+        begin = arrival if is_blocking else take_columns(batch.begin_ns, index)
         waited = compute_waits(arrival, begin, finish, signature.group)
         if self.blocked is not None:
             self.blocked[:, index] = waited
@@ -153,21 +148,12 @@ class InstanceMetrics:
         data_volume = signature.volume
         rows.message_time[index] = signature.message_time
         if batch.sent is not None or batch.received is not None:
-            sent, received = (
-                signature_bytes[:, None]
-                if call_bytes is None
-                else np.where(
-                    call_bytes[:, index] >= 0, call_bytes[:, index], signature_bytes[:, None]
-                )
-                for call_bytes, signature_bytes in (
-                    (batch.sent, signature.sent),
-                    (batch.received, signature.received),
-                )
-            )
+            cells = np.s_[:, index]
+            sent = _bytes_of_calls(batch.sent, cells, signature.sent[:, None])
+            received = _bytes_of_calls(batch.received, cells, signature.received[:, None])
             sent, received = np.broadcast_arrays(sent, received)
-            data_volume = _find_volume(
-                signature.base, signature.group, sent, received, signature.peers
-            )
+            base, group = signature.base, signature.group
+            data_volume = _find_volume(base, group, sent, received, signature.peers)
             rows.message_time[index] = self._message_time(batch.communicator, data_volume.message)
         rows.message_bytes[index] = data_volume.message
         rows.bytes[index] = column_means(data_volume.bytes)
@@ -226,17 +212,10 @@ class InstanceMetrics:
         for i, rank in enumerate(batch.communicator.ranks.tolist()):
             if row[i] < 0:
                 continue
-            shape = self.shapes[row[i]]
-            sent, received = (
-                shape_bytes
-                if call_bytes is None or call_bytes[i, at] < 0
-                else int(call_bytes[i, at])
-                for call_bytes, shape_bytes in (
-                    (batch.sent, shape.sent),
-                    (batch.received, shape.received),
-                )
-            )
-            times = int(batch.arrival_ns[i, at]), int(batch.exit_ns[i, at])
+            shape, cell = self.shapes[row[i]], (i, at)
+            sent = int(_bytes_of_calls(batch.sent, cell, shape.sent))
+            received = int(_bytes_of_calls(batch.received, cell, shape.received))
+            times = int(batch.arrival_ns[cell]), int(batch.exit_ns[cell])
             calls[rank] = Call(shape, key, *times, sent, received)
         new_disagreement = disagreement.find_in_instance(key, calls, batch.communicator)
         if new_disagreement is not None:
@@ -250,17 +229,14 @@ class InstanceMetrics:
         operation = max(sorted(set(names)), key=names.count)
         comparable = len(set(names)) == 1
         if not comparable:
-            self.problems.add(
-                "ranks called different operations in the same instance: "
-                + ", ".join(sorted(set(names)))
-            )
+            called = ", ".join(sorted(set(names)))
+            self.problems.add(f"ranks called different operations in the same instance: {called}")
         if communicator.is_local and communicator.size != 1:
             comparable = False
         base = base_operation(operation)
         state = wait_state(base)
-        group = self._make_group(
-            communicator, shapes, WAIT_STATES.get(state or "", WaitRule.UNSPECIFIED)
-        )
+        rule = WAIT_STATES.get(state or "", WaitRule.UNSPECIFIED)
+        group = self._make_group(communicator, shapes, rule)
         if operation.endswith("_init") and not started:
             state = None  # whether an init synchronises is undefined
         algorithm = _common_algorithm(present_shapes)
@@ -276,10 +252,8 @@ class InstanceMetrics:
         data_volume = _find_volume(base, group, sent, received, peers)
         time = self._message_time(communicator, np.asarray(data_volume.message, np.float64))
         # For other operations, `start` distinguishes communicators that share a row of the tables.
-        persistent = operation.endswith("_init")
-        key = CallsiteKey(
-            operation, frozenset(s.site for s in present_shapes), started and persistent
-        )
+        sites = frozenset(s.site for s in present_shapes)
+        key = CallsiteKey(operation, sites, started and operation.endswith("_init"))
         return Signature(
             self.callsites.setdefault(key, len(self.callsites)),
             self.algorithms.setdefault(algorithm, len(self.algorithms)),
@@ -352,20 +326,20 @@ def imbalance_factors(average: Float, worst: Float, time: Float, ranks: int) -> 
 
 
 def take_complete(batch: Batch, signature: Signature, index: slice | Int) -> list[Int]:
-    """Return arrivals, begins and exits (ranks x instances) of the complete instances of `index`.
-
-    index: instances that share the signature, as from `group_by_signature`.
-    """
+    """Return arrivals, begins, exits (ranks x instances) of complete instances of a signature."""
     if not signature.is_whole:
         index = np.zeros(0, np.int64)
-    times = [_take_columns(m, index) for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)]
+    times = [take_columns(m, index) for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)]
     closed: Bool = (times[2] != 0).all(0)
     return times if closed.all() else [np.compress(closed, m, axis=1) for m in times]
 
 
-def _take_columns(values: Array, index: slice | Int) -> Array:
-    """Return some instances. `np.take` keeps each rank's values contiguous, unlike indexing."""
-    return values if isinstance(index, slice) else np.take(values, index, axis=1)
+def _bytes_of_calls(call_bytes: Int | None, cells: Any, shape_bytes: Any) -> Any:
+    """Return the bytes of some calls: recorded with the call, or else those of its shape."""
+    if call_bytes is None:
+        return shape_bytes
+    values = call_bytes[cells]
+    return np.where(values >= 0, values, shape_bytes)
 
 
 def _find_volume(base: str, group: Group, sent: Array, received: Array, peers: Float) -> Volume:

@@ -38,14 +38,11 @@ class Signature:
 
 @dataclass(frozen=True)
 class CallsiteKey:
-    """Identity of a call site: the operation and the sites of all ranks.
-
-    started: its instances are starts of a persistent operation, and `operation` names the init.
-    """
+    """Identity of a call site: the operation and the sites of all ranks."""
 
     operation: str
     sites: frozenset[int]
-    started: bool
+    started: bool  # its instances are starts of a persistent operation; `operation` is the init
 
 
 @dataclass

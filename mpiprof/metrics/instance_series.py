@@ -96,10 +96,7 @@ def make_series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFram
     with more than MAX_INSTANCES is thinned to evenly spread runs of consecutive instances.
     """
     counts = trace.callsites["instances"]
-    makers = {
-        callsite: SeriesMaker(int(counts[callsite]), first_recorded(trace, callsite))
-        for callsite in callsites
-    }
+    makers = {c: SeriesMaker(int(counts[c]), first_recorded(trace, c)) for c in callsites}
     over = BatchPass(trace, _columns_of_sites, frozenset(callsites), known=trace.aggregate[1])
     for part in over:
         for callsite, columns in part.value.items():
@@ -116,6 +113,4 @@ def _columns_of_sites(
     order = np.argsort(rows.callsite, kind="stable")
     ids, begins = np.unique(rows.callsite[order], return_index=True)
     split = zip(ids.tolist(), np.split(order, begins[1:]), strict=True)
-    return {
-        callsite: take_columns(rows, index) for callsite, index in split if callsite in callsites
-    }
+    return {number: take_columns(rows, index) for number, index in split if number in callsites}

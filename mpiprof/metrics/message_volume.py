@@ -14,14 +14,10 @@ from mpiprof.trace.types import Array, Float, Int
 
 @dataclass(frozen=True)
 class Volume:
-    """Bytes of instances; NaN if unknown.
+    """Bytes of instances; NaN if unknown."""
 
-    bytes: sent by each rank (ranks, or ranks x instances). message: size of the message of time T
-    (one value, or one per instance).
-    """
-
-    bytes: Float
-    message: Float
+    bytes: Float  # sent by each rank (ranks, or ranks x instances)
+    message: Float  # size of the message of time T (one value, or one per instance)
 
 
 def volume(base: str, sent: Array, received: Array, root: int, peers: Float) -> Volume:
@@ -100,10 +96,7 @@ def message_time(
 def count_peers(
     base: str, communicator: Communicator, destinations: Mapping[tuple[int, int], Int]
 ) -> Float:
-    """Return the number of ranks each row sends to: the (remote) group, or its neighbours.
-
-    destinations: by communicator and rank, in process topologies.
-    """
+    """Return the number of ranks each row sends to: the (remote) group, or its `destinations`."""
     if base.startswith("neighbor"):
         keys = [(communicator.index, rank) for rank in communicator.ranks.tolist()]
         return np.array([len(destinations.get(key, ())) for key in keys], np.float64)

@@ -69,15 +69,14 @@ def make_problem(
     if operation in ("scatterv", "reduce_scatter"):
         problem = replace(problem, counts=tuple(received.tolist()))
     elif operation == "allgather" and remote:
-        problem = replace(
-            problem, bytes=int(sent[:group_size].max()), remote_bytes=int(sent[group_size:].max())
-        )
+        local_bytes, remote_bytes = (int(s.max()) for s in (sent[:group_size], sent[group_size:]))
+        problem = replace(problem, bytes=local_bytes, remote_bytes=remote_bytes)
     else:
         byte_counts = known_bytes(operation, sizes, sent[:, None], received[:, None])
         problem = replace(problem, bytes=int(byte_counts[0]))
-    return (
-        replace(problem, unit=_element_size(problem)) if OPERATIONS[operation].reduces else problem
-    )
+    if OPERATIONS[operation].reduces:
+        problem = replace(problem, unit=_element_size(problem))
+    return problem
 
 
 def _alltoallv_rows(sent: Int, received: Int) -> tuple[tuple[int, ...], ...]:

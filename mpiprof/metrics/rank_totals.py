@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,18 +52,16 @@ def make_rank_totals(trace: Trace) -> pd.DataFrame:
                 join(mine, values[name], out=mine)
     operations = [key.operation for key in over.callsites]
     communicators = trace.tables.communicators
-    parts = [
-        pd.DataFrame(
-            {
-                "callsite": callsite,
-                "operation": operations[callsite],
-                "communicator": communicators[communicator].identity,
-                "rank": communicators[communicator].ranks,
-                **{name: values[name].astype(np.int64) for name in COLUMNS},
-            }
-        )
-        for (callsite, communicator), values in totals.items()
-    ]
+    parts = []
+    for (callsite, communicator), values in totals.items():
+        columns: dict[str, Any] = {
+            "callsite": callsite,
+            "operation": operations[callsite],
+            "communicator": communicators[communicator].identity,
+            "rank": communicators[communicator].ranks,
+        }
+        columns |= {name: values[name].astype(np.int64) for name in COLUMNS}
+        parts.append(pd.DataFrame(columns))
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
     table = pd.concat(parts) if parts else pd.DataFrame(columns=names)
     if trace.sampling_interval > 1:  # scaled like the sums of call sites
@@ -168,11 +167,8 @@ def lateness_picture(
         # All signatures are visited, because call sites are numbered in order of appearance.
         for signature, index in measure.group_by_signature(batch):
             picture = pictures.get(signature.callsite)
-            if (
-                picture is not None
-                and picture.size
-                and batch.communicator.identity in communicators
-            ):
+            is_listed = batch.communicator.identity in communicators
+            if picture is not None and picture.size and is_listed:
                 first_arrivals, members = first[signature.callsite], ranks[signature.callsite]
                 _add_lateness(picture, batch, signature, index, first_arrivals, members)
     return pictures
@@ -232,9 +228,9 @@ def read_instance(
 
 
 def find_call(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
-    """Return the thread of a call, and its point-to-point time (ns) before the call.
+    """Return the thread of a call, and its point-to-point time (ns) before it; None if not found.
 
-    The call is identified by its enter time on the joint clock. Returns None if it is not found.
+    enter_ns: on the joint clock; it identifies the call.
     """
     stream = trace.open_stream(rank)
     stream.skip_to(enter_ns)

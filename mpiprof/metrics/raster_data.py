@@ -31,17 +31,12 @@ def assign_rows(trace: Trace, rows: int) -> Int:
 
 @dataclass(frozen=True)
 class TimeShares:
-    """Shares of each cell's time that ranks spend in operations: rows x columns x operations.
+    """Shares of each cell's time that ranks spend in operations: rows x columns x operations."""
 
-    `operations`: by the time in them, most first. `waiting`: the part of `cells` in which only
-    another rank was missing. `point_to_point_ns`: what all ranks together spent in point-to-point
-    and completion calls outside.
-    """
-
-    operations: tuple[str, ...]
+    operations: tuple[str, ...]  # by the time in them, most first
     cells: Float
-    waiting: Float
-    point_to_point_ns: int
+    waiting: Float  # the part of `cells` in which only another rank was missing
+    point_to_point_ns: int  # time of all ranks in point-to-point and completion calls outside
 
 
 def compute_time_shares(trace: Trace, columns: int, rows: int, step: Step) -> TimeShares:
@@ -82,23 +77,16 @@ def _waiting_ns(
             waiting_instances = np.flatnonzero(blocked[member] > 0)
             begin = batch.begin_ns[member, waiting_instances] - trace.calls_start_ns
             operation = of_shape[batch.shape[member, waiting_instances]]
-            _add_times(
-                wait_ns[row[rank]],
-                edges,
-                operation,
-                begin,
-                begin + blocked[member, waiting_instances],
-            )
+            end = begin + blocked[member, waiting_instances]
+            _add_times(wait_ns[row[rank]], edges, operation, begin, end)
     return wait_ns
 
 
 def _records_inside(block: Block) -> Bool:
-    """Select the records of time in collectives: calls, and one record per Wait.
-
-    A Wait that completes several operations leaves several records with equal times.
-    """
+    """Select the records of time in collectives: calls, and one record per Wait."""
     kind = get_column(block, "kind")
     waits = kind == COMPLETION
+    # A Wait that completes several operations leaves several records with equal times.
     again = np.zeros(len(block), np.bool_)
     again[1:] = waits[1:] & waits[:-1]
     again[1:] &= (np.diff(block.enter_ns) == 0) & (np.diff(block.exit_ns) == 0)
@@ -122,22 +110,17 @@ def _add_times(cells: Float, edges: Float, operation: Int, begin: Int, end: Int)
 
 @dataclass(frozen=True)
 class Site:
-    """Data of one call site over its instances, in columns of equal numbers of instances.
-
-    lateness: rows x columns, ns after the first arrival, of the latest of the row's ranks, mean
-    over the column's instances, NaN where no rank took part;
-    worst_factor, worst_imbalance: means of columns; ranges: instances by range of their worst-case
-    factor (as aggregate.RANGE_NAMES); late: mean lateness of each world rank, NaN without;
-    last: in how many instances each was last. Only of instances that all ranks have come to.
-    """
+    """Data of one call site over its instances without absent ranks, in columns of equal counts."""
 
     instances: int
+    # Rows x columns, ns after the first arrival, of the latest of the row's ranks, mean over the
+    # column's instances, NaN where no rank took part.
     lateness: Float
-    worst_factor: Float
-    worst_imbalance: Float
-    ranges: Int
-    late: Float
-    last: Int
+    worst_factor: Float  # mean of each column
+    worst_imbalance: Float  # mean of each column
+    ranges: Int  # instances by range of their worst-case factor (aggregate.RANGE_NAMES)
+    late: Float  # mean lateness of each world rank, NaN without
+    last: Int  # number of instances in which each rank was last
 
 
 def make_sites(
@@ -158,9 +141,8 @@ def make_sites(
         for c, index in _collect_arrivals(part.callsite, part.arrived, list(cells_by_callsite)):
             first = part.first_arrival[index]
             late = (batch.arrival_ns[:, index] - first).astype(np.float64)
-            cells_by_callsite[c].add(
-                batch.communicator.ranks, first, late, part.worst_factor[index]
-            )
+            factor = part.worst_factor[index]
+            cells_by_callsite[c].add(batch.communicator.ranks, first, late, factor)
     return {c: cells.site() for c, cells in cells_by_callsite.items()}
 
 

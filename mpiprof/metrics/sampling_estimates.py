@@ -33,21 +33,17 @@ Population = tuple[int, int]
 
 @dataclass
 class SampledInstances:
-    """Sampled instances of each population, and sums of each call site by population.
-
-    - counts, last: sampled instances of each population, and the number of the last one.
-    - parts: instances, then sums and sums of squares of each of ESTIMATED_SUMS.
-    - always: sums of ESTIMATED_SUMS by call site, of calls that are recorded in any case
-      (MPI_*_init of persistent operations and MPI_Finalize).
-    - made: number of MPI_*_init calls by communicator.
-    """
+    """Sampled instances of each population, and sums of each call site by population."""
 
     every: int
-    counts: Counter[Population] = field(default_factory=Counter)
-    last: dict[Population, int] = field(default_factory=dict)
+    counts: Counter[Population] = field(default_factory=Counter)  # sampled instances
+    last: dict[Population, int] = field(default_factory=dict)  # number of the last sampled instance
+    # By call site: instances, then sums and sums of squares of each of ESTIMATED_SUMS.
     parts: dict[int, dict[Population, Float]] = field(default_factory=dict)
+    # By call site: sums of ESTIMATED_SUMS of calls that are recorded in any case (MPI_*_init of
+    # persistent operations and MPI_Finalize).
     always: dict[int, Float] = field(default_factory=dict)
-    made: Counter[int] = field(default_factory=Counter)
+    made: Counter[int] = field(default_factory=Counter)  # MPI_*_init calls by communicator
 
     def add(self, batch: Batch, rows: Rows, callsites: Sequence[CallsiteKey]) -> None:
         """Add the instances of a batch."""
@@ -73,9 +69,8 @@ class SampledInstances:
     def _add(self, index: int, within: Int, number: Int, callsite: Int, values: Float) -> None:
         order = np.lexsort((callsite, within))
         within, callsite, values = within[order], callsite[order], values[:, order]
-        begins = np.flatnonzero(
-            np.diff(within, prepend=within[0] - 1) | np.diff(callsite, prepend=-1)
-        )
+        changes = np.diff(within, prepend=within[0] - 1) | np.diff(callsite, prepend=-1)
+        begins = np.flatnonzero(changes)
         each = np.concatenate([np.ones((1, len(order))), values, values**2])
         sums = np.add.reduceat(each, begins, axis=1)
         last = np.maximum.reduceat(number[order], begins)
@@ -158,11 +153,9 @@ class SampledInstances:
     def _estimate(
         self, population: Population, total: float, squares: float
     ) -> tuple[float, float]:
-        """Return the estimated sum over all instances of a population, and its variance.
-
-        The variance has two terms. One is the spread of the sampled values, with 0 for instances of
-        other call sites. The other is the unknown number of instances after the last sampled one.
-        """
+        """Return the estimated sum over all instances of a population, and its variance."""
+        # The variance has two terms. One is the spread of the sampled values, with 0 for instances
+        # of other call sites. The other is the unknown number of instances after the last sample.
         count, instances = self.counts[population], self.estimate_instances(population)
         mean = total / count
         spread = max(squares - count * mean**2, 0.0) / max(count - 1, 1)
@@ -186,10 +179,8 @@ def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int
         low = high = values
         if sampled is not None:
             most = float(trace.process_time_ns)
-            pairs = [
-                sampled.estimate_interval(name, value, [i], most)
-                for i, value in enumerate(values.tolist())
-            ]
+            rows = enumerate(values.tolist())
+            pairs = [sampled.estimate_interval(name, value, [i], most) for i, value in rows]
             low, high = np.array(pairs).reshape(-1, 2).T
         columns[f"total_{name}_low_ns"] = low.astype(np.int64)
         columns[f"total_{name}_high_ns"] = high.astype(np.int64)

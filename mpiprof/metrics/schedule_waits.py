@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.metrics.problem_size import make_problem
 from mpiprof.metrics.wait_states import Group
@@ -33,15 +31,10 @@ def add_dependence(
     run; without it the link's times are 0.
     """
     variant = Variant.parse(algorithm)
-    catalogue_entries = [
-        a for a in load_catalogue() if (a.operation, a.name) == (base, variant.name)
-    ]
-    if (
-        group.inter
-        or group.root < 0
-        or not catalogue_entries
-        or max(map(int, map(np.max, passed))) < 0
-    ):
+    wanted = (base, variant.name)
+    entries = [entry for entry in load_catalogue() if (entry.operation, entry.name) == wanted]
+    most_bytes = max(int(values.max()) for values in passed)
+    if group.inter or group.root < 0 or not entries or most_bytes < 0:
         return group
     try:
         link = machine_of_table(machine, "the trace's machine table")
@@ -49,15 +42,11 @@ def add_dependence(
     except UsageError:
         alpha = beta = 0.0
     numbers = {name: number for number, name in enumerate(dict.fromkeys(nodes))}
-    problem = replace(
-        make_problem(base, (len(nodes), 0), group.root, *passed),
-        nodes=tuple(numbers[name] for name in nodes),
-        alpha=alpha,
-        beta=beta,
-    )
+    problem = make_problem(base, (len(nodes), 0), group.root, *passed)
+    node_of = tuple(numbers[name] for name in nodes)
+    problem = replace(problem, nodes=node_of, alpha=alpha, beta=beta)
     try:
-        return replace(
-            group, through=find_dependence(catalogue_entries[0], variant.set_parameters(problem))
-        )
+        through = find_dependence(entries[0], variant.set_parameters(problem))
+        return replace(group, through=through)
     except (MpiprofError, ValueError):  # parameters of another version
         return group

@@ -28,17 +28,12 @@ TIME_SUMS = ["elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns", "wait_n
 
 @dataclass(frozen=True)
 class SummarySums:
-    """Sums of all call sites of a summary; arrays have one value per call site.
-
-    - calls: `Trace.summary`, one row for each rank, site and algorithm.
-    - parts: one row for each call site and communicator: callsite, operation, size, instances,
-      observed (instances that the statistics cover), bytes, bytes_min, bytes_max (known bytes that
-      a rank sends), message_bytes, message_time_ns, factor_unit_ns (T, or 1 for a single rank,
-      where instances are always balanced), and sums of `Trace.statistics`, NaN if none is observed.
-    """
+    """Sums of all call sites of a summary; arrays have one value per call site."""
 
     trace: Trace
-    calls: pd.DataFrame
+    calls: pd.DataFrame  # `Trace.summary`, one row for each rank, site and algorithm
+    # One row for each call site and communicator: the columns of `_make_part`, observed (instances
+    # that the statistics cover), and sums of `Trace.statistics`, NaN if none is observed.
     parts: pd.DataFrame
 
     @cached_property
@@ -110,10 +105,8 @@ class SummarySums:
 
     @property
     def balanced_share(self) -> Float:
-        """Share of the observed instances that are balanced.
-
-        The recorder judges balance by the bytes that a call site's leader knows.
-        """
+        """Share of the observed instances that are balanced."""
+        # The recorder judges balance by the bytes that a call site's leader knows.
         is_known = self.is_waiting_known & (np.array(self.operations) != "alltoallw")
         is_known &= ~np.isnan(self.worst_factor_max)
         return np.where(is_known, self.mean("balanced"), np.nan)
@@ -123,10 +116,8 @@ class SummarySums:
         """Rank that was last most often, or None, and its number of instances."""
         counts: list[Counter[int]] = [Counter() for _ in self.operations]
         known_parts = self.parts[self.parts["latest_rank"] >= 0]
-        columns = (
-            known_parts[name].astype(int) for name in ("callsite", "latest_rank", "latest_count")
-        )
-        for callsite, rank, count in zip(*columns, strict=True):
+        names = ["callsite", "latest_rank", "latest_count"]
+        for callsite, rank, count in known_parts[names].astype(int).itertuples(index=False):
             counts[callsite][rank] += count
         late = self.mean("worst_imbalance_ns") > self.trace.clock_error_ns
         return [most_frequent(of if late[i] else {}) for i, of in enumerate(counts)]
@@ -150,11 +141,9 @@ class SummarySums:
         inside_ns = self.parts["size"] * self.parts["elapsed_ns"].fillna(0)
         inside = self._sum(inside_ns.to_numpy(np.int64))
         high = np.minimum(waited + np.maximum(self.elapsed_ns - inside, 0), self.elapsed_ns)
-        is_known = self.is_waiting_known
-        return (
-            np.where(is_known, np.minimum(waited, self.wait_ns), self.wait_ns),
-            np.where(is_known, np.maximum(high, self.wait_ns), self.wait_ns),
-        )
+        limits = np.minimum(waited, self.wait_ns), np.maximum(high, self.wait_ns)
+        low, high = (np.where(self.is_waiting_known, limit, self.wait_ns) for limit in limits)
+        return low, high
 
     def _sum(self, values: Array) -> Array:
         """Return the sums over the parts of each call site, without loss of digits."""
@@ -183,20 +172,15 @@ def sum_summary(trace: Trace) -> SummarySums:
 
 
 def _sum_statistics(trace: Trace) -> pd.DataFrame:
-    """Return the statistics of each call site (by number) on each communicator.
-
-    Statistics of several sites are added; the most frequent last rank is taken.
-    """
+    """Return each call site's statistics on each communicator: sums over sites, top last rank."""
     columns = ["operation", "communicator", "site_id"]
     numbers = trace.summary[[*columns, "callsite"]].drop_duplicates()
     rows = trace.statistics.merge(numbers, on=columns).rename(columns={"instances": "observed"})
     rows = rows.sort_values("latest_count", ascending=False, kind="stable")
-    sums = dict.fromkeys([*TIME_SUMS, "observed", "balanced"], "sum")
-    other_aggregations = {"worst_most_ns": "max", "latest_rank": "first", "latest_count": "first"}
-    table = rows.groupby(["callsite", "communicator"], as_index=False).agg(
-        sums | other_aggregations
-    )
-    return table.astype(dict.fromkeys([*sums, *other_aggregations], np.float64))
+    functions = dict.fromkeys([*TIME_SUMS, "observed", "balanced"], "sum")
+    functions |= {"worst_most_ns": "max", "latest_rank": "first", "latest_count": "first"}
+    table = rows.groupby(["callsite", "communicator"], as_index=False).agg(functions)
+    return table.astype(dict.fromkeys(functions, np.float64))
 
 
 def _make_part(trace: Trace, calls: pd.DataFrame) -> dict[str, Any]:
@@ -205,9 +189,8 @@ def _make_part(trace: Trace, calls: pd.DataFrame) -> dict[str, Any]:
     communicator = trace.tables.communicators[first["communicator"]]
     per_rank = calls.groupby("rank")[["calls", "sent", "received"]].sum()
     mean_volume = _mean_volume(trace, base_operation(first["operation"]), communicator, per_rank)
-    time = message_time(
-        trace.machine, trace.node_ids, communicator, np.asarray(mean_volume.message)
-    )
+    message = np.asarray(mean_volume.message)
+    time = message_time(trace.machine, trace.node_ids, communicator, message)
     sent = pd.Series(mean_volume.bytes)
     return {
         **{name: first[name] for name in ("callsite", "communicator", "operation", "size")},
@@ -217,6 +200,7 @@ def _make_part(trace: Trace, calls: pd.DataFrame) -> dict[str, Any]:
         "bytes_max": sent.max(),
         "message_bytes": float(mean_volume.message),
         "message_time_ns": float(time),
+        # T, or 1 for a single rank, where instances are always balanced.
         "factor_unit_ns": 1.0 if communicator.size == 1 else float(time) if time > 0 else NAN,
     }
 
@@ -230,11 +214,8 @@ def _mean_volume(trace: Trace, base: str, communicator: Communicator, per_rank: 
     elif communicator.is_inter and base in OPERATIONS and OPERATIONS[base].rooted:
         sent, received = (np.where(v > 0, v, np.nan) for v in (sent, received))
     peers = count_peers(base, communicator, trace.tables.destinations)
-    byte_counts: tuple[Float, Float] = (
-        np.nan_to_num(sent, nan=-1.0),
-        np.nan_to_num(received, nan=-1.0),
-    )
-    return volume(base, *byte_counts, -1, peers)
+    sent, received = (np.nan_to_num(byte_counts, nan=-1.0) for byte_counts in (sent, received))
+    return volume(base, sent, received, -1, peers)
 
 
 def weighted_mean(values: Any, weights: Any) -> float:

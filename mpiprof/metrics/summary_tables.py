@@ -81,11 +81,9 @@ def summarise_totals(trace: Trace) -> pd.DataFrame:
 
 
 def callsite_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, frozenset[int]]]:
-    """Return the call site (operation and sites) of each operation, communicator and site.
-
-    If each rank calls an operation on a communicator at one site only, all these sites belong to
-    the same instances. Otherwise their relation is unknown, and each site is a call site.
-    """
+    """Return the call site (operation and sites) of each operation, communicator and site."""
+    # If each rank calls an operation on a communicator at one site only, all these sites belong to
+    # the same instances. Otherwise their relation is unknown, and each site is a call site.
     at: dict[tuple[str, int], dict[int, set[int]]] = {}
     columns = (table[name].tolist() for name in ("operation", "communicator", "rank", "site_id"))
     for operation, communicator, rank, site in zip(*columns, strict=True):

@@ -83,11 +83,7 @@ def make_events(trace: Trace) -> pd.DataFrame:
 
 
 def make_event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
-    """Yield the rows of `events` in order, in pieces of bounded length; at least one, maybe empty.
-
-    A rank with nonblocking or persistent operations is read as a whole, because calls and their
-    completions may be far apart.
-    """
+    """Yield the rows of `events` in order, in bounded pieces; at least one, maybe empty."""
     columns = _EventColumns(trace)
     buffered = [_RankCalls(0, EMPTY, EMPTY.enter_ns, EMPTY.exit_ns)]  # a piece must not be empty
     for rank in range(trace.ranks):
@@ -173,7 +169,7 @@ def _byte_column(shape: Array, of_shape: list[int], call_bytes: Int) -> Any:
 
 
 def _read_rank_parts(trace: Trace, rank: int) -> Iterator[_RankCalls]:
-    """Yield a rank's calls and starts by block, or all at once if some complete later."""
+    """Yield a rank's calls and starts by block, or all at once if completions may be far apart."""
     blocks = trace.open_stream(rank).iterate_blocks(BLOCK_RECORDS)
     ids = trace.tables.shape_map(rank)
     names = {trace.tables.shapes[i].operation for i in ids[ids >= 0].tolist()}
@@ -184,9 +180,8 @@ def _read_rank_parts(trace: Trace, rank: int) -> Iterator[_RankCalls]:
         kind = get_column(block, "kind")
         opener = block.take((kind == CALL) | (kind == START))
         opener.exit_ns = np.where(get_column(opener, "kind") == START, 0, opener.exit_ns)
-        yield _RankCalls(
-            rank, opener, *_match_completions(trace, opener, block.take(kind == COMPLETION))
-        )
+        completions = _match_completions(trace, opener, block.take(kind == COMPLETION))
+        yield _RankCalls(rank, opener, *completions)
 
 
 def _match_completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
@@ -203,10 +198,8 @@ def _match_completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int,
         first[closing[::-1]] = np.arange(len(closer))[::-1]
         at = first[ids[: len(opener)]]
         completed = at >= 0
-        enter[completed], exit_[completed] = (
-            closer.enter_ns[at[completed]],
-            closer.exit_ns[at[completed]],
-        )
+        enter[completed] = closer.enter_ns[at[completed]]
+        exit_[completed] = closer.exit_ns[at[completed]]
     return enter, exit_
 
 
@@ -230,10 +223,8 @@ def make_instances(trace: Trace) -> pd.DataFrame:
 
 
 def make_instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
-    """Yield the rows of `instances` in matching order, in pieces; at least one, maybe empty.
-
-    Batches are joined, because a program may create thousands of communicators with one batch each.
-    """
+    """Yield the rows of `instances` in matching order, in pieces; at least one, maybe empty."""
+    # Batches are joined: a program may create thousands of communicators with one batch each.
     measure = InstanceMetrics(trace)
     labels = label_sites(trace)
     buffered: list[_Matched] = []
@@ -343,14 +334,9 @@ def _iterate_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, I
         index = np.flatnonzero(rows.callsite == callsite)
         if len(index):
             any_found = True
-            present = batch.shape[:, index] >= 0
-            yield (
-                batch.communicator.ranks,
-                np.where(present, batch.arrival_ns[:, index], -1),
-                batch.exit_ns[:, index],
-                rows.first_arrival[index],
-            )
+            arrival_ns = np.where(batch.shape[:, index] >= 0, batch.arrival_ns[:, index], -1)
+            exit_ns, first_ns = batch.exit_ns[:, index], rows.first_arrival[index]
+            yield batch.communicator.ranks, arrival_ns, exit_ns, first_ns
     if not any_found:
-        raise TraceError(
-            f"{trace.path}: no call site {callsite}; the trace has {len(measure.callsites)}"
-        )
+        count = len(measure.callsites)
+        raise TraceError(f"{trace.path}: no call site {callsite}; the trace has {count}")

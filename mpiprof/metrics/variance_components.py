@@ -58,22 +58,20 @@ def jackknife_estimate(
     if bounds is not None:
         least, most = np.minimum(value, bounds[0]), np.maximum(value, bounds[1])
         low, high = np.maximum(low, least), np.minimum(high, most)
-    return [
-        Estimate(*value_and_limits) for value_and_limits in np.stack([value, low, high], 1).tolist()
-    ]
+    return [Estimate(*limits) for limits in np.stack([value, low, high], 1).tolist()]
 
 
 def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
-    """Return whether the lateness of ranks differs between nodes, significantly and by `least` ns.
+    """Return whether lateness (ns, one value per rank) differs significantly between nodes.
 
-    Uses Fisher's test with one value per rank. Values far from their node's median are pulled in,
-    because one late rank would otherwise hide a slow node. At least one node must have two ranks.
+    Uses Fisher's test, which requires a node with two ranks. least: difference of medians in ns.
     """
     groups = [lateness[node == number] for number in np.unique(node)]
     if len(groups) < 2 or max(map(len, groups)) < 2:
         return False
     if np.ptp([np.median(group) for group in groups]) <= least:
         return False
+    # One late rank would otherwise hide a slow node.
     groups = [_clip_outliers(group) for group in groups]
     drawn = np.concatenate(groups)
     within = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)

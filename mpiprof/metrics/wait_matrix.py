@@ -21,13 +21,10 @@ MAX_ROWS = 64
 
 @dataclass(frozen=True)
 class WaitMatrix:
-    """Wait of the ranks of each row for the ranks of each column, in ns over all instances.
+    """Wait of the ranks of each row for the ranks of each column, in ns over all instances."""
 
-    ranks: first and last world rank of each row, equal for the columns. A row sums to the wait of
-    its ranks. A column sums to the wait that its ranks caused (metrics/rank_totals.py).
-    """
-
-    ranks: tuple[tuple[int, int], ...]
+    ranks: tuple[tuple[int, int], ...]  # first and last world rank of each row and column
+    # A row sums to the wait of its ranks, and a column to the wait that its ranks caused.
     total_wait_ns: Float
 
 

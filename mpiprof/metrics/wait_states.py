@@ -33,21 +33,14 @@ Times = NDArray[Any]  # integers or floating-point numbers
 
 @dataclass(frozen=True)
 class Group:
-    """Members of an instance, as rows, and who waits for whom.
-
-    - sizes: of both groups of an inter-communicator, otherwise (size, 0).
-    - root: row of the root, or -1.
-    - sources: rows that each row receives from in a process topology.
-    - idle: rows that take no part (MPI_PROC_NULL).
-    - through: rows that each row waits for in the algorithm that ran, if these are more than the
-      operation requires.
-    """
+    """Members of an instance, as rows, and their wait dependences."""
 
     rule: WaitRule
-    sizes: tuple[int, int]
-    root: int = -1
-    sources: tuple[list[int], ...] = ()
-    idle: tuple[int, ...] = ()
+    sizes: tuple[int, int]  # of both groups of an inter-communicator, otherwise (size, 0)
+    root: int = -1  # row of the root, or -1
+    sources: tuple[list[int], ...] = ()  # rows that each row receives from in a process topology
+    idle: tuple[int, ...] = ()  # rows that take no part (MPI_PROC_NULL)
+    # Rows that each row waits for in the algorithm that ran, if more than the operation requires.
     through: Dependence | None = None
 
     @property
@@ -57,10 +50,7 @@ class Group:
 
     @cached_property
     def spans(self) -> list[tuple[slice, int, Int]]:
-        """Consecutive rows that wait, the first row that they wait for, and the last one of each.
-
-        The rows between the first and the last one are awaited, too.
-        """
+        """Consecutive rows that wait, the first row that all await, and the last row of each."""
         waiting: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for row in range(sum(self.sizes)):
             sources = self.sources[row] if self.sources else ()
