@@ -129,12 +129,10 @@ def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
     rows = [{**row, "sites": [site_as_data(trace, row["site_id"])]} for row in waits[:MAX_SITES]]
     elapsed = metric_columns(rows, "mean_elapsed_ns")[0]
     return render(
-        [
-            *metric_columns(rows, "operation", "sites"),
-            Column("observed", [format_count(row["instances"]) for row in rows]),
-            replace(elapsed, drop=1),
-            *metric_columns(rows, "worst_imbalance_ns", "total_wait_ns", "latest_rank"),
-        ]
+        *metric_columns(rows, "operation", "sites"),
+        Column("observed", [format_count(row["instances"]) for row in rows]),
+        replace(elapsed, drop=1),
+        *metric_columns(rows, "worst_imbalance_ns", "total_wait_ns", "latest_rank"),
     )
 
 
@@ -199,13 +197,11 @@ def _rank_table(
     states, calls, sites = zip(*groups, strict=True)
     since = [_format_since(trace, [s for _, s in group], now) for group in groups.values()]
     return render(
-        [
-            Column("rank", [format_runs([r for r, _ in g]) for g in groups.values()], left=True),
-            Column("state", states, left=True),
-            Column("call", calls, left=True),
-            Column("place", sites, left=True, shrink=True),
-            Column("since", since),
-        ]
+        Column("rank", [format_runs([r for r, _ in g]) for g in groups.values()], left=True),
+        Column("state", states, left=True),
+        Column("call", calls, left=True),
+        Column("place", sites, left=True, shrink=True),
+        Column("since", since),
     )
 
 

@@ -141,11 +141,8 @@ def _do_gradient(trace: Trace, finding: Finding) -> str:
 def _do_outlier(trace: Trace, finding: Finding) -> str:
     evidence, callsite = finding.evidence, finding.callsites[0]
     began, origin = "", evidence.get("origin_callsite", callsite)
-    if (
-        origin != callsite
-        and evidence["origin_how"] != "unknown"
-        and evidence["origin_share"] >= MAIN_SHARE
-    ):
+    is_elsewhere = origin != callsite and evidence["origin_how"] != "unknown"
+    if is_elsewhere and evidence["origin_share"] >= MAIN_SHARE:
         began = f"Most of that arose before {format_callsite(trace, origin)}. "
     possible_causes = "other jobs, files, a first use"
     if trace.callsites["operation"][callsite] == "finalize":

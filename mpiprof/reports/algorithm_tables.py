@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from mpiprof.interface.format_units import format_count, format_runs, format_size, format_time
@@ -32,9 +33,8 @@ class Prediction:
 def catalogue_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the catalogue's entries as text, by operation, with the MPI libraries' last."""
     parts = []
-    for (operation, inter, library), group in groupby(
-        rows, key=lambda row: (row["operation"], row["intercommunicator"], row["library"])
-    ):
+    table = itemgetter("operation", "intercommunicator", "library")
+    for (operation, inter, library), group in groupby(rows, key=table):
         head = f"{operation} on inter-communicators" if inter else str(operation)
         head += f" in {FAMILIES[library]} itself" if library else ""
         entry = _library_entry if library else _catalogue_entry
@@ -93,10 +93,8 @@ def machine_text(values: Mapping[str, Any], origin: str, per_node: int) -> str:
 
 def times_text(end: float, after_last: float) -> str:
     """Return as text when the last process ends."""
-    text = f"The last process ends at {format_time(end)}"
-    return text + (
-        f", {format_time(after_last)} after the last arrival" if after_last != end else ""
-    )
+    delay = f", {format_time(after_last)} after the last arrival" if after_last != end else ""
+    return f"The last process ends at {format_time(end)}{delay}"
 
 
 def prediction_table(prediction: Prediction) -> str:
@@ -109,12 +107,10 @@ def prediction_table(prediction: Prediction) -> str:
     ]
     if prediction.last_arrival > 0:
         columns.append(Column("after the last arrival", [format_time(r[2]) for r in rows]))
-    ratios = [
-        f"{end / prediction.bound:.2f}" if prediction.bound > 0 else ""
-        for _, end, _ in prediction.rows
-    ]
+    bound = prediction.bound
+    ratios = [f"{end / bound:.2f}" if bound > 0 else "" for _, end, _ in prediction.rows]
     columns.append(Column("of the bound", [*ratios, ""]))
-    text = render(columns)
+    text = render(*columns)
     text += "\n" + wrap_paragraph(
         "lower bound: alpha, and beta for all bytes that one process has to send or to receive"
     )
@@ -142,10 +138,8 @@ def proof_table(rows: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     if good:
         names = [row["operation"] + " between groups" * row["intercommunicator"] for row in good]
-        spans = [
-            f"{row['least_bytes']} to {format_size(row['most_bytes'])}" * (row["most_bytes"] > 0)
-            for row in good
-        ]
+        sizes = [(row["least_bytes"], row["most_bytes"]) for row in good]
+        spans = [f"{least} to {format_size(most)}" if most > 0 else "" for least, most in sizes]
         columns = [
             Column("operation", names, left=True),
             Column("algorithm", [row["algorithm"] for row in good], left=True),
@@ -154,7 +148,7 @@ def proof_table(rows: Sequence[Mapping[str, Any]]) -> str:
             Column("data", spans),
             Column("problems", [format_count(row["problems"]) for row in good]),
         ]
-        parts.append("Proved\n" + render(columns))
+        parts.append("Proved\n" + render(*columns))
     failures = [wrap_paragraph(row["failure"]) for row in rows if row["failure"]]
     if failures:
         parts.append("\n".join(["Not proved", *failures]))

@@ -36,21 +36,18 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
     largest = float(np.nanmax([0.0, *spread])) or 1.0
     bounds = list(itertools.pairwise(edges.tolist()))
     names = [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in bounds]
-    waited = [
-        float(part["wait_ns"].sum()) * (b - a) / len(part) if len(part) else math.nan
-        for part, (a, b) in zip(parts, bounds, strict=True)
-    ]
+    waited = []
+    for part, (a, b) in zip(parts, bounds, strict=True):
+        waited.append(float(part["wait_ns"].sum()) * (b - a) / len(part) if len(part) else math.nan)
     ran = ["+".join(dict.fromkeys(part["algorithm"])) for part in parts]
     algorithm_columns = [Column("algorithm", ran, left=True)] if {*ran} - {"native", ""} else []
     return render(
-        [
-            Column("instance", names),
-            *algorithm_columns,
-            *metric_columns(means, *metrics),
-            *metric_columns([{"total_wait_ns": value} for value in waited], "total_wait_ns"),
-            Column("latest", [most_frequent_last(p) for p in parts]),
-            Column("ω", [render_bar(value / largest) for value in spread], left=True),
-        ]
+        Column("instance", names),
+        *algorithm_columns,
+        *metric_columns(means, *metrics),
+        *metric_columns([{"total_wait_ns": value} for value in waited], "total_wait_ns"),
+        Column("latest", [most_frequent_last(p) for p in parts]),
+        Column("ω", [render_bar(value / largest) for value in spread], left=True),
     )
 
 
@@ -62,7 +59,7 @@ def quantile_table(row: dict[str, Any]) -> str:
     for level, percent in LEVELS.items():
         values = [float(row[f"{of}_{level}_ns"]) for of in ("elapsed", "wait")]
         columns.append(Column(f"{percent} %", [format_time(value) for value in values]))
-    return render(columns)
+    return render(*columns)
 
 
 def most_frequent_last(part: Any) -> str:
@@ -86,13 +83,11 @@ def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
     of = of.sort_values("late_ns", ascending=False, kind="stable").head(most)
     inside = of["elapsed_ns"] / of["calls"] / scale
     return render(
-        [
-            Column("rank", [str(rank) for rank in of.index]),
-            Column("mean lateness", [format_time(float(ns)) for ns in of["late_ns"]]),
-            Column("greatest", [format_time(float(ns)) for ns in of["most_late_ns"]]),
-            Column("last in", [format_share(float(part)) for part in of["last"] / of["instances"]]),
-            Column("mean time inside", [format_time(float(ns)) for ns in inside]),
-        ]
+        Column("rank", [str(rank) for rank in of.index]),
+        Column("mean lateness", [format_time(float(ns)) for ns in of["late_ns"]]),
+        Column("greatest", [format_time(float(ns)) for ns in of["most_late_ns"]]),
+        Column("last in", [format_share(float(part)) for part in of["last"] / of["instances"]]),
+        Column("mean time inside", [format_time(float(ns)) for ns in inside]),
     )
 
 
@@ -105,11 +100,9 @@ def cause_table(causes: Causes) -> str:
         ("arrival", causes.arrival_ns),
     ]
     return render(
-        [
-            Column("last less first rank", [name for name, _ in rows], left=True),
-            Column("mean", [format_time(value.value) for _, value in rows]),
-            Column("95 %", [_format_interval(value) for _, value in rows]),
-        ]
+        Column("last less first rank", [name for name, _ in rows], left=True),
+        Column("mean", [format_time(value.value) for _, value in rows]),
+        Column("95 %", [_format_interval(value) for _, value in rows]),
     )
 
 
@@ -123,15 +116,13 @@ def chain_table(chain: pd.DataFrame, most: int) -> str:
     rows = chain.head(most).to_dict("records")
     how = {"point_to_point": "messages", "outside": "between", "inside": "inside"}
     return render(
-        [
-            Column("rank", [str(row["rank"]) for row in rows]),
-            Column("how", [how.get(row["how"], "unknown") for row in rows], left=True),
-            Column("after", [row["after_site"] for row in rows], left=True, shrink=True),
-            Column("at", [row["site"] for row in rows], left=True, shrink=True),
-            Column("instances", [format_share(row["share"]) for row in rows]),
-            Column("late by", [format_time(row["late_ns"]) for row in rows]),
-            Column("through", [f"{row['hops']:.1f}" for row in rows]),
-        ]
+        Column("rank", [str(row["rank"]) for row in rows]),
+        Column("how", [how.get(row["how"], "unknown") for row in rows], left=True),
+        Column("after", [row["after_site"] for row in rows], left=True, shrink=True),
+        Column("at", [row["site"] for row in rows], left=True, shrink=True),
+        Column("instances", [format_share(row["share"]) for row in rows]),
+        Column("late by", [format_time(row["late_ns"]) for row in rows]),
+        Column("through", [f"{row['hops']:.1f}" for row in rows]),
     )
 
 
@@ -140,7 +131,7 @@ def phase_table(phases: pd.DataFrame) -> str:
     rows = phases.to_dict("records")
     spans = [f"{row['first_instance']}-{row['last_instance']}" for row in rows]
     names = ("average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "total_wait_ns")
-    return render([Column("instances", spans), *metric_columns(rows, *names, "latest_rank")])
+    return render(Column("instances", spans), *metric_columns(rows, *names, "latest_rank"))
 
 
 def callsite_title(row: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ Rows = Sequence[Mapping[Any, Any]]
 
 def text(callsites: Any) -> str:
     """Return the table for a terminal; times are means over instances, total wait the sum."""
-    return render(callsite_columns(callsites))
+    return render(*callsite_columns(callsites))
 
 
 def callsite_columns(callsites: Any) -> list[Column]:
@@ -32,12 +32,9 @@ def metric_columns(rows: Rows, *names: str) -> list[Column]:
 
 
 def _cells(column: columns.Column, rows: Rows) -> Column:
-    return Column(
-        column.heading,
-        [column.text(row) for row in rows],
-        left=column.is_text,
-        shrink=column.quantity == "sites",
-    )
+    cells = [column.text(row) for row in rows]
+    is_shrinkable = column.quantity == "sites"
+    return Column(column.heading, cells, left=column.is_text, shrink=is_shrinkable)
 
 
 def legend(table: str) -> str:

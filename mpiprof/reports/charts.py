@@ -121,10 +121,11 @@ def png(pixels: Any, palette: Sequence[Colour]) -> bytes:
         (b"IDAT", zlib.compress(lines.tobytes(), 9)),
         (b"IEND", b""),
     )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts
-    )
+    content = b"\x89PNG\r\n\x1a\n"
+    for kind, data in parts:
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        content += struct.pack(">I", len(data)) + kind + data + checksum
+    return content
 
 
 def png_address(content: bytes) -> str:
@@ -135,10 +136,9 @@ def png_address(content: bytes) -> str:
 def rank_axis(ranks: int, top: float, height: float, left: float) -> list[str]:
     """Return the rank numbers beside rows that represent all ranks, first on top."""
     marks = [t for t in svg.choose_ticks(0, ranks - 1, max(int(height / 24), 1)) if t == int(t)]
-    return [
-        svg.make_label(left - 6, top + height * (rank + 0.5) / ranks + 4, f"{rank:.0f}", "end")
-        for rank in marks
-    ]
+    heights = [top + height * (rank + 0.5) / ranks + 4 for rank in marks]
+    labels = zip(heights, marks, strict=True)
+    return [svg.make_label(left - 6, y, f"{rank:.0f}", "end") for y, rank in labels]
 
 
 def heat_map(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
@@ -159,10 +159,8 @@ def heat_map(cells: Any, ranks: int, across: Text, text: Text, title: str) -> st
     scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], palette))
     elements.append(svg.make_image(left, height + 30, 160, 10, scale))
     for part in (0.0, 0.25, 1.0):
-        x = left + 160 * part**0.5
-        elements.append(
-            svg.make_label(x, height + 54, text(largest * part) if part else "0", "middle")
-        )
+        x, label = left + 160 * part**0.5, text(largest * part) if part else "0"
+        elements.append(svg.make_label(x, height + 54, label, "middle"))
     elements.append(svg.make_label(left + 200, height + 40, title))
     return svg.make_drawing(left + width + 30, height + 60, title, elements)
 
@@ -204,14 +202,11 @@ def timeline_chart(
         of_it = f", {waits / whole:.0%} of it waiting" if waits > 0 else ""
         elements.append(svg.make_box(x, y, 12 if not of_it else 6, 12, colour))
         if of_it:
-            elements.append(
-                svg.make_box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE_SHARE}"')
-            )
+            opacity = f'fill-opacity="{PALE_SHARE}"'
+            elements.append(svg.make_box(x + 6, y, 6, 12, colour, more=opacity))
         elements.append(svg.make_label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
-    below = 18 * -(-len(operations) // 3)
-    return svg.make_drawing(
-        left + width + 40, height + 48 + below, "timeline of all ranks", elements
-    )
+    high = height + 48 + 18 * -(-len(operations) // 3)
+    return svg.make_drawing(left + width + 40, high, "timeline of all ranks", elements)
 
 
 def fill_cells(shares: Any) -> Any:
@@ -236,10 +231,8 @@ def _tooltips(
 ) -> list[str]:
     """Return the tooltips as invisible boxes."""
     left, top, width, height = origin
-    cuts = [
-        np.linspace(0, count, min(count, limit) + 1).astype(int)
-        for count, limit in zip(shares.shape, TOOLTIP_CELLS, strict=False)
-    ]
+    counts = zip(shares.shape, TOOLTIP_CELLS, strict=False)
+    cuts = [np.linspace(0, n, min(n, limit) + 1).astype(int) for n, limit in counts]
     elements = []
     for a, b in itertools.pairwise(cuts[0].tolist()):
         first, last = a * ranks // len(shares), b * ranks // len(shares) - 1

@@ -36,11 +36,10 @@ LEGEND = (
 
 def comparison_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a comparison as data, with None for unknown values."""
-    convert = dict.fromkeys(TEXT_COLUMNS, lambda text: text) | {"sites": locations_of}
-    return [
-        {name: convert.get(name, plain_number)(row[name]) for name in COLUMNS}
-        for row in table.to_dict("records")
-    ]
+    convert = dict.fromkeys(COLUMNS, plain_number) | {"sites": locations_of}
+    convert |= dict.fromkeys(TEXT_COLUMNS, lambda text: text)
+    rows = table.to_dict("records")
+    return [{name: convert[name](row[name]) for name in COLUMNS} for row in rows]
 
 
 def compare_runs(first: Trace, other: Trace) -> dict[str, Any]:
@@ -62,10 +61,9 @@ def make_verdicts(
     for number in sorted(set(table["other"].tolist())) or [1]:
         difference = judge_difference(table[table["other"] == number])
         reference, compared = (traces, to) if to else (traces[:1], traces[number : number + 1])
-        verdicts[number] = (
-            difference,
-            in_words(difference, compared, len(reference), chr(ord("A") + number), reference),
-        )
+        name = chr(ord("A") + number)
+        sentences = in_words(difference, compared, len(reference), name, reference)
+        verdicts[number] = (difference, sentences)
     return verdicts
 
 
@@ -96,12 +94,11 @@ def comparison_data(
 
 def describe_defects(traces: Sequence[Trace]) -> list[str]:
     """Return one line for each defect of the traces, or an empty list if all are complete."""
-    return [
-        f"{trace.path}: {line}"
-        for trace in traces
-        if not trace.is_complete
-        for line in phrases.incompleteness_lines(trace)
-    ]
+    lines = []
+    for trace in traces:
+        if not trace.is_complete:
+            lines += [f"{trace.path}: {line}" for line in phrases.incompleteness_lines(trace)]
+    return lines
 
 
 def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
@@ -115,15 +112,13 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
     recorded = ["all" if coverage is None else coverage_time(coverage) for coverage in coverages]
     coverage_columns = [Column("held", recorded, left=True)] if any(coverages) else []
     return render(
-        [
-            Column("", names, left=True),
-            Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
-            Column("ranks", [format_count(trace.ranks) for trace in traces]),
-            Column("run time", [format_time(trace.run_ns) for trace in traces]),
-            *coverage_columns,
-            Column("in collectives", [_time_and_percent(c, w) for c, _, w in times]),
-            Column("waiting", [_time_and_percent(v, w) for _, v, w in times]),
-        ]
+        Column("", names, left=True),
+        Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
+        Column("ranks", [format_count(trace.ranks) for trace in traces]),
+        Column("run time", [format_time(trace.run_ns) for trace in traces]),
+        *coverage_columns,
+        Column("in collectives", [_time_and_percent(c, w) for c, _, w in times]),
+        Column("waiting", [_time_and_percent(v, w) for _, v, w in times]),
     )
 
 
@@ -143,7 +138,7 @@ def change_table(table: pd.DataFrame) -> str:
     if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):
         algorithms = [_both_values(row, "algorithm", str) for row in rows]
         columns.append(Column("algorithm", algorithms, left=True))
-    return render(columns)
+    return render(*columns)
 
 
 def _time_and_percent(time_ns: float, whole: float) -> str:

@@ -109,9 +109,8 @@ def _location_sentence(difference: Difference, name: str) -> list[str]:
     lines = []
     for callsite in chosen.get(difference.outcome, []):
         assert callsite is not None
-        same_sign = [
-            c.effect_ns for c in difference.changed if c.effect_ns * callsite.effect_ns > 0
-        ]
+        effects = [changed.effect_ns for changed in difference.changed]
+        same_sign = [effect for effect in effects if effect * callsite.effect_ns > 0]
         part = share_in_words(callsite.effect_ns / sum(same_sign)) if len(same_sign) > 1 else "All"
         of = _effect_phrase(callsite) if difference.outcome == "mixed" else "it"
         line = f"{part} of {of}: {routine_at(callsite.row)}. {_difference_clause(callsite)}"
@@ -176,11 +175,9 @@ def _advice_sentence(
         if abs(difference.after_ns - difference.before_ns) < NOTABLE * difference.before_ns:
             return "There is nothing to do."
         return "More runs of each would tell whether that is a change."
-    if difference.outcome == "unknown" and (
-        not difference.compared or difference.only > difference.compared
-    ):
-        return "Compare recordings of one program: call sites are told by operation and place."
     if difference.outcome == "unknown":
+        if not difference.compared or difference.only > difference.compared:
+            return "Compare recordings of one program: call sites are told by operation and place."
         if max(runs, len(other_traces)) > 1 or difference.untested is not None:
             return MORE_RUNS
         single = "Record events in both" if summed else "Record longer"
@@ -196,7 +193,5 @@ def _advice_sentence(
     if row["algorithm"] != row["other_algorithm"] and "," not in str(row["algorithm"]):
         rule = switch_value(site_pattern(row["sites"]), row["algorithm"])
         return f"Run it on {row['algorithm']} again: run --switch {quote_word(rule)}"
-    return (
-        "The waiting does not account for it: look at the sizes of its messages, at the algorithm "
-        "and at the network."
-    )
+    advice = "look at the sizes of its messages, at the algorithm and at the network"
+    return f"The waiting does not account for it: {advice}."

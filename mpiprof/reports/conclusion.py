@@ -43,11 +43,8 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
     if trace.record == "summary" and verdict.waiting >= NEGLIGIBLE_SHARE:
         return [first, *_summary_lines(trace, verdict)]
     if verdict.worst is None:
-        call_share = verdict.collective - verdict.waiting
-        return [
-            first,
-            f"{NO_FINDING}; the calls themselves take {format_share(call_share)} of the time.",
-        ]
+        call_share = format_share(verdict.collective - verdict.waiting)
+        return [first, f"{NO_FINDING}; the calls themselves take {call_share} of the time."]
     problem, do = _problem_sentence(trace, verdict, verdict.worst), advise(trace, verdict.worst)
     algorithm_sentence = _algorithm_sentence(trace, verdict)
     if verdict.beside is None:
@@ -60,13 +57,11 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
 
 
 def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
-    """Return the time of the calls without waiting if it exceeds the waiting, otherwise "".
-
-    Calls that create communicators and similar objects are excluded, because they cannot be tuned.
-    """
+    """Return the time of the calls without waiting if it exceeds the waiting, otherwise ""."""
     waits_known = trace.callsites["complete_instances"].any()
     if verdict.gain is not None or not waits_known or trace.ranks < 2:
         return ""
+    # Calls that create communicators and similar objects cannot be tuned.
     operations = trace.callsites["operation"].map(base_operation)
     table = trace.callsites[~operations.isin(MANAGEMENT_COLLECTIVES)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
@@ -111,9 +106,8 @@ def _summary_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yield the call site with most of the waiting; sums do not show its cause."""
     table = trace.callsites
     worst: Any = table.sort_values("total_wait_ns").iloc[-1]
-    share = share_in_words(
-        float(worst["total_wait_ns"]) / (verdict.waiting * trace.process_time_ns)
-    )
+    waiting_ns = verdict.waiting * trace.process_time_ns
+    share = share_in_words(float(worst["total_wait_ns"]) / waiting_ns)
     problem = f"{share} of it is at {format_callsite(trace, int(worst['callsite']))}"
     if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MAIN_SHARE:
         share = format_share(worst["latest_share"])

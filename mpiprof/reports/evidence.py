@@ -78,10 +78,8 @@ def _change_clause(evidence: Mapping[str, Any]) -> str:
     if len(levels) > MAX_SPANS:
         least, most = (format_time(f(late for *_, late in levels)) for f in (min, max))
         return f"That changes {len(levels) - 1} times, between {least} and {most}."
-    parts = [
-        f"{format_time(late)}{instance_range(first, last, begin, end)}"
-        for first, last, late in levels
-    ]
+    spans = [(format_time(late), first, last) for first, last, late in levels]
+    parts = [f"{late}{instance_range(first, last, begin, end)}" for late, first, last in spans]
     return f"It is {', then '.join(parts)}."
 
 

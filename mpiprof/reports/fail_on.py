@@ -146,9 +146,8 @@ class _Parser:
         column_by_name = by_name(self.numbers, self.texts)
         if name in column_by_name:
             return column_by_name[name]
-        raise UsageError(
-            f"no column {name!r} in {self.expression!r}; {suggest_names(name, column_by_name)}"
-        )
+        remedy = suggest_names(name, column_by_name)
+        raise UsageError(f"no column {name!r} in {self.expression!r}; {remedy}")
 
     def parse_number(self, column: str, text: str) -> float:
         units, expected = COLUMN_UNITS.get(columns.quantity_of(column), NUMBER)

@@ -219,11 +219,10 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
     if site.instances > 1:
         drawn = charts.line_chart(site.worst_imbalance, across, format_time, "ω over instances")
         pictures.append((drawn, "ω, the last arrival after the first, over instances"))
-    last = [format_share(site.last[r] / site.instances) for r in latest]
-    ranks = [
-        (f"rank {r}", float(late[r]), f"{format_time(late[r])}, last in {share}")
-        for r, share in zip(latest, last, strict=True)
-    ]
+    ranks = []
+    for r in latest:
+        share = format_share(site.last[r] / site.instances)
+        ranks.append((f"rank {r}", float(late[r]), f"{format_time(late[r])}, last in {share}"))
     drawn = charts.bar_chart(ranks, colours.RED, "latest ranks")
     pictures.append((drawn, "The latest ranks: mean lateness"))
     if site.instances > 1 and site.ranges.sum():

@@ -177,10 +177,8 @@ def causes_as_data(causes: Causes) -> dict[str, Any]:
 
 def table_as_data(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table, such as the phases of a call site."""
-    return [
-        {str(name): _value_as_data(value) for name, value in row.items()}
-        for row in table.to_dict("records")
-    ]
+    rows = table.to_dict("records")
+    return [{str(name): _value_as_data(value) for name, value in row.items()} for row in rows]
 
 
 def row_as_data(row: Mapping[Any, Any]) -> dict[str, Any]:

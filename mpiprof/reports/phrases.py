@@ -43,10 +43,7 @@ def lacks_complete_instances(trace: Trace) -> bool:
 
 
 def run_times(trace: Trace) -> tuple[float, float, float]:
-    """Return the time of all ranks in collectives, of it waiting, and in the run, in ns.
-
-    Waiting is NaN if it is unknown.
-    """
+    """Return ns of all ranks in collectives, of it waiting (NaN if unknown), and in the run."""
     inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
     if lacks_complete_instances(trace):
         waiting = math.nan

@@ -68,10 +68,7 @@ def _rows_of_phase(rows: Rows, phase: int) -> Rows:
 
 
 def section(trace: Trace, top: int, trace_name: Sequence[Path]) -> str:
-    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`.
-
-    trace_name: the trace as the user named it, if given.
-    """
+    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`."""
     keys = list_keys(trace)
     if not keys:
         return wrap_paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
@@ -128,14 +125,12 @@ def _trial_table(phases: Rows) -> str:
         return [format_time(trial[name] or math.nan) for _, trial in rows]
 
     return render(
-        [
-            Column("phase", [str(phase) for phase, _ in rows]),
-            Column("tried", [trial["algorithm"] for _, trial in rows], left=True, shrink=True),
-            Column("instances", [format_count(trial["instances"]) for _, trial in rows]),
-            Column("score", times("score_ns")),
-            Column("±", times("error_ns")),
-            Column("predicted", times("predicted_ns"), drop=1),
-        ],
+        Column("phase", [str(phase) for phase, _ in rows]),
+        Column("tried", [trial["algorithm"] for _, trial in rows], left=True, shrink=True),
+        Column("instances", [format_count(trial["instances"]) for _, trial in rows]),
+        Column("score", times("score_ns")),
+        Column("±", times("error_ns")),
+        Column("predicted", times("predicted_ns"), drop=1),
         indent="       ",
     )
 

@@ -66,9 +66,8 @@ def problem_and_evidence(trace: Trace, finding: Finding) -> str:
 
 def problem_sentence(trace: Trace, finding: Finding) -> str:
     """Return the problem and its cost in one sentence."""
-    return (
-        f"{problem_clause(trace, finding)}: {cost_clause(finding)}{_prerequisite_clause(finding)}."
-    )
+    cost = cost_clause(finding)
+    return f"{problem_clause(trace, finding)}: {cost}{_prerequisite_clause(finding)}."
 
 
 def _prerequisite_clause(finding: Finding) -> str:
@@ -115,14 +114,18 @@ def instances_clause(finding: Finding) -> str:
     return " in instances " + " and ".join(f"{first} to {final}" for first, final in spans)
 
 
+def _site_and_lateness(trace: Trace, finding: Finding) -> tuple[str, str]:
+    """Return the first call site of a finding and its lateness, as text."""
+    return format_callsite(trace, finding.callsites[0]), format_time(finding.evidence["late_ns"])
+
+
 # The problem
 
 
 def _rank_clause(trace: Trace, finding: Finding) -> str:
-    evidence, site = finding.evidence, format_callsite(trace, finding.callsites[0])
+    evidence, (site, late) = finding.evidence, _site_and_lateness(trace, finding)
     when = instances_clause(finding)
     subject, s = _ranks_and_ending(finding)
-    late = format_time(evidence["late_ns"])
     changing = (*evidence.get("grows", ()), *(by for *_, by in evidence.get("levels", ())))
     if (len(finding.ranks) > 1 or changing) and finding.cause == "rank":
         late = f"up to {format_time(max(changing, default=evidence['late_ns']))}"
@@ -169,8 +172,7 @@ def _early_clause(trace: Trace, finding: Finding) -> str:
 
 def _periodic_clause(trace: Trace, finding: Finding) -> str:
     subject, s = _ranks_and_ending(finding)
-    late = format_time(finding.evidence["late_ns"])
-    site = format_callsite(trace, finding.callsites[0])
+    site, late = _site_and_lateness(trace, finding)
     if "grows" in finding.evidence:
         late = f"up to {format_time(max(finding.evidence['grows']))}"
     claim = f"{format_ranks(finding.ranks)} come{s} {late} later than the others"
@@ -199,8 +201,7 @@ def _recurrence_clause(finding: Finding) -> str:
 
 
 def _moving_clause(trace: Trace, finding: Finding) -> str:
-    late = format_time(finding.evidence["late_ns"])
-    site = format_callsite(trace, finding.callsites[0])
+    site, late = _site_and_lateness(trace, finding)
     ranks = format_ranks(finding.ranks)
     if finding.period and len(finding.ranks) <= MAX_SPANS:
         return f"{capitalise(ranks)} come {late} late to {site} in turn"
@@ -211,16 +212,14 @@ def _moving_clause(trace: Trace, finding: Finding) -> str:
 
 
 def _gradient_clause(trace: Trace, finding: Finding) -> str:
-    late = format_time(finding.evidence["late_ns"])
-    site = format_callsite(trace, finding.callsites[0])
+    site, late = _site_and_lateness(trace, finding)
     detail = ", most of that in point-to-point messages" if is_by_messages(finding) else ""
     grows = f"Lateness grows along the ranks at {site}{instances_clause(finding)}"
     return f"{grows}, up to {late} at rank {finding.ranks[0]}{detail}"
 
 
 def _outlier_clause(trace: Trace, finding: Finding) -> str:
-    evidence, site = finding.evidence, format_callsite(trace, finding.callsites[0])
-    late = format_time(evidence["late_ns"])
+    evidence, (site, late) = finding.evidence, _site_and_lateness(trace, finding)
     if evidence["late_instances"] > 1:
         late = f"up to {late}"
     claim = f"ranks came {late} apart"
@@ -280,9 +279,8 @@ def _noise_clause(trace: Trace, finding: Finding) -> str:
 def _no_rank_clause(evidence: Mapping[str, Any]) -> str:
     """Return why no rank is blamed for waiting without a pattern."""
     if evidence["mostly_last"] is None:
-        return (
-            "with other ranks late each time" if evidence["besides"] else "and no rank stands out"
-        )
+        besides = evidence["besides"]
+        return "with other ranks late each time" if besides else "and no rank stands out"
     rank, share = evidence["mostly_last"]
     link = "though" if evidence["besides"] else "and"
     return f"{link} rank {rank} comes last in {format_share(share)} of its instances"

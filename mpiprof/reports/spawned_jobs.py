@@ -31,11 +31,9 @@ def describe_spawned(trace: Trace) -> list[str]:
             lines.append("its processes were spawned by a job without a trace in this folder")
     calls = _spawn_calls(trace)
     if calls:
-        lines += [
-            f"it spawned the processes of {child.path}"
-            for child in _sibling_traces(trace, spawned=True)
-            if _is_child(child, calls)
-        ][:8]
+        spawned_traces = _sibling_traces(trace, spawned=True)
+        children = [child for child in spawned_traces if _is_child(child, calls)]
+        lines += [f"it spawned the processes of {child.path}" for child in children[:8]]
     return lines
 
 

@@ -18,17 +18,14 @@ BEFORE_UNIT_PATTERN = re.compile(r"(?<=\d) (?=([nuµm]?s|[KMGT]?B|\d{3})\b|%)")
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, its cells as text, and its behaviour if the terminal is too narrow.
-
-    `shrink` columns are cut, except for their first word, the name of a file. Before cutting,
-    columns are omitted: the highest `drop` first, and the last column among equals. The first
-    column and `shrink` columns are never omitted.
-    """
+    """A heading, its cells as text, and its behaviour if the terminal is too narrow."""
 
     head: str
     cells: Sequence[str]
     left: bool = False
-    shrink: bool = False
+    shrink: bool = False  # whether it is cut, except for its first word, the name of a file
+    # Before cutting, columns are omitted: the highest `drop` first, and the last column among
+    # equals. The first column and `shrink` columns are never omitted.
     drop: int = 0
 
     @property
@@ -53,7 +50,7 @@ def terminal_width() -> int:
     return min(120, max(40, shutil.get_terminal_size((120, 24)).columns))
 
 
-def render(columns: Sequence[Column], width: int | None = None, *, indent: str = "  ") -> str:
+def render(*columns: Column, width: int | None = None, indent: str = "  ") -> str:
     """Return the table as lines with a heading."""
     width = terminal_width() if width is None else width
     columns_left = drop_unknown(columns)
@@ -83,10 +80,8 @@ def _shorten(cell: str, width: int) -> str:
 
 
 def drop_unknown(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns with at least one known value, ready to be written.
-
-    Some columns are empty without a machine table, or if the trace was recorded as summary.
-    """
+    """Return the columns with at least one known value, ready to be written."""
+    # Some columns are empty without a machine table, or if the trace was recorded as summary.
     remaining = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
     return [column.replace_unwritable() for column in remaining]
 

@@ -166,7 +166,7 @@ def totals_table(trace: Trace) -> str:
         Column("time", [format_time(row["total_ns"]) for row in rows]),
         Column("longest", [format_time(row["longest_ns"]) for row in rows]),
     ]
-    return render(columns) if rows else ""
+    return render(*columns) if rows else ""
 
 
 def factor_heading(callsites: Any) -> str:
@@ -176,31 +176,23 @@ def factor_heading(callsites: Any) -> str:
 
 
 def factor_table(callsites: Any) -> str:
-    """Return the averages of both factors (Faraj et al., Tables 4 and 5).
-
-    The first row has all routines, and the other rows have the major routines.
-    """
+    """Return both factors' means: all routines, then each major one (Faraj et al., Tables 4, 5)."""
     joined = join_by_routine(callsites)
     overall: dict[Any, Any] = {**average_factors(callsites)}
     overall |= {"operation": "all routines", "elapsed_share": 1.0}
     overall |= {name: int(joined[name].sum()) for name in ("count", "recorded")}
     rows = [overall, *joined[joined["major"]].to_dict("records")]
     return render(
-        [
-            *metric_columns(rows, "operation"),
-            Column("count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
-            Column("average δ/T", [format_factor(row["average_factor"]) for row in rows]),
-            Column("worst ω/T", [format_factor(row["worst_factor"]) for row in rows]),
-            Column("of time in collectives", [format_share(row["elapsed_share"]) for row in rows]),
-        ]
+        *metric_columns(rows, "operation"),
+        Column("count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
+        Column("average δ/T", [format_factor(row["average_factor"]) for row in rows]),
+        Column("worst ω/T", [format_factor(row["worst_factor"]) for row in rows]),
+        Column("of time in collectives", [format_share(row["elapsed_share"]) for row in rows]),
     )
 
 
 def distribution_table(trace: Trace) -> str:
-    """Return the distribution of worst-case factors for messages of at most 1000 B and above.
-
-    Figure 2 of Faraj et al. Returns an empty text if no factor is known.
-    """
+    """Return the distribution of worst-case factors (Faraj et al., Figure 2), or "" if unknown."""
     distribution = factor_distribution(trace)
     if not distribution[["small_count", "large_count"]].to_numpy().sum():
         return ""
@@ -210,7 +202,7 @@ def distribution_table(trace: Trace) -> str:
         columns.append(Column(head, [format_share(value) for value in shares]))
         if int(distribution[name + "_count"].sum()):
             columns.append(Column("", [render_bar(value).ljust(20) for value in shares], left=True))
-    return render(columns)
+    return render(*columns)
 
 
 def routine_table(trace: Trace, callsites: Any) -> str:
@@ -222,16 +214,14 @@ def routine_table(trace: Trace, callsites: Any) -> str:
     groups = dict(list(callsites.groupby("operation")))
     whole = float(trace.process_time_ns)
     return render(
-        [
-            *metric_columns(rows, "operation"),
-            Column("msg size", [format_size_range(groups[row["operation"]]) for row in rows]),
-            Column("dyn. count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
-            Column("call sites", [format_count(row["callsites"]) for row in rows], drop=1),
-            Column("comm. time", [format_time(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
-            Column("of run", [format_percent(row["total_elapsed_ns"], whole) for row in rows]),
-            Column("waiting", [waiting_per_rank(trace, groups[r["operation"]]) for r in rows]),
-            *metric_columns(rows, "average_factor", "worst_factor"),
-        ]
+        *metric_columns(rows, "operation"),
+        Column("msg size", [format_size_range(groups[row["operation"]]) for row in rows]),
+        Column("dyn. count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
+        Column("call sites", [format_count(row["callsites"]) for row in rows], drop=1),
+        Column("comm. time", [format_time(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
+        Column("of run", [format_percent(row["total_elapsed_ns"], whole) for row in rows]),
+        Column("waiting", [waiting_per_rank(trace, groups[r["operation"]]) for r in rows]),
+        *metric_columns(rows, "average_factor", "worst_factor"),
     )
 
 
@@ -243,16 +233,13 @@ def waiting_per_rank(trace: Trace, callsites: Any) -> str:
 
 
 def format_size_range(callsites: Any) -> str:
-    """Return the message sizes of a routine's call sites, with a star for averages.
-
-    Sizes of an all-to-all are per destination. The trace has only the sum of a rank's messages in
-    an alltoallv or alltoallw, so their size is always an average.
-    """
+    """Return the message sizes (per destination) of a routine's call sites, * for averages."""
     sized_callsites = callsites[callsites["message_bytes"].notna()]
     if not len(sized_callsites):
         return UNKNOWN
     sizes = sized_callsites["message_bytes"]
     low, high = float(sizes.min()), float(sizes.max())
+    # The trace has only the sum of a rank's messages, so their size is always an average.
     summed = sized_callsites["operation"].str.contains("alltoall[vw]")
     average = bool((summed | (sized_callsites["bytes_min"] < sized_callsites["bytes_max"])).any())
     text = format_size(low) if low == high else f"{format_size(low)} - {format_size(high)}"
@@ -321,5 +308,5 @@ def rank_time_table(trace: Trace, most: int) -> str:
     columns = [Column("rank", [str(row["rank"]) for row in rows])]
     for name, head in RANK_COLUMNS.items():
         columns.append(Column(head, [format_time(row[name]) for row in rows]))
-    table = render(columns)
+    table = render(*columns)
     return f"Ranks by time in MPI{limit_note}\n{table}\n{RANK_LEGEND}"

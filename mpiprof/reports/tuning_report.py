@@ -39,9 +39,8 @@ def closing_text(
     lines = []
     if output is not None:
         count_text = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
-        lines.append(
-            f"{output}: {count_text}{'' if plan else ', because no change is certain to gain'}"
-        )
+        reason = "" if plan else ", because no change is certain to gain"
+        lines.append(f"{output}: {count_text}{reason}")
     if any("reduce" in entry["operation"] for entry in plan):
         lines.append("Floating-point reductions may round differently.")
     verb, name, *options = command
@@ -64,18 +63,16 @@ def works_table(rows: Rows, top: int) -> str:
     listed = rows[:top]
     sizes = [format_size(r["bytes"][1]) if r["bytes"] else "–" for r in listed]
     table = render(
-        [
-            Column("operation", [r["operation"] for r in listed], left=True),
-            Column("call site", [r["place"] for r in listed], left=True, shrink=True),
-            Column("count", [format_count(r["instances"]) for r in listed], drop=2),
-            Column("ranks", [str(r["size"]) for r in listed], drop=3),
-            Column("bytes", sizes, drop=1),
-            Column("now", [format_time(r["base_ns"]) for r in listed], drop=-1),
-            Column("best", [r["best"] or "–" for r in listed], left=True, drop=-3),
-            Column("then", [format_time(r["best_ns"]) for r in listed]),
-            Column("saves", [_format_range(r) for r in listed], left=True, drop=-2),
-            Column("", [MARKS.get(r["worth"], "leave it") for r in listed], left=True, drop=-4),
-        ]
+        Column("operation", [r["operation"] for r in listed], left=True),
+        Column("call site", [r["place"] for r in listed], left=True, shrink=True),
+        Column("count", [format_count(r["instances"]) for r in listed], drop=2),
+        Column("ranks", [str(r["size"]) for r in listed], drop=3),
+        Column("bytes", sizes, drop=1),
+        Column("now", [format_time(r["base_ns"]) for r in listed], drop=-1),
+        Column("best", [r["best"] or "–" for r in listed], left=True, drop=-3),
+        Column("then", [format_time(r["best_ns"]) for r in listed]),
+        Column("saves", [_format_range(r) for r in listed], left=True, drop=-2),
+        Column("", [MARKS.get(r["worth"], "leave it") for r in listed], left=True, drop=-4),
     )
     limit_note = f", the first {top} of {len(rows)}" if len(rows) > top else ""
     how = {r["how"] for r in rows}
@@ -97,16 +94,14 @@ def summary_table(rows: Rows) -> str:
     longest_ns = max((r["elapsed_ns"] for r in rows), default=0.0) or 1.0
     waiting = [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]
     table = render(
-        [
-            Column("operation", [r["operation"] for r in rows], left=True),
-            Column("count", [format_count(r["calls"]) for r in rows]),
-            Column("time", [format_time(r["elapsed_ns"]) for r in rows]),
-            Column("of all", [format_share(r["elapsed_ns"] / total) for r in rows]),
-            Column("waiting", waiting),
-            Column("less", [_share_cell(r, "saved_ns") for r in rows]),
-            Column("perhaps", [_share_cell(r, "perhaps_ns") for r in rows]),
-            Column("", [_time_bar(r, longest_ns) for r in rows], left=True),
-        ]
+        Column("operation", [r["operation"] for r in rows], left=True),
+        Column("count", [format_count(r["calls"]) for r in rows]),
+        Column("time", [format_time(r["elapsed_ns"]) for r in rows]),
+        Column("of all", [format_share(r["elapsed_ns"] / total) for r in rows]),
+        Column("waiting", waiting),
+        Column("less", [_share_cell(r, "saved_ns") for r in rows]),
+        Column("perhaps", [_share_cell(r, "perhaps_ns") for r in rows]),
+        Column("", [_time_bar(r, longest_ns) for r in rows], left=True),
     )
     gain = f"{format_share(saved / total)} less time in collectives"
     text = f"With the best algorithm at each call site {gain} ({format_time(saved)} over all ranks)"

@@ -328,10 +328,10 @@ def test_table_cuts_long_call_sites_but_not_the_file_name(place: str, retained: 
         Column("a", ["123456"]),
         Column("b", ["2"], drop=1),
     ]
-    text = render(columns, 40)
+    text = render(*columns, width=40)
     assert max(map(len, text.splitlines())) <= 40
     assert retained in text and text.count("…") == 1
-    narrow = render(columns, 24)
+    narrow = render(*columns, width=24)
     assert "123456" not in narrow and retained.split()[0][-7:] in narrow
 
 
