@@ -50,25 +50,18 @@ def mpi_name(version: str) -> str:
 
 @dataclass(frozen=True)
 class LibraryAlgorithm:
-    """One algorithm of an MPI library.
-
-    selected_by: index among the algorithms of its operation, the value of its control variable.
-    catalogue_name: the catalogue's name of the same algorithm, "" if there is none, or several
-      names with the process counts to which they apply.
-    difference_text: how its messages differ from those of the catalogue's algorithm, "" if all
-      messages are equal.
-    requirements: words of NEEDS.
-    unchecked: the requirements that the library does not check, so that it would compute a wrong
-      result or end the job.
-    """
+    """One algorithm of an MPI library."""
 
     library: str
     operation: str
     name: str
-    selected_by: int
+    selected_by: int  # index among its operation's algorithms, the value of its control variable
+    # Name of the same algorithm in the catalogue, "" if there is none, or several names with the
+    # process counts to which they apply.
     catalogue_name: str = ""
-    difference_text: str = ""
-    requirements: tuple[str, ...] = ()
+    difference_text: str = ""  # difference of its messages from the catalogue's, "" if all equal
+    requirements: tuple[str, ...] = ()  # words of NEEDS
+    # Requirements that the library does not check: it would compute a wrong result or end the job.
     unchecked: tuple[str, ...] = ()
 
     @property
@@ -85,9 +78,8 @@ class LibraryAlgorithm:
     @property
     def is_segmented(self) -> bool:
         """True if it sends segments of a configurable size."""
-        return (
-            self.library == OPENMPI and self.name in SEGMENTED_NAMES.get(self.operation, "").split()
-        )
+        names = SEGMENTED_NAMES.get(self.operation, "").split()
+        return self.library == OPENMPI and self.name in names
 
     @property
     def similar_name(self) -> str:
@@ -113,11 +105,11 @@ class LibraryAlgorithm:
 
     def equals_catalogue(self, name: str, size: int) -> bool:
         """Return True if it equals a catalogue algorithm on so many processes."""
-        words = (word.partition(":") for word in self.catalogue_name.split())
-        return any(
-            catalogue_name == name and _meets_requirement(need, size)
-            for catalogue_name, _, need in words
-        )
+        for word in self.catalogue_name.split():
+            catalogue_name, _, need = word.partition(":")
+            if catalogue_name == name and _meets_requirement(need, size):
+                return True
+        return False
 
 
 def _is_power_of_two(size: int) -> bool:
@@ -133,9 +125,8 @@ def _meets_requirement(need: str, size: int) -> bool:
 
 def is_selectable_release(family: str, version: str) -> bool:
     """Return True if `--switch` can choose a library's algorithms; family: the library's name."""
-    return family in (FAMILIES[OPENMPI], FAMILIES[MPICH]) and version.startswith(
-        SELECTABLE_OPENMPI_RELEASE
-    )
+    families = (FAMILIES[OPENMPI], FAMILIES[MPICH])
+    return family in families and version.startswith(SELECTABLE_OPENMPI_RELEASE)
 
 
 @cache

@@ -47,9 +47,8 @@ class DamagedError(Exception):
 
 def compute_key(trace: Trace) -> str:
     """Return 16 hex digits that change with the trace's files and with mpiprof's code."""
-    facts = hashlib.sha256(
-        f"{FORMAT} {mpiprof.__version__} {_hash_code()} {count_growth(trace)}".encode()
-    )
+    code = f"{FORMAT} {mpiprof.__version__} {_hash_code()}"
+    facts = hashlib.sha256(f"{code} {count_growth(trace)}".encode())
     if trace.given_machine is not None:
         facts.update(json.dumps(trace.given_machine, sort_keys=True).encode())
     for path in sorted(trace.path.iterdir()):
@@ -61,10 +60,8 @@ def compute_key(trace: Trace) -> str:
 
 
 def count_growth(trace: Trace) -> int:
-    """Return the number of records in the open windows of unfinished ranks.
-
-    A write into a mapped window changes the file's time only half a minute later.
-    """
+    """Return the number of records in the open windows of unfinished ranks."""
+    # A write into a mapped window changes the file's time only half a minute later.
     count = 0
     for (rank, _), chunks in trace.logs.threads.items():
         last = chunks[-1]
@@ -217,9 +214,8 @@ class Writer:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = path
         self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        self._file = os.open(
-            self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-        )
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._file = os.open(self._temporary, flags, 0o600)
         self._arrays: dict[str, dict[str, Any]] = {}
         self._end = 0
 
@@ -231,10 +227,8 @@ class Writer:
 
     def write(self, name: str, start: int, part: Array) -> None:
         """Write elements of a reserved array."""
-        self._write(
-            _as_bytes(np.ascontiguousarray(part)),
-            self._arrays[name]["at"] + start * part.dtype.itemsize,
-        )
+        at = self._arrays[name]["at"] + start * part.dtype.itemsize
+        self._write(_as_bytes(np.ascontiguousarray(part)), at)
 
     def write_array(self, name: str, array: Array) -> None:
         """Write a whole array with its checksum."""

@@ -56,10 +56,8 @@ def refuse_unreadable(trace: Trace) -> None:
 def require_dataset(folder: Path) -> None:
     """Raise UsageError for a trace that is no data set."""
     if not (folder / dataset.FILE_NAME).exists():
-        raise UsageError(
-            f"{folder}: --dask is for data sets; make one: "
-            f"{format_command('export', folder, '--to', 'dataset')}"
-        )
+        remedy = format_command("export", folder, "--to", "dataset")
+        raise UsageError(f"{folder}: --dask is for data sets; make one: {remedy}")
 
 
 class _Trace(Trace):

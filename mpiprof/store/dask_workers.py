@@ -36,11 +36,8 @@ Function = TypeVar("Function")
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
     """Add the option that names workers."""
-    parser.add_argument(
-        "--dask",
-        metavar="WHERE",
-        help="read data sets with Dask's workers: scheduler file, address or local:N",
-    )
+    text = "read data sets with Dask's workers: scheduler file, address or local:N"
+    parser.add_argument("--dask", metavar="WHERE", help=text)
 
 
 class Workers:
@@ -68,9 +65,8 @@ class Workers:
             try:
                 while True:
                     for item in islice(remaining, ahead - len(futures)):
-                        futures.append(
-                            self.client.submit(_call_function, serialised, item, pure=False)
-                        )
+                        future = self.client.submit(_call_function, serialised, item, pure=False)
+                        futures.append(future)
                     if not futures:
                         return
                     result = self._wait_for_result(futures[0])
@@ -78,14 +74,11 @@ class Workers:
                     step(1)
                     yield result
             except KilledWorker as error:
-                raise MpiprofError(
-                    f"--dask: workers died repeatedly at the same partition ({error}): "
-                    "check their memory limit"
-                ) from None
+                fact = f"workers died repeatedly at the same partition ({error})"
+                raise MpiprofError(f"--dask: {fact}: check their memory limit") from None
             except (CancelledError, CommClosedError, *TIMEOUTS):
-                raise MpiprofError(
-                    "--dask: the scheduler has ended: start it and repeat the command"
-                ) from None
+                remedy = "start it and repeat the command"
+                raise MpiprofError(f"--dask: the scheduler has ended: {remedy}") from None
             finally:
                 if self.client.status == "running":
                     self.client.cancel([*futures, serialised])
@@ -101,9 +94,8 @@ class Workers:
                     raise
             without = 0 if self.client.nthreads() else without + 1
             if without > 1:
-                raise MpiprofError(
-                    "--dask: all workers have ended: start workers and repeat the command"
-                )
+                remedy = "start workers and repeat the command"
+                raise MpiprofError(f"--dask: all workers have ended: {remedy}")
 
 
 def _serialise_function(function: Function) -> Function:
@@ -173,9 +165,8 @@ def _connect_client(distributed: Any, named: str) -> Any:
         client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
     except TIMEOUTS:
         client.close()
-        raise UsageError(
-            f"--dask {named}: its scheduler has no workers: start some with `dask worker`"
-        ) from None
+        remedy = "start some with `dask worker`"
+        raise UsageError(f"--dask {named}: its scheduler has no workers: {remedy}") from None
     return client
 
 
@@ -190,16 +181,12 @@ def _read_address(named: str) -> str:
         except (ValueError, KeyError, TypeError):
             address = None
         if not isinstance(address, str):
-            raise UsageError(
-                f"--dask {named}: not a scheduler file: `dask scheduler --scheduler-file` "
-                "writes one"
-            )
+            remedy = "`dask scheduler --scheduler-file` writes one"
+            raise UsageError(f"--dask {named}: not a scheduler file: {remedy}")
         return address
     if ":" not in named:
-        raise UsageError(
-            f"--dask {named}: no such scheduler file: pass a file, an address such as "
-            f"tcp://host:8786, or {LOCAL_PREFIX}N"
-        )
+        remedy = f"pass a file, an address such as tcp://host:8786, or {LOCAL_PREFIX}N"
+        raise UsageError(f"--dask {named}: no such scheduler file: {remedy}")
     return named
 
 
@@ -217,17 +204,14 @@ def _compare_versions(client: Any, named: str) -> None:
     try:
         versions = set(client.run(mpiprof_version).values())
     except Exception as error:  # any exception, because a missing function may fail in many ways
-        why = " ".join(str(error).split())[:200]
-        raise UsageError(
-            f"--dask {named}: its workers cannot import mpiprof ({why}): on their machine "
-            f"run {install_command('dask')}"
-        ) from None
+        reason = " ".join(str(error).split())[:200]
+        fact = f"its workers cannot import mpiprof ({reason})"
+        remedy = f"on their machine run {install_command('dask')}"
+        raise UsageError(f"--dask {named}: {fact}: {remedy}") from None
     others = sorted(versions - {__version__})
     if others:
-        raise UsageError(
-            f"--dask {named}: its workers have mpiprof {', '.join(others)}, but this is "
-            f"{__version__}: install the same version"
-        )
+        fact = f"its workers have mpiprof {', '.join(others)}, but this is {__version__}"
+        raise UsageError(f"--dask {named}: {fact}: install the same version")
 
 
 def mpiprof_version() -> str:

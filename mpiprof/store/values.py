@@ -17,10 +17,8 @@ from mpiprof.metrics.wait_matrix import WaitMatrix
 from mpiprof.store.cache import DamagedError, Entry, Writer
 from mpiprof.trace.clock import Clock
 
-KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (Causes, Clock, Disagreement, Estimate, Finding, Side, WaitMatrix)
-}
+CLASSES = (Causes, Clock, Disagreement, Estimate, Finding, Side, WaitMatrix)
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in CLASSES}
 TEXT = ("str", "string", "object")
 
 

@@ -40,18 +40,14 @@ MACHINE = {
 
 
 class Synthetic:
-    """A trace under construction; `write` writes its folder.
-
-    nodes: node of each rank. offsets: joint clock minus the node's clock at time 0 (ns). drifts:
-    growth of the offset (ns per ns of the joint clock).
-    """
+    """A trace under construction; `write` writes its folder."""
 
     def __init__(
         self,
         ranks: int,
-        nodes: Sequence[int] | None = None,
-        offsets: Sequence[int] = (0,),
-        drifts: Sequence[float] = (0.0,),
+        nodes: Sequence[int] | None = None,  # of each rank
+        offsets: Sequence[int] = (0,),  # joint clock minus the node's clock at time 0, ns
+        drifts: Sequence[float] = (0.0,),  # growth of the offset, ns per ns of the joint clock
         machine: dict[str, Any] | None = MACHINE,
     ) -> None:
         self.ranks = ranks
@@ -138,29 +134,23 @@ class Synthetic:
         return known[key]
 
     def add_shape(self, rank: int, operation: str, communicator: str, **more: Any) -> int:
-        """Return the id of a shape.
-
-        more: site, root, sent, received, algorithm, flags, type, reduction.
-        """
+        """Return the id of a shape; `more`: optional fields of its line and its site."""
         key = json.dumps([operation, communicator, more])
         known = self.shapes[rank]
         if key not in known:
             known[key] = len(known)
-            self.lines[rank].append(
-                {
-                    "rank": rank,
-                    "shape": known[key],
-                    "operation": operation,
-                    "communicator": list(self.members).index(communicator),
-                    "site": self.add_site(rank, more.get("site", "app.py:1:main")),
-                    "root": more.get("root"),
-                    "sent": more.get("sent"),
-                    "received": more.get("received"),
-                    "algorithm": more.get("algorithm", "native"),
-                    "flags": more.get("flags", []),
-                    **{name: more[name] for name in ("type", "reduction") if name in more},
-                }
-            )
+            line: dict[str, Any] = {
+                "rank": rank,
+                "shape": known[key],
+                "operation": operation,
+                "communicator": list(self.members).index(communicator),
+                "site": self.add_site(rank, more.get("site", "app.py:1:main")),
+                **{name: more.get(name) for name in ("root", "sent", "received")},
+                "algorithm": more.get("algorithm", "native"),
+                "flags": more.get("flags", []),
+                **{name: more[name] for name in ("type", "reduction") if name in more},
+            }
+            self.lines[rank].append(line)
         return known[key]
 
     def add(
@@ -227,19 +217,15 @@ class Synthetic:
     def add_clock(self, rank: int, reference: int, at: int, error: int, when: str = "init") -> None:
         """Add an exact clock line of a node leader, with the error that it claims."""
         local = int(self.to_local(rank, at))
-        self.lines[rank].append(
-            {
-                "rank": rank,
-                "clock": {
-                    "node": f"node-{self.nodes[rank]}",
-                    "reference": reference,
-                    "at_ns": local,
-                    "offset_ns": int(self.to_local(reference, at)) - local,
-                    "error_ns": error,
-                    "when": when,
-                },
-            }
-        )
+        clock = {
+            "node": f"node-{self.nodes[rank]}",
+            "reference": reference,
+            "at_ns": local,
+            "offset_ns": int(self.to_local(reference, at)) - local,
+            "error_ns": error,
+            "when": when,
+        }
+        self.lines[rank].append({"rank": rank, "clock": clock})
 
     def format_tables(self, rank: int, finished: bool = True) -> str:
         """Return the text of a rank's tables."""
@@ -256,13 +242,9 @@ class Synthetic:
         }
         lines: list[dict[str, Any]] = [{"rank": rank, "process": process}, *self.lines[rank]]
         if finished:
-            end = int(self.to_local(rank, self.ended_ns))
-            lines.append(
-                {
-                    "rank": rank,
-                    "end": {"at_ns": end, "reason": "finalize", "dropped": 0, "recorder_ns": 0},
-                }
-            )
+            at_ns = int(self.to_local(rank, self.ended_ns))
+            end = {"at_ns": at_ns, "reason": "finalize", "dropped": 0, "recorder_ns": 0}
+            lines.append({"rank": rank, "end": end})
         return "".join(json.dumps(line) + "\n" for line in lines)
 
     def write_meta(self, folder: Path) -> None:
@@ -319,9 +301,8 @@ def upgrade_folder(folder: Path) -> Path:
         for line in lines:
             if "end" in line:
                 line["end"]["chunks"] = chunks[path.stem]
-        path.write_bytes(
-            b"".join(add_checksum(json.dumps(line).encode()) + b"\n" for line in lines)
-        )
+        checked = (add_checksum(json.dumps(line).encode()) + b"\n" for line in lines)
+        path.write_bytes(b"".join(checked))
     meta = folder / "meta.json"
     meta.write_bytes(add_checksum(meta.read_bytes()) + b"\n")
     return folder
@@ -333,10 +314,8 @@ def _upgrade_log(path: Path) -> int:
     head, *parts = [content[at : at + CHUNK_BYTES] for at in range(0, len(content), CHUNK_BYTES)]
     described = json.loads(head.split(b"\n")[0])
     unchanged = [field for field in writer.HEADER_FIELDS if field[0] not in HEADER_OFFSETS]
-    described["header"] = [
-        *unchanged,
-        *([name, *offset] for name, offset in HEADER_OFFSETS.items()),
-    ]
+    moved = [[name, *offset] for name, offset in HEADER_OFFSETS.items()]
+    described["header"] = [*unchanged, *moved]
     described["version"] = 2
     line = add_checksum(json.dumps(described).encode()) + b"\n"
     path.write_bytes(line.ljust(CHUNK_BYTES, b"\0") + b"".join(map(_add_chunk_checksum, parts)))
