@@ -141,8 +141,9 @@ class SummarySums:
         inside_ns = self.parts["size"] * self.parts["elapsed_ns"].fillna(0)
         inside = self._sum(inside_ns.to_numpy(np.int64))
         high = np.minimum(waited + np.maximum(self.elapsed_ns - inside, 0), self.elapsed_ns)
+        is_known = self.is_waiting_known
         limits = np.minimum(waited, self.wait_ns), np.maximum(high, self.wait_ns)
-        low, high = (np.where(self.is_waiting_known, limit, self.wait_ns) for limit in limits)
+        low, high = (np.where(is_known, limit, self.wait_ns) for limit in limits)
         return low, high
 
     def _sum(self, values: Array) -> Array:

@@ -50,7 +50,7 @@ class Group:
 
     @cached_property
     def spans(self) -> list[tuple[slice, int, Int]]:
-        """Consecutive rows that wait, the first row that all await, and the last row of each."""
+        """Consecutive rows that wait, and the rows they await: the first, and the last of each."""
         waiting: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for row in range(sum(self.sizes)):
             sources = self.sources[row] if self.sources else ()

@@ -33,8 +33,8 @@ class Prediction:
 def catalogue_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the catalogue's entries as text, by operation, with the MPI libraries' last."""
     parts = []
-    table = itemgetter("operation", "intercommunicator", "library")
-    for (operation, inter, library), group in groupby(rows, key=table):
+    group_key = itemgetter("operation", "intercommunicator", "library")
+    for (operation, inter, library), group in groupby(rows, key=group_key):
         head = f"{operation} on inter-communicators" if inter else str(operation)
         head += f" in {FAMILIES[library]} itself" if library else ""
         entry = _library_entry if library else _catalogue_entry

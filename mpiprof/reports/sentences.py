@@ -123,7 +123,8 @@ def _site_and_lateness(trace: Trace, finding: Finding) -> tuple[str, str]:
 
 
 def _rank_clause(trace: Trace, finding: Finding) -> str:
-    evidence, (site, late) = finding.evidence, _site_and_lateness(trace, finding)
+    evidence = finding.evidence
+    site, late = _site_and_lateness(trace, finding)
     when = instances_clause(finding)
     subject, s = _ranks_and_ending(finding)
     changing = (*evidence.get("grows", ()), *(by for *_, by in evidence.get("levels", ())))
@@ -219,7 +220,8 @@ def _gradient_clause(trace: Trace, finding: Finding) -> str:
 
 
 def _outlier_clause(trace: Trace, finding: Finding) -> str:
-    evidence, (site, late) = finding.evidence, _site_and_lateness(trace, finding)
+    evidence = finding.evidence
+    site, late = _site_and_lateness(trace, finding)
     if evidence["late_instances"] > 1:
         late = f"up to {late}"
     claim = f"ranks came {late} apart"

@@ -13,7 +13,7 @@ from mpiprof.trace.types import CALL, Array, Bool, Int
 
 @dataclass
 class Block:
-    """Consecutive records as columns of equal length; None if all values are default."""
+    """Consecutive records as columns of equal length; a column of only default values is None."""
 
     sequence: Array  # uint32
     enter_ns: Int
