@@ -100,5 +100,5 @@ def mean(
     name: str, quantity: str, meaning: str, instance: Callable[[Rows], Float], **further_fields: Any
 ) -> Column:
     """Return a column with the mean over complete instances in which the value is known."""
-    further_fields |= {"instance": instance, "recorded": lambda sums: sums.mean(name)}
-    return Column(name, quantity, meaning, is_mean=True, **further_fields)
+    functions: dict[str, Any] = {"instance": instance, "recorded": lambda sums: sums.mean(name)}
+    return Column(name, quantity, meaning, is_mean=True, **functions, **further_fields)

@@ -164,10 +164,10 @@ def lateness_picture(
             shape = (min(rows, len(ranks[key])), min(columns, len(callsite_rows)))
             pictures[key] = np.full(shape, np.nan, np.float32)
     for batch in trace.batches():
+        is_listed = batch.communicator.identity in communicators
         # All signatures are visited, because call sites are numbered in order of appearance.
         for signature, index in measure.group_by_signature(batch):
             picture = pictures.get(signature.callsite)
-            is_listed = batch.communicator.identity in communicators
             if picture is not None and picture.size and is_listed:
                 first_arrivals, members = first[signature.callsite], ranks[signature.callsite]
                 _add_lateness(picture, batch, signature, index, first_arrivals, members)

@@ -33,8 +33,9 @@ def add_dependence(
     variant = Variant.parse(algorithm)
     wanted = (base, variant.name)
     entries = [entry for entry in load_catalogue() if (entry.operation, entry.name) == wanted]
-    most_bytes = max(int(values.max()) for values in passed)
-    if group.inter or group.root < 0 or not entries or most_bytes < 0:
+    if group.inter or group.root < 0 or not entries:
+        return group
+    if all(values.max() < 0 for values in passed):
         return group
     try:
         link = machine_of_table(machine, "the trace's machine table")

@@ -65,8 +65,10 @@ class Workers:
             try:
                 while True:
                     for item in islice(remaining, ahead - len(futures)):
-                        future = self.client.submit(_call_function, serialised, item, pure=False)
-                        futures.append(future)
+                        # A local name of the future would retain its result on the worker.
+                        futures.append(
+                            self.client.submit(_call_function, serialised, item, pure=False)
+                        )
                     if not futures:
                         return
                     result = self._wait_for_result(futures[0])

@@ -73,7 +73,7 @@ class Batch:
 
 
 def take_columns(values: Array, index: slice | Int) -> Array:
-    """Return the indexed instances of a matrix, each rank contiguous; a slice means all of them."""
-    # values[:, index] would lay the ranks of an instance side by side. That is slow for few ranks,
-    # and sums of floats depend on the memory order.
-    return values if isinstance(index, slice) else np.take(values, index, axis=1)
+    """Return the indexed instances of a matrix, each rank contiguous; a view for a slice."""
+    # An array in values[:, index] would lay the ranks of an instance side by side. That is slow for
+    # few ranks, and sums of floats depend on the memory order.
+    return values[:, index] if isinstance(index, slice) else np.take(values, index, axis=1)
