@@ -263,6 +263,17 @@ MANAGEMENT_COLLECTIVES = (
     "finalize",
 )
 
+# Calls on messages, which are recorded by call site and peer (core/record/message.c).
+MESSAGE_OPERATIONS = (
+    *("send", "bsend", "ssend", "rsend", "recv", "sendrecv", "sendrecv_replace"),
+    *("probe", "iprobe", "mprobe", "improbe", "mrecv"),
+    *("isend", "ibsend", "issend", "irsend", "irecv", "imrecv", "isendrecv", "isendrecv_replace"),
+    *("send_init", "bsend_init", "ssend_init", "rsend_init", "recv_init"),
+    *("psend_init", "precv_init"),
+    *("wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"),
+    *("request_get_status", "start", "startall", "request_free", "cancel"),
+)
+
 
 def base_operation(operation: str) -> str:
     """Return the blocking collective of a name: allreduce for iallreduce and allreduce_init."""

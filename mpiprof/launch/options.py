@@ -152,6 +152,13 @@ class Recording:
         metavar="SIZE",
         help="limit the log of a rank (1G): later calls are only counted in totals",
     )
+    messages: str = recorder_option(
+        "auto",
+        "--messages",
+        choices=("auto", "all", "sums", "off"),
+        help="record of point-to-point calls: sums by call site and peer, and calls that take long "
+        "(auto) or all calls (all)",
+    )
     stack: int = recorder_option(
         1,
         "--stack",

@@ -112,8 +112,9 @@ class Folder:
         self.ranks = self._count_ranks(known)
         self._silent = self.tables.shape_ids.keys() - with_logs
         chunks: Counter[int] = Counter()
-        for (rank, _), of_thread in self.logs.threads.items():
-            chunks[rank] += len(of_thread)
+        for threads in (self.logs.threads, self.logs.messages):
+            for (rank, _), of_thread in threads.items():
+                chunks[rank] += len(of_thread)
         lost_chunks = {rank: end["chunks"] - chunks[rank] for rank, end in ends.items()}
         lost_chunks = {rank: count for rank, count in lost_chunks.items() if count > 0}
         self.logs.truncated |= bool(self._silent or lost_chunks)
@@ -268,10 +269,15 @@ class Folder:
 
     @cached_property
     def _chunks_by_thread(self) -> dict[int, list[list[Chunk]]]:
-        by_rank: dict[int, list[list[Chunk]]] = {}
-        for (rank, _), chunks in sorted(self.logs.threads.items()):
-            by_rank.setdefault(rank, []).append(chunks)
-        return by_rank
+        return _group_by_rank(self.logs.threads)
+
+    @cached_property
+    def _message_chunks(self) -> dict[int, list[list[Chunk]]]:
+        return _group_by_rank(self.logs.messages)
+
+    def message_chunks(self, rank: int) -> list[list[Chunk]]:
+        """Return the chunks with messages of each thread of a rank."""
+        return self._message_chunks.get(rank, [])
 
     def thread_chunks(self, rank: int) -> list[list[Chunk]]:
         """Return the chunks of each thread of a rank."""
@@ -285,3 +291,10 @@ class Folder:
             if chunks[0].log.layout.ring_bytes and chunks[0].serial > 0:
                 by_rank.setdefault(rank, []).append(chunks)
         return by_rank
+
+
+def _group_by_rank(threads: dict[tuple[int, int], list[Chunk]]) -> dict[int, list[list[Chunk]]]:
+    by_rank: dict[int, list[list[Chunk]]] = {}
+    for (rank, _), chunks in sorted(threads.items()):
+        by_rank.setdefault(rank, []).append(chunks)
+    return by_rank

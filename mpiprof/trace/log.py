@@ -27,6 +27,7 @@ from mpiprof.trace.types import (
     Problems,
 )
 
+MESSAGES = 1  # content of a chunk: messages, not calls of collectives
 COPY_ATTEMPTS = 20  # attempts to copy a ring that is overwritten meanwhile
 
 
@@ -198,6 +199,7 @@ def _select_calls(records: Array) -> Array:
 class Logs:
     """All logs of a trace: chunks in order per (rank, thread), and each thread's dropped records.
 
+    messages: chunks with messages, in order per (rank, thread).
     spent: ns of each thread in the calls of OUTSIDE_CLASSES, from logs with these fields.
     inside: index into INSIDE of the unrecorded call that a thread is in, or -1.
     signals: the signal that ended a rank, if recorded.
@@ -205,6 +207,7 @@ class Logs:
     """
 
     threads: dict[tuple[int, int], list[Chunk]] = field(default_factory=dict)
+    messages: dict[tuple[int, int], list[Chunk]] = field(default_factory=dict)
     dropped: dict[tuple[int, int], int] = field(default_factory=dict)
     truncated: bool = False
     outside_ns: dict[tuple[int, int], list[int]] = field(default_factory=dict)
@@ -235,13 +238,14 @@ def open_logs(folder: Path, limit: int, problems: Problems, live: bool = False) 
         logs.opened.append(log)
         logs.truncated |= log.cut
         _add_chunks(log, limit, logs, problems)
-    for key, chunks in logs.threads.items():
-        chunks = logs.threads[key] = _sort_by_serial(key, chunks, problems)
-        if chunks[-1].log.layout.ring_bytes:
-            logs.threads[key] = _after_last_gap(chunks)
-        elif lost := chunks[-1].serial + 1 - len(chunks):
-            problems.add(f"rank {key[0]}: {lost} chunks of thread {key[1]} are missing")
-            logs.truncated = True
+    for threads in (logs.threads, logs.messages):
+        for key, chunks in threads.items():
+            chunks = threads[key] = _sort_by_serial(key, chunks, problems)
+            if chunks[-1].log.layout.ring_bytes:
+                threads[key] = _after_last_gap(chunks)
+            elif lost := chunks[-1].serial + 1 - len(chunks):
+                problems.add(f"rank {key[0]}: {lost} chunks of thread {key[1]} are missing")
+                logs.truncated = True
     return logs
 
 
@@ -262,6 +266,9 @@ def _add_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> Non
         head = headers[index]
         key = rank, thread = int(head["rank"]), int(head["thread"])
         chunk = Chunk(log, index, int(head["serial"]), int(head["window"]) != 0, thread)
+        if "content" in fields and int(head["content"]) == MESSAGES:
+            logs.messages.setdefault(key, []).append(chunk)
+            continue
         logs.threads.setdefault(key, []).append(chunk)
         if chunk.live and {"inside", "signal"} <= fields:
             logs.open_call_class[key] = min(int(head["inside"]), len(CALL_CLASSES)) - 1

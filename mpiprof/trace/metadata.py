@@ -52,7 +52,8 @@ class Shape:
 
     `root` is a world rank, -1 without a root, -2 for a process that takes no part. `sent` and
     `received` are bytes, -1 if unknown. `site` is an index into Tables.sites, -1 if unknown. `type`
-    and `reduction` are names of predefined objects, "" for others.
+    and `reduction` are names of predefined objects, "" for others. `peer` is the world rank that a
+    message comes from or goes to, -1 if there is none or if it is unknown.
     """
 
     operation: str
@@ -65,6 +66,7 @@ class Shape:
     flags: tuple[str, ...]
     type: str = ""
     reduction: str = ""
+    peer: int = -1
 
 
 @dataclass(frozen=True)

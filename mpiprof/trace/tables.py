@@ -220,6 +220,7 @@ class _Reader:
             tuple(sorted(map(check_text, row.get("flags") or []))),
             check_text(row.get("type", "")),
             check_text(row.get("reduction", "")),
+            max(_world_root(rank, self.tables.communicators[communicator], row.get("peer")), -1),
         )
         index = self.known_shapes.setdefault(shape, len(self.known_shapes))
         if index == len(self.tables.shapes):

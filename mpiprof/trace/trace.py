@@ -184,6 +184,15 @@ class Trace(Records):
         "plot",
         'Figures, one call each, such as `trace.plot.arrivals("md.py:93")`; see notebook.Plots.',
     )
+    message_sums: Table = _derived(
+        "message_sums", "One row per rank, call site and peer: sums of all calls on messages."
+    )
+    message_calls: Table = _derived(
+        "message_calls", "One row per logged call on messages: times, call site, peer."
+    )
+    messages: Table = _derived(
+        "messages", "One row per message of a logged call: source, destination, tag, number, ..."
+    )
     spent: Table = _derived(
         "spent", "One row per rank: ns in unrecorded calls, by class; see metrics."
     )

@@ -19,6 +19,10 @@ COMPLETION: Final = 3  # the Wait or Test call that completed a nonblocking or s
 EXTENSION: Final = 4  # a value too wide for the record that follows it
 SUMMARY: Final = 5  # totals of one shape, with the extensions after it
 STATISTICS: Final = 6  # sums over instances of a call site, with the extensions after it
+# In chunks of messages:
+SENT_PART: Final = 7  # a message that the next message call sends
+RECEIVED_PART: Final = 8  # a message that the next message call receives
+MESSAGE_CALL: Final = 9  # a call that sends, receives or completes messages
 
 OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST_CALL = 1, 2, 3, 4, 5  # codes of an extension's value
 EXTENSION_COLUMNS = ("outside", "start", "sent", "received", "longest")  # by code, from 1

@@ -108,6 +108,8 @@ def _records(path: Path, lines: list[dict[str, Any]]) -> list[Record]:
     chunks: dict[tuple[int, int, int], tuple[int, int]] = {}
     for at in range(chunk_bytes, len(data), chunk_bytes):
         h = np.frombuffer(data, header, 1, at)[0]
+        if h["content"]:  # messages
+            continue
         key = (int(h["rank"]), int(h["thread"]), int(h["serial"]))
         if h["magic"] == MAGIC and not (h["window"] and key in chunks and not chunks[key][0]):
             chunks[key] = int(h["window"]), at

@@ -22,6 +22,7 @@ def test_the_defaults_are_those_of_the_table() -> None:
         "MPIPROF_RECORD": "events",
         "MPIPROF_SAMPLE": "1",
         "MPIPROF_LIMIT": str(1 << 30),
+        "MPIPROF_MESSAGES": "auto",
         "MPIPROF_STACK": "1",
         "MPIPROF_SKIP_PACKAGES": "",
         "MPIPROF_PYTHON_SITES": "auto",
@@ -48,7 +49,7 @@ def test_another_way_to_record_is_refused(way: str, capsys: pytest.CaptureFixtur
 def test_ranks_get_the_options_of_their_starter() -> None:
     words = ["--record", "summary", "--sample", "3", "--limit", "1M", "--stack", "2", "-q", "-m"]
     words += ["--skip-package", "a", "--skip-package", "b", "--machine", "m.json", "--partial"]
-    words += ["--python-sites", "never", "--scratch", "64K"]
+    words += ["--python-sites", "never", "--scratch", "64K", "--messages", "sums"]
     words += [
         "--learn",
         "learned.jsonl",
@@ -70,6 +71,7 @@ def test_ranks_get_the_options_of_their_starter() -> None:
         "MPIPROF_RECORD": "summary",
         "MPIPROF_SAMPLE": "3",
         "MPIPROF_LIMIT": str(1 << 20),
+        "MPIPROF_MESSAGES": "sums",
         "MPIPROF_STACK": "2",
         "MPIPROF_SKIP_PACKAGES": "a:b",
         "MPIPROF_MACHINE": str(here / "m.json"),

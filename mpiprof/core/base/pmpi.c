@@ -32,8 +32,8 @@ static bool handles_load(void)
     return complete && predefined.request_null != NULL;
 }
 
-/* Find the addresses of a Fortran constant. Only two constants must be recognised; all others
- * (ignored statuses, error codes, weights, arguments of spawned programs) are passed on unchanged.
+/* Find the addresses of a Fortran constant. Only these constants must be recognised; all others
+ * (error codes, weights, arguments of spawned programs) are passed on unchanged.
  * MPICH's Fortran layers pass C's constants to the C functions that are wrapped. */
 static void find_spellings(const char *constant, void *found[4])
 {
@@ -71,6 +71,8 @@ bool pmpi_find_functions(void)
     complete &= handles_load();
     find_spellings("in_place", pmpi.fortran_in_place);
     find_spellings("bottom", pmpi.fortran_bottom);
+    find_spellings("status_ignore", pmpi.fortran_status_ignore);
+    find_spellings("statuses_ignore", pmpi.fortran_statuses_ignore);
     predefined_find_handles(data_symbol);
 #else
     predefined_find_handles(NULL);

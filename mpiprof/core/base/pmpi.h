@@ -121,11 +121,21 @@ struct pmpi {
 #undef MEMBER
     MPI_Fint (*Comm_c2f)(MPI_Comm);
     bool can_switch, has_variables;
-    void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's name mangling */
+    /* Open MPI's Fortran constants, by the compiler's name mangling */
+    void *fortran_in_place[4], *fortran_bottom[4];
+    void *fortran_status_ignore[4], *fortran_statuses_ignore[4];
 };
 extern struct pmpi pmpi;
 bool pmpi_find_functions(void); /* returns false if this process has no compatible MPI library */
 bool pmpi_survives_failures(void);
+
+/* ---- statuses (status.c) */
+
+/* Return the status or statuses that the library fills, or NULL if the program ignores them or if
+ * this cannot be determined. */
+const void *status_readable(const void *status, bool fortran);
+bool status_is_ignored(const void *status, bool fortran);
+int64_t status_bytes(const void *status);
 
 /* ---- conversion of Fortran handles to C handles */
 

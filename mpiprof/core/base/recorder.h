@@ -25,14 +25,15 @@ struct options {
     bool together;   /* all ranks record, of all parts; else a script may choose by rank */
     bool unrecorded; /* no trace can be made here: this process only takes part */
     enum { PYTHON_AUTO, PYTHON_ALWAYS, PYTHON_NEVER } python;
-    const char *marks;   /* folder where the launch's parts announce themselves, or NULL */
-    int rank;            /* rank by the launcher's variables, or -1 if unknown */
-    const char *node;    /* replaces the name of this node's clock in tests, or NULL */
-    const char *library; /* file of this library, or NULL */
-    const char *rules;   /* rules that select algorithms */
-    const char *model;   /* alpha and beta, or NULL */
-    const char *learn;   /* file for the measured model corrections, or NULL */
-    const char *learned; /* model corrections of other jobs, or NULL */
+    const char *marks;    /* folder where the launch's parts announce themselves, or NULL */
+    int rank;             /* rank by the launcher's variables, or -1 if unknown */
+    const char *node;     /* replaces the name of this node's clock in tests, or NULL */
+    const char *messages; /* how much of messages is recorded: off, sums, auto or all */
+    const char *library;  /* file of this library, or NULL */
+    const char *rules;    /* rules that select algorithms */
+    const char *model;    /* alpha and beta, or NULL */
+    const char *learn;    /* file for the measured model corrections, or NULL */
+    const char *learned;  /* model corrections of other jobs, or NULL */
     bool chooses, reproducible;
     int64_t scratch; /* bytes that algorithms may use in a call */
 };

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mpiprof.core.generator.other_functions import FAMILIES
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
 
 COLLECTIVES = {name: operation.parameters for name, operation in OPERATIONS.items()}
 
@@ -45,6 +45,7 @@ _INTS = (
 _HANDLER = "MPI_Comm_errhandler_function *{}"
 _KINDS = {
     "count": Kind("int {}", _ADDRESS, large="MPI_Count {}"),
+    "large_count": Kind("MPI_Count {}", _ADDRESS, "partition_count=count"),
     "counts": Kind("const int {}[]", _ADDRESS, "sendcounts recvcounts", "const MPI_Count {}[]"),
     "displs": Kind("const int {}[]", _ADDRESS, "sdispls rdispls displs", "const MPI_Aint {}[]"),
     "aint_displs": Kind("const MPI_Aint {}[]", _ADDRESS, "wsdispls=sdispls wrdispls=rdispls"),
@@ -185,7 +186,8 @@ def other_functions() -> list[Function]:
         for key, words in table.items():
             stem, _, level = key.partition("@")
             base = stem.rstrip("*")
-            operation = base.lower() if base.lower() in MANAGEMENT_COLLECTIVES else ""
+            is_recorded = base.lower() in (*MANAGEMENT_COLLECTIVES, *MESSAGE_OPERATIONS)
+            operation = base.lower() if is_recorded else ""
             parameters = _parameters(words)
             functions.append(
                 Function(f"MPI_{base}", parameters, family, operation, level=level or "3")

@@ -9,23 +9,42 @@ from __future__ import annotations
 
 _RMA = "origin_addr origin_count origin_datatype"
 _TARGET = "target_rank target_disp target_count target_datatype"
+_SEND = "cbuf count datatype dest tag comm"
+_RECEIVE = "buf count datatype source tag comm"
+_SENDRECV = "sendbuf sendcount sendtype dest sendtag recvbuf recvcount recvtype source recvtag comm"
+_REPLACE = "buf count datatype dest sendtag source recvtag comm"
 _READ, _WRITE = "buf count datatype", "cbuf count datatype"
 
 # family -> table
 FAMILIES: dict[str, dict[str, str]] = {
-    # Only the time of these functions is added up, by family.
+    # Recorded by call site and peer (record/message.c).
     "point_to_point": {
-        "Send*": "cbuf count datatype dest tag comm",
-        "Bsend*": "cbuf count datatype dest tag comm",
-        "Ssend*": "cbuf count datatype dest tag comm",
-        "Rsend*": "cbuf count datatype dest tag comm",
-        "Recv*": "buf count datatype source tag comm status",
-        "Sendrecv*": "sendbuf sendcount sendtype dest sendtag recvbuf recvcount recvtype source "
-        "recvtag comm status",
-        "Sendrecv_replace*": "buf count datatype dest sendtag source recvtag comm status",
+        **dict.fromkeys(("Send*", "Bsend*", "Ssend*", "Rsend*"), _SEND),
+        "Recv*": f"{_RECEIVE} status",
+        "Sendrecv*": f"{_SENDRECV} status",
+        "Sendrecv_replace*": f"{_REPLACE} status",
         "Probe": "source tag comm status",
+        "Iprobe": "source tag comm flag status",
         "Mprobe": "source tag comm message status",
+        "Improbe": "source tag comm flag message status",
         "Mrecv*": "buf count datatype message status",
+        **dict.fromkeys(("Isend*", "Ibsend*", "Issend*", "Irsend*"), f"{_SEND} out_request"),
+        "Irecv*": f"{_RECEIVE} out_request",
+        "Imrecv*": "buf count datatype message out_request",
+        "Isendrecv*@4": f"{_SENDRECV} out_request",
+        "Isendrecv_replace*@4": f"{_REPLACE} out_request",
+        **dict.fromkeys(
+            ("Send_init*", "Bsend_init*", "Ssend_init*", "Rsend_init*"), f"{_SEND} out_request"
+        ),
+        "Recv_init*": f"{_RECEIVE} out_request",
+        "Psend_init@4": "cbuf partitions partition_count datatype dest tag comm info out_request",
+        "Precv_init@4": "buf partitions partition_count datatype source tag comm info out_request",
+    },
+    # Only the time of these functions is added up, by family.
+    "partitions": {
+        "Pready@4": "partition request_value",
+        "Pready_range@4": "partition_low partition_high request_value",
+        "Parrived@4": "request_value partition flag",
     },
     "one_sided": {
         "Put*": f"{_RMA} {_TARGET} win",
@@ -74,9 +93,9 @@ FAMILIES: dict[str, dict[str, str]] = {
         "File_iwrite_at_all*": f"fh offset {_WRITE} out_request",
         "File_delete": "filename info",
     },
-    # Functions with a special hook in request.c, comm.c or pmpi.c. `out_comm` is a communicator
-    # that the call creates. The level after `@` is the first release of the standard with the
-    # function.
+    # Functions with a special hook in request_completion.c, comm.c or pmpi.c. `out_comm` is a
+    # communicator that the call creates. The level after `@` is the first release of the standard
+    # with the function.
     "completion": {
         "Wait": "request status",
         "Waitall": "count_int requests statuses",
@@ -90,6 +109,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "Start": "request",
         "Startall": "count_int requests",
         "Request_free": "request",
+        "Cancel": "request",
     },
     "communicator": {
         "Comm_dup": "comm out_comm",

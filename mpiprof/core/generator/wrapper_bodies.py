@@ -98,13 +98,32 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
     array = "requests" if has(function, "requests") else "request"
     if function.name == "MPI_Request_get_status" and not fortran:
         array = "&request"
-    first = f"request_completion_begin(&watch, {count}, {array}, {str(fortran).lower()});"
+    statuses = next((p.name for p in function.parameters if p.kind == "status"), None)
+    first = [
+        "struct request_space space;",
+        "struct request_completion watch = {",
+        f"    .operation = OP_{function.operation},",
+        f"    .count = {count},",
+        f"    .handles = {array},",
+        *(
+            [f"    .statuses = status_readable({statuses}, {str(fortran).lower()}),"]
+            if statuses
+            else []
+        ),
+        f"    .address = {'address' if fortran else 'CALLER()'},",
+        f"    .fortran = {str(fortran).lower()},",
+        "    .space = &space,",
+        "};",
+        "request_completion_begin(&watch);",
+    ]
     stem = function.name.removeprefix("MPI_")
     base = "1" if fortran else "0"
     # If the library refuses the call, flag may be no address.
     done = f"{error} == MPI_SUCCESS && *flag != 0"
     if stem in ("Start", "Startall"):
         last = f"request_completion_start(&watch, {error});"
+    elif stem == "Cancel":
+        last = f"request_completion_cancel(&watch, {error});"
     elif stem == "Request_free":
         last = f"request_completion_free(&watch, {error});"
     elif stem == "Request_get_status":
@@ -118,7 +137,57 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
         last = f"request_completion_one(&watch, {error}, {flag}, index, {base});"
     else:
         last = f"request_completion_some(&watch, {error}, outcount, indices, {base});"
-    return ["struct request_completion watch;", first, call, last]
+    return [*first, call, last]
+
+
+def message_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Return the lines of a call that sends, receives or probes messages."""
+    error, star = ("*ierror", "*") if fortran else ("error", "")
+    names = [p.name for p in function.parameters]
+
+    def value(*choices: str) -> str:
+        return next((f"{star}{name}" for name in choices if name in names), "")
+
+    comm = value("comm")
+    if comm and fortran:
+        comm = f"comm_f2c({comm})"
+    buffers = [line for line in argument_lines(function, fortran)[1:-1] if "buf" not in line]
+    if "source" in names and "dest" not in names:
+        buffers = [line.replace(".send.", ".recv.") for line in buffers]
+    sent = (
+        f"{{{value('dest')}, {value('sendtag', 'tag')}}}" if "dest" in names else "{NO_MESSAGE, 0}"
+    )
+    received = (
+        f"{{{value('source')}, {value('recvtag', 'tag')}}}"
+        if "source" in names
+        else "{NO_MESSAGE, 0}"
+    )
+    lines = [
+        "const struct message_arguments a = {",
+        "    .buffers = {",
+        *(f"    {line}" for line in buffers),
+        "    },",
+        f"    .comm = {comm or 'COMM_NONE'},",
+        f"    .sent = {sent},",
+        f"    .received = {received},",
+        "};",
+        "struct message_call m;",
+        f"message_begin(&m, OP_{function.operation}, &a, {'address' if fortran else 'CALLER()'});",
+    ]
+    if "request" in names:
+        request = "*request" if not fortran else "request_f2c(*request)"
+        failed = f"{error} != MPI_SUCCESS ? MPI_REQUEST_NULL : {request}"
+        return [*lines, call, f"message_posted(&m, {error}, &a, {failed});"]
+    if "status" not in names:
+        return [*lines, call, f"message_end(&m, {error}, &a, NULL, true);"]
+    matched = f"{error} == MPI_SUCCESS && *flag != 0" if "flag" in names else "true"
+    is_fortran = str(fortran).lower()
+    return [
+        *lines,
+        f"void *const filled = message_status(&m, status, {is_fortran});",
+        re.sub(r"\bstatus\b", "filled", call),
+        f"message_end(&m, {error}, &a, status_readable(filled, {is_fortran}), {matched});",
+    ]
 
 
 def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> list[str]:
@@ -303,8 +372,11 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
             *native_lines(function, fortran, call),
             *end_lines(function, fortran),
         ]
-    if function.family in ("point_to_point", "one_sided", "files"):
-        kind = f"SPENT_{function.family.upper()}"
+    if function.family == "point_to_point":
+        return message_lines(function, fortran, call)
+    if function.family in ("partitions", "one_sided", "files"):
+        family = "point_to_point" if function.family == "partitions" else function.family
+        kind = f"SPENT_{family.upper()}"
         begin = f"const int64_t since = unrecorded_begin({kind});"
         return [begin, call, f"unrecorded_end(since, {kind});"]
     if function.family == "completion":

@@ -28,6 +28,7 @@ HEADERS = (
     "executor/library_algorithm",
     "init/init",
     "record/call",
+    "record/completion",
     "record/communicator",
     "selection/dispatch/select",
 )

@@ -17,6 +17,7 @@
 #include "executor/private_comm.h"
 #include "init/init.h"
 #include "record/communicator.h"
+#include "record/message.h"
 #include "record/record.h"
 #include "selection/dispatch/select.h"
 #include "selection/online/key.h"
@@ -179,6 +180,7 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
     if (!recorder.passive)
         fatal_signal_install();
     presite_sample_start();
+    message_level_start();
     if (recorder.options.summary && recorder.options.sample > 1)
         file_write_note("--sample: --record summary counts every call, not one in %u",
                         recorder.options.sample);

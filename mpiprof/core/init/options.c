@@ -35,6 +35,7 @@
     X(LIMIT, o->limit, atoll, "1073741824", false)                                                 \
     X(MACHINE, o->machine, TEXT, NULL, false)                                                      \
     X(MARKS, o->marks, TEXT, NULL, false)                                                          \
+    X(MESSAGES, o->messages, TEXT, "auto", false)                                                  \
     X(NODE, o->node, TEXT, NULL, false)                                                            \
     X(NODE_FILES_ABOVE, o->node_files_above, atoi, "32", false)                                    \
     X(PARTIAL, o->partial, FLAG, NULL, true)                                                       \

@@ -38,6 +38,15 @@ static int64_t count_bytes(struct byte_counts *m, const struct arguments *a, con
     return count == 0 ? 0 : count * type_bytes(m, a, s->type, 0);
 }
 
+/* Return the bytes of one side of a call that the library has accepted. */
+int64_t byte_count_of_side(const struct arguments *a, const struct side *s)
+{
+    struct byte_counts m = {.accepted = true};
+    const int64_t bytes = count_bytes(&m, a, s);
+
+    return m.unknown ? -1 : bytes;
+}
+
 /* Return the bytes of a v-form: many counts, with one type or many. */
 static int64_t counts_bytes(struct byte_counts *m, const struct arguments *a, const struct side *s,
                             int members)

@@ -142,6 +142,7 @@ struct byte_counts {
     bool unknown;                 /* if true, sent and received are undefined */
     const char *type, *reduction; /* predefined names, or NULL */
 };
+int64_t byte_count_of_side(const struct arguments *a, const struct side *s);
 void byte_counts(const struct call *c, const struct arguments *a, struct byte_counts *m);
 
 /* ---- arguments of a call, at entry and after acceptance (call_arguments.c) */
@@ -207,30 +208,6 @@ struct request {
 void request_add(const struct call *c, MPI_Request handle);
 struct request *request_reserve(MPI_Request handle);
 void request_remove(struct request *r);
-
-/* ---- completion of recorded requests in Waits and Tests (request_completion.c) */
-
-struct request_completion {
-    struct request **entries;
-    struct request *few[8];
-    int64_t since;
-    const void *handles;
-    struct activity outer;
-    uint64_t stamp;
-    int count;
-    bool fortran, outside;
-};
-void request_completion_begin(struct request_completion *w, int count, const void *handles,
-                              bool fortran);
-void request_completion_all(struct request_completion *w, int error, bool done);
-void request_completion_one(struct request_completion *w, int error, bool done, const int *index,
-                            int base);
-void request_completion_some(struct request_completion *w, int error, const int *count,
-                             const int *indices, int base);
-void request_completion_seen(struct request_completion *w, int error, bool done);
-void request_completion_start(struct request_completion *w, int error);
-void request_completion_free(struct request_completion *w, int error);
-void request_completion_failed(struct request_completion *w);
 
 /* ---- collective calls that are recorded only (management_collectives.c) */
 

@@ -26,7 +26,8 @@ static bool shape_write(struct call_shape *s, const struct shape_group *f)
     s->id = ++signatures_made;
     text_add(&t, "{\"rank\": %d, \"shape\": %u, \"operation\": \"%s\", \"communicator\": %u, ",
              recorder.rank, s->id, operation_names[f->operation], f->comm->id);
-    text_add(&t, "\"site\": %u, \"root\": ", f->site->id);
+    text_add(&t, "\"site\": %u, \"%s\": ", f->site->id,
+             f->operation >= OP_MESSAGES ? "peer" : "root");
     text_add(&t, s->root == ROOT_NONE ? "null" : "%d", s->root);
     text_add(&t, s->sent < 0 ? ", \"sent\": null" : ", \"sent\": %lld", (long long)s->sent);
     text_add(&t, s->received < 0 ? ", \"received\": null" : ", \"received\": %lld",
@@ -68,8 +69,8 @@ struct shape_group *call_shapes_find(int operation, const struct communicator *c
             f->comm = comm;
             f->site = site;
             /* These operations move no bytes. */
-            const bool known =
-                operation >= OP_COLLECTIVES || operation - operation_form(operation) == OP_barrier;
+            const bool known = (operation >= OP_COLLECTIVES && operation < OP_MESSAGES) ||
+                               operation - operation_form(operation) == OP_barrier;
             const int64_t bytes = known ? 0 : -1;
 
             f->base = (struct call_shape){.root = ROOT_NONE,

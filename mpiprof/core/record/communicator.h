@@ -17,6 +17,10 @@ struct derived_entries {             /* window_file_comm.c */
     struct communicator *creator;    /* on which windows and files are created */
     struct communicator *persistent; /* rows of persistent operations, if the entry is shared */
 };
+struct open_receives {            /* message.c */
+    atomic_int all, wildcards;    /* posted and not complete */
+    atomic_bool order_is_unknown; /* a cancelled or failed receive may have matched a message */
+};
 /* A communicator's entry. The first 64 bytes serve the path of every call. Behind it follows the
  * state of the layers that select algorithms (executor/private_comm.h). */
 struct communicator {
@@ -34,6 +38,7 @@ struct communicator {
     MPI_Comm handle;
     struct topology topology;
     struct derived_entries derived;
+    struct open_receives receives;
 };
 enum { HISTORY_CREATION = 255 };
 /* Addresses of the arguments that a call received; NULL if it has no such argument. */

@@ -21,7 +21,11 @@
  *
  * Threads: any; the table grows under recorder.lock, and its entries never change.
  */
+#include "base/recorder.h"
+#include "callsite/callsite.h"
 #include "record/call.h"
+#include "record/communicator.h"
+#include "record/completion.h"
 
 enum { MOST_HANDLERS = 32 };
 
@@ -39,12 +43,13 @@ static void handler_enter(struct thread *before, int error)
 
     *before = *t;
     if (!atomic_load(&recorder.active) ||
-        (t->call == NULL && t->creation.object == NULL && t->freeing.object == NULL &&
-         t->completion.object == NULL))
+        (t->call == NULL && t->message.object == NULL && t->creation.object == NULL &&
+         t->freeing.object == NULL && t->completion.object == NULL))
         return;
     /* The entries below apply only if they are in the caller's frames. Otherwise the error belongs
      * to a call of a callback, or the entry's frame was abandoned. */
     const struct span caller = unwind_caller();
+    struct message_call *const message = t->message.object;
     struct creation *const creation = t->creation.object;
     struct freeing *const freeing = t->freeing.object;
     struct request_completion *const completion = t->completion.object;
@@ -53,6 +58,10 @@ static void handler_enter(struct thread *before, int error)
         call_failed(t->call, error);
         t->call = NULL;
         t->fortran_caller = NULL;
+    }
+    if (span_contains(message, caller) && message->stamp == t->message.stamp) {
+        message_failed(message, error);
+        t->message.object = NULL;
     }
     if (span_contains(creation, caller) && creation->stamp == t->creation.stamp) {
         comm_creation_end(creation, error);
@@ -73,6 +82,7 @@ static void handler_leave(const struct thread *before)
     struct thread *const t = &self;
 
     t->call = before->call;
+    t->message = before->message;
     t->creation = before->creation;
     t->freeing = before->freeing;
     t->completion = before->completion;

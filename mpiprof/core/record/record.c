@@ -15,21 +15,22 @@ _Thread_local struct thread self;
 
 static pthread_key_t thread_key;
 static bool thread_key_made; /* if false, thread_key is 0, which may belong to other code */
-struct free_window {         /* window of a thread that has ended */
+struct free_window {         /* windows of a thread that has ended */
     struct free_window *next;
-    struct chunk *window;
-    uint32_t used;
+    struct chunk *window, *messages;
+    uint32_t used_records, used_messages;
 };
 static struct free_window *free_windows;   /* protected by recorder.lock */
 static struct chunk *_Atomic first_window; /* of this process; stores its fatal signal */
 static atomic_uint threads;
+atomic_uint record_threads;
 static _Atomic uint64_t dropped;
 static _Atomic int64_t overhead_ns;
 
 /* ---- windows */
 
 /* Return a window with a new thread number, or NULL if no window or no 16-bit number is left. */
-static struct chunk *window_new(uint32_t *number)
+static struct chunk *window_new(uint32_t *number, enum content content)
 {
     struct chunk *none = NULL;
 
@@ -38,9 +39,10 @@ static struct chunk *window_new(uint32_t *number)
         atomic_fetch_sub(&threads, 1); /* prevents wrap-around */
         return NULL;
     }
-    struct chunk *const window = file_window_create(*number);
+    struct chunk *const window = file_window_create(*number, content);
 
-    atomic_compare_exchange_strong(&first_window, &none, window);
+    if (content == CONTENT_CALLS)
+        atomic_compare_exchange_strong(&first_window, &none, window);
     return window;
 }
 
@@ -55,7 +57,10 @@ static void thread_end(void *unused)
         t->window->head.task = 0;
     /* In a forked child, a thread that does not exist there may own the lock. */
     if (s != NULL && atomic_load(&recorder.active)) {
-        *s = (struct free_window){.window = t->window, .used = t->used_records};
+        *s = (struct free_window){.window = t->window,
+                                  .messages = t->messages,
+                                  .used_records = t->used_records,
+                                  .used_messages = t->used_messages};
         recorder_lock();
         s->next = free_windows;
         free_windows = s;
@@ -63,24 +68,28 @@ static void thread_end(void *unused)
     } else {
         free(s);
     }
+    memory_free(t->message_entries);
     *t = (struct thread){.refused = true};
 }
 
 static void thread_begin(struct thread *t)
 {
+    atomic_fetch_add(&record_threads, 1);
     recorder_lock();
     struct free_window *const s = free_windows;
 
     if (s != NULL) {
         free_windows = s->next;
         t->window = s->window;
-        t->used_records = s->used;
+        t->used_records = s->used_records;
+        t->messages = s->messages;
+        t->used_messages = s->used_messages;
         t->number = t->window->head.thread;
     }
     recorder_unlock();
     free(s);
     if (t->window == NULL)
-        t->window = window_new(&t->number);
+        t->window = window_new(&t->number, CONTENT_CALLS);
     if (t->window == NULL) {
         t->refused = true;
         return;
@@ -90,10 +99,9 @@ static void thread_begin(struct thread *t)
         pthread_setspecific(thread_key, t);
 }
 
-static bool window_append(struct thread *t)
+/* Append a window to the log, and clear it. */
+static bool window_append(struct chunk *w, uint32_t *used)
 {
-    struct chunk *const w = t->window;
-
     if (!file_window_append(w))
         return false;
     /* While the serial equals that of the appended chunk, readers ignore the window. */
@@ -101,7 +109,7 @@ static bool window_append(struct thread *t)
     atomic_thread_fence(memory_order_release);
     w->head.serial++;
     atomic_thread_fence(memory_order_release);
-    t->used_records = 0;
+    *used = 0;
     return true;
 }
 
@@ -114,6 +122,23 @@ bool record_window_ensure(void)
         !atomic_load_explicit(&recorder.stopped, memory_order_relaxed))
         thread_begin(t);
     return t->window != NULL;
+}
+
+/* Ensure that this thread has a window for messages. Returns false if none is available. */
+bool record_messages_ensure(void)
+{
+    struct thread *const t = &self;
+
+    if (t->messages == NULL && record_window_ensure() && !atomic_load(&recorder.stopped) &&
+        !atomic_load(&recorder.limited))
+        t->messages = file_window_create(t->number, CONTENT_MESSAGES);
+    return t->messages != NULL;
+}
+
+/* Append this thread's messages to the log. */
+bool record_messages_append(void)
+{
+    return window_append(self.messages, &self.used_messages);
 }
 
 /* Check the file's length before a write, in the cases that no handler can cover (bus_error.c). */
@@ -151,7 +176,7 @@ static struct record *records_reserve(struct thread *t, uint32_t count)
     if (t->used_records + count > CHUNK_RECORDS) {
         if (file_is_full()) /* not dropped: the call is added to the totals instead */
             return NULL;
-        if (!window_append(t)) {
+        if (!window_append(t->window, &t->used_records)) {
             record_drop();
             return NULL;
         }
@@ -187,21 +212,25 @@ struct record *record_new(uint32_t extensions)
 
 /* Return the first of `count` records: the others are its extensions, from `first` on. Returns NULL
  * if memory is insufficient. The caller holds recorder.lock. */
-static struct record *summary_new(uint32_t shape, enum kind kind, enum extension first,
-                                  uint32_t count)
+static struct record *summary_new(enum content content, uint32_t shape, enum kind kind,
+                                  enum extension first, uint32_t count)
 {
-    static struct thread common; /* protected by recorder.lock; windows for all threads */
+    /* windows for all threads; protected by recorder.lock */
+    static struct {
+        struct chunk *window;
+        uint32_t used, number;
+    } common[2];
 
-    if (common.window == NULL || common.used_records + count > CHUNK_RECORDS) {
-        common.window = window_new(&common.number);
-        common.used_records = 0;
+    if (common[content].window == NULL || common[content].used + count > CHUNK_RECORDS) {
+        common[content].window = window_new(&common[content].number, content);
+        common[content].used = 0;
     }
     record_check();
-    if (common.window == NULL)
+    if (common[content].window == NULL)
         return NULL;
-    struct record *const r = &common.window->records[common.used_records];
+    struct record *const r = &common[content].window->records[common[content].used];
 
-    common.used_records += count;
+    common[content].used += count;
     for (uint32_t i = 1; i < count; i++)
         record_write_extension(r + i, (enum extension)(first + i - 1), 0);
     r->shape = shape;
@@ -213,7 +242,7 @@ static struct record *summary_of(struct call_shape *f)
 {
     recorder_lock();
     if (f->totals == NULL)
-        f->totals = summary_new(f->id, KIND_summary, EXT_SENT, 4);
+        f->totals = summary_new(CONTENT_CALLS, f->id, KIND_summary, EXT_SENT, 4);
     recorder_unlock();
     return f->totals;
 }
@@ -222,7 +251,15 @@ static struct record *summary_of(struct call_shape *f)
  * insufficient. The caller holds recorder.lock. */
 struct record *record_statistics(uint32_t shape)
 {
-    return summary_new(shape, KIND_statistics, EXT_AVERAGE, EXT_END - EXT_AVERAGE + 1);
+    return summary_new(CONTENT_CALLS, shape, KIND_statistics, EXT_AVERAGE,
+                       EXT_END - EXT_AVERAGE + 1);
+}
+
+/* Return records for the sums of a message shape, or NULL if memory is insufficient. The caller
+ * holds recorder.lock. */
+struct record *record_message_sums(uint32_t shape)
+{
+    return summary_new(CONTENT_MESSAGES, shape, KIND_summary, EXT_SENT, 4);
 }
 
 void record_summarise(const struct call *c, int64_t sent, int64_t received)
@@ -270,7 +307,7 @@ void record_flush(void)
      * window. In a ring, a partial window would take a whole slot. */
     if (recorder.options.ring == 0 && t->call == NULL && t->window != NULL && t->used_records > 0 &&
         !atomic_load(&recorder.stopped) && !file_is_full())
-        window_append(t);
+        window_append(t->window, &t->used_records);
 }
 
 void record_signal(int number)
@@ -283,6 +320,8 @@ void record_signal(int number)
     /* Other threads may still be writing to their windows, so only this window is sealed. */
     if (self.window != NULL)
         file_window_seal(self.window);
+    if (self.messages != NULL)
+        file_window_seal(self.messages);
 }
 
 int64_t record_overhead_ns(void)

@@ -12,6 +12,7 @@ struct communicator;
 struct call_shape;
 struct shape_group;
 struct site;
+struct message_entry;
 
 enum { RECENT = 8 };
 struct call_arguments { /* arguments of a call, only for comparison */
@@ -35,15 +36,16 @@ struct recent { /* lookup results of the thread's last calls, by return address 
 };
 struct thread {
     struct recent recent[RECENT];
-    struct chunk *window;
+    struct chunk *window, *messages; /* messages: for their log (message_log.c) */
     int64_t unrecorded_ns, recorder_ns;
     const void *fortran_caller;
     /* The active calls of this thread. They may have been abandoned: check with unwind_is_live()
      * first. */
     struct call *call;
-    struct activity creation, freeing, completion;
+    struct activity message, creation, freeing, completion;
+    struct message_entry *message_entries; /* on the heap, because static TLS is scarce */
     uint64_t last_stamp;
-    uint32_t used_records, number, calls;
+    uint32_t used_records, used_messages, number, calls, message_calls;
     bool refused;
     enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* state of SIGBUS in the thread's mask */
 };
@@ -56,6 +58,10 @@ void record_drop(void);
 struct call;
 void record_summarise(const struct call *c, int64_t sent, int64_t received);
 struct record *record_statistics(uint32_t shape);
+struct record *record_message_sums(uint32_t shape);
+extern atomic_uint record_threads; /* number of threads that have had a window */
+bool record_messages_ensure(void);
+bool record_messages_append(void);
 void record_start_up(void);
 void record_flush(void);
 void record_signal(int number); /* called in a signal handler */
@@ -63,6 +69,11 @@ bool record_window_ensure(void);
 void record_check_length(void);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
+
+static inline bool record_has_threads(void)
+{
+    return atomic_load_explicit(&record_threads, memory_order_relaxed) > 1;
+}
 
 /* Check the file's length before a write to the window, in the cases that no handler can cover. */
 static inline void record_check(void)

@@ -7,15 +7,9 @@
 
 #include "base/pmpi.h"
 #include "record/call.h"
-
-static MPI_Request handle_at(const struct request_completion *w, int i)
-{
-#ifdef MPIPROF_FORTRAN
-    if (w->fortran)
-        return request_f2c(((const MPI_Fint *)w->handles)[i]);
-#endif
-    return ((const MPI_Request *)w->handles)[i];
-}
+#include "record/completion.h"
+#include "record/message.h"
+#include "record/record.h"
 
 /* Record a start or completion, if the operation is sampled. */
 static void request_record(const struct request *r, enum kind kind, int64_t enter_ns,
@@ -37,30 +31,43 @@ static void request_record(const struct request *r, enum kind kind, int64_t ente
     record_publish(made, kind);
 }
 
-/* Find the recorded requests of a Wait or Test before the native call. */
-void request_completion_begin(struct request_completion *w, int count, const void *handles,
-                              bool fortran)
+static bool has_requests(const struct request_completion *w)
 {
-    *w = (struct request_completion){.handles = handles, .fortran = fortran};
+    return w->entries != NULL || w->messages.entries != NULL;
+}
+
+static struct message_request *message_at(const struct request_completion *w, int i)
+{
+    return w->messages.entries != NULL ? w->messages.entries[i] : NULL;
+}
+
+/* Find the recorded requests of a Wait or Test before the native call. The caller has set the
+ * arguments. */
+void request_completion_begin(struct request_completion *w)
+{
     w->outside = atomic_load_explicit(&recorder.active, memory_order_relaxed) &&
                  (self.call == NULL || !call_within(w));
     if (!w->outside)
         return;
     unrecorded_mark(SPENT_COMPLETION);
-    if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && count > 0 &&
-        handles != NULL) {
-        w->entries = count <= 8 ? w->few : calloc((size_t)count, sizeof *w->entries);
-        w->count = w->entries != NULL ? count : 0;
+    if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && w->count > 0 &&
+        w->handles != NULL) {
+        w->entries = w->count <= FEW_REQUESTS ? w->space->collectives
+                                              : calloc((size_t)w->count, sizeof *w->entries);
         recorder_lock();
-        for (int i = 0; i < w->count; i++)
-            w->entries[i] = request_reserve(handle_at(w, i));
+        for (int i = 0; w->entries != NULL && i < w->count; i++)
+            w->entries[i] = request_reserve(request_completion_handle(w, i));
         recorder_unlock();
-        w->outer = self.completion;
+    }
+    message_completion_begin(w);
+    w->outer = self.completion;
+    if (has_requests(w)) {
         w->stamp = ++self.last_stamp;
-        if (w->count > 0)
-            self.completion = (struct activity){w, w->stamp};
+        self.completion = (struct activity){w, w->stamp};
     }
     w->since = now_ns();
+    if (w->messages.open != NULL)
+        message_log_open(w->messages.open, w->since);
 }
 
 static void completion_record(struct request *r, int64_t since, int64_t now, bool freed)
@@ -82,32 +89,47 @@ static int64_t observation_time(struct request_completion *w)
     return now;
 }
 
-static void observation_end(struct request_completion *w)
+static void entries_release(struct request_completion *w)
 {
-    self.completion = w->outer;
+    if (w->entries == NULL)
+        return;
     recorder_lock();
     for (int i = 0; i < w->count; i++)
         if (w->entries[i] != NULL)
             w->entries[i]->reserved = false;
     recorder_unlock();
-    if (w->entries != w->few)
+    if (w->entries != w->space->collectives)
         free(w->entries);
+    w->entries = NULL;
+}
+
+static void observation_end(struct request_completion *w, int64_t now)
+{
+    if (!w->outside)
+        return;
+    if (has_requests(w))
+        self.completion = w->outer;
+    entries_release(w);
+    message_completion_end(w, now);
 }
 
 /* Clear the window's mark after a call other than a Wait or Test, without adding time. */
 static void observation_discard(struct request_completion *w)
 {
-    if (w->outside)
-        unrecorded_add(SPENT_NOTHING, 0);
-    if (w->count > 0)
-        observation_end(w);
+    if (!w->outside)
+        return;
+    unrecorded_add(SPENT_NOTHING, 0);
+    if (has_requests(w))
+        self.completion = w->outer;
+    entries_release(w);
+    message_completion_discard(w);
 }
 
 /* An entry stays reserved until it is removed, because another thread may have a request of the
  * same handle. */
 static void request_finish(struct request_completion *w, int i, int64_t now)
 {
-    struct request *const r = w->entries[i];
+    struct request *const r = w->entries != NULL ? w->entries[i] : NULL;
 
     if (r == NULL)
         return;
@@ -123,8 +145,8 @@ static int null_requests_finish(struct request_completion *w, int64_t now)
 {
     int gone = 0;
 
-    for (int i = 0; i < w->count; i++)
-        if (w->entries[i] != NULL && handle_at(w, i) == MPI_REQUEST_NULL) {
+    for (int i = 0; w->entries != NULL && i < w->count; i++)
+        if (w->entries[i] != NULL && request_completion_handle(w, i) == MPI_REQUEST_NULL) {
             request_finish(w, i, now);
             gone++;
         }
@@ -133,7 +155,8 @@ static int null_requests_finish(struct request_completion *w, int64_t now)
 
 static void persistent_request_finish(struct request_completion *w, int i, int64_t now)
 {
-    if (i >= 0 && i < w->count && w->entries[i] != NULL && w->entries[i]->persistent)
+    if (w->entries != NULL && i >= 0 && i < w->count && w->entries[i] != NULL &&
+        w->entries[i]->persistent)
         request_finish(w, i, now);
 }
 
@@ -142,18 +165,18 @@ void request_completion_all(struct request_completion *w, int error, bool done)
 {
     const int64_t now = observation_time(w);
 
-    for (int i = 0; i < w->count; i++)
-        if (error == MPI_SUCCESS ? done : handle_at(w, i) == MPI_REQUEST_NULL)
+    for (int i = 0; has_requests(w) && i < w->count; i++)
+        if (error == MPI_SUCCESS ? done : request_completion_handle(w, i) == MPI_REQUEST_NULL) {
             request_finish(w, i, now);
-    if (w->count > 0)
-        observation_end(w);
+            message_completion_index(w, i, error == MPI_SUCCESS ? i : -1);
+        }
+    observation_end(w, now);
 }
 
 /* Release all entries before an error handler runs, because it may never return. */
 void request_completion_failed(struct request_completion *w)
 {
     request_completion_all(w, !MPI_SUCCESS, false);
-    w->count = 0;
     w->outside = false;
 }
 
@@ -163,13 +186,17 @@ void request_completion_one(struct request_completion *w, int error, bool done, 
 {
     const int64_t now = observation_time(w);
 
-    if (w->count == 0)
+    if (!has_requests(w)) {
+        observation_end(w, now);
         return;
+    }
     const int i = error == MPI_SUCCESS && done && *index != MPI_UNDEFINED ? *index - base : -1;
 
     if (!null_requests_finish(w, now))
         persistent_request_finish(w, i, now);
-    observation_end(w);
+    message_completion_index(w, i, 0);
+    message_completion_null(w);
+    observation_end(w, now);
 }
 
 /* Waitsome, Testsome. */
@@ -178,14 +205,19 @@ void request_completion_some(struct request_completion *w, int error, const int 
 {
     const int64_t now = observation_time(w);
 
-    if (w->count == 0)
+    if (!has_requests(w)) {
+        observation_end(w, now);
         return;
+    }
     const int some = error == MPI_SUCCESS && *count != MPI_UNDEFINED ? *count : 0;
 
     null_requests_finish(w, now);
-    for (int i = 0; i < some; i++)
+    for (int i = 0; i < some; i++) {
         persistent_request_finish(w, indices[i] - base, now);
-    observation_end(w);
+        message_completion_index(w, indices[i] - base, i);
+    }
+    message_completion_null(w);
+    observation_end(w, now);
 }
 
 /* Request_get_status: the operation is complete, but the request remains. */
@@ -193,21 +225,25 @@ void request_completion_seen(struct request_completion *w, int error, bool done)
 {
     const int64_t now = observation_time(w);
 
-    if (w->count > 0 && w->entries[0] != NULL && error == MPI_SUCCESS && done)
+    if (w->entries != NULL && w->entries[0] != NULL && error == MPI_SUCCESS && done)
         completion_record(w->entries[0], w->since, now, false);
-    if (w->count > 0)
-        observation_end(w);
+    if (error == MPI_SUCCESS && done)
+        message_completion_index(w, 0, 0);
+    observation_end(w, now);
 }
 
 /* Start, Startall. Each start is a separate instance, numbered from 1. */
 void request_completion_start(struct request_completion *w, int error)
 {
-    const int64_t now = w->count > 0 ? now_ns() : 0;
+    const int64_t now = has_requests(w) ? now_ns() : 0;
 
-    for (int i = 0; i < w->count; i++) {
-        struct request *const r = w->entries[i];
+    for (int i = 0; error == MPI_SUCCESS && has_requests(w) && i < w->count; i++) {
+        struct request *const r = w->entries != NULL ? w->entries[i] : NULL;
+        struct message_request *const m = message_at(w, i);
 
-        if (r == NULL || !r->persistent || error != MPI_SUCCESS)
+        if (m != NULL && m->persistent)
+            message_request_start(m, w->since);
+        if (r == NULL || !r->persistent)
             continue;
         r->start++;
         r->active = true;
@@ -217,12 +253,26 @@ void request_completion_start(struct request_completion *w, int error)
     observation_discard(w);
 }
 
+/* MPI_Cancel: whether the message is cancelled shows only at its completion. */
+void request_completion_cancel(struct request_completion *w, int error)
+{
+    if (message_at(w, 0) != NULL && error == MPI_SUCCESS)
+        message_at(w, 0)->side.part.flags |= PART_CANCELLED;
+    observation_discard(w);
+}
+
 void request_completion_free(struct request_completion *w, int error)
 {
-    for (int i = 0; i < w->count; i++)
-        if (w->entries[i] != NULL && error == MPI_SUCCESS) {
-            request_remove(w->entries[i]);
-            w->entries[i] = NULL;
-        }
+    struct request *const r = w->entries != NULL ? w->entries[0] : NULL;
+
+    if (r != NULL && error == MPI_SUCCESS) {
+        request_remove(r);
+        w->entries[0] = NULL;
+    }
+    if (message_at(w, 0) != NULL && error == MPI_SUCCESS) {
+        message_request_free(message_at(w, 0));
+        w->messages.entries[0] = NULL;
+        w->messages.parts = 0;
+    }
     observation_discard(w);
 }

@@ -9,10 +9,18 @@
  *   summary       enter_ns: total time, exit_ns: number of calls, sequence: that of the last call
  *   statistics    of a call site (statistics.c)
  *
+ * or, in a chunk of messages (record/message_log.c):
+ *
+ *   sent, received  part of the next message_call: enter_ns is the time when the message was posted,
+ *                 exit_ns its bytes, sequence its number, outside_ns its tag, choice its flags
+ *   message_call  open while exit_ns is 0; sequence is the number of its parts
+ *   summary       of the calls of a shape, as above
+ *
  * `kind` is written last, so that a reader of a running or dead job never reads half a record.
  * Fields of a chunk's header:
  *
  *   dropped, *_ns  calls dropped by its thread so far, and time in calls without a record
+ *   content        1 in chunks of messages, 0 in others
  *   check          checksum once nothing more is written to the chunk (checksum.c); 0 before
  *   inside         in a live window: type of the unrecorded call that the thread is in, or 0; shows
  *                  a rank that never returns from such a call (call.h)
@@ -37,7 +45,8 @@
     X(uint32_t, magic, "<u4")                                                                      \
     X(uint32_t, rank, "<u4")                                                                       \
     X(uint16_t, thread, "<u2")                                                                     \
-    X(uint16_t, window, "<u2")                                                                     \
+    X(uint8_t, window, "u1")                                                                       \
+    X(uint8_t, content, "u1")                                                                      \
     X(uint32_t, check, "<u4")                                                                      \
     X(uint32_t, serial, "<u4")                                                                     \
     X(uint16_t, inside, "<u2")                                                                     \
@@ -49,7 +58,17 @@
     X(int64_t, one_sided_ns, "<i8")                                                                \
     X(int64_t, files_ns, "<i8")
 
-#define KINDS(X) X(empty) X(call) X(start) X(completion) X(extension) X(summary) X(statistics)
+#define KINDS(X)                                                                                   \
+    X(empty)                                                                                       \
+    X(call)                                                                                        \
+    X(start)                                                                                       \
+    X(completion)                                                                                  \
+    X(extension)                                                                                   \
+    X(summary)                                                                                     \
+    X(statistics)                                                                                  \
+    X(sent)                                                                                        \
+    X(received)                                                                                    \
+    X(message_call)
 
 #define MEMBER(type, name, format) type name;
 struct record {
@@ -82,6 +101,8 @@ enum extension {
 
 enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 64, CHUNK_RECORDS = (CHUNK_BYTES - CHUNK_HEAD) / 32 };
 #define CHUNK_MAGIC 0x6863504Du
+
+enum content { CONTENT_CALLS, CONTENT_MESSAGES };
 
 struct chunk {
     struct chunk_head head;

@@ -150,7 +150,7 @@ static off_t log_reserve(uint64_t bytes)
 }
 
 /* Return a new zeroed window for a thread. Returns NULL if recording has stopped. */
-struct chunk *file_window_create(uint32_t thread)
+struct chunk *file_window_create(uint32_t thread, enum content content)
 {
     if (!fd_guard_is_valid(&log_file) || atomic_load(&recorder.stopped))
         return NULL;
@@ -167,6 +167,7 @@ struct chunk *file_window_create(uint32_t thread)
     c->head = (struct chunk_head){.rank = (uint32_t)recorder.rank,
                                   .thread = (uint16_t)thread,
                                   .window = 1,
+                                  .content = (uint8_t)content,
                                   .magic = CHUNK_MAGIC};
     const unsigned number = atomic_fetch_add(&window_count, 1);
 

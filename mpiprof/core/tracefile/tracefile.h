@@ -57,7 +57,7 @@ void log_header_release(struct log_header *h, int rank);
 
 bool file_open(const char *folder, int rank, const char *node);
 extern char file_name[320]; /* of this rank's log and tables, without folder and suffix */
-struct chunk *file_window_create(uint32_t thread);
+struct chunk *file_window_create(uint32_t thread, enum content content);
 bool file_window_append(const struct chunk *chunk);
 void file_window_seal(struct chunk *window);
 bool file_is_full(void);

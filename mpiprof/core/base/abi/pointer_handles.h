@@ -21,6 +21,9 @@ struct MPI_Status {
     int64_t opaque[4]; /* at least as large as in any library */
 };
 
+/* Beginning of a status. */
+enum { STATUS_SOURCE = 0, STATUS_TAG = 1 };
+
 #define MPI_STATUS_IGNORE ((MPI_Status *)0)
 #define MPI_IN_PLACE ((void *)1)
 

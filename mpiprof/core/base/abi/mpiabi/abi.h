@@ -6,6 +6,8 @@ typedef intptr_t MPI_Aint;
 typedef int64_t MPI_Count;
 typedef int64_t MPI_Offset;
 
+enum { STATUS_BYTES = 32 };
+
 #define ABI_NAME "mpiabi"
 #define MPI_COMM_NULL ((MPI_Comm)0x100)
 #define MPI_COMM_WORLD ((MPI_Comm)0x101)
@@ -24,6 +26,8 @@ typedef int64_t MPI_Offset;
 #define MPI_REQUEST_NULL ((MPI_Request)0x180)
 
 enum {
+    MPI_ANY_SOURCE = -1,
+    MPI_ANY_TAG = -2,
     MPI_PROC_NULL = -3,
     MPI_THREAD_MULTIPLE = 4096,
     MPI_TAG_UB = 501,

@@ -24,6 +24,9 @@ struct MPI_Status {
     int64_t opaque[4]; /* at least as large as in any library */
 };
 
+/* Layout of a status. */
+enum { STATUS_BYTES = 20, STATUS_SOURCE = 2, STATUS_TAG = 3 };
+
 #define ABI_NAME "mpich"
 #define MPI_COMM_NULL ((MPI_Comm)0x04000000)
 #define MPI_COMM_WORLD ((MPI_Comm)0x44000000)
@@ -45,6 +48,8 @@ struct MPI_Status {
 
 enum {
     MPI_SUCCESS = 0,
+    MPI_ANY_SOURCE = -2,
+    MPI_ANY_TAG = -1,
     MPI_PROC_NULL = -1,
     MPI_ROOT = -3,
     MPI_UNDEFINED = -32766,

@@ -11,6 +11,8 @@ typedef ptrdiff_t MPI_Aint;
 typedef long long MPI_Count;
 typedef long long MPI_Offset;
 
+enum { STATUS_BYTES = 24 };
+
 #define ABI_NAME "openmpi"
 #define PREDEFINED_HANDLES(X)                                                                      \
     X(comm_null)                                                                                   \
@@ -53,6 +55,8 @@ extern struct predefined predefined;
 
 enum {
     MPI_FT = 12, /* since 5.0 */
+    MPI_ANY_SOURCE = -1,
+    MPI_ANY_TAG = -1,
     MPI_PROC_NULL = -2,
     MPI_THREAD_MULTIPLE = 3,
     MPI_TAG_UB = 0,

@@ -1,0 +1,240 @@
+/* Calls that send and receive messages.
+ *
+ * Every call adds to the sums of its shape: operation, communicator, call site and peer. A call that
+ * takes longer than LONG_CALL_NS is also logged with its messages. A call that takes a request
+ * leaves its message to the Wait or Test that completes it (message_request.c).
+ *
+ * Threads: any; the state of a call is on its thread's stack. The library gets the program's
+ * arguments, except a status where the program ignores it.
+ */
+#include "record/message.h"
+
+#include <string.h>
+
+#include "base/pmpi.h"
+#include "record/communicator.h"
+#include "record/record.h"
+#include "tracefile/tracefile.h"
+
+/* The time that recording takes of a short call, and the calls after which the share of that time is
+ * computed. */
+enum { SHORT_CALL_COST_NS = 100, CALLS_BETWEEN_CHECKS = 4096, MOST_SHARE_PERCENT = 2 };
+/* Checks in a row with a larger share, before only sums are recorded. */
+enum { CHECKS_BEFORE_SUMS = 4 };
+
+_Atomic enum message_level message_level;
+
+/* ---- level */
+
+void message_level_start(void)
+{
+    const char *const text = recorder.options.messages;
+    enum message_level level = strcmp(text, "off") == 0    ? MESSAGES_OFF
+                               : strcmp(text, "sums") == 0 ? MESSAGES_SUMS
+                               : strcmp(text, "all") == 0  ? MESSAGES_ALL
+                                                           : MESSAGES_AUTO;
+
+    /* A ring holds the newest collectives, and a summary no log. */
+    if (level > MESSAGES_SUMS && (recorder.options.ring > 0 || recorder.options.summary))
+        level = MESSAGES_SUMS;
+    atomic_store(&message_level, level);
+}
+
+/* Record only sums once recording takes more than MOST_SHARE_PERCENT of the thread's time. */
+static void share_check(int64_t now)
+{
+    static _Thread_local int64_t last_ns;
+    static _Thread_local int checks;
+
+    if (++self.message_calls % CALLS_BETWEEN_CHECKS != 0)
+        return;
+    const int64_t elapsed = now - last_ns;
+    const int64_t cost = (int64_t)CALLS_BETWEEN_CHECKS * SHORT_CALL_COST_NS;
+
+    checks = last_ns != 0 && cost * 100 > elapsed * MOST_SHARE_PERCENT ? checks + 1 : 0;
+    last_ns = now;
+    enum message_level before = MESSAGES_AUTO;
+
+    if (checks >= CHECKS_BEFORE_SUMS &&
+        atomic_compare_exchange_strong(&message_level, &before, MESSAGES_SUMS))
+        file_write_note("the program sends messages so fast that recording each would take more "
+                        "than %d %% of its time, so only sums of messages are recorded from now on",
+                        MOST_SHARE_PERCENT);
+}
+
+/* Return true if a call that took this long is logged with its messages. */
+bool message_is_logged(int64_t elapsed)
+{
+    const enum message_level level = atomic_load_explicit(&message_level, memory_order_relaxed);
+
+    return level == MESSAGES_ALL || (level == MESSAGES_AUTO && elapsed >= LONG_CALL_NS);
+}
+
+/* ---- calls */
+
+/* A call that creates a persistent request has no message; the starts of the request have. */
+static int call_parts(const struct message_call *m)
+{
+    return m->creates_request ? 0 : (m->sent.comm != NULL) + (m->received.comm != NULL);
+}
+
+/* Write a call and its messages behind the used records. Returns the call's record, or NULL. */
+static struct record *call_write(const struct message_call *m)
+{
+    const int parts = call_parts(m);
+    struct record *const r = message_log_records(parts);
+
+    if (r == NULL)
+        return NULL;
+    if (parts > 0 && m->sent.comm != NULL)
+        message_log_part(r, &m->sent.part);
+    if (parts > 0 && m->received.comm != NULL)
+        message_log_part(r + parts - 1, &m->received.part);
+    message_log_call(r + parts, m->shape, parts);
+    return r + parts;
+}
+
+void message_begin_active(struct message_call *m, int operation, const struct message_arguments *a,
+                          const void *address)
+{
+    const enum message_level level = atomic_load_explicit(&message_level, memory_order_relaxed);
+
+    unrecorded_mark(SPENT_POINT_TO_POINT);
+    m->outer = self.message;
+    m->stamp = ++self.last_stamp;
+    self.message = (struct activity){m, m->stamp};
+    m->shape = NULL;
+    m->open = NULL;
+    m->numbered = false;
+    m->creates_request = operation >= OP_send_init && operation <= OP_precv_init;
+    if (level != MESSAGES_OFF && !atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
+        message_side_begin(&m->sent, operation, a->sent, false, a->comm, address);
+        message_side_begin(&m->received, operation, a->received, true, a->comm, address);
+        m->shape =
+            m->received.comm != NULL ? m->received.part.shape
+            : a->comm != MPI_COMM_NULL
+                ? m->sent.part.shape
+                : message_shape_without_peer(operation, message_shape_default_comm(), address);
+        m->numbered = level > MESSAGES_SUMS && m->shape != NULL;
+        if (m->numbered) {
+            if (m->sent.comm != NULL && !m->creates_request)
+                message_side_post(&m->sent, 0);
+            if (m->received.comm != NULL && !m->creates_request)
+                message_side_post(&m->received, 0);
+            if (!message_is_paused())
+                m->open = call_write(m);
+        }
+    }
+    m->enter_ns = now_ns();
+    if (m->open == NULL)
+        return;
+    for (int i = 1; i <= call_parts(m); i++)
+        (m->open - i)->enter_ns = m->enter_ns;
+    message_log_open(m->open, m->enter_ns);
+}
+
+/* Add the time of a call. Returns its end, or 0 if it is not recorded or has failed. */
+static int64_t call_finish(struct message_call *m, int error)
+{
+    if (m->enter_ns == 0)
+        return 0;
+    const int64_t now = now_ns();
+
+    self.message = m->outer;
+    unrecorded_add(SPENT_POINT_TO_POINT, now - m->enter_ns);
+    if (m->shape == NULL || error == MPI_SUCCESS)
+        return m->shape != NULL ? now : 0;
+    const bool refused = refusal_is_by_class(error);
+
+    message_side_fail(&m->sent, refused);
+    message_side_fail(&m->received, refused);
+    if (m->open != NULL)
+        message_log_clear(call_parts(m));
+    return 0;
+}
+
+/* End a call before the program's error handler runs, because the handler may never return. */
+void message_failed(struct message_call *m, int error)
+{
+    call_finish(m, error);
+    m->enter_ns = 0;
+}
+
+/* Log a call that took long, and add it to the sums. */
+static void call_record(struct message_call *m, int64_t now)
+{
+    const int64_t elapsed = now - m->enter_ns;
+    const bool both = m->sent.comm != NULL && m->received.comm != NULL;
+
+    if (message_is_paused()) {
+        if (m->open != NULL)
+            message_log_clear(call_parts(m));
+        return;
+    }
+    if (m->received.comm != NULL) /* the peer may have become known */
+        m->shape = m->received.part.shape;
+    const int64_t sent = m->sent.comm != NULL && !m->creates_request ? m->sent.part.bytes : 0;
+    const int64_t received =
+        m->received.comm != NULL && !m->received.peeked ? m->received.part.bytes : 0;
+
+    message_shape_sum(m->shape, !m->creates_request, elapsed, both ? 0 : sent, received);
+    if (both)
+        message_shape_sum(m->sent.part.shape, 0, 0, sent, 0);
+    m->sent.part.posted_ns = m->received.part.posted_ns = m->enter_ns;
+    if (message_is_logged(elapsed)) {
+        struct record *const r = call_write(m);
+
+        if (r != NULL)
+            message_log_close(r, call_parts(m), m->enter_ns, now);
+    } else if (m->open != NULL) {
+        message_log_clear(call_parts(m));
+    }
+}
+
+/* End a call that has completed its messages. matched: false if a probe found none. */
+void message_end(struct message_call *m, int error, const struct message_arguments *a,
+                 const void *status, bool matched)
+{
+    const int64_t now = call_finish(m, error);
+
+    if (now == 0)
+        return;
+    if (m->sent.comm != NULL) {
+        m->sent.part.bytes =
+            m->sent.peer != NULL ? byte_count_of_side(&a->buffers, &a->buffers.send) : 0;
+        message_side_complete(&m->sent, NULL);
+    }
+    if (m->received.comm != NULL && matched)
+        message_side_complete(&m->received, status);
+    call_record(m, now);
+    if (matched) /* a program that polls has time */
+        share_check(now);
+}
+
+/* A standard send of fewer bytes is complete when its call returns. */
+enum { EAGER_BYTES = 2048 };
+
+/* End a call that has started a message or created a persistent one. */
+void message_posted(struct message_call *m, int error, const struct message_arguments *a,
+                    MPI_Request request)
+{
+    const int64_t now = call_finish(m, error);
+
+    if (now == 0)
+        return;
+    const bool tracked = m->numbered && request != MPI_REQUEST_NULL;
+
+    m->received.part.posted_ns = m->sent.part.posted_ns = m->enter_ns;
+    if (m->sent.comm != NULL && m->sent.peer != NULL) {
+        m->sent.part.bytes = byte_count_of_side(&a->buffers, &a->buffers.send);
+        if (tracked && m->received.comm == NULL &&
+            (m->creates_request || m->sent.part.bytes >= EAGER_BYTES ||
+             m->sent.group->operation == OP_issend))
+            message_request_add(&m->sent, request, m->creates_request);
+    }
+    if (tracked && m->received.comm != NULL &&
+        (m->received.peer != NULL || m->received.numbered_late))
+        message_request_add(&m->received, request, m->creates_request);
+    call_record(m, now);
+    share_check(now);
+}

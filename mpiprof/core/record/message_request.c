@@ -1,0 +1,167 @@
+/* Open requests of messages, by handle.
+ *
+ * All receives have an entry, and those sends that may still wait for their receiver. A library may
+ * return one handle for many sends that are already complete, so a new request replaces the entry of
+ * its handle. A Wait or Test takes the entries of its requests out of the table, and puts those back
+ * that are not complete. So no other call finds them meanwhile; MPI forbids that two threads
+ * complete the same request.
+ *
+ * The lock is held for some ten instructions without cancellation points.
+ */
+#include "base/base.h"
+#include "record/message.h"
+
+enum { BUCKETS = 4096, MOST_REQUESTS = 1 << 20, ADDED_AT_ONCE = 64, MOST_SPARE = 64 };
+
+atomic_int message_request_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct message_request *buckets[BUCKETS], *unused;
+/* Unused entries of this thread, so that a completion needs no second lock. */
+static _Thread_local struct message_request *spare;
+static _Thread_local int spare_count;
+
+void message_request_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void message_request_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* Add to a counter that only holders of the lock change. */
+static void counter_add(atomic_int *counter, int change)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + change,
+                          memory_order_relaxed);
+}
+
+static struct message_request **bucket_of(uint64_t handle)
+{
+    return &buckets[(handle * 0x9e3779b97f4a7c15u) >> 52];
+}
+
+static struct message_request *entry_new(void)
+{
+    struct message_request **const list = spare != NULL ? &spare : &unused;
+
+    if (*list == NULL) {
+        struct message_request *const more = memory_allocate(ADDED_AT_ONCE * sizeof *more);
+
+        for (int i = 0; more != NULL && i < ADDED_AT_ONCE; i++) {
+            more[i].next = unused;
+            unused = &more[i];
+        }
+    }
+    struct message_request *const r = *list;
+
+    if (r != NULL) {
+        *list = r->next;
+        spare_count -= list == &spare;
+    }
+    return r;
+}
+
+/* Return the entry of a handle, out of the table, or NULL. The caller has the lock. */
+struct message_request *message_request_take(MPI_Request handle)
+{
+    const uint64_t key = map_key(handle);
+    struct message_request **p = bucket_of(key);
+
+    while (*p != NULL && (*p)->handle != key)
+        p = &(*p)->next;
+    struct message_request *const r = *p;
+
+    if (r != NULL) {
+        *p = r->next;
+        counter_add(&message_request_count, -1);
+    }
+    return r;
+}
+
+/* Put an entry into the table. The caller has the lock. */
+void message_request_put(struct message_request *r)
+{
+    struct message_request **const bucket = bucket_of(r->handle);
+
+    r->next = *bucket;
+    *bucket = r;
+    counter_add(&message_request_count, 1);
+}
+
+static void receives_count(const struct message_side *s, int change)
+{
+    atomic_fetch_add_explicit(&s->comm->receives.all, change, memory_order_relaxed);
+    if (s->numbered_late)
+        atomic_fetch_add_explicit(&s->comm->receives.wildcards, change, memory_order_relaxed);
+}
+
+/* Mark a message as posted or complete. The order of a communicator's open receives decides which
+ * message each of them gets. */
+static void active_set(struct message_request *r, bool active)
+{
+    if (r->side.part.received && r->active != active)
+        receives_count(&r->side, active ? 1 : -1);
+    r->active = active;
+}
+
+/* Return the memory of an entry that is not in the table. */
+void message_request_free(struct message_request *r)
+{
+    active_set(r, false);
+    if (spare_count < MOST_SPARE) {
+        r->next = spare;
+        spare = r;
+        spare_count++;
+        return;
+    }
+    message_request_lock();
+    r->next = unused;
+    unused = r;
+    message_request_unlock();
+}
+
+void message_request_add(const struct message_side *side, MPI_Request handle, bool persistent)
+{
+    if (atomic_load_explicit(&message_request_count, memory_order_relaxed) >= MOST_REQUESTS)
+        return;
+    message_request_lock();
+    struct message_request *const old = message_request_take(handle);
+    struct message_request *const r = old != NULL ? old : entry_new();
+
+    if (r != NULL) {
+        if (old != NULL)
+            active_set(old, false);
+        r->handle = map_key(handle);
+        r->side = *side;
+        r->persistent = persistent;
+        r->active = false;
+        active_set(r, !persistent);
+        message_request_put(r);
+    }
+    message_request_unlock();
+}
+
+/* Start a persistent request. */
+void message_request_start(struct message_request *r, int64_t now)
+{
+    message_side_post(&r->side, now);
+    if (!message_is_paused())
+        message_shape_sum(r->side.part.shape, 1, 0, r->side.part.received ? 0 : r->side.part.bytes,
+                          0);
+    active_set(r, true);
+}
+
+/* Complete the message of an entry. status: NULL if the program ignores it. */
+void message_request_complete(struct message_request *r, const void *status)
+{
+    if (!r->active)
+        return;
+    active_set(r, false);
+    if (r->side.part.flags & PART_CANCELLED && r->side.part.received)
+        atomic_store(&r->side.comm->receives.order_is_unknown, true);
+    message_side_complete(&r->side, status);
+    if (r->side.part.received && r->side.part.bytes > 0)
+        message_shape_sum(r->side.part.shape, 0, 0, 0, r->side.part.bytes);
+}

@@ -1,0 +1,137 @@
+/* Shapes of message calls: operation, communicator, call site and peer, with the sums of the calls.
+ *
+ * The results of a thread's last lookups are cached by call site, communicator and peer.
+ */
+#include "base/recorder.h"
+#include "callsite/callsite.h"
+#include "record/communicator.h"
+#include "record/message.h"
+#include "record/record.h"
+
+enum { MESSAGE_ENTRIES = 32 };
+
+/* Return the shape of a message call with a peer, or without one if the table is full. */
+const struct call_shape *message_shape_of_peer(struct shape_group *group, int rank)
+{
+    static struct map shapes; /* group and peer -> struct call_shape * */
+    const uint64_t key = (uint64_t)group->base.id << 32 | (uint32_t)rank;
+
+    if (rank < 0)
+        return &group->base;
+    struct call_shape *shape = map_get(&shapes, key);
+
+    if (shape != NULL)
+        return shape;
+    const struct call_shape wanted = {
+        .root = rank, .sent = -1, .received = -1, .flags = group->base.flags};
+
+    shape = call_shape_find(group, &wanted);
+    if (shape == NULL)
+        return &group->base;
+    recorder_lock();
+    map_put(&shapes, key, shape);
+    recorder_unlock();
+    return shape;
+}
+
+static bool entry_fill(struct message_entry *e, int operation, int rank, MPI_Comm comm,
+                       const void *address, struct site *site)
+{
+    struct communicator *const c = comm_find(comm);
+    const int members = c == NULL ? 0 : c->inter ? c->remote_size : c->size;
+
+    e->shape = NULL;
+    e->generation = atomic_load_explicit(&recorder.generation, memory_order_relaxed);
+    if (c == NULL || c->unrecorded || rank >= members)
+        return false;
+    if (site == NULL)
+        site = callsite_find(self.fortran_caller != NULL ? self.fortran_caller : address);
+    e->group = call_shapes_find(operation, c, site);
+    if (e->group == NULL)
+        return false;
+    e->comm = c;
+    e->handle = comm;
+    e->operation = operation;
+    e->rank = rank;
+    e->peer = rank >= 0 ? message_number_peer(c, rank) : NULL;
+    e->shape = message_shape_of_peer(e->group, rank);
+    return true;
+}
+
+/* Return the shape and peer of a call, from the thread's cache or from the tables. Returns NULL if
+ * the communicator is unknown, or if no process has the rank. Negative ranks are no peers. */
+const struct message_entry *message_shape_find(int operation, int rank, MPI_Comm comm,
+                                               const void *address)
+{
+    struct site *const site = python_site();
+    const void *const caller = self.fortran_caller != NULL ? self.fortran_caller : address;
+    const void *const key = site != NULL ? (const void *)site : caller;
+    const int peer = rank >= 0 ? rank : NO_MESSAGE;
+    const uint64_t hash = ((uint64_t)(uintptr_t)key >> 2) + (uint64_t)peer * 5 +
+                          (uint64_t)operation * 3 + map_key(comm);
+    if (self.message_entries == NULL)
+        self.message_entries = memory_allocate(MESSAGE_ENTRIES * sizeof(struct message_entry));
+    if (self.message_entries == NULL)
+        return NULL;
+    struct message_entry *const e = &self.message_entries[(hash ^ hash >> 5) % MESSAGE_ENTRIES];
+
+    if (e->site == key && e->handle == comm && e->operation == operation && e->rank == peer &&
+        e->shape != NULL && (site != NULL || recorder.options.stack == 1) &&
+        e->generation == atomic_load_explicit(&recorder.generation, memory_order_relaxed))
+        return e;
+    e->site = key;
+    return entry_fill(e, operation, peer, comm, address, site) ? e : NULL;
+}
+
+/* Return the communicator under which calls without a communicator are recorded. */
+MPI_Comm message_shape_default_comm(void)
+{
+    return recorder.sessions ? MPI_COMM_NULL : MPI_COMM_WORLD;
+}
+
+/* Return the shape of a call without a peer, such as a Wait, or NULL if it has none. */
+const struct call_shape *message_shape_without_peer(int operation, MPI_Comm comm,
+                                                    const void *address)
+{
+    const struct message_entry *const e = message_shape_find(operation, NO_MESSAGE, comm, address);
+
+    return e != NULL ? e->shape : NULL;
+}
+
+static struct record *sums_create(struct call_shape *shape)
+{
+    recorder_lock();
+    if (shape->totals == NULL)
+        shape->totals = record_message_sums(shape->id);
+    recorder_unlock();
+    return shape->totals;
+}
+
+/* With several threads, an addition is atomic. */
+static void sum_add(int64_t *sum, int64_t value)
+{
+    if (record_has_threads())
+        __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
+    else
+        *sum += value;
+}
+
+/* Add to the sums of a shape. */
+void message_shape_sum(const struct call_shape *shape, int64_t calls, int64_t elapsed, int64_t sent,
+                       int64_t received)
+{
+    struct record *const r =
+        shape->totals != NULL ? shape->totals : sums_create((struct call_shape *)(uintptr_t)shape);
+
+    if (r == NULL)
+        return;
+    record_check();
+    sum_add(&r[0].enter_ns, elapsed);
+    sum_add(&r[0].exit_ns, calls);
+    if (sent > 0)
+        sum_add(&r[1].exit_ns, sent);
+    if (received > 0)
+        sum_add(&r[2].exit_ns, received);
+    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum; either is a long call */
+        r[3].exit_ns = elapsed;
+}
