@@ -188,7 +188,7 @@ def report_by_callsite(
     named: TracePaths,
 ) -> str:
     """Return the whole report, call site by call site."""
-    from mpiprof.reports import callsite_table, selector_report, sentences, text
+    from mpiprof.reports import callsite_table, message_table, selector_report, sentences, text
     from mpiprof.reports.table import wrap_paragraph
 
     parts, top = [verdict_and_facts(trace, findings)], args.top
@@ -217,6 +217,8 @@ def report_by_callsite(
         chosen = selector_report.section(trace, min(top, MAX_KEYS), named)
         if chosen:
             parts.append(f"Algorithms chosen\n{chosen}")
+    if messages := message_table.message_section(trace, top):
+        parts.append(messages)
     parts.append(text.next_command(named, callsites))
     return "\n\n".join(parts)
 

@@ -9,7 +9,7 @@ from mpiprof.diagnosis.causes import compute_causes
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
-from mpiprof.metrics import summary_tables, tables
+from mpiprof.metrics import message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
 from mpiprof.metrics.coverage import find_coverage
@@ -30,6 +30,10 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "instances": tables.make_instances,
     "matrix": tables.make_matrix,
     "matrix_ranks": tables.matrix_ranks,
+    "message_calls": message_tables.make_message_calls,
+    "message_logs": message_tables.read_message_logs,
+    "message_sums": message_tables.make_message_sums,
+    "messages": message_tables.make_messages,
     "phases": find_phases,
     "point_to_point": point_to_point_time,
     "spent": unrecorded_time,

@@ -19,6 +19,7 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.wait_until import BARE_HANG_S
 
+import mpiprof
 from mpiprof.core.generator.collectives import other_functions
 
 MADE_BY = {"work": "dup", "graph": "dist_graph_create_adjacent"}
@@ -189,6 +190,62 @@ def test_the_fortran_program_calls_all_that_is_no_collective() -> None:
     assert {name for name in wrapped if name.lower() not in called} <= NOT_FROM_FORTRAN
 
 
+# Calls of each rank, and the bytes they send. The calls of a persistent request are its starts.
+MESSAGE_CALLS = {
+    **dict.fromkeys(("bsend", "rsend", "ibsend", "issend", "irsend"), (1, 4)),
+    **dict.fromkeys(("sendrecv", "sendrecv_replace"), (1, 4)),
+    **dict.fromkeys(("send_init", "bsend_init", "ssend_init", "rsend_init"), (2, 8)),
+    **{"isend": (3, 12), "irecv": (6, 0), "recv_init": (8, 0), "imrecv": (1, 0), "probe": (1, 0)},
+    **{"wait": (4, 0), "waitall": (9, 0), "waitany": (1, 0)},
+}
+MESSAGE_CALLS_OF_RANK: tuple[dict[str, tuple[int, int]], ...] = (
+    {"send": (1, 4), "ssend": (1, 4), "recv": (2, 0)},
+    {"mprobe": (1, 0), "mrecv": (1, 0), "recv": (3, 0)},
+)
+REPEATED = {"iprobe", "improbe"}
+# The program completes only collectives with these, whose records contain the calls. A call after
+# the completion is one of no request.
+OF_COLLECTIVES = {"waitsome", "test", "testall", "testany", "testsome", "request_get_status"}
+# Tags of the received messages; a message that is probed and then received has two rows.
+RECEIVED_TAGS = [1, 1, 2, 2, 5, 6, 7, 11, 12, 13, 14, 21, 21, 22, 22, 23, 23, 31, 31, 32]
+TAGS_BEFORE_PROBE = [1, 1, 7]
+
+
+def check_message_sums(folder: Path) -> None:
+    """Compare the sums of all calls on messages with the program's calls."""
+    trace = mpiprof.open(folder)
+    for rank in (0, 1):
+        of_rank = trace.message_sums[trace.message_sums["rank"] == rank]
+        sums = of_rank.groupby("operation")[["calls", "sent"]].sum()
+        numbers = zip(sums["calls"].tolist(), sums["sent"].tolist(), strict=True)
+        calls = dict(zip(sums.index.tolist(), numbers, strict=True))
+        assert calls.keys() >= REPEATED
+        assert all(calls[name] > (0, 0) and calls[name][1] == 0 for name in REPEATED)
+        expected = MESSAGE_CALLS | MESSAGE_CALLS_OF_RANK[rank]
+        counted = calls.keys() - REPEATED - OF_COLLECTIVES
+        assert {name: calls[name] for name in counted} == expected
+        assert set(of_rank.loc[of_rank["sent"] > 0, "peer"]) == {1 - rank}
+
+
+def check_message_partners(folder: Path, is_readable: bool) -> None:
+    """Compare the tags of received messages, and find each message in the log of its sender."""
+    messages = mpiprof.open(folder).messages
+    received = messages[messages["received"] & messages["complete"] & (messages["tag"] != 41)]
+    for rank in (0, 1):
+        own = received[(received["rank"] == rank) & (received["partner"] >= 0)]
+        sent = messages.loc[own["partner"]]
+        assert (own["source"] == 1 - rank).all()
+        assert sent["rank"].tolist() == [1 - rank] * len(own)
+        assert not sent["received"].any()
+        assert sent["tag"].tolist() == own["tag"].tolist()
+        assert sent["bytes"].tolist() == [4] * len(own)
+        if is_readable:
+            assert sorted(own["tag"]) == sorted(RECEIVED_TAGS + [3, 4] * rank)
+            assert own["bytes"].tolist() == [4] * len(own)
+        else:
+            assert sorted(own["tag"]) == TAGS_BEFORE_PROBE
+
+
 @pytest.mark.parametrize("binding", ["mpif.h", "mpi", "mpi_f08"])
 def test_fortran_s_other_functions(system_mpi: Mpi, binding: str, tmp_path: Path) -> None:
     number = ["mpif.h", "mpi", "mpi_f08"].index(binding)
@@ -198,7 +255,13 @@ def test_fortran_s_other_functions(system_mpi: Mpi, binding: str, tmp_path: Path
     words += [f"-DINDICES={int(system_mpi.name == 'openmpi')}"]
     program = tmp_path / "others"
     run([*words, "-o", program, OTHERS], cwd=tmp_path, check=True)
-    trace = record(system_mpi, 2, ["--", program], tmp_path / "trace")
+    argv: list[str | Path] = ["--messages", "all", "--", program]
+    trace = record(system_mpi, 2, argv, tmp_path / "trace")
+    check_message_sums(tmp_path / "trace")
+    # mpiprof cannot read the statuses of this binding, so the first probe has an unknown message,
+    # and the order of later ones is uncertain.
+    is_readable = system_mpi.name != "mpich" or binding != "mpi_f08"
+    check_message_partners(tmp_path / "trace", is_readable)
     labels = []
     for rank in (0, 1):
         made = {c["communicator"]: c for c in trace.communicators(rank)}

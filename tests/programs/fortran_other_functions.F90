@@ -14,6 +14,7 @@
 #define SOURCE_OF(name) name%MPI_SOURCE
 #define TAG_OF(name) name%MPI_TAG
 #define SOURCE_AT(name, i) name(i)%MPI_SOURCE
+#define TAG_AT(name, i) name(i)%MPI_TAG
 #else
 #define COMM integer
 #define HANDLER integer
@@ -27,6 +28,7 @@
 #define SOURCE_OF(name) name(MPI_SOURCE)
 #define TAG_OF(name) name(MPI_TAG)
 #define SOURCE_AT(name, i) name(MPI_SOURCE, i)
+#define TAG_AT(name, i) name(MPI_TAG, i)
 #endif
 program others
 #if BINDING == 2
@@ -93,6 +95,10 @@ program others
   call communicators()
   call completion()
   call point_to_point()
+  call nonblocking_messages()
+  call persistent_messages()
+  call probed_messages()
+  call cancelled_receive()
 
   call MPI_Pcontrol(0)
   call MPI_Barrier(work, ierror)
@@ -284,6 +290,89 @@ contains
     got = rank
     call MPI_Sendrecv_replace(got, 1, MPI_INTEGER, other, 6, other, 6, work, state, ierror)
     call expect(got == other, 'Sendrecv_replace')
+  end subroutine
+
+  ! Tags differ, so each received number names the call that sent it.
+  subroutine nonblocking_messages()
+    integer, asynchronous, save :: out(4), in(4)
+    REQUEST :: sends(4)
+
+    out = 10 * rank + (/1, 2, 3, 4/)
+    do i = 1, 4
+      call MPI_Irecv(in(i), 1, MPI_INTEGER, other, 10 + i, work, many(i), ierror)
+    end do
+    call MPI_Barrier(MPI_COMM_WORLD, ierror) ! posted: a ready send may come
+    call MPI_Irsend(out(1), 1, MPI_INTEGER, other, 11, work, sends(1), ierror)
+    call MPI_Isend(out(2), 1, MPI_INTEGER, other, 12, work, sends(2), ierror)
+    call MPI_Ibsend(out(3), 1, MPI_INTEGER, other, 13, work, sends(3), ierror)
+    call MPI_Issend(out(4), 1, MPI_INTEGER, other, 14, work, sends(4), ierror)
+    call MPI_Waitall(4, many, states, ierror)
+    call MPI_Waitall(4, sends, MPI_STATUSES_IGNORE, ierror)
+    call expect(all(in == 10 * other + (/1, 2, 3, 4/)), 'nonblocking messages')
+    do i = 1, 4
+      call expect(SOURCE_AT(states, i) == other .and. TAG_AT(states, i) == 10 + i, 'a status')
+    end do
+  end subroutine
+
+  subroutine persistent_messages()
+    integer, asynchronous, save :: out(3), in(3)
+    REQUEST :: sends(3)
+
+    out = 10 * rank + (/5, 6, 7/)
+    do i = 1, 3
+      call MPI_Recv_init(in(i), 1, MPI_INTEGER, other, 20 + i, work, many(i), ierror)
+    end do
+    call MPI_Bsend_init(out(1), 1, MPI_INTEGER, other, 21, work, sends(1), ierror)
+    call MPI_Ssend_init(out(2), 1, MPI_INTEGER, other, 22, work, sends(2), ierror)
+    call MPI_Rsend_init(out(3), 1, MPI_INTEGER, other, 23, work, sends(3), ierror)
+    do got = 1, 2
+      in = -1
+      call MPI_Startall(3, many, ierror)
+      call MPI_Barrier(MPI_COMM_WORLD, ierror) ! posted: a ready send may come
+      call MPI_Startall(3, sends, ierror)
+      call MPI_Waitall(3, many, states, ierror)
+      call MPI_Waitall(3, sends, MPI_STATUSES_IGNORE, ierror)
+      call expect(all(in == 10 * other + (/5, 6, 7/)), 'persistent messages')
+      call expect(TAG_AT(states, 3) == 23, 'the tag of a persistent message')
+    end do
+    do i = 1, 3
+      call MPI_Request_free(many(i), ierror)
+      call MPI_Request_free(sends(i), ierror)
+    end do
+  end subroutine
+
+  subroutine probed_messages()
+    call MPI_Isend(rank, 1, MPI_INTEGER, other, 31, work, many(1), ierror)
+    call MPI_Isend(rank, 1, MPI_INTEGER, other, 32, work, many(2), ierror)
+    flag = .false.
+    do while (.not. flag)
+      call MPI_Iprobe(other, 31, work, flag, state, ierror)
+    end do
+    call expect(SOURCE_OF(state) == other .and. TAG_OF(state) == 31, 'Iprobe')
+    call MPI_Recv(got, 1, MPI_INTEGER, other, 31, work, MPI_STATUS_IGNORE, ierror)
+    call expect(got == other, 'the message of Iprobe')
+    flag = .false.
+    do while (.not. flag)
+      call MPI_Improbe(other, 32, work, flag, matched, state, ierror)
+    end do
+    call expect(SOURCE_OF(state) == other .and. TAG_OF(state) == 32, 'Improbe')
+    got = -1
+    call MPI_Imrecv(got, 1, MPI_INTEGER, matched, one, ierror)
+    call MPI_Wait(one, state, ierror)
+    call look(got)
+    call expect(got == other .and. TAG_OF(state) == 32, 'Imrecv')
+    call expect(matched == MPI_MESSAGE_NULL, 'the message after Imrecv')
+    call MPI_Waitall(2, many, MPI_STATUSES_IGNORE, ierror)
+  end subroutine
+
+  subroutine cancelled_receive()
+    got = 4711
+    call MPI_Irecv(got, 1, MPI_INTEGER, other, 41, work, one, ierror)
+    call MPI_Cancel(one, ierror)
+    call MPI_Wait(one, state, ierror)
+    call MPI_Test_cancelled(state, flag, ierror)
+    call look(got)
+    call expect(flag .and. got == 4711, 'Cancel')
   end subroutine
 end program
 
