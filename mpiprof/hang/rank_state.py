@@ -62,7 +62,7 @@ class Position:
         """Return the last known call, as relevant for ranks that wait on a communicator."""
         if communicator is None or communicator not in self.newest:
             return self.current
-        # Of several threads, only the thread that called on this communicator matters.
+        # The rank may have several threads: only the one that called here matters.
         return self.newest[communicator][1]
 
 

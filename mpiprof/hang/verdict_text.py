@@ -58,7 +58,7 @@ def find_verdict(
 
 def status_verdict(trace: Trace, positions: Positions, pending: Instances) -> Verdict:
     """Return the verdict for `status`; for a job that ended normally, the verdict of `report`."""
-    # That verdict checks the calls of the whole run, not only the newest call of each rank.
+    # The verdict of `report` checks all calls of the run, not only the newest of each rank.
     if trace.is_finalised and all(position.finished for position in positions) and trace.wrong:
         return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, all_finished=True)
     return find_verdict(trace, positions, pending)

@@ -11,15 +11,15 @@ from mpiprof.trace import Trace
 SHOWN_SHARE = 0.01  # of all ranks' time, below which messages are not reported
 
 
-def message_share(trace: Trace) -> float:
-    """Return the share of all ranks' time in calls on messages; 0 if none was recorded."""
-    whole = float(trace.process_time_ns)
-    return float(trace.message_sums["total_ns"].sum()) / whole if whole > 0 else 0.0
+def reported_message_ns(trace: Trace) -> float:
+    """Return all ranks' time in calls on messages, or 0 if it is too short to be reported."""
+    message_ns = float(trace.message_sums["total_ns"].sum())
+    return message_ns if message_ns >= SHOWN_SHARE * trace.process_time_ns else 0.0
 
 
 def message_section(trace: Trace, most: int) -> str:
     """Return the call sites of messages with most time, or "" if messages take hardly any time."""
-    if message_share(trace) < SHOWN_SHARE:
+    if not reported_message_ns(trace):
         return ""
     sites = trace.message_sums.groupby(["operation", "site"], sort=False)
     rows = sites[["calls", "sent", "received", "total_ns"]].sum()

@@ -286,11 +286,12 @@ class Folder:
     @cached_property
     def wrapped_chunks(self) -> dict[int, list[list[Chunk]]]:
         """Chunks of each thread with a ring that has overwritten its first calls, by rank."""
-        by_rank: dict[int, list[list[Chunk]]] = {}
-        for (rank, _), chunks in sorted(self.logs.threads.items()):
-            if chunks[0].log.layout.ring_bytes and chunks[0].serial > 0:
-                by_rank.setdefault(rank, []).append(chunks)
-        return by_rank
+        wrapped = {
+            key: chunks
+            for key, chunks in self.logs.threads.items()
+            if chunks[0].log.layout.ring_bytes and chunks[0].serial > 0
+        }
+        return _group_by_rank(wrapped)
 
 
 def _group_by_rank(threads: dict[tuple[int, int], list[Chunk]]) -> dict[int, list[list[Chunk]]]:

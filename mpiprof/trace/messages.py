@@ -13,7 +13,6 @@ import numpy as np
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.log import Chunk
 from mpiprof.trace.records import Records
-from mpiprof.trace.stream import FOREVER_NS, SLACK_NS
 from mpiprof.trace.types import (
     EXTENSION,
     LONGEST_CALL,
@@ -150,10 +149,7 @@ def _read_thread(trace: Records, chunks: list[Chunk]) -> Array:
 
 def _are_possible(trace: Records, rank: int, calls: Array, shape: Int) -> Bool:
     """Return which calls have possible times and a known shape, and note if some have not."""
-    process, end = trace.tables.processes.get(rank, {}), trace.tables.ends.get(rank)
-    started = process.get("started_ns")
-    low = 1 - FOREVER_NS if started is None else started - SLACK_NS
-    high = FOREVER_NS if end is None else end["at_ns"] + SLACK_NS
+    low, high = trace.possible_times(rank)
     enter, exit_ = calls["enter_ns"], calls["exit_ns"]
     possible: Bool = (enter >= low) & (enter <= high) & (exit_ <= high)
     possible &= ((exit_ == 0) | (exit_ >= enter)) & (shape >= 0)

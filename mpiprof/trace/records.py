@@ -231,6 +231,15 @@ class Records(Folder):
 
     # Records
 
+    def possible_times(self, rank: int) -> tuple[int, int]:
+        """Return the bounds of a rank's times on its node's clock; a time outside is damage."""
+        started = self.tables.processes.get(rank, {}).get("started_ns")
+        end = self.tables.ends.get(rank)
+        return (
+            1 - FOREVER_NS if started is None else started - SLACK_NS,
+            FOREVER_NS if end is None else end["at_ns"] + SLACK_NS,
+        )
+
     def open_stream(
         self,
         rank: int,
@@ -246,14 +255,11 @@ class Records(Folder):
         since = None
         if complete_only:
             since = self._complete_from.get(rank) if local_times else self.complete_from_ns
-        process, end = self.tables.processes.get(rank, {}), self.tables.ends.get(rank)
-        started = process.get("started_ns")
         clock = Clock() if local_times else self.clock_of(rank)
         source = Source(
             rank,
             self.tables.shape_map(rank),
-            1 - FOREVER_NS if started is None else started - SLACK_NS,
-            FOREVER_NS if end is None else end["at_ns"] + SLACK_NS,
+            *self.possible_times(rank),
             None if clock.is_identity else clock.to_global,
             before,
             since,

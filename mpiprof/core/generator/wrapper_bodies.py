@@ -151,7 +151,7 @@ def message_lines(function: Function, fortran: bool, call: str) -> list[str]:
     comm = value("comm")
     if comm and fortran:
         comm = f"comm_f2c({comm})"
-    buffers = [line for line in argument_lines(function, fortran)[1:-1] if "buf" not in line]
+    buffers = argument_lines(function, fortran)[1:-1]
     if "source" in names and "dest" not in names:
         buffers = [line.replace(".send.", ".recv.") for line in buffers]
     sent = (

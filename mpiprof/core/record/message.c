@@ -177,9 +177,10 @@ static void call_record(struct message_call *m, int64_t now)
     const int64_t received =
         m->received.comm != NULL && !m->received.peeked ? m->received.part.bytes : 0;
 
-    message_shape_sum(m->shape, !m->creates_request, elapsed, both ? 0 : sent, received);
+    record_totals_add(CONTENT_MESSAGES, m->shape, !m->creates_request, elapsed, both ? 0 : sent,
+                      received);
     if (both)
-        message_shape_sum(m->sent.part.shape, 0, 0, sent, 0);
+        record_totals_add(CONTENT_MESSAGES, m->sent.part.shape, 0, 0, sent, 0);
     m->sent.part.posted_ns = m->received.part.posted_ns = m->enter_ns;
     if (message_is_logged(elapsed)) {
         struct record *const r = call_write(m);

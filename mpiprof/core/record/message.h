@@ -44,7 +44,7 @@ void message_log_open(struct record *r, int64_t enter_ns);
 void message_log_close(struct record *r, int parts, int64_t enter_ns, int64_t exit_ns);
 void message_log_clear(int parts);
 
-/* ---- shapes of message calls, with the sums of the calls (message_shape.c) */
+/* ---- shapes of message calls (message_shape.c) */
 
 struct message_entry { /* lookup results of one of the thread's last calls */
     const void *site;  /* or the address of a native call */
@@ -63,8 +63,6 @@ const struct call_shape *message_shape_without_peer(int operation, MPI_Comm comm
                                                     const void *address);
 const struct call_shape *message_shape_of_peer(struct shape_group *group, int rank);
 MPI_Comm message_shape_default_comm(void);
-void message_shape_sum(const struct call_shape *shape, int64_t calls, int64_t elapsed, int64_t sent,
-                       int64_t received);
 
 /* ---- one message of a call (message_side.c) */
 

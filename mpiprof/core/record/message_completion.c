@@ -8,6 +8,7 @@
 #include "base/pmpi.h"
 #include "record/completion.h"
 #include "record/message.h"
+#include "record/record.h"
 
 static int written_parts(const struct message_completion *c)
 {
@@ -103,7 +104,7 @@ void message_completion_end(struct request_completion *w, int64_t now)
     if (c->shape != NULL) {
         const int64_t elapsed = now - w->since;
 
-        message_shape_sum(c->shape, 1, elapsed, 0, 0);
+        record_totals_add(CONTENT_MESSAGES, c->shape, 1, elapsed, 0, 0);
         if (message_is_logged(elapsed)) {
             struct record *const r = call_write(c);
 

@@ -10,6 +10,7 @@
  */
 #include "base/base.h"
 #include "record/message.h"
+#include "record/record.h"
 
 enum { BUCKETS = 4096, MOST_REQUESTS = 1 << 20, ADDED_AT_ONCE = 64, MOST_SPARE = 64 };
 
@@ -148,8 +149,8 @@ void message_request_start(struct message_request *r, int64_t now)
 {
     message_side_post(&r->side, now);
     if (!message_is_paused())
-        message_shape_sum(r->side.part.shape, 1, 0, r->side.part.received ? 0 : r->side.part.bytes,
-                          0);
+        record_totals_add(CONTENT_MESSAGES, r->side.part.shape, 1, 0,
+                          r->side.part.received ? 0 : r->side.part.bytes, 0);
     active_set(r, true);
 }
 
@@ -163,5 +164,5 @@ void message_request_complete(struct message_request *r, const void *status)
         atomic_store(&r->side.comm->receives.order_is_unknown, true);
     message_side_complete(&r->side, status);
     if (r->side.part.received && r->side.part.bytes > 0)
-        message_shape_sum(r->side.part.shape, 0, 0, 0, r->side.part.bytes);
+        record_totals_add(CONTENT_MESSAGES, r->side.part.shape, 0, 0, 0, r->side.part.bytes);
 }

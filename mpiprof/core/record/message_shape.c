@@ -1,4 +1,4 @@
-/* Shapes of message calls: operation, communicator, call site and peer, with the sums of the calls.
+/* Shapes of message calls: operation, communicator, call site and peer.
  *
  * The results of a thread's last lookups are cached by call site, communicator and peer.
  */
@@ -35,7 +35,7 @@ const struct call_shape *message_shape_of_peer(struct shape_group *group, int ra
 }
 
 static bool entry_fill(struct message_entry *e, int operation, int rank, MPI_Comm comm,
-                       const void *address, struct site *site)
+                       const void *caller, struct site *site)
 {
     struct communicator *const c = comm_find(comm);
     const int members = c == NULL ? 0 : c->inter ? c->remote_size : c->size;
@@ -45,7 +45,7 @@ static bool entry_fill(struct message_entry *e, int operation, int rank, MPI_Com
     if (c == NULL || c->unrecorded || rank >= members)
         return false;
     if (site == NULL)
-        site = callsite_find(self.fortran_caller != NULL ? self.fortran_caller : address);
+        site = callsite_find(caller);
     e->group = call_shapes_find(operation, c, site);
     if (e->group == NULL)
         return false;
@@ -69,6 +69,7 @@ const struct message_entry *message_shape_find(int operation, int rank, MPI_Comm
     const int peer = rank >= 0 ? rank : NO_MESSAGE;
     const uint64_t hash = ((uint64_t)(uintptr_t)key >> 2) + (uint64_t)peer * 5 +
                           (uint64_t)operation * 3 + map_key(comm);
+
     if (self.message_entries == NULL)
         self.message_entries = memory_allocate(MESSAGE_ENTRIES * sizeof(struct message_entry));
     if (self.message_entries == NULL)
@@ -80,7 +81,7 @@ const struct message_entry *message_shape_find(int operation, int rank, MPI_Comm
         e->generation == atomic_load_explicit(&recorder.generation, memory_order_relaxed))
         return e;
     e->site = key;
-    return entry_fill(e, operation, peer, comm, address, site) ? e : NULL;
+    return entry_fill(e, operation, peer, comm, caller, site) ? e : NULL;
 }
 
 /* Return the communicator under which calls without a communicator are recorded. */
@@ -96,42 +97,4 @@ const struct call_shape *message_shape_without_peer(int operation, MPI_Comm comm
     const struct message_entry *const e = message_shape_find(operation, NO_MESSAGE, comm, address);
 
     return e != NULL ? e->shape : NULL;
-}
-
-static struct record *sums_create(struct call_shape *shape)
-{
-    recorder_lock();
-    if (shape->totals == NULL)
-        shape->totals = record_message_sums(shape->id);
-    recorder_unlock();
-    return shape->totals;
-}
-
-/* With several threads, an addition is atomic. */
-static void sum_add(int64_t *sum, int64_t value)
-{
-    if (record_has_threads())
-        __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
-    else
-        *sum += value;
-}
-
-/* Add to the sums of a shape. */
-void message_shape_sum(const struct call_shape *shape, int64_t calls, int64_t elapsed, int64_t sent,
-                       int64_t received)
-{
-    struct record *const r =
-        shape->totals != NULL ? shape->totals : sums_create((struct call_shape *)(uintptr_t)shape);
-
-    if (r == NULL)
-        return;
-    record_check();
-    sum_add(&r[0].enter_ns, elapsed);
-    sum_add(&r[0].exit_ns, calls);
-    if (sent > 0)
-        sum_add(&r[1].exit_ns, sent);
-    if (received > 0)
-        sum_add(&r[2].exit_ns, received);
-    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum; either is a long call */
-        r[3].exit_ns = elapsed;
 }

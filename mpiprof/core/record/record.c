@@ -23,7 +23,7 @@ struct free_window {         /* windows of a thread that has ended */
 static struct free_window *free_windows;   /* protected by recorder.lock */
 static struct chunk *_Atomic first_window; /* of this process; stores its fatal signal */
 static atomic_uint threads;
-atomic_uint record_threads;
+static atomic_uint threads_begun; /* threads that have had a window */
 static _Atomic uint64_t dropped;
 static _Atomic int64_t overhead_ns;
 
@@ -74,7 +74,7 @@ static void thread_end(void *unused)
 
 static void thread_begin(struct thread *t)
 {
-    atomic_fetch_add(&record_threads, 1);
+    atomic_fetch_add(&threads_begun, 1);
     recorder_lock();
     struct free_window *const s = free_windows;
 
@@ -238,13 +238,49 @@ static struct record *summary_new(enum content content, uint32_t shape, enum kin
     return r;
 }
 
-static struct record *summary_of(struct call_shape *f)
+static struct record *totals_of(enum content content, struct call_shape *shape)
 {
     recorder_lock();
-    if (f->totals == NULL)
-        f->totals = summary_new(CONTENT_CALLS, f->id, KIND_summary, EXT_SENT, 4);
+    if (shape->totals == NULL)
+        shape->totals = summary_new(content, shape->id, KIND_summary, EXT_SENT, 4);
     recorder_unlock();
-    return f->totals;
+    return shape->totals;
+}
+
+static void total_add(int64_t *total, int64_t value, bool atomic)
+{
+    if (atomic)
+        __atomic_fetch_add(total, value, __ATOMIC_RELAXED);
+    else
+        *total += value;
+}
+
+/* Add calls to the totals of their shape. Returns the totals, or NULL if memory is insufficient. The
+ * threads that send messages have windows, so a second one is known; the totals of collectives need
+ * no window. */
+struct record *record_totals_add(enum content content, const struct call_shape *shape,
+                                 int64_t calls, int64_t elapsed, int64_t sent, int64_t received)
+{
+    const bool atomic =
+        content == CONTENT_CALLS || atomic_load_explicit(&threads_begun, memory_order_relaxed) > 1;
+    struct record *const r = shape->totals != NULL
+                                 ? shape->totals
+                                 : totals_of(content, (struct call_shape *)(uintptr_t)shape);
+
+    if (r == NULL) {
+        record_drop();
+        return NULL;
+    }
+    record_check();
+    total_add(&r[0].enter_ns, elapsed, atomic);
+    total_add(&r[0].exit_ns, calls, atomic);
+    if (sent > 0)
+        total_add(&r[1].exit_ns, sent, atomic);
+    if (received > 0)
+        total_add(&r[2].exit_ns, received, atomic);
+    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum; either is a long call */
+        r[3].exit_ns = elapsed;
+    return r;
 }
 
 /* Return records for the statistics of a call site (statistics.c), or NULL if memory is
@@ -253,13 +289,6 @@ struct record *record_statistics(uint32_t shape)
 {
     return summary_new(CONTENT_CALLS, shape, KIND_statistics, EXT_AVERAGE,
                        EXT_END - EXT_AVERAGE + 1);
-}
-
-/* Return records for the sums of a message shape, or NULL if memory is insufficient. The caller
- * holds recorder.lock. */
-struct record *record_message_sums(uint32_t shape)
-{
-    return summary_new(CONTENT_MESSAGES, shape, KIND_summary, EXT_SENT, 4);
 }
 
 void record_summarise(const struct call *c, int64_t sent, int64_t received)
@@ -273,21 +302,12 @@ void record_summarise(const struct call *c, int64_t sent, int64_t received)
                                       .flags = f->base.flags};
     struct call_shape *const other = c->algorithm != NULL ? call_shape_find(f, &wanted) : NULL;
     struct call_shape *const s = other != NULL ? other : &f->base;
-    struct record *const r = s->totals != NULL ? s->totals : summary_of(s);
+    struct record *const r = record_totals_add(CONTENT_CALLS, s, 1, elapsed, sent, received);
 
-    if (r == NULL) {
-        record_drop();
+    if (r == NULL)
         return;
-    }
-    record_check();
-    __atomic_fetch_add(&r[0].enter_ns, elapsed, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&r[0].exit_ns, 1, __ATOMIC_RELAXED);
     r[0].sequence = c->sequence; /* the rank's progress, even if a ring has overwritten the call */
-    __atomic_fetch_add(&r[1].exit_ns, sent, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&r[2].exit_ns, received, __ATOMIC_RELAXED);
-    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum; either is a long call */
-        r[3].exit_ns = elapsed;
-    r[3].enter_ns = c->exit_ns; /* end of the run, if it is killed */
+    r[3].enter_ns = c->exit_ns;  /* end of the run, if it is killed */
 }
 
 /* ---- start and end */

@@ -36,7 +36,7 @@ struct recent { /* lookup results of the thread's last calls, by return address 
 };
 struct thread {
     struct recent recent[RECENT];
-    struct chunk *window, *messages; /* messages: for their log (message_log.c) */
+    struct chunk *window, *messages; /* messages: window of the message log */
     int64_t unrecorded_ns, recorder_ns;
     const void *fortran_caller;
     /* The active calls of this thread. They may have been abandoned: check with unwind_is_live()
@@ -58,8 +58,8 @@ void record_drop(void);
 struct call;
 void record_summarise(const struct call *c, int64_t sent, int64_t received);
 struct record *record_statistics(uint32_t shape);
-struct record *record_message_sums(uint32_t shape);
-extern atomic_uint record_threads; /* number of threads that have had a window */
+struct record *record_totals_add(enum content content, const struct call_shape *shape,
+                                 int64_t calls, int64_t elapsed, int64_t sent, int64_t received);
 bool record_messages_ensure(void);
 bool record_messages_append(void);
 void record_start_up(void);
@@ -69,11 +69,6 @@ bool record_window_ensure(void);
 void record_check_length(void);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
-
-static inline bool record_has_threads(void)
-{
-    return atomic_load_explicit(&record_threads, memory_order_relaxed) > 1;
-}
 
 /* Check the file's length before a write to the window, in the cases that no handler can cover. */
 static inline void record_check(void)
