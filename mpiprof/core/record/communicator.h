@@ -52,9 +52,9 @@ struct creation_arguments {
     const int *sources, *destinations; /* Dist_graph_create and Dist_graph_create_adjacent */
     bool result_is_null;               /* the address for the new communicator is NULL */
 };
-/* A creation, freeing or completion that a thread is in. A callback may start another one within
- * it. The stamp equals that of the object while the object is valid, because an abandoned object
- * may be inside a current frame. */
+/* A call on messages, creation, freeing or completion that a thread is in. A callback may start
+ * another one within it. The stamp equals that of the object while the object is valid, because an
+ * abandoned object may be inside a current frame. */
 struct activity {
     void *object;
     uint64_t stamp;
