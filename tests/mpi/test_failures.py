@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import raw_trace
 from support.compilation import compiled
-from support.jobs import clean_environment, run, run_mpi
+from support.jobs import WITHOUT_UCX, clean_environment, run, run_mpi
 from support.mpis import Mpi
 from support.wait_until import HANG_S
 
@@ -60,8 +60,8 @@ def test_every_closed_record_is_there(
 ) -> None:
     """On 1 rank without a launcher, so that exit code and signal are visible unchanged."""
     trace = tmp_path / "trace"
-    ended = run([*words_for(mpi, trace), "--", failing, how, str(CALLS)])
-    bare = run([failing, how, str(CALLS)])
+    ended = run([*words_for(mpi, trace), "--", failing, how, str(CALLS)], env=WITHOUT_UCX)
+    bare = run([failing, how, str(CALLS)], env=WITHOUT_UCX)
     assert (ended.returncode, ended.stdout) == (bare.returncode, bare.stdout)
     if how != "abort":  # Open MPI's singleton ends by another signal there
         assert ended.returncode == code

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from support.compilation import compiled
-from support.jobs import run
+from support.jobs import WITHOUT_UCX, run
 from support.mpis import Mpi
 
 # Sets the library's MPI_Finalize to wait for no rank.
-ALONE = {"MPIR_CVAR_NO_COLLECTIVE_FINALIZE": "1"}
+ALONE = {"MPIR_CVAR_NO_COLLECTIVE_FINALIZE": "1", **WITHOUT_UCX}
 MODES: dict[str, list[str]] = {
     "events": [],
     "summary": ["--record", "summary"],

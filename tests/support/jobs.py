@@ -26,6 +26,10 @@ LAUNCHER_PREFIXES = ("MPIPROF_", "PMI_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HY
 TRANSPORT = {"OMPI_MCA_pml": "ob1,monitoring", "OMPI_MCA_btl": "^ofi,uct"}
 EVERY_TRANSPORT = {"OMPI_MCA_pml": "^none", "OMPI_MCA_btl": "^none"}
 
+# MPICH without UCX, for ranks that call MPI_Abort. In rare runs a thread of UCX ends such a rank
+# with SIGABRT while the rank exits ("failed to modify event handler"), also without mpiprof.
+WITHOUT_UCX = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
+
 STARTED: list[str] = []  # by the current test, as lines to type
 
 # Open MPI's launcher stores its files in a folder named by its pid, and a killed launcher leaves
