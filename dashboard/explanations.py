@@ -13,7 +13,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import UNKNOWN, format_share, format_time

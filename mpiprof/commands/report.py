@@ -26,7 +26,7 @@ from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
-    from mpiprof.diagnosis.findings import Finding
+    from mpiprof.diagnosis.finding import Finding
     from mpiprof.trace import Trace
 
 TracePaths = tuple[Path, ...]  # the trace as the user named it, or empty

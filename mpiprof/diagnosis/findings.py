@@ -7,7 +7,7 @@ words and add none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix
 from mpiprof.diagnosis.causes import Causes, is_early_by_exit, ranks_late_by_messages
+from mpiprof.diagnosis.delay_findings import are_messages_followed, find_delay_findings
 from mpiprof.diagnosis.delay_origin import (
     find_accumulating_rank,
     find_begin,
@@ -22,6 +23,7 @@ from mpiprof.diagnosis.delay_origin import (
     find_origins,
     select_walks,
 )
+from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
 from mpiprof.diagnosis.outliers import count_also_costly, find_early_ranks
 from mpiprof.diagnosis.pattern import Pattern, columns_with_ranks, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
@@ -29,28 +31,11 @@ from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.trace import Trace
 
-# Causes of findings, by their names in the JSON output.
-CAUSES = {
-    "rank": "the same ranks are late",
-    "early": "some ranks have less to do",
-    "periodic": "ranks are late again and again, at even distances",
-    "moving": "lateness goes from rank to rank in a pattern",
-    "gradient": "lateness grows along the ranks",
-    "outlier": "few instances hold most of the waiting",
-    "inside": "lateness is made inside a collective",
-    "node": "the ranks of a node are late",
-    "noise": "no rank in particular is late",
-    "algorithm": "another algorithm would be faster",
-    "barrier": "a barrier makes ranks wait twice",
-    "clock": "the clocks can't tell who is late",
-    "none": "nothing is to be gained",
-}
 NOTABLE_SHARE = 0.01  # minimum share of all wait for a finding
 MIN_REST_SHARE = 0.2  # minimum share of a call site's wait, unexplained by patterns, for a finding
 MAIN_SHARE = 0.5  # share of the instances in which lateness began at one origin
 MIN_FREQUENCY = 0.1  # minimum share of the calls that follow a barrier
 MIN_INSTANCES = 5  # minimum number of instances to determine which rank is mostly last
-MAX_CERTAINTY = 0.999
 
 
 @dataclass(frozen=True)
@@ -68,43 +53,15 @@ class Gain:
     how: str
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One fault and its cost to all ranks together over the run.
-
-    - cause: an entry of CAUSES. share: cost over the run time of all ranks.
-    - callsites: call sites concerned, the costliest first. ranks: ranks concerned, the latest
-      first.
-    - period: number of instances between occurrences.
-    - first_instance, last_instance: of the first call site, or None if instances do not matter.
-    - certainty: 0 to 1, that the finding is not by chance. 0 if no rank is blamed with certainty.
-    - evidence: figures, named after their columns.
-    """
-
-    cause: str
-    cost_ns: int
-    share: float
-    callsites: tuple[int, ...]
-    ranks: tuple[int, ...] = ()
-    node: str | None = None
-    algorithm: str | None = None
-    period: int | None = None
-    first_instance: int | None = None
-    last_instance: int | None = None
-    certainty: float = MAX_CERTAINTY
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def rank(self) -> int | None:
-        """The latest rank, or None if the finding concerns no ranks."""
-        return self.ranks[0] if self.ranks else None
-
-
 def find_findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
     """Return the findings of the hot call sites that matter, the costliest first."""
     table = trace.callsites
     least = NOTABLE_SHARE * float(table["total_wait_ns"].sum()) if len(table) else 0.0
     findings = [finding for callsite in trace.hot for finding in trace.conclusions(callsite)]
+    if are_messages_followed(trace):
+        barriers = [finding for finding in findings if finding.cause == "barrier"]
+        findings = [*find_delay_findings(trace), *barriers]
+        least = NOTABLE_SHARE * sum(finding.cost_ns for finding in findings)
     findings += [_gain_finding(trace, gain) for gain in gains if gain.saved_ns > gain.error_ns]
     costly = [
         finding
@@ -124,6 +81,9 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
     facts = _common_evidence(row)
     if not waiting > 0:
         return []
+    if are_messages_followed(trace):
+        barriers = _barrier_findings(trace, trace.causes(callsite), facts)
+        return _sort_findings([*find_delay_findings(trace, callsite), *barriers])
     if trace.clock_error_ns > 0 and not row["worst_imbalance_ns"] > trace.clock_error_ns:
         explained = facts | {"clock_error_ns": trace.clock_error_ns}
         return [replace(_make_finding(trace, "clock", waiting, callsite, explained), certainty=0.0)]

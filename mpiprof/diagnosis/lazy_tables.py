@@ -6,14 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from mpiprof.diagnosis.causes import compute_causes
+from mpiprof.diagnosis.delay_costs import find_delays, make_delay_table
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.metrics import message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
+from mpiprof.metrics.collective_waits import find_collective_waits
 from mpiprof.metrics.coverage import find_coverage
 from mpiprof.metrics.instance_series import make_series
+from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
+from mpiprof.metrics.message_waits import make_message_waits
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
 from mpiprof.metrics.sampling_estimates import estimate_totals
 from mpiprof.metrics.wait_matrix import compute_wait_matrix
@@ -23,16 +27,22 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
     "callsites": make_callsites,
     "causes": compute_causes,
+    "collective_waits": find_collective_waits,
     "conclusions": find_conclusions,
+    "delays": make_delay_table,
+    "delays_found": find_delays,
     "events": tables.make_events,
     "findings": find_findings,
     "hot": find_hot_callsites,
     "instances": tables.make_instances,
     "matrix": tables.make_matrix,
     "matrix_ranks": tables.matrix_ranks,
+    "message_callsites": make_message_callsites,
+    "message_matrix": make_message_matrix,
     "message_calls": message_tables.make_message_calls,
     "message_logs": message_tables.read_message_logs,
     "message_sums": message_tables.make_message_sums,
+    "message_waits": make_message_waits,
     "messages": message_tables.make_messages,
     "phases": find_phases,
     "point_to_point": point_to_point_time,

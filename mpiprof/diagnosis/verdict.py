@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.trace.trace import Trace
 
 MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
@@ -21,7 +21,7 @@ class Verdict:
     - cause: cause of the costliest finding, or "none" if nothing can be gained. worst: that
       finding.
     - beside: if that finding is uncertain, the costliest certain one.
-    - waiting, collective: shares of all ranks' run time.
+    - waiting, collective: shares of all ranks' run time. waiting_for_messages: a part of waiting.
     - gain: the largest gain from another algorithm, or None.
     """
 
@@ -29,6 +29,7 @@ class Verdict:
     worst: Finding | None
     beside: Finding | None
     waiting: float
+    waiting_for_messages: float
     collective: float
     gain: Finding | None
 
@@ -37,6 +38,7 @@ def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
     """Return the verdict from the findings of a trace, which are in descending order of cost."""
     whole = max(float(trace.process_time_ns), 1.0)
     inside, waiting = (trace.totals[name].value / whole for name in ("elapsed", "wait"))
+    for_messages = float(trace.message_waits["wait_ns"].sum()) / whole
     gain = next((finding for finding in findings if finding.cause == "algorithm"), None)
     worst = next(
         (finding for finding in findings if finding.share >= NEGLIGIBLE_SHARE or finding is gain),
@@ -51,4 +53,5 @@ def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
             if finding.certainty >= MIN_CERTAINTY and finding.share >= least
         )
         beside = next(sure, None)
-    return Verdict(worst.cause if worst else "none", worst, beside, waiting, inside, gain)
+    cause = worst.cause if worst else "none"
+    return Verdict(cause, worst, beside, waiting + for_messages, for_messages, inside, gain)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
-from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import capitalise, format_ranks, format_share
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.operations import OPERATIONS, base_operation
+from mpiprof.reports.delay_sentences import delay_advice, is_delay
 from mpiprof.reports.site_labels import format_callsite, site_pattern
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import label_site
@@ -27,6 +28,8 @@ FIXED_ADVICE = {
 
 def advise(trace: Trace, finding: Finding) -> str:
     """Return the advice for a finding."""
+    if is_delay(finding):
+        return delay_advice(finding)
     return FIXED_ADVICE.get(finding.cause) or _ADVICE[finding.cause](trace, finding)
 
 
@@ -87,6 +90,8 @@ def split_ranks(finding: Finding) -> tuple[Sequence[int], Sequence[int]]:
 def is_by_messages(finding: Finding) -> bool:
     """Return whether messages make the finding's ranks late, or the other ranks early."""
     evidence = finding.evidence
+    if is_delay(finding):
+        return False
     if finding.cause == "early":
         return "point_to_point" in evidence
     if finding.cause not in LOAD_CAUSES or evidence.get("origin_how") != MESSAGE_SHARE:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.findings import MAIN_SHARE, Finding
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.findings import MAIN_SHARE
 from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.advice import LOAD_CAUSES, advise, is_by_messages
+from mpiprof.reports.delay_sentences import is_delay, saving_sentence
 from mpiprof.reports.phrases import share_bounds
 from mpiprof.reports.sentences import finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
@@ -40,6 +42,9 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
     ends = share_bounds(trace, "wait")
     amount = format_share(verdict.waiting) + (f" ({ends})" if ends else "")
     first = f"{amount} of all ranks' time is waiting in collectives."
+    if verdict.waiting_for_messages >= NEGLIGIBLE_SHARE:
+        part = lower_first(share_in_words(verdict.waiting_for_messages / verdict.waiting))
+        first = f"{amount} of all ranks' time is waiting, {part} of it for messages."
     if trace.record == "summary" and verdict.waiting >= NEGLIGIBLE_SHARE:
         return [first, *_summary_lines(trace, verdict)]
     if verdict.worst is None:
@@ -99,7 +104,8 @@ def _problem_sentence(trace: Trace, verdict: Verdict, finding: Finding) -> str:
         sure = " has a sure cause"
     elif finding.certainty < MIN_CERTAINTY:
         sure = " came about once" if finding.evidence["instances"] == 1 else " has no sure cause"
-    return f"{share} of it{sure}: {lower_first(problem_clause(trace, finding))}."
+    problem = f"{share} of it{sure}: {lower_first(problem_clause(trace, finding))}."
+    return f"{problem} {saving_sentence(trace, finding)}".rstrip() if is_delay(finding) else problem
 
 
 def _summary_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import capitalise, format_count, format_share, format_time
 from mpiprof.operations import WAIT_STATES
+from mpiprof.reports.delay_sentences import delay_evidence, is_delay
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.trace import Trace
 
@@ -22,6 +23,8 @@ MIN_SHARE = 0.1  # minimum share of exceptional instances that are reported
 def evidence_text(trace: Trace, finding: Finding) -> str:
     """Return the evidence for a finding."""
     evidence = finding.evidence
+    if is_delay(finding):
+        return delay_evidence(trace, finding)
     if finding.cause == "algorithm":
         error = format_time(evidence["error_ns"])
         return f"That is {evidence['how']} under the recorded arrivals, ± {error}."

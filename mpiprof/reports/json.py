@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
@@ -112,7 +112,7 @@ def verdict_as_data(trace: Trace, verdict: Verdict) -> dict[str, Any]:
         "text": conclusion.verdict_lines(trace, verdict),
         "cause": verdict.cause,
         "ranks": sorted(worst.ranks) if worst else [],
-        "sites": _locations_of_callsites(trace, worst.callsites) if worst else [],
+        "sites": _locations_of_finding(trace, worst) if worst else [],
     }
 
 
@@ -121,8 +121,8 @@ def finding_as_data(trace: Trace, finding: Finding) -> dict[str, Any]:
     return {
         "cause": finding.cause,
         "ranks": sorted(finding.ranks),
-        "sites": _locations_of_callsites(trace, finding.callsites),
-        "operation": trace.callsites["operation"][finding.callsites[0]],
+        "sites": _locations_of_finding(trace, finding),
+        "operation": _operation_of_finding(trace, finding),
         "period": finding.period,
         "first_instance": finding.first_instance,
         "last_instance": finding.last_instance,
@@ -138,10 +138,25 @@ def finding_as_data(trace: Trace, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _locations_of_callsites(trace: Trace, callsites: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the locations of some call sites, each once, in their order."""
-    sites: Any = trace.callsites["sites"]
-    locations = [site for callsite in callsites for site in locations_of(sites[callsite])]
+def _operation_of_finding(trace: Trace, finding: Finding) -> str | None:
+    """Return the operation of the first call site; None if a finding has no call site."""
+    if not finding.callsites:
+        return None
+    return str(trace.callsites["operation"][finding.callsites[0]])
+
+
+def _locations_of_finding(trace: Trace, finding: Finding) -> list[dict[str, Any]]:
+    """Return the locations of a finding's call sites, each once, in their order.
+
+    For a delay, these are the calls between which a rank works longer.
+    """
+    work = finding.evidence.get("work")
+    if work:
+        locations = locations_of([call for name in ("before", "after") if (call := work[0][name])])
+    else:
+        sites: Any = trace.callsites["sites"]
+        of = [site for callsite in finding.callsites for site in sites[callsite]]
+        locations = locations_of(of)
     return list({tuple(site.values()): site for site in locations}.values())
 
 

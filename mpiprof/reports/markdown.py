@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import callsite_table, conclusion, sentences, text
 from mpiprof.reports.table import escape_markdown, render_markdown

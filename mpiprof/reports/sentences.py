@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
-from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,
@@ -16,6 +16,7 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.reports.advice import advise, find_other_callsite, is_by_messages, split_ranks
+from mpiprof.reports.delay_sentences import delay_clause, delay_title, is_delay
 from mpiprof.reports.evidence import MAX_SPANS, evidence_text, instance_range
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.trace import Trace
@@ -39,6 +40,8 @@ TITLES = {
 
 def finding_title(trace: Trace, finding: Finding) -> str:
     """Return the heading of a finding, one short line."""
+    if is_delay(finding):
+        return delay_title(finding)
     ranks, _ = split_ranks(finding)
     who = finding.algorithm or finding.evidence.get("host") or format_ranks(ranks) or "Ranks"
     if finding.cause == "periodic":
@@ -83,6 +86,8 @@ def _prerequisite_clause(finding: Finding) -> str:
 
 def problem_clause(trace: Trace, finding: Finding) -> str:
     """Return the problem without its cost, as a clause."""
+    if is_delay(finding):
+        return capitalise(delay_clause(finding))
     return _CLAUSES[finding.cause](trace, finding)
 
 

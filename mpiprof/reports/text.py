@@ -23,7 +23,7 @@ from mpiprof.metrics.coverage import LOST_REASON, Coverage
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import plain_number
-from mpiprof.reports.message_table import reported_message_ns
+from mpiprof.reports.message_table import message_facts
 from mpiprof.reports.site_labels import site_pattern
 from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
 from mpiprof.trace import Trace
@@ -68,9 +68,9 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         ("clocks", clocks),
         ("message times", message_time_source(trace)),
     ]
-    messages_ns = reported_message_ns(trace)
-    if messages_ns:
-        rows[4:4] = [("in messages", f"{time_and_share(messages_ns, total)} of {whose}' time")]
+    in_messages = message_facts(trace)
+    if in_messages:
+        rows[4:4] = [("in messages", in_messages)]
     coverage = trace.derive("held")
     if coverage is not None:
         rows[2:2] = [("held", coverage_text(coverage))]

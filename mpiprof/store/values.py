@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.metrics.disagreement import Disagreement, Side
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.metrics.wait_matrix import WaitMatrix

@@ -190,8 +190,20 @@ class Trace(Records):
     message_calls: Table = _derived(
         "message_calls", "One row per logged call on messages: times, call site, peer."
     )
+    message_callsites: Table = _derived(
+        "message_callsites", "One row per call site of messages: calls, bytes, time, wait."
+    )
+    message_matrix: Table = _derived(
+        "message_matrix", "One row per pair of ranks: messages, bytes, and the wait between them."
+    )
+    message_waits: Table = _derived(
+        "message_waits", "One row per call that waits for a message: awaited rank, state, wait."
+    )
     messages: Table = _derived(
         "messages", "One row per message of a logged call: source, destination, tag, number, ..."
+    )
+    delays: Table = _derived(
+        "delays", "One row per rank and pair of call sites: work, and the waiting that it causes."
     )
     spent: Table = _derived(
         "spent", "One row per rank: ns in unrecorded calls, by class; see metrics."

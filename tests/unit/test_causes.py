@@ -17,7 +17,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.findings import Finding, Gain, find_findings
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.findings import Gain, find_findings
 from mpiprof.metrics.variance_components import SIGNIFICANT, nodes_differ, subtract_median_of_others
 from mpiprof.reports import phrases, sentences
 from mpiprof.tune.gains import find_gains

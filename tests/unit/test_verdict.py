@@ -14,7 +14,7 @@ from support.planted_traces import Planted
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.findings import CAUSES
+from mpiprof.diagnosis.finding import CAUSES
 from mpiprof.diagnosis.phases import find_change_points
 from mpiprof.diagnosis.significance import p_above_zero, persistence_ratio
 from mpiprof.diagnosis.verdict import make_verdict

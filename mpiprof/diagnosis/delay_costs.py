@@ -1,0 +1,168 @@
+"""Delays of a run: intervals of work and the waiting that they cause anywhere in the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
+from mpiprof.diagnosis.replay import Meetings, Replay
+from mpiprof.metrics.collective_waits import CollectiveWaits
+from mpiprof.metrics.message_waits import read_recorded_calls
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Bool, Float, Int
+
+NOWHERE = -1  # site of the start or the end of a run
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Waits and intervals of a run and the graph of their causes, as input to findings.
+
+    sites: pairs of sites (before, after) by key of the intervals. The groups of waits for messages
+    (metrics/message_waits.py) follow those of the collectives.
+    """
+
+    waits: Waits
+    intervals: Intervals
+    graph: DelayGraph
+    sites: list[tuple[int, int]]
+    callsite: Int  # of each group of waits; -1 in messages
+    meetings: Meetings
+    replay: Replay
+
+
+def find_delays(trace: Trace) -> Delays:
+    """Return the delays of a run."""
+    collective: CollectiveWaits = trace.derive("collective_waits")
+    intervals, sites = _find_gaps(*read_recorded_calls(trace))
+    message_waits = trace.message_waits
+    waits = _join_waits(trace, collective, message_waits)
+    graph = DelayGraph(waits, intervals, trace.ranks)
+    callsite = np.concatenate([collective.callsite, np.full(len(message_waits), -1, np.int64)])
+    meetings = _join_meetings(trace, collective.meetings)
+    replay = Replay(waits, _find_meeting_communicators(collective, waits), meetings, trace.ranks)
+    return Delays(waits, intervals, graph, sites, callsite, meetings, replay)
+
+
+def make_delay_table(trace: Trace) -> pd.DataFrame:
+    """Return one row per rank and pair of call sites, the costliest first.
+
+    rank, before_site and after_site (text; "" for the start), before_id and after_id, cost_ns
+    (waiting that it causes anywhere), direct_ns (the part of it in waits for this rank itself),
+    intervals (number), work_ns (their time), late_intervals (number of those with costs).
+    """
+    delays: Delays = trace.derive("delays_found")
+    intervals, costs = delays.intervals, delays.graph.compute_costs()
+    keys = max(len(delays.sites), 1)
+    code, group = np.unique(intervals.rank * keys + intervals.key, return_inverse=True)
+    pairs = [delays.sites[key] for key in (code % keys).tolist()]
+
+    def total(values: Float | Int | Bool) -> Float:
+        return np.bincount(group, values, len(code)).astype(np.float64)
+
+    table = pd.DataFrame(
+        {
+            "rank": code // keys,
+            "before_id": np.array([before for before, _ in pairs], np.int64),
+            "after_id": np.array([after for _, after in pairs], np.int64),
+            "cost_ns": total(costs.interval_ns),
+            "direct_ns": total(costs.direct_ns),
+            "intervals": total(np.ones(len(group))).astype(np.int64),
+            "work_ns": total(intervals.end_ns - intervals.begin_ns),
+            "late_intervals": total(costs.interval_ns > 0).astype(np.int64),
+        }
+    )
+    return table.sort_values("cost_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _join_meetings(trace: Trace, meetings: dict[int, Int]) -> Meetings:
+    """Return all meetings in order of time."""
+    time = np.concatenate([np.zeros(0, np.int64), *meetings.values()])
+    indices = [np.full(len(times), index, np.int64) for index, times in meetings.items()]
+    communicator = np.concatenate([np.zeros(0, np.int64), *indices])
+    order = np.argsort(time, kind="stable")
+    members = {index: trace.tables.communicators[index].ranks for index in meetings}
+    return Meetings(time[order], communicator[order], members)
+
+
+def _find_meeting_communicators(collective: CollectiveWaits, waits: Waits) -> Int:
+    """Return the communicator whose meeting ends each group of waits, or -1."""
+    communicator = np.full(len(waits.awaited), -1, np.int64)
+    at = np.flatnonzero(collective.is_meeting)
+    communicator[at] = collective.communicator[at]
+    return communicator
+
+
+def _find_gaps(
+    rank: Int, enter_ns: Int, exit_ns: Int, site: Int
+) -> tuple[Intervals, list[tuple[int, int]]]:
+    """Return the intervals between recorded calls, and the pairs of sites around them."""
+    # Calls of several threads may overlap.
+    latest = exit_ns.copy()
+    edges = np.flatnonzero(np.diff(rank, prepend=-1))
+    for begin, end in zip(edges, [*edges[1:], len(rank)], strict=True):
+        latest[begin:end] = np.maximum.accumulate(latest[begin:end])
+    gap = np.flatnonzero((rank[1:] == rank[:-1]) & (enter_ns[1:] > latest[:-1]))
+    site_count = int(site.max(initial=0)) + 2
+    code = (site[gap] + 1) * site_count + site[gap + 1] + 1
+    pairs, key = np.unique(code, return_inverse=True)
+    sites = [(pair // site_count - 1, pair % site_count - 1) for pair in pairs.tolist()]
+    return Intervals(rank[gap], latest[gap], enter_ns[gap + 1], key), sites
+
+
+def _join_waits(trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame) -> Waits:
+    """Return the waits in collectives and messages, with the last meeting before each."""
+    groups = len(collective.awaited)
+    message = {name: messages[name].to_numpy() for name in messages}
+    awaited = np.concatenate([collective.awaited, message["awaited"]])
+    until = np.concatenate([collective.until_ns, message["until_ns"]])
+    group = np.concatenate([collective.group, groups + np.arange(len(messages))])
+    rank = np.concatenate([collective.rank, message["rank"]])
+    begin = np.concatenate([collective.begin_ns, message["begin_ns"]])
+    end = np.concatenate([collective.end_ns, message["until_ns"]])
+    start = trace.run_start_ns
+    since = _find_last_meetings(trace, collective.meetings, awaited, group, rank, begin)
+    pair = _find_last_pair_waits(awaited, until, group, rank, begin)
+    since = np.maximum(np.maximum(since, pair), start)
+    first = np.full(len(awaited), np.iinfo(np.int64).max)
+    np.minimum.at(first, group, begin)
+    return Waits(awaited, until, np.minimum(since, first), group, rank, begin, end)
+
+
+def _find_last_meetings(
+    trace: Trace, meetings: dict[int, Int], awaited: Int, group: Int, rank: Int, begin: Int
+) -> Int:
+    """Return for each group the last synchronising collective of all its ranks before it waits."""
+    never = np.iinfo(np.int64).min
+    since = np.full(len(awaited), never)
+    first = np.full(len(awaited), np.iinfo(np.int64).max)
+    np.minimum.at(first, group, begin)
+    for index, times in meetings.items():
+        member = np.zeros(trace.ranks, np.bool_)
+        member[trace.tables.communicators[index].ranks] = True
+        all_in = member[awaited]
+        np.logical_and.at(all_in, group, member[rank])
+        at = np.searchsorted(times, first, side="right") - 1
+        known = all_in & (at >= 0)
+        since[known] = np.maximum(since[known], times[at[known]])
+    return since
+
+
+def _find_last_pair_waits(awaited: Int, until: Int, group: Int, rank: Int, begin: Int) -> Int:
+    """Return for each group of one rank the last time at which either rank waited for the other."""
+    never = np.iinfo(np.int64).min
+    since = np.full(len(awaited), never)
+    single = np.flatnonzero(np.bincount(group, minlength=len(awaited))[group] == 1)
+    if not len(single):
+        return since
+    of = group[single]
+    low, high = np.minimum(rank[single], awaited[of]), np.maximum(rank[single], awaited[of])
+    pair = low * (int(high.max()) + 1) + high
+    order = np.lexsort((until[of], pair))
+    before, after = order[:-1], order[1:]
+    met = (pair[before] == pair[after]) & (until[of[before]] <= begin[single[after]])
+    since[of[after[met]]] = until[of[before[met]]]
+    return since

@@ -1,0 +1,150 @@
+"""Waits in collectives by the rank waited for, and the calls and meetings of all ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
+from mpiprof.metrics.instance_rows import Signature
+from mpiprof.metrics.wait_states import awaited_rows, compute_waits
+from mpiprof.operations import WaitRule
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.metadata import Communicator
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Bool, Int
+
+
+@dataclass(frozen=True)
+class CollectiveWaits:
+    """Waits in collectives; times in ns, ranks are world ranks.
+
+    Per group of ranks that wait for the same rank in an instance: awaited, until_ns (its arrival),
+    callsite (number), communicator (index), is_meeting (the group waits until all members of the
+    communicator have arrived). Per member: group, rank, begin_ns, end_ns.
+    Calls of all ranks, by rank and time: call_rank, enter_ns, exit_ns, site_id. A nonblocking
+    operation is two calls, of which the second completes it.
+    meetings: times at which all members of a communicator (by index) had arrived.
+    """
+
+    awaited: Int
+    until_ns: Int
+    callsite: Int
+    communicator: Int
+    is_meeting: Bool
+    group: Int
+    rank: Int
+    begin_ns: Int
+    end_ns: Int
+    call_rank: Int
+    enter_ns: Int
+    exit_ns: Int
+    site_id: Int
+    meetings: dict[int, Int]
+
+
+def find_collective_waits(trace: Trace) -> CollectiveWaits:
+    """Return the waits in all complete instances of the trace."""
+    collector = _Collector(trace)
+    for batch in trace.batches():
+        collector.add(batch)
+    return collector.join()
+
+
+class _Collector:
+    """Collects waits, calls and meetings from batches."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.metrics = InstanceMetrics(trace)
+        self.metrics.callsites.update(trace.aggregate[1])
+        self.least_ns = max(trace.clock_error_ns, 1_000)
+        self.sites = np.array([shape.site for shape in trace.tables.shapes] + [-1], np.int64)
+        self.groups: list[list[Int]] = []  # in the order of CollectiveWaits
+        self.members: list[list[Int]] = []  # group, rank, begin, end
+        self.calls: list[list[Int]] = []  # rank, enter, exit, site
+        self.meetings: dict[int, list[Int]] = {}
+        self.group_count = 0
+
+    def add(self, batch: Batch) -> None:
+        """Add the instances of one batch."""
+        self._add_calls(batch)
+        for signature, index in self.metrics.group_by_signature(batch):
+            if signature.state is None or not signature.is_whole or len(batch.arrival_ns) < 2:
+                continue
+            arrival, begin, finish = take_complete(batch, signature, index)
+            if not arrival.shape[1]:
+                continue
+            self._add_waits(signature, batch.communicator, arrival, begin, finish)
+            if signature.group.rule is WaitRule.ALL_FOR_ALL:
+                meetings = self.meetings.setdefault(batch.communicator.index, [])
+                meetings.append(arrival.max(0))
+
+    def join(self) -> CollectiveWaits:
+        """Return everything collected."""
+        awaited, until, callsite, communicator, is_meeting = _join_columns(self.groups, 5)
+        group, rank, begin, end = _join_columns(self.members, 4)
+        call_rank, enter, exit_, site = _join_columns(self.calls, 4)
+        order = np.lexsort((enter, call_rank))
+        calls = call_rank[order], enter[order], exit_[order], site[order]
+        meetings = {index: np.sort(np.concatenate(of)) for index, of in self.meetings.items()}
+        return CollectiveWaits(
+            awaited,
+            until,
+            callsite,
+            communicator,
+            is_meeting > 0,
+            group,
+            rank,
+            begin,
+            end,
+            *calls,
+            meetings=meetings,
+        )
+
+    def _add_calls(self, batch: Batch) -> None:
+        row, column = np.nonzero(batch.shape >= 0)
+        rank, site = batch.communicator.ranks[row], self.sites[batch.shape[row, column]]
+        arrival, exit_ = batch.arrival_ns[row, column], batch.exit_ns[row, column]
+        if batch.begin_ns is batch.arrival_ns:
+            self.calls.append([rank, arrival, np.maximum(exit_, arrival), site])
+            return
+        self.calls.append([rank, arrival, arrival, site])
+        done = exit_ > 0
+        begin = batch.begin_ns[row, column]
+        self.calls.append([rank[done], begin[done], exit_[done], site[done]])
+
+    def _add_waits(
+        self,
+        signature: Signature,
+        communicator: Communicator,
+        arrival: Int,
+        begin: Int,
+        finish: Int,
+    ) -> None:
+        ranks = communicator.ranks
+        wait = compute_waits(arrival, begin, finish, signature.group)
+        row, column = np.nonzero(wait > self.least_ns)
+        awaited = awaited_rows(arrival, signature.group)[row, column]
+        code, group = np.unique(column * len(ranks) + awaited, return_inverse=True)
+        instance, awaited_row = code // len(ranks), code % len(ranks)
+        is_meeting = signature.group.rule is WaitRule.ALL_FOR_ALL
+        numbers = (signature.callsite, communicator.index, int(is_meeting))
+        self.groups.append(
+            [
+                ranks[awaited_row],
+                arrival[awaited_row, instance],
+                *(np.full(len(code), number, np.int64) for number in numbers),
+            ]
+        )
+        begins = begin[row, column]
+        self.members.append(
+            [group + self.group_count, ranks[row], begins, begins + wait[row, column]]
+        )
+        self.group_count += len(code)
+
+
+def _join_columns(parts: list[list[Int]], count: int) -> list[Int]:
+    """Return the concatenation of each column."""
+    empty = [np.zeros(0, np.int64)] * count
+    return [np.concatenate(column) for column in zip(empty, *parts, strict=True)]

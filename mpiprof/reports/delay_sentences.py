@@ -1,0 +1,158 @@
+"""Findings from delays as text: who works longer, where, and the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_count,
+    format_ordinal,
+    format_ranks,
+    format_share,
+    format_time,
+)
+from mpiprof.reports.site_labels import format_site
+from mpiprof.trace import Trace
+
+MAX_SPANS = 3
+MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
+WHOLE_SHARE = 0.95
+MIN_SAVED_SHARE = 0.005  # of the run time
+
+
+def is_delay(finding: Finding) -> bool:
+    """Return whether a finding comes from delays (diagnosis/delay_findings.py)."""
+    return "work" in finding.evidence
+
+
+def delay_clause(finding: Finding) -> str:
+    """Return who works longer, when and where, as a clause."""
+    evidence = finding.evidence
+    if finding.cause == "noise":
+        others = "other " if evidence["besides"] else ""
+        return f"{others}delays change from step to step, and no rank is delayed consistently"
+    where = _location_clause(evidence)
+    late = format_time(max([evidence["late_ns"], *(evidence["grows"] or ())]))
+    longer = f"{late} longer than the other ranks"
+    if finding.cause == "gradient":
+        most = f"up to {late} per step at {format_ranks(finding.ranks)}"
+        return f"work grows along the ranks{where}, {most}"
+    if finding.cause == "moving":
+        subject = f"{format_ranks(finding.ranks)} work {longer} in turn"
+        again = f", the same rank again after {finding.period} steps" if finding.period else ""
+        further = f", {evidence['step']} further each time" if evidence["step"] else ""
+        return f"{subject}{again or further}{where}"
+    subject, s = format_ranks(finding.ranks), "" if len(finding.ranks) > 1 else "s"
+    if finding.cause == "node":
+        subject, s = f"the ranks on {evidence['host'] or format_ranks(finding.ranks)}", ""
+    if not finding.ranks:
+        return f"the work of the ranks differs by {late}{_steps_clause(finding)}{where}"
+    return f"{subject} work{s} {longer}{_steps_clause(finding)}{where}"
+
+
+def delay_evidence(trace: Trace, finding: Finding) -> str:
+    """Return what a finding from delays would save, and its evidence."""
+    return f"{saving_sentence(trace, finding)} {_basis_sentences(finding)}".strip()
+
+
+def _basis_sentences(finding: Finding) -> str:
+    evidence = finding.evidence
+    step = "A step ends when all ranks meet in a collective."
+    if not evidence.get("synchronised", True):
+        step = f"A step is a {format_count(evidence['instances'])}th of the run."
+    if finding.cause == "noise":
+        return ""
+    if evidence["grows"]:
+        first, last = (format_time(time) for time in evidence["grows"])
+        change = "grows" if evidence["grows"][1] > evidence["grows"][0] else "shrinks"
+        return f"The delay {change} steadily, from {first} to {last}. {step}"
+    if evidence["levels"]:
+        levels = evidence["levels"][:MAX_SPANS]
+        parts = [f"{format_time(ns)} in steps {first} to {last}" for first, last, ns in levels]
+        return f"The delay is {', then '.join(parts)}. {step}"
+    if finding.cause in ("rank", "periodic", "moving"):
+        late, all_ = format_count(evidence["late_instances"]), format_count(evidence["instances"])
+        return f"This holds in {late} of {all_} steps. {step}"
+    return step
+
+
+def saving_sentence(trace: Trace, finding: Finding) -> str:
+    """Return the run time without a delay, or "" if it is nearly the same."""
+    run_ns, saved = float(trace.run_ns), finding.evidence.get("saved_ns", 0.0)
+    if saved < MIN_SAVED_SHARE * run_ns:
+        return ""
+    without, today = format_time(run_ns - saved), format_time(run_ns)
+    return f"Without that, the run would take {without} instead of {today}."
+
+
+def delay_advice(finding: Finding) -> str:
+    """Return where to look for the reason of a delay."""
+    if finding.cause == "noise":
+        return "Check for other processes on these nodes, and for work that varies between steps."
+    who = format_ranks(finding.ranks) if finding.ranks else "the late ranks"
+    do = "do" if len(finding.ranks) != 1 else "does"
+    location = _main_location(finding.evidence)
+    if location is None:
+        return f"Look at what {who} {do} outside MPI."
+    before, after = (_format_call(location[name]) for name in ("before", "after"))
+    between = f"between two calls at {after}" if before == after else f"from {before} to {after}"
+    return f"Look at what {who} {do} {between}."
+
+
+def _steps_clause(finding: Finding) -> str:
+    """Return the steps that a finding covers, as the end of a clause."""
+    evidence = finding.evidence
+    spans, count = evidence["spans"], evidence["instances"]
+    if finding.cause == "periodic" and finding.period:
+        offsets = evidence["offsets"]
+        if len(offsets) == 1:
+            return f" in every {format_ordinal(finding.period)} step, from step {offsets[0]} on"
+        return f" in {len(offsets)} of every {finding.period} steps"
+    if not spans:
+        return " in each step"
+    if len(spans) > MAX_SPANS:
+        return f" in {format_count(evidence['late_instances'])} of {format_count(count)} steps"
+    parts = [
+        f"{first}" if first == last else f"{first} to {'the end' if last >= count - 1 else last}"
+        for first, last in spans
+    ]
+    plural = "s" if len(spans) > 1 or spans[0][0] != spans[0][1] else ""
+    return f" in step{plural} {' and '.join(parts)}"
+
+
+def _location_clause(evidence: Mapping[str, Any]) -> str:
+    location = _main_location(evidence)
+    if location is None:
+        return ""
+    before, after = (_format_call(location[name]) for name in ("before", "after"))
+    share = location["share"]
+    mostly = "" if share >= WHOLE_SHARE else f", {format_share(share)} of it"
+    if before == after:
+        return f"{mostly} between two calls at {after}"
+    return f"{mostly} between {before} and {after}"
+
+
+def _main_location(evidence: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the pair of call sites with most of a delay, or None without one."""
+    work: Sequence[Mapping[str, Any]] = evidence["work"] or ()
+    return work[0] if work and work[0]["share"] >= MAIN_SHARE else None
+
+
+def _format_call(call: Mapping[str, Any]) -> str:
+    """Return a call as "waitall at app.c:12 step", or "the start of the run" for {}."""
+    return f"{call['operation']} at {format_site(call)}" if call else "the start of the run"
+
+
+def delay_title(finding: Finding) -> str:
+    """Return the heading of a finding from delays."""
+    who = capitalise(finding.evidence.get("host") or format_ranks(finding.ranks))
+    if finding.cause == "noise":
+        return "Delays without a pattern"
+    if finding.cause == "moving":
+        return "The delay moves from rank to rank"
+    if finding.cause == "gradient":
+        return "Work grows along the ranks"
+    return f"{who or 'Ranks'} delayed the other ranks"

@@ -1,0 +1,58 @@
+"""Waits of a simulated halo exchange with one slow rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpiprof.diagnosis.delay_graph import Intervals, Waits
+from mpiprof.trace.types import Int
+
+LATENCY_NS = 2_000
+LEAST_WAIT_NS = 1_000
+EXCHANGES = 5  # per step; then all ranks meet
+
+
+def halo_waits(
+    ranks: int, slow: int, steps: int, noise: float = 0.0, work_ns: int = 10**6, extra: int = 8
+) -> tuple[Waits, Intervals]:
+    """Return waits and work of ranks in a ring.
+
+    In each step a rank works `work_ns` before each of 5 exchanges with its neighbours. The slow
+    rank works `extra` times longer in addition before the first one. noise: standard deviation of
+    the work over its mean.
+    """
+    random = np.random.default_rng(0)
+    time = np.zeros(ranks, np.int64)
+    waits: list[tuple[int, int, int]] = []  # awaited, until, since
+    members: list[tuple[int, int, int, int]] = []  # group, rank, begin, end
+    work: list[tuple[int, int, int, int]] = []  # rank, begin, end, key
+    last: dict[tuple[int, ...], int] = {}
+    met = 0
+    for _ in range(steps):
+        for exchange in range(EXCHANGES):
+            own = (work_ns * (1 + noise * random.standard_normal(ranks))).astype(np.int64)
+            own[slow] += extra * work_ns * (exchange == 0)
+            arrival = time + own
+            work += [(r, int(time[r]), int(arrival[r]), int(exchange > 0)) for r in range(ranks)]
+            for rank in range(ranks):
+                awaited = max((rank - 1) % ranks, (rank + 1) % ranks, key=lambda r: arrival[r])
+                begin, until = int(arrival[rank]), int(arrival[awaited])
+                if until - begin > LEAST_WAIT_NS:
+                    pair = tuple(sorted((rank, awaited)))
+                    members.append((len(waits), rank, begin, until))
+                    waits.append((awaited, until, max(last.get(pair, 0), met)))
+                    last[pair] = until
+                time[rank] = max(begin, until + LATENCY_NS)
+        awaited, until = int(time.argmax()), int(time.max())
+        early = [r for r in range(ranks) if until - time[r] > LEAST_WAIT_NS]
+        members += [(len(waits), r, int(time[r]), until) for r in early]
+        waits += [(awaited, until, met)] * bool(early)
+        met = until
+        time[:] = until + LATENCY_NS
+    return Waits(*_columns(waits), *_columns(members)), Intervals(*_columns(work))
+
+
+def _columns(rows: Sequence[tuple[int, ...]]) -> list[Int]:
+    return list(np.array(rows, np.int64).T)

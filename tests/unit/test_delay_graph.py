@@ -1,0 +1,96 @@
+"""Costs of delays: hand-computed chains, a halo exchange, and the sum of all costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.halo_waits import halo_waits
+
+from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
+from mpiprof.trace.types import Int
+
+Wait = tuple[int, int, int, list[tuple[int, int]]]  # awaited, until, since, members with begins
+Work = tuple[int, int, int, int]  # rank, begin, end, key
+
+
+def make_graph(waits: list[Wait], work: list[Work], ranks: int) -> DelayGraph:
+    """Return the graph of waits that end when the awaited rank arrives."""
+    members = [
+        (group, rank, begin, until)
+        for group, (_, until, _, of) in enumerate(waits)
+        for rank, begin in of
+    ]
+
+    def columns(rows: list[tuple[int, ...]], count: int) -> list[Int]:
+        return list(np.array(rows, np.int64).reshape(-1, count).T)
+
+    awaited, until, since = columns([wait[:3] for wait in waits], 3)
+    group, rank, begin, end = columns(list(members), 4)
+    intervals = Intervals(*columns(list(work), 4))
+    return DelayGraph(Waits(awaited, until, since, group, rank, begin, end), intervals, ranks)
+
+
+def costs(waits: list[Wait], work: list[Work], ranks: int) -> list[float]:
+    """Return the cost of each interval."""
+    values: list[float] = make_graph(waits, work, ranks).compute_costs().interval_ns.tolist()
+    return values
+
+
+def test_a_wait_is_caused_by_the_longer_work_of_the_awaited_rank() -> None:
+    waits: list[Wait] = [(0, 9, 0, [(1, 1)])]
+    assert costs(waits, [(0, 0, 9, 0), (1, 0, 1, 0)], 2) == [8, 0]
+
+
+def test_a_wait_passes_its_cost_on_to_the_cause_of_the_awaited_ranks_wait() -> None:
+    # Rank 1 waits for rank 0, and works as long as rank 2. Rank 2 waits for rank 1.
+    waits: list[Wait] = [(0, 9, 0, [(1, 1)]), (1, 10, 0, [(2, 2)])]
+    work = [(0, 0, 9, 0), (1, 0, 1, 0), (1, 9, 10, 0), (2, 0, 2, 0)]
+    graph = make_graph(waits, work, 3)
+    assert graph.compute_costs().interval_ns.tolist() == [16, 0, 0, 0]
+    assert graph.compute_costs().direct_ns.tolist() == [8, 0, 0, 0]
+    second_only = graph.compute_costs(np.array([False, True]))
+    assert second_only.interval_ns.tolist() == [8, 0, 0, 0]
+    assert second_only.direct_ns.tolist() == [0, 0, 0, 0]
+
+
+def test_of_several_intervals_the_longer_ones_bear_the_cost() -> None:
+    waits: list[Wait] = [(0, 13, 0, [(1, 5)])]
+    mine = [(0, 0, 9, 0), *((0, 9 + i, 10 + i, 0) for i in range(4))]
+    others = [(1, i, i + 1, 0) for i in range(5)]
+    assert costs(waits, [*mine, *others], 2) == [8, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_equal_work_between_other_calls_bears_no_cost() -> None:
+    # Rank 1 has the same two units of work as rank 2, but recorded calls divide them.
+    waits: list[Wait] = [(0, 9, 0, [(1, 1)]), (1, 10, 0, [(2, 2)])]
+    work = [(0, 0, 9, 3), (1, 0, 1, 0), (1, 9, 10, 1), (2, 0, 2, 2)]
+    assert costs(waits, work, 3) == [16, 0, 0, 0]
+
+
+def test_the_members_of_a_group_are_compared_with_their_waits_as_weights() -> None:
+    # Rank 1 waits 6 and rank 2 waits 2: on average the early ranks work 3 in key 0.
+    waits: list[Wait] = [(0, 8, 0, [(1, 2), (2, 6)])]
+    work = [(0, 0, 4, 0), (0, 4, 8, 1), (1, 0, 2, 0), (2, 0, 6, 0)]
+    assert costs(waits, work, 3)[:2] == pytest.approx([8 * 1 / 5, 8 * 4 / 5])
+
+
+def test_time_outside_the_intervals_is_the_rest() -> None:
+    graph = make_graph([(0, 9, 0, [(1, 1)])], [(1, 0, 1, 0)], 2)
+    assert graph.compute_costs().rest_ns.tolist() == [8, 0]
+
+
+def test_no_waits_have_no_costs() -> None:
+    graph = make_graph([], [(0, 0, 1, 0)], 1)
+    assert graph.compute_costs().interval_ns.tolist() == [0]
+
+
+@pytest.mark.parametrize("ranks", [2, 8, 32])
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_the_slow_rank_of_a_halo_exchange_bears_nearly_all_cost(ranks: int, noise: float) -> None:
+    waits, intervals = halo_waits(ranks, slow=ranks // 2, steps=30, noise=noise)
+    found = DelayGraph(waits, intervals, ranks).compute_costs()
+    by_rank = np.bincount(intervals.rank, found.interval_ns, ranks)
+    total = float((waits.end_ns - waits.begin_ns).sum())
+    assert found.interval_ns.sum() + found.rest_ns.sum() == pytest.approx(total)
+    assert by_rank[ranks // 2] >= 0.97 * total
+    assert found.interval_ns.min() >= 0 and found.rest_ns.min() >= 0

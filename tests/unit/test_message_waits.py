@@ -1,0 +1,115 @@
+"""Wait states of messages: who waits for whom until when, by Scalasca's definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.message_traces import MessageTrace, call, part
+
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import RECEIVED_PART, SENT_PART
+
+US = 1000
+LARGE = 1 << 20
+
+
+def rows(trace: Trace) -> list[tuple[Any, ...]]:
+    """Return rank, awaited rank, state, begin and end of each wait in us."""
+    table = trace.message_waits
+    begin, until = table["begin_ns"] / US, table["until_ns"] / US
+    columns = (table["rank"], table["awaited"], table["state"], begin, until)
+    assert (table["wait_ns"] == table["until_ns"] - table["begin_ns"]).all()
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def at_us(shape: int, enter: int, exit_: int, *parts: Any) -> Any:
+    """Return the records of a call with times in us."""
+    return call(shape, enter * US, exit_ * US, *parts)
+
+
+@pytest.mark.parametrize("posted", [20, 60, 90])
+def test_a_receive_waits_until_the_send_is_posted(posted: int, tmp_path: Path) -> None:
+    trace = MessageTrace()
+    send, recv = trace.shape(0, "send", 1), trace.shape(1, "recv", 0)
+    sent, received = (
+        part(kind, shape, posted=time * US, bytes_=LARGE)
+        for kind, shape, time in ((SENT_PART, send, posted), (RECEIVED_PART, recv, 40))
+    )
+    trace.add_chunk(0, at_us(send, posted, 95, sent))
+    trace.add_chunk(1, at_us(recv, 40, 92, received))
+    expected: list[Any] = [(1, 0, "late_sender", 40, posted)]
+    if posted == 20:  # the sender was early and waited itself
+        expected = [(0, 1, "late_receiver", 20, 40)]
+    assert rows(trace.write(tmp_path / "t")) == expected
+
+
+@pytest.mark.parametrize(("operation", "bytes_"), [("send", 8), ("ssend", 8), ("send", LARGE)])
+def test_a_send_waits_for_the_receive_if_it_is_synchronous_or_large(
+    operation: str, bytes_: int, tmp_path: Path
+) -> None:
+    trace = MessageTrace()
+    send, recv = trace.shape(0, operation, 1), trace.shape(1, "recv", 0)
+    sent = part(SENT_PART, send, posted=10 * US, bytes_=bytes_)
+    trace.add_chunk(0, at_us(send, 10, 80, sent))
+    received = part(RECEIVED_PART, recv, posted=70 * US, bytes_=bytes_)
+    trace.add_chunk(1, at_us(recv, 70, 91, received))
+    waits = [(0, 1, "late_receiver", 10, 70)] if operation == "ssend" or bytes_ == LARGE else []
+    assert rows(trace.write(tmp_path / "t")) == waits
+
+
+def test_a_wait_for_several_messages_is_for_the_last_one_posted(tmp_path: Path) -> None:
+    trace = MessageTrace(3)
+    irecv = [trace.shape(0, "irecv", peer, 5 + peer) for peer in (1, 2)]
+    wait = trace.shape(0, "waitall", None, 9)
+    parts = [part(RECEIVED_PART, shape, posted=10 * US) for shape in irecv]
+    trace.add_chunk(0, at_us(wait, 12, 100, *parts))
+    for rank, posted in ((1, 90), (2, 50)):
+        send = trace.shape(rank, "send", 0)
+        trace.add_chunk(
+            rank, at_us(send, posted, posted + 30, part(SENT_PART, send, posted=posted * US))
+        )
+    assert rows(trace.write(tmp_path / "t")) == [(0, 1, "late_sender", 12, 90)]
+
+
+def test_a_message_that_was_sent_earlier_and_received_later_is_in_the_wrong_order(
+    tmp_path: Path,
+) -> None:
+    trace = MessageTrace(3)
+    from_1, from_2 = (trace.shape(0, "recv", peer, 5) for peer in (1, 2))
+    trace.add_chunk(
+        0,
+        at_us(from_1, 10, 62, part(RECEIVED_PART, from_1, posted=10 * US)),
+        at_us(from_2, 65, 95, part(RECEIVED_PART, from_2, posted=65 * US)),
+    )
+    for rank, posted in ((1, 60), (2, 30)):
+        send = trace.shape(rank, "send", 0)
+        trace.add_chunk(
+            rank, at_us(send, posted, posted + 30, part(SENT_PART, send, posted=posted * US))
+        )
+    assert rows(trace.write(tmp_path / "t")) == [(0, 1, "wrong_order", 10, 60)]
+
+
+def test_a_short_send_was_posted_when_its_rank_last_made_short_calls(tmp_path: Path) -> None:
+    """Rank 1 left a long call at 70 and is in the next one when rank 0 returns."""
+    trace = MessageTrace(3)
+    recv = trace.shape(0, "recv", 1)
+    trace.add_chunk(0, at_us(recv, 10, 80, part(RECEIVED_PART, recv, posted=10 * US)))
+    other = trace.shape(1, "recv", 2)
+    first = at_us(other, 20, 70, part(RECEIVED_PART, other, 0, posted=20 * US))
+    second = at_us(other, 76, 120, part(RECEIVED_PART, other, 1, posted=76 * US))
+    trace.add_chunk(1, first, second)
+    waits = rows(trace.write(tmp_path / "t"))
+    assert waits[0] == (0, 1, "late_sender", 10, 76)
+
+
+def test_messages_to_itself_and_open_calls_cause_no_wait(tmp_path: Path) -> None:
+    trace = MessageTrace()
+    itself, recv = trace.shape(0, "recv", 0), trace.shape(0, "recv", 1)
+    trace.add_chunk(
+        0,
+        at_us(itself, 10, 40, part(RECEIVED_PART, itself, posted=10 * US)),
+        at_us(recv, 50, 0, part(RECEIVED_PART, recv, posted=50 * US, flags=0)),
+    )
+    assert rows(trace.write(tmp_path / "t")) == []
