@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MAX_CERTAINTY = 0.999
+NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
+MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
 
 # Causes of findings, by their names in the JSON output.
 CAUSES = {

@@ -23,7 +23,7 @@ from mpiprof.diagnosis.delay_origin import (
     find_origins,
     select_walks,
 )
-from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
+from mpiprof.diagnosis.finding import MAX_CERTAINTY, MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.diagnosis.outliers import count_also_costly, find_early_ranks
 from mpiprof.diagnosis.pattern import Pattern, columns_with_ranks, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
@@ -35,6 +35,8 @@ NOTABLE_SHARE = 0.01  # minimum share of all wait for a finding
 MIN_REST_SHARE = 0.2  # minimum share of a call site's wait, unexplained by patterns, for a finding
 MAIN_SHARE = 0.5  # share of the instances in which lateness began at one origin
 MIN_FREQUENCY = 0.1  # minimum share of the calls that follow a barrier
+UNCERTAIN_WEIGHT = 0.1  # of the cost of an uncertain finding, in the order of findings
+NEGLIGIBLE_WEIGHT = 1e-3  # the same of a negligible finding, which follows all others
 MIN_INSTANCES = 5  # minimum number of instances to determine which rank is mostly last
 
 
@@ -120,21 +122,30 @@ def _link_prerequisite(finding: Finding, once: int | None, findings: Sequence[Fi
 
 
 def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Sort findings by cost, but keep each one behind the findings to be repaired before it."""
+    """Sort findings by cost, but keep each one behind the findings to be repaired before it.
+
+    An uncertain finding follows certain ones unless it costs far more.
+    """
     findings_by_key = {
         (at, finding.cause, finding.ranks): finding
         for finding in findings
         for at in finding.callsites
     }
 
+    def weigh(finding: Finding) -> float:
+        weight = 1.0 if finding.certainty >= MIN_CERTAINTY else UNCERTAIN_WEIGHT
+        return finding.cost_ns * (
+            weight if finding.share >= NEGLIGIBLE_SHARE else NEGLIGIBLE_WEIGHT
+        )
+
     def place(finding: Finding, behind: int = 0) -> tuple[float, int]:
         once = finding.evidence.get("once")
         key = (finding.callsites[0], once["cause"], tuple(once["ranks"])) if once else None
         first = findings_by_key.get(key) if key else None
         if first is None or behind > len(findings):  # joined findings may form a cycle
-            return -finding.cost_ns, 0
+            return -weigh(finding), 0
         cost, depth = place(first, behind + 1)
-        return max(-finding.cost_ns, cost), depth + 1
+        return max(-weigh(finding), cost), depth + 1
 
     return sorted(findings, key=place)
 

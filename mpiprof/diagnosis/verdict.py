@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.trace.trace import Trace
-
-MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
-# minimum cost of a certain cause that is named beside an uncertain one, over the latter's cost
-MIN_SECOND_SHARE = 0.1
-NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Losses of a run and their main cause.
 
-    - cause: cause of the costliest finding, or "none" if nothing can be gained. worst: that
-      finding.
-    - beside: if that finding is uncertain, the costliest certain one.
+    - worst: the first finding that matters. cause: its cause, or "none" if nothing can be gained.
+    - beside: if that finding is certain, an uncertain finding that costs more.
     - waiting, collective: shares of all ranks' run time. waiting_for_messages: a part of waiting.
     - gain: the largest gain from another algorithm, or None.
     """
@@ -45,13 +39,8 @@ def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
         None,
     )
     beside = None
-    if worst is not None and worst.certainty < MIN_CERTAINTY:
-        least = max(NEGLIGIBLE_SHARE, MIN_SECOND_SHARE * worst.share)
-        sure = (
-            finding
-            for finding in findings
-            if finding.certainty >= MIN_CERTAINTY and finding.share >= least
-        )
-        beside = next(sure, None)
+    if worst is not None and worst.certainty >= MIN_CERTAINTY:
+        costlier = (finding for finding in findings if finding.cost_ns > worst.cost_ns)
+        beside = next((one for one in costlier if one.certainty < MIN_CERTAINTY), None)
     cause = worst.cause if worst else "none"
     return Verdict(cause, worst, beside, waiting + for_messages, for_messages, inside, gain)

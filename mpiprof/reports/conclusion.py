@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.diagnosis.findings import MAIN_SHARE
-from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Verdict
+from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.advice import LOAD_CAUSES, advise, is_by_messages
@@ -54,11 +54,12 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
     algorithm_sentence = _algorithm_sentence(trace, verdict)
     if verdict.beside is None:
         return [first, problem, do + algorithm_sentence]
-    sure = f"{_problem_sentence(trace, verdict, verdict.beside)} {advise(trace, verdict.beside)}"
+    rest = _problem_sentence(trace, verdict, verdict.beside)
     # Advice about an uncertain rank is useless if the same rank has a certain cause.
-    last = verdict.worst.evidence.get("mostly_last")
-    same_rank = last is not None and last[0] in verdict.beside.ranks
-    return [first, problem if same_rank else f"{problem} {do}", sure + algorithm_sentence]
+    last = verdict.beside.evidence.get("mostly_last")
+    if last is None or last[0] not in verdict.worst.ranks:
+        rest = f"{rest} {advise(trace, verdict.beside)}"
+    return [first, f"{problem} {do}{algorithm_sentence}", rest]
 
 
 def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
@@ -100,7 +101,7 @@ def _problem_sentence(trace: Trace, verdict: Verdict, finding: Finding) -> str:
         return problem_sentence(trace, finding)
     share = share_in_words(finding.share / verdict.waiting if verdict.waiting > 0 else 0.0)
     sure = ""
-    if finding is verdict.beside:
+    if verdict.beside is not None and finding is verdict.worst:
         sure = " has a sure cause"
     elif finding.certainty < MIN_CERTAINTY:
         sure = " came about once" if finding.evidence["instances"] == 1 else " has no sure cause"
@@ -128,7 +129,7 @@ def _algorithm_sentence(trace: Trace, verdict: Verdict) -> str:
         gained = format_time(float(verdict.gain.cost_ns))
         site = format_callsite(trace, verdict.gain.callsites[0])
         return f" Besides, {verdict.gain.algorithm} would save {gained} at {site}."
-    sure = verdict.beside or verdict.worst
+    sure = verdict.worst
     assert sure is not None
     helped = sure.cause in (*LOAD_CAUSES, "node") and "let_go_early" not in sure.evidence
     cause = "the messages" if is_by_messages(sure) else "the load"
