@@ -30,7 +30,8 @@ class Delays:
     graph: DelayGraph
     sites: list[tuple[int, int]]
     callsite: Int  # of each group of waits; -1 in messages
-    meetings: Meetings
+    meetings_of_all: Int  # times at which all ranks had arrived at a synchronising collective
+    calls_of_all: Int  # the same for other collectives
     replay: Replay
 
 
@@ -44,7 +45,8 @@ def find_delays(trace: Trace) -> Delays:
     callsite = np.concatenate([collective.callsite, np.full(len(message_waits), -1, np.int64)])
     meetings = _join_meetings(trace, collective.meetings)
     replay = Replay(waits, _find_meeting_communicators(collective, waits), meetings, trace.ranks)
-    return Delays(waits, intervals, graph, sites, callsite, meetings, replay)
+    met, called = (_times_of_all(trace, of) for of in (collective.meetings, collective.others))
+    return Delays(waits, intervals, graph, sites, callsite, met, called, replay)
 
 
 def make_delay_table(trace: Trace) -> pd.DataFrame:
@@ -76,6 +78,13 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
         }
     )
     return table.sort_values("cost_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _times_of_all(trace: Trace, times: dict[int, Int]) -> Int:
+    """Return the times of the communicators that contain all ranks."""
+    communicators = trace.tables.communicators
+    of_all = [of for i, of in times.items() if len(communicators[i].ranks) == trace.ranks]
+    return np.concatenate([np.zeros(0, np.int64), *of_all])
 
 
 def _join_meetings(trace: Trace, meetings: dict[int, Int]) -> Meetings:

@@ -44,13 +44,15 @@ def are_messages_followed(trace: Trace) -> bool:
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
     """Return the findings for all waits of the run, or those at one call site of collectives."""
     delays: Delays = trace.derive("delays_found")
-    chosen = None if callsite is None else delays.callsite == callsite
+    chosen = np.ones(len(delays.callsite), np.bool_)
+    if callsite is not None:
+        chosen = delays.callsite == callsite
     costs = delays.graph.compute_costs(chosen)
     waiting = float(costs.interval_ns.sum() + costs.rest_ns.sum())
     if not waiting > 0:
         return []
-    grid = DelayMatrix(trace, delays, costs.interval_ns)
-    patterns, _ = find_patterns(grid)
+    grid = DelayMatrix(trace, delays, costs, chosen)
+    patterns = [one for one in find_patterns(grid)[0] if _is_by_work(trace, delays, one)]
     findings = [
         _pattern_finding(trace, delays, grid, pattern, costs.interval_ns) for pattern in patterns
     ]
@@ -59,6 +61,23 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
         evidence = {"work": None, "instances": grid.instance_count, "besides": bool(patterns)}
         findings.append(_make_finding(trace, "noise", rest, certainty=0.0, evidence=evidence))
     return sorted(findings, key=lambda finding: -finding.cost_ns)
+
+
+def _is_by_work(trace: Trace, delays: Delays, pattern: Pattern) -> bool:
+    """Return whether a pattern is about work: early ranks may wait by their role.
+
+    Examples of such roles are the root of a reduction, and a receiver in a pipeline. In a
+    synchronising collective all ranks have the same role.
+    """
+    if pattern.cause != "early":
+        return True
+    waits = delays.waits
+    mine = np.isin(waits.rank, pattern.ranks)
+    wait_ns = np.where(mine, waits.end_ns - waits.begin_ns, 0)
+    met = trace.derive("collective_waits").is_meeting
+    in_meeting = np.zeros(len(waits.awaited), np.bool_)
+    in_meeting[: len(met)] = met
+    return bool(wait_ns[in_meeting[waits.group]].sum() >= wait_ns.sum() / 2)
 
 
 def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Finding:

@@ -19,6 +19,7 @@ from mpiprof.diagnosis.arrival_matrix import (
     number_nodes,
 )
 from mpiprof.diagnosis.delay_costs import Delays
+from mpiprof.diagnosis.delay_graph import DelayCosts
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -27,31 +28,41 @@ TIME_SLICES = 64
 
 
 class DelayMatrix(ArrivalMatrix):
-    """Work of each rank (row) in each step (column) of a run, in ns beyond the least of the step.
+    """Time of each rank (row) in each step (column) without its waits, in ns beyond the least.
 
-    A step ends when all ranks meet in a synchronising collective. Without such collectives the run
-    is divided into equal slices of time. Many short steps are joined.
+    A step ends when all ranks meet in a synchronising collective, or else when all have called a
+    collective. Without such collectives the run is divided into equal slices of time. Many short
+    steps are joined.
 
     - edges_ns: begin of each step and the end of the last one.
     - cost_ns: waiting that the work of each rank and step causes, anywhere in the run.
     - synchronised: True if steps end with a meeting of all ranks.
     """
 
-    def __init__(self, trace: Trace, delays: Delays, cost_ns: Float) -> None:
-        """Make the matrix; `cost_ns` is the cost of each interval."""
+    def __init__(self, trace: Trace, delays: Delays, costs: DelayCosts, chosen: Bool) -> None:
+        """Make the matrix of the chosen groups of waits and their costs."""
         self.ranks = np.arange(trace.ranks)
         self.edges_ns, self.synchronised = _find_steps(trace, delays)
         self.first_ns, self.number = self.edges_ns[:-1], np.arange(len(self.edges_ns) - 1)
         self.blocks = []
         self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
         self.nodes, self.node = number_nodes(trace, self.ranks)
-        intervals = delays.intervals
-        self.step = np.searchsorted(self.edges_ns, intervals.begin_ns, side="right") - 1
-        self.step = np.clip(self.step, 0, len(self.number) - 1)
-        work = self.sum_cells(delays, intervals.end_ns - intervals.begin_ns)
-        self.cost_ns = self.sum_cells(delays, cost_ns)
-        self.arrival = work - work.min(0)
+        self.step = self._find_step(delays.intervals.end_ns)
+        self.cost_ns = self.sum_cells(delays, costs.interval_ns)
+        waits = delays.waits
+        wait_ns = (waits.end_ns - waits.begin_ns).astype(np.float64)
+        cell = waits.rank * len(self.number) + self._find_step(waits.end_ns)
+        shape = len(self.ranks), len(self.number)
+        waited = np.bincount(cell, wait_ns, shape[0] * shape[1]).reshape(shape)
+        selected = np.bincount(cell, wait_ns * chosen[waits.group], shape[0] * shape[1])
+        self.wait_ns = selected.reshape(shape).sum(0)
+        self.arrival = waited.max(0) - waited
         self._excess = self.arrival - column_medians(self.arrival)
+
+    def _find_step(self, end_ns: Int) -> Int:
+        """Return the step in which intervals or waits end."""
+        step = np.searchsorted(self.edges_ns, end_ns, side="left") - 1
+        return np.clip(step, 0, len(self.number) - 1)
 
     def sum_cells(self, delays: Delays, values: Float | Int, chosen: Bool | None = None) -> Float:
         """Return the sum over intervals by rank and step; of the chosen intervals if given."""
@@ -81,13 +92,17 @@ class DelayMatrix(ArrivalMatrix):
         return part
 
     def compute_waiting(self, arrival: Float) -> Float:
-        """Return the wait in ns that remains in each step if the ranks worked that long.
+        """Return the wait in ns that remains in each step if the ranks took that long.
 
-        The cost of a rank's work shrinks in proportion to its excess over the median of the step.
+        If all ranks meet at its end, each waits for the slowest one, in whichever call. Otherwise
+        the cost of each rank shrinks in proportion to its excess over the median of the step.
         """
+        if self.synchronised:
+            whole, remaining = ((times.max(0) - times).sum(0) for times in (self.arrival, arrival))
+            return np.asarray(self.wait_ns * remaining / np.where(whole > 0, whole, 1.0))
         usual = column_medians(self.arrival)
-        excess = np.maximum(arrival - usual, 0.0)
         late = self._excess > 0
+        excess = np.maximum(arrival - usual, 0.0)
         share = np.where(late, excess / np.where(late, self._excess, 1.0), 1.0)
         return np.asarray((self.cost_ns * np.minimum(share, 1.0)).sum(0))
 
@@ -96,11 +111,9 @@ def _find_steps(trace: Trace, delays: Delays) -> tuple[Int, bool]:
     """Return the edges of the steps, and whether all ranks meet there."""
     begin, end = trace.calls_start_ns, trace.calls_start_ns + trace.duration_ns
     most = max(min(MAX_ARRIVALS // max(trace.ranks, 1), MAX_INSTANCES), 1)
-    of_all = [len(ranks) == trace.ranks for ranks in delays.meetings.members.values()]
-    whole = np.array(list(delays.meetings.members), np.int64)[np.array(of_all, np.bool_)]
-    meetings = delays.meetings.time_ns[np.isin(delays.meetings.communicator, whole)]
-    meetings = np.unique(meetings[(meetings > begin) & (meetings < end)])
-    if len(meetings) < MIN_MEETINGS:
-        return np.linspace(begin, end, TIME_SLICES + 1).astype(np.int64), False
-    every = -(-len(meetings) // most)
-    return np.concatenate([meetings[::every], [end]]), True
+    for times, synchronised in ((delays.meetings_of_all, True), (delays.calls_of_all, False)):
+        inside = np.unique(times[(times > begin) & (times <= end)])
+        if len(inside) >= MIN_MEETINGS:
+            every = -(-len(inside) // most)
+            return np.concatenate([[begin], inside[every - 1 :: every]]), synchronised
+    return np.linspace(begin, end, TIME_SLICES + 1).astype(np.int64), False

@@ -32,8 +32,8 @@ def delay_clause(finding: Finding) -> str:
     """Return who works longer, when and where, as a clause."""
     evidence = finding.evidence
     if finding.cause == "noise":
-        others = "other " if evidence["besides"] else ""
-        return f"{others}delays change from step to step, and no rank is delayed consistently"
+        rest = "the rest of the waiting" if evidence["besides"] else "the waiting"
+        return f"no rank causes {rest} consistently"
     where = _location_clause(evidence)
     late = format_time(max([evidence["late_ns"], *(evidence["grows"] or ())]))
     longer = f"{late} longer than the other ranks"
@@ -50,6 +50,9 @@ def delay_clause(finding: Finding) -> str:
         subject, s = f"the ranks on {evidence['host'] or format_ranks(finding.ranks)}", ""
     if not finding.ranks:
         return f"the work of the ranks differs by {late}{_steps_clause(finding)}{where}"
+    if finding.cause == "early":
+        less = f"{late} less than the other ranks{_steps_clause(finding)}"
+        return f"{subject} work{s} {less}, and wait{s} for them"
     return f"{subject} work{s} {longer}{_steps_clause(finding)}{where}"
 
 
@@ -92,6 +95,8 @@ def delay_advice(finding: Finding) -> str:
     """Return where to look for the reason of a delay."""
     if finding.cause == "noise":
         return "Check for other processes on these nodes, and for work that varies between steps."
+    if finding.cause == "early":
+        return f"Give {format_ranks(finding.ranks)} more of the work, or the other ranks less."
     who = format_ranks(finding.ranks) if finding.ranks else "the late ranks"
     do = "do" if len(finding.ranks) != 1 else "does"
     location = _main_location(finding.evidence)
@@ -155,4 +160,6 @@ def delay_title(finding: Finding) -> str:
         return "The delay moves from rank to rank"
     if finding.cause == "gradient":
         return "Work grows along the ranks"
+    if finding.cause == "early":
+        return f"{who} waited for the other ranks"
     return f"{who or 'Ranks'} delayed the other ranks"
