@@ -46,7 +46,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals of work without overlaps on a rank. key: number of the pair of call sites."""
+    """Intervals of work. key: number of the pair of call sites."""
 
     rank: Int
     begin_ns: Int
@@ -109,10 +109,7 @@ class _Entries:
 
 
 class DelayGraph:
-    """Shares of intervals and of earlier waits in each group of waits.
-
-    Waits and intervals of a rank must not overlap.
-    """
+    """Shares of intervals and of earlier waits in each group of waits."""
 
     def __init__(self, waits: Waits, intervals: Intervals, ranks: int) -> None:
         self.waits, self.ranks, self.interval_count = waits, ranks, len(intervals.rank)
@@ -188,9 +185,10 @@ def _sort_items(waits: Waits, intervals: Intervals, wait_key: int) -> _Items:
     is_wait = np.arange(len(index)) >= len(intervals.rank)
     order = np.argsort(rank * stride + (begin - origin), kind="stable")
     begin, end = (rank * stride + (times - origin) for times in (begin, end))
-    return _Items(
-        begin[order], end[order], is_wait[order], index[order], key[order], stride, origin
-    )
+    # Intervals of several threads may overlap; the time counts once.
+    begin, end = begin[order], np.maximum.accumulate(end[order])
+    begin[1:] = np.maximum(begin[1:], end[:-1])
+    return _Items(begin, end, is_wait[order], index[order], key[order], stride, origin)
 
 
 def _find_entries(items: _Items, rank: Int, low_ns: Int, high_ns: Int) -> _Entries:

@@ -79,6 +79,12 @@ def test_time_outside_the_intervals_is_the_rest() -> None:
     assert graph.compute_costs().rest_ns.tolist() == [8, 0]
 
 
+def test_overlapping_intervals_of_two_threads_count_once() -> None:
+    waits: list[Wait] = [(0, 9, 0, [(1, 1)])]
+    assert costs(waits, [(0, 0, 6, 0), (0, 2, 9, 0), (0, 3, 5, 0), (1, 0, 1, 0)], 2)[2:] == [0, 0]
+    assert sum(costs(waits, [(0, 0, 6, 0), (0, 2, 9, 0), (1, 0, 1, 0)], 2)) == pytest.approx(8)
+
+
 def test_no_waits_have_no_costs() -> None:
     graph = make_graph([], [(0, 0, 1, 0)], 1)
     assert graph.compute_costs().interval_ns.tolist() == [0]
