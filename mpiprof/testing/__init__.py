@@ -1,1 +1,1 @@
-"""Synthetic traces: the recorder's format from arrays, for tests and benchmarks."""
+"""Traces in the recorder's format, from arrays or simulated programs, for tests and benchmarks."""

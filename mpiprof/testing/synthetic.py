@@ -16,11 +16,12 @@ import numpy as np
 
 from mpiprof.trace import writer
 from mpiprof.trace.checksum import add_checksum, compute_checksum
+from mpiprof.trace.layout import OUTSIDE_CLASSES
+from mpiprof.trace.log import MESSAGES
 from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, START, Array, Int
 from mpiprof.trace.writer import CHUNK_BYTES, RECORD_TYPE
 
-# Location of the fields in version 2 that are elsewhere, or absent, in version 1.
-HEADER_OFFSETS = {"thread": ("<u2", 8), "window": ("<u2", 10), "check": ("<u4", 12)}
+CHECK_OFFSET = 12  # of the checksum in a chunk's header
 RANKS_PER_FILE = 32  # up to this many ranks on one node, each rank has its own files
 # A link of 10 us and 1 ns per byte, so that T(m) = 10000 + m ns exactly.
 LINK = {
@@ -72,6 +73,10 @@ class Synthetic:
         }
         self.lines: list[list[dict[str, Any]]] = [[] for _ in range(ranks)]
         self.records: list[list[Array]] = [[] for _ in range(ranks)]
+        # Records of messages and of their sums, by rank; a thread has calls of both kinds.
+        self.messages: dict[int, list[Array]] = {}
+        self.message_sums: dict[int, list[Array]] = {}
+        self.spent: dict[int, list[int]] = {}  # as layout.OUTSIDE_CLASSES; of all ranks or none
         self.shapes: list[dict[str, int]] = [{} for _ in range(ranks)]
         self.sites: list[dict[str, int]] = [{} for _ in range(ranks)]
         self.inside, self.signal = [0] * ranks, [0] * ranks
@@ -121,6 +126,17 @@ class Synthetic:
                 self.lines[rank].append(line)
         return name
 
+    def find_sources(self, communicator: str) -> tuple[list[int], ...]:
+        """Return the ranks that each member of a communicator with a topology receives from."""
+        number = list(self.members).index(communicator)
+        return tuple(
+            line["sources"]
+            for group in self.members[communicator]
+            for rank in group
+            for line in self.lines[rank]
+            if line.get("communicator") == number and "sources" in line
+        )
+
     def add_site(self, rank: int, frame: str | dict[str, Any]) -> int:
         """Return the id of a site, given as "app.py:12:step" or as a frame."""
         if isinstance(frame, str):
@@ -148,7 +164,7 @@ class Synthetic:
                 **{name: more.get(name) for name in ("root", "sent", "received")},
                 "algorithm": more.get("algorithm", "native"),
                 "flags": more.get("flags", []),
-                **{name: more[name] for name in ("type", "reduction") if name in more},
+                **{name: more[name] for name in ("type", "reduction", "peer") if name in more},
             }
             self.lines[rank].append(line)
         return known[key]
@@ -169,6 +185,14 @@ class Synthetic:
         records = np.zeros(1, RECORD_TYPE)
         records["sequence"], records["exit_ns"], records["kind"] = which, value, EXTENSION
         self.records[rank].append(records)
+
+    def add_messages(self, rank: int, records: Array) -> None:
+        """Add calls on messages, each after its messages; times are on the clock of the node."""
+        self.messages.setdefault(rank, []).append(records)
+
+    def add_message_sums(self, rank: int, records: Array) -> None:
+        """Add sums of calls on messages: summaries with their extensions."""
+        self.message_sums.setdefault(rank, []).append(records)
 
     def add_collective(
         self,
@@ -265,9 +289,10 @@ class Synthetic:
                     done = finished if isinstance(finished, bool) else rank in finished
                     tables.write(self.format_tables(rank, done))
             with (folder / f"{name}.log").open("wb") as log:
-                log.write(writer.make_head_chunk())
+                log.write(writer.make_head_chunk(has_outside=bool(self.spent)))
                 for rank in ranks:
                     self._append(log, rank)
+                    self._append_messages(log, rank)
         return folder
 
     def list_files(self) -> dict[str, list[int]]:
@@ -280,17 +305,33 @@ class Synthetic:
         return ranks_of
 
     def _append(self, log: BinaryIO, rank: int) -> None:
-        """Write a rank's chunks; empty records at the end become a hole in the file."""
+        """Write a rank's chunks of collectives."""
         parts = self.records[rank]
         records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
-        inside, signal = self.inside[rank], self.signal[rank]
-        content = writer.make_chunks(records, rank, 0, 0, window=True, inside=inside, signal=signal)
-        end = log.tell() + len(content)
-        full, last = divmod(len(records), writer.RECORDS_PER_CHUNK)
-        last_bytes = writer.HEADER_BYTES + last * writer.RECORD_BYTES
-        log.write(content[: full * CHUNK_BYTES + last_bytes])
-        log.truncate(end)
-        log.seek(end)
+        state = {"inside": self.inside[rank], "signal": self.signal[rank]}
+        spent = self.spent.get(rank, ())
+        chunks = writer.make_chunks(records, rank, 0, 0, window=True, spent=spent, **state)
+        _write_chunks(log, chunks, len(records))
+
+    def _append_messages(self, log: BinaryIO, rank: int) -> None:
+        """Write a rank's chunks of messages; their sums have a thread number of their own."""
+        spent = [0] * len(OUTSIDE_CLASSES) if self.spent else []
+        for thread, parts in ((0, self.messages.get(rank)), (1, self.message_sums.get(rank))):
+            if parts is not None:
+                records = writer.pad_messages(np.concatenate(parts))
+                of = rank, thread, 0, True
+                chunks = writer.make_chunks(records, *of, spent=spent, content=MESSAGES)
+                _write_chunks(log, chunks, len(records))
+
+
+def _write_chunks(log: BinaryIO, chunks: bytes, records: int) -> None:
+    """Write chunks with so many records; empty records at the end become a hole in the file."""
+    end = log.tell() + len(chunks)
+    full, last = divmod(records, writer.RECORDS_PER_CHUNK)
+    last_bytes = writer.HEADER_BYTES + last * writer.RECORD_BYTES
+    log.write(chunks[: full * CHUNK_BYTES + last_bytes])
+    log.truncate(end)
+    log.seek(end)
 
 
 def upgrade_folder(folder: Path) -> Path:
@@ -313,16 +354,13 @@ def _upgrade_log(path: Path) -> int:
     content = path.read_bytes()
     head, *parts = [content[at : at + CHUNK_BYTES] for at in range(0, len(content), CHUNK_BYTES)]
     described = json.loads(head.split(b"\n")[0])
-    unchanged = [field for field in writer.HEADER_FIELDS if field[0] not in HEADER_OFFSETS]
-    moved = [[name, *offset] for name, offset in HEADER_OFFSETS.items()]
-    described["header"] = [*unchanged, *moved]
     described["version"] = 2
     line = add_checksum(json.dumps(described).encode()) + b"\n"
-    path.write_bytes(line.ljust(CHUNK_BYTES, b"\0") + b"".join(map(_add_chunk_checksum, parts)))
+    path.write_bytes(line.ljust(CHUNK_BYTES, b"\0") + b"".join(map(add_chunk_checksum, parts)))
     return len(parts)
 
 
-def _add_chunk_checksum(chunk: bytes) -> bytes:
-    thread, window = chunk[8:10], chunk[12:14]
-    body = chunk[:8] + thread + window + bytes(4) + chunk[16:]
-    return body[:12] + compute_checksum(body, 12).to_bytes(4, "little") + body[16:]
+def add_chunk_checksum(chunk: bytes) -> bytes:
+    """Return a chunk without a checksum with its checksum."""
+    check = compute_checksum(chunk, CHECK_OFFSET).to_bytes(4, "little")
+    return chunk[:CHECK_OFFSET] + check + chunk[CHECK_OFFSET + 4 :]

@@ -9,7 +9,7 @@ import numpy as np
 
 from mpiprof.interface.format_units import find_runs
 from mpiprof.trace.layout import MAGIC, OUTSIDE_CLASSES
-from mpiprof.trace.types import Array
+from mpiprof.trace.types import EXTENSION, RECEIVED_PART, SENT_PART, SUMMARY, Array
 
 CHUNK_BYTES, HEADER_BYTES, RECORD_BYTES = 65536, 64, 32
 RECORDS_PER_CHUNK = (CHUNK_BYTES - HEADER_BYTES) // RECORD_BYTES
@@ -26,8 +26,10 @@ RECORD_FIELDS = [
 HEADER_FIELDS = [
     ["magic", "<u4", 0],
     ["rank", "<u4", 4],
-    ["thread", "<u4", 8],
-    ["window", "<u4", 12],
+    ["thread", "<u2", 8],
+    ["window", "u1", 10],
+    ["content", "u1", 11],
+    ["check", "<u4", 12],
     ["serial", "<u4", 16],
     ["inside", "<u2", 20],
     ["signal", "<u2", 22],
@@ -39,6 +41,10 @@ EXTENDED_HEADER_FIELDS = [
     *([f"{name}_ns", "<i8", 32 + 8 * i] for i, name in enumerate(OUTSIDE_CLASSES)),
 ]
 RECORD_TYPE = np.dtype([(n, t) for n, t, _ in RECORD_FIELDS])
+KINDS = (
+    *("empty", "call", "start", "completion", "extension", "summary", "statistics"),
+    *("sent", "received", "message_call"),
+)
 
 
 def make_head_chunk(has_outside: bool = False) -> bytes:
@@ -52,7 +58,7 @@ def make_head_chunk(has_outside: bool = False) -> bytes:
             "record_bytes": RECORD_BYTES,
             "record": RECORD_FIELDS,
             "header": EXTENDED_HEADER_FIELDS if has_outside else HEADER_FIELDS,
-            "kinds": ["empty", "call", "start", "completion", "extension", "summary"],
+            "kinds": KINDS,
         }
     )
     return (line.encode() + b"\n").ljust(CHUNK_BYTES, b"\0")
@@ -67,12 +73,13 @@ def make_chunks(
     inside: int = 0,
     signal: int = 0,
     spent: Sequence[int] = (),
+    content: int = 0,
 ) -> bytes:
     """Return records as chunks from a serial number on; the last is the live window if `window`.
 
     inside: mark of the unrecorded call that the thread is in (index into trace.layout.CALL_CLASSES,
     from 1). signal: the signal that ended the process. spent: ns in the calls of
-    trace.layout.OUTSIDE_CLASSES.
+    trace.layout.OUTSIDE_CLASSES. content: trace.log.MESSAGES for messages.
     """
     count = max(-(-len(records) // RECORDS_PER_CHUNK), 1)
     fields = EXTENDED_HEADER_FIELDS if spent else HEADER_FIELDS
@@ -80,6 +87,7 @@ def make_chunks(
     for name, ns in zip(OUTSIDE_CLASSES, spent, strict=False):
         headers[f"{name}_ns"] = ns
     headers["magic"], headers["rank"], headers["thread"] = MAGIC, rank, thread
+    headers["content"] = content
     headers["serial"] = serial + np.arange(count)
     if window:
         headers["window"][-1] = 1
@@ -91,6 +99,24 @@ def make_chunks(
     chunks[:, : headers.itemsize] = headers.view(np.uint8).reshape(count, -1)
     chunks[:, HEADER_BYTES:] = padded.view(np.uint8).reshape(count, -1)
     return chunks.tobytes()
+
+
+def pad_messages(records: Array) -> Array:
+    """Insert empty records, so that no call or sum of messages is divided between two chunks.
+
+    A call follows its messages, and the extensions of a sum follow the sum.
+    """
+    kind = records["kind"]
+    begins_next = np.append(kind[1:], SUMMARY) != EXTENSION
+    ends = np.flatnonzero(begins_next & (kind != SENT_PART) & (kind != RECEIVED_PART)) + 1
+    pieces, begin = [], 0
+    while len(records) - begin > RECORDS_PER_CHUNK:
+        fitting = np.searchsorted(ends, begin + RECORDS_PER_CHUNK, side="right")
+        end = int(ends[fitting - 1])
+        empty = np.zeros(begin + RECORDS_PER_CHUNK - end, RECORD_TYPE)
+        pieces += [records[begin:end], empty]
+        begin = end
+    return np.concatenate([*pieces, records[begin:]])
 
 
 def make_runs(ranks: list[int]) -> list[list[int]]:

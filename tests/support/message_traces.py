@@ -9,33 +9,19 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.testing.synthetic import Synthetic, upgrade_folder
-from mpiprof.trace.checksum import add_checksum, compute_checksum
-from mpiprof.trace.layout import MAGIC
+from mpiprof.testing.program_log import make_sums
+from mpiprof.testing.synthetic import Synthetic, add_chunk_checksum, upgrade_folder
+from mpiprof.trace.checksum import add_checksum
 from mpiprof.trace.log import MESSAGES
 from mpiprof.trace.messages import COMPLETE
-from mpiprof.trace.types import (
-    EXTENSION,
-    LONGEST_CALL,
-    MESSAGE_CALL,
-    RECEIVED,
-    SENT,
-    SUMMARY,
-    Array,
+from mpiprof.trace.types import MESSAGE_CALL, Array
+from mpiprof.trace.writer import (
+    CHUNK_BYTES,
+    HEADER_BYTES,
+    RECORD_TYPE,
+    make_chunks,
+    make_head_chunk,
 )
-from mpiprof.trace.writer import CHUNK_BYTES, HEADER_BYTES, RECORD_TYPE, make_head_chunk
-
-HEADER: list[list[Any]] = [
-    ["magic", "<u4", 0],
-    ["rank", "<u4", 4],
-    ["thread", "<u2", 8],
-    ["window", "u1", 10],
-    ["content", "u1", 11],
-    ["check", "<u4", 12],
-    ["serial", "<u4", 16],
-    ["dropped", "<u4", 24],
-]
-CHECK_OFFSET = 12
 
 
 def record(kind: int, **values: int) -> Array:
@@ -69,24 +55,8 @@ def call(shape: int, enter: int, exit_: int, *parts: Array, thread: int = 0) -> 
 
 def sums(shape: int, calls: int, total: int, sent: int, received: int, longest: int) -> Array:
     """Return the records of the sums of a shape."""
-    extensions = ((SENT, sent), (RECEIVED, received), (LONGEST_CALL, longest))
-    return np.concatenate(
-        [
-            record(SUMMARY, shape=shape, exit_ns=calls, enter_ns=total),
-            *(record(EXTENSION, sequence=code, exit_ns=value) for code, value in extensions),
-        ]
-    )
-
-
-def make_chunk(rank: int, thread: int, serial: int, content: int, *records: Array) -> bytes:
-    """Return a chunk without a checksum: a live window of calls, or a full chunk of messages."""
-    names, formats, offsets = (list(column) for column in zip(*HEADER, strict=True))
-    layout = {"names": names, "formats": formats, "offsets": offsets, "itemsize": HEADER_BYTES}
-    head: Array = np.zeros(1, np.dtype(layout))  # type: ignore[call-overload]
-    head["magic"], head["rank"], head["thread"], head["serial"] = MAGIC, rank, thread, serial
-    head["window"], head["content"] = content != MESSAGES, content
-    made: bytes = head.tobytes() + b"".join(r.tobytes() for r in records)
-    return made.ljust(CHUNK_BYTES, b"\0")
+    values = np.array([[calls], [total], [sent], [received], [longest]])
+    return make_sums(np.array([shape]), values)
 
 
 class MessageTrace:
@@ -95,24 +65,22 @@ class MessageTrace:
     def __init__(self, ranks: int = 2, **options: Any) -> None:
         self.synthetic = Synthetic(ranks, **options)
         # A thread with messages also has a window of calls.
-        self.chunks = [[make_chunk(rank, 0, 0, 0)] for rank in range(ranks)]
+        empty = np.zeros(0, RECORD_TYPE)
+        self.chunks = [[make_chunks(empty, rank, 0, 0, window=True)] for rank in range(ranks)]
 
     def shape(
         self, rank: int, operation: str, peer: int | None, line: int = 1, comm: str = "world"
     ) -> int:
         """Return the id of a shape; peer: rank in the communicator."""
         site = f"app.py:{line}:main"
-        id_ = self.synthetic.add_shape(rank, operation, comm, site=site, peer=peer)
-        for row in self.synthetic.lines[rank]:
-            if row.get("shape") == id_:
-                row["peer"] = peer
-        return id_
+        return self.synthetic.add_shape(rank, operation, comm, site=site, peer=peer)
 
     def add_chunk(self, rank: int, *records: Array, thread: int = 0, serial: int = 0) -> None:
         """Add a full chunk of messages to the log of a rank."""
-        content = make_chunk(rank, thread, serial, MESSAGES, *records)
-        check = compute_checksum(content, CHECK_OFFSET).to_bytes(4, "little")
-        self.chunks[rank].append(content[:CHECK_OFFSET] + check + content[CHECK_OFFSET + 4 :])
+        content = make_chunks(
+            np.concatenate(records), rank, thread, serial, window=False, content=MESSAGES
+        )
+        self.chunks[rank].append(add_chunk_checksum(content))
 
     def damage_last_chunk(self, rank: int) -> None:
         """Change one byte of the chunk that was added last."""
@@ -124,7 +92,7 @@ class MessageTrace:
         """Write the trace with the recorder's format, and open it."""
         upgrade_folder(self.synthetic.write(folder))
         described = json.loads(make_head_chunk().split(b"\n")[0])
-        described |= {"version": 2, "header": HEADER}
+        described["version"] = 2
         line = add_checksum(json.dumps(described).encode()) + b"\n"
         for rank, chunks in enumerate(self.chunks):
             path = folder / f"rank-{rank:06d}.log"

@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "formats": {"metrics", "trace", "core", "launch"},
     "store": {"diagnosis", "metrics", "formats", "trace"},
     "timeline": {"store", "metrics", "trace"},
-    "testing": {"trace"},
+    "testing": {"metrics", "trace"},
     "reports": {"diagnosis", "metrics", "trace"},
     "hang": {"reports", "diagnosis", "metrics", "trace", "launch", "open"},
     "bench": {"store", "metrics", "trace", "model", "launch", "open"},
