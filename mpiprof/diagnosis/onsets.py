@@ -20,6 +20,7 @@ FLAT_TOLERANCE = 0.15  # maximum difference between medians of a phase's quarter
 MIN_LEVEL_RATIO = 1.5  # minimum ratio between separate levels of lateness
 
 MIN_TREND_INSTANCES = 24
+ONSETS = 16  # positions at which a trend may begin
 STRETCHES = 12  # of the run; their medians are compared
 MAX_QUARTER_RATIO = 1.5  # variance factor: changes of a random walk's means have correlation 1/4
 MIN_GROWTH = 1.5  # minimum ratio of the lateness at both ends
@@ -116,6 +117,34 @@ class Trend:
     p: float
 
 
+def find_trend_onset(arrival: Float, waits: Float) -> int:
+    """Return the instance at which the lateness of the costliest rank begins to change steadily.
+
+    The lateness is constant before and a line from there on, with the least squares of errors among
+    ONSETS positions. Returns 0 if the change begins in the first stretch.
+    """
+    ranks, count = arrival.shape
+    if count < 2 * MIN_TREND_INSTANCES or ranks < 2 or np.isnan(arrival).any():
+        return 0
+    late = _costliest_lateness(arrival, waits)[1]
+    along = np.arange(count, dtype=np.float64)
+    best, least = 0, np.inf
+    for onset in (np.arange(ONSETS) * count // ONSETS).tolist():
+        if count - onset < MIN_TREND_INSTANCES:
+            break
+        model = np.stack([np.ones(count), np.maximum(along - onset, 0.0)], axis=1)
+        error = float(((late - model @ np.linalg.lstsq(model, late, rcond=None)[0]) ** 2).sum())
+        if error < least:
+            best, least = onset, error
+    return best
+
+
+def _costliest_lateness(arrival: Float, waits: Float) -> tuple[int, Float]:
+    """Return the row that causes most wait, and its lateness after the other rows."""
+    row = int(np.argmax(np.bincount(arrival.argmax(0), waits, len(arrival))))
+    return row, arrival[row] - column_medians(np.delete(arrival, row, 0))
+
+
 def find_trend(arrival: Float, waits: Float, sure: float) -> Trend | None:
     """Return the steady change in lateness of the rank that causes most wait, or None.
 
@@ -125,8 +154,7 @@ def find_trend(arrival: Float, waits: Float, sure: float) -> Trend | None:
     ranks, count = arrival.shape
     if count < MIN_TREND_INSTANCES or ranks < 2 or np.isnan(arrival).any():
         return None
-    row = int(np.argmax(np.bincount(arrival.argmax(0), waits, ranks)))
-    late = arrival[row] - column_medians(np.delete(arrival, row, 0))
+    row, late = _costliest_lateness(arrival, waits)
     along = np.arange(count) - (count - 1) / 2
     power = float(along @ along)
     slope = float(along @ late) / power

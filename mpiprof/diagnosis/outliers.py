@@ -12,6 +12,8 @@ MAX_OUTLIERS = 8
 MIN_INSTANCES = 4  # minimum number of instances for outliers
 MIN_FACTOR = 10.0  # multiple of the median wait
 MIN_WAIT_SHARE = 0.1  # minimum wait of an outlier, as a share of the worst one's
+TAIL_PART, MIN_TAIL = 10, 10  # the tail is a tenth of the instances, but at least 10
+TAIL_ERRORS = 1.64  # standard errors by which the exponent of the tail may be too high
 SAME_RANKS_SHARE = 0.4  # minimum share of the wait in outliers
 
 
@@ -25,14 +27,40 @@ def find_outliers(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Int:
     count, whole = len(waits), float(waits.sum())
     if count < MIN_INSTANCES or whole <= 0:
         return nothing
-    worst = np.argsort(-waits, kind="stable")[: min(max(int(MAX_SHARE * count), 1), MAX_OUTLIERS)]
-    least = max(MIN_FACTOR * float(np.median(waits)), MIN_WAIT_SHARE * float(waits[worst[0]]))
-    costly = worst[waits[worst] > least]
+    costly = _find_costly(waits)
     if waits[costly].sum() < SAME_RANKS_SHARE * whole:
         return nothing
     who = [frozenset(find_late_ranks(grid, arrival[:, [column]])) for column in costly.tolist()]
     same_ranks = costly[[ranks == who[0] for ranks in who]]
     return np.sort(same_ranks if waits[same_ranks].sum() >= SAME_RANKS_SHARE * whole else costly)
+
+
+def _find_costly(waits: Float) -> Int:
+    """Return the few instances that wait far longer than usual, the costliest first."""
+    worst = np.argsort(-waits, kind="stable")[: _max_outliers(len(waits))]
+    least = max(MIN_FACTOR * float(np.median(waits)), MIN_WAIT_SHARE * float(waits[worst[0]]))
+    return np.asarray(worst[waits[worst] > least])
+
+
+def _max_outliers(count: int) -> int:
+    """Return the maximum number of outliers among some instances."""
+    return min(max(int(MAX_SHARE * count), 1), MAX_OUTLIERS)
+
+
+def tail_p_value(waits: Float) -> float:
+    """Return the p-value that the largest wait belongs to the tail of the other instances' waits.
+
+    The tail is a power law fitted to the tenth of the other waits that is largest (Hill 1975), with
+    the lowest likely exponent. Possible outliers are left out of the fit. Returns 0 if the others
+    are too few to have a tail.
+    """
+    others = np.sort(waits)[::-1][_max_outliers(len(waits)) :]
+    count = max(len(others) // TAIL_PART, MIN_TAIL)
+    if len(others) < 2 * MIN_TAIL or others[count] <= 0:
+        return 0.0
+    spread = float(np.mean(np.log(others[:count] / others[count])))
+    exponent = (1 - TAIL_ERRORS / np.sqrt(count)) / max(spread, 1e-9)
+    return float(min(count * (waits.max() / others[count]) ** -exponent, 1.0))
 
 
 def find_late_ranks(grid: ArrivalMatrix, arrival: Float) -> tuple[int, ...]:

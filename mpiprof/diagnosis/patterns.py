@@ -205,17 +205,20 @@ def _needed_ranks(rank_set: RankSet, most: float, gain: Callable[[RankSet], floa
 
 
 def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    trend = onsets.find_trend(arrival, waits, MAX_P)
-    if trend is None or trend.fitted_line.max() <= grid.least_ns:
-        return
-    columns = np.arange(grid.instance_count)
-    shift = np.zeros_like(arrival)
-    shift[trend.row] = trend.fitted_line
-    gain = compute_gain(grid, arrival, shift, waits)
-    ends = float(trend.fitted_line[0]), float(trend.fitted_line[-1])
-    ranks = (int(grid.ranks[trend.row]),)
-    late = float(np.median(trend.fitted_line))
-    yield _Candidate(Pattern("rank", ranks, late, columns, gain, trend.p, grows=ends), shift)
+    onset = onsets.find_trend_onset(arrival, waits)
+    for begin, sure in ((0, MAX_P), (onset, MAX_P / onsets.ONSETS))[: 1 + (onset > 0)]:
+        trend = onsets.find_trend(arrival[:, begin:], waits[begin:], sure)
+        if trend is None or trend.fitted_line.max() <= grid.least_ns:
+            continue
+        columns = np.arange(begin, grid.instance_count)
+        shift = np.zeros_like(arrival)
+        shift[trend.row, columns] = trend.fitted_line
+        gain = compute_gain(grid, arrival, shift, waits)
+        ends = float(trend.fitted_line[0]), float(trend.fitted_line[-1])
+        ranks = (int(grid.ranks[trend.row]),)
+        late = float(np.median(trend.fitted_line))
+        p = trend.p * (onsets.ONSETS if begin else 1)
+        yield _Candidate(Pattern("rank", ranks, late, columns, gain, p, grows=ends), shift)
 
 
 # Outliers: few instances with much of the wait.
@@ -225,12 +228,15 @@ def _outlier_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> It
     columns = outliers.find_outliers(grid, arrival, waits)
     if not len(columns):
         return
+    p = outliers.tail_p_value(waits)
+    if p > MAX_P:
+        return
     shift = np.zeros_like(arrival)
     shift[:, columns] = arrival[:, columns] - np.nanmin(arrival[:, columns], 0)
     gain = float(waits[columns].sum())
     ranks = outliers.find_late_ranks(grid, arrival[:, columns])
     late = float(np.nanmax(arrival[:, columns]))
-    yield _Candidate(Pattern("outlier", ranks, late, columns, gain, 0.0), shift)
+    yield _Candidate(Pattern("outlier", ranks, late, columns, gain, p), shift)
 
 
 # Periodic patterns.
