@@ -18,6 +18,7 @@ MAX_SPLITS = 4  # gaps between mean arrivals at which ranks are divided
 MIN_LINEAR_SHARE = 0.9  # minimum share of the variance that a line along the ranks explains
 MIN_LINEAR_RANKS = 4  # ranks
 MAX_LEVEL_SHARE = 0.6  # minimum lateness of each rank of a set, as a share of the first one's
+MIN_CORRELATION = 0.9  # between the lateness of all ranks in both halves of a run
 LEVEL_TOLERANCE = 0.15  # share of the whole range within which ranks count as equal
 
 
@@ -191,15 +192,21 @@ def _find_gradient(grid: ArrivalMatrix, centred: Float, mean: Float) -> RankSet 
 
 
 def _every_rank_set(grid: ArrivalMatrix, centred: Float, mean: Float) -> RankSet | None:
-    """Return the set "each": every rank has a different, constant lateness."""
+    """Return the set "each": every rank has a different, constant lateness over the whole run.
+
+    Wandering ranks differ at any time, too, but in another order in the second half.
+    """
     if len(mean) < MIN_LINEAR_RANKS or _count_on_level(mean) >= len(mean) / 2:
         return None
+    halves = [_trimmed_means(half) for half in np.array_split(centred, 2, axis=1)]
+    constant = np.corrcoef(*halves)[0, 1] >= MIN_CORRELATION
+    if centred.shape[1] < grid.instance_count or not constant:
+        return None
     shift = mean - mean.min()
+    lateness = mean - np.median(mean)
     order = np.argsort(-mean, kind="stable")
-    rows = order[shift[order] >= shift.max() / 2]
-    if len(rows) > len(mean) / 2:
-        rows = rows[: len(mean) // 2]
-    if not len(rows) or shift[rows[-1]] <= grid.least_ns:
+    rows = order[lateness[order] >= lateness.max() / 2]
+    if not len(rows) or lateness[rows[-1]] <= grid.least_ns:
         return None
     p = min(float(p_above(centred[rows]).max()) * len(mean), 1.0)
     late = float(mean[rows[0]] - np.median(np.delete(mean, rows)))
