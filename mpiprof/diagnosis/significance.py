@@ -15,6 +15,7 @@ STRETCHES = (20, 5)
 MAX_SIGNS = 40  # exponent of 0.5 in the smallest p-value of equal signs
 MIN_DEGREES_OF_FREEDOM = 3.0  # degrees of freedom
 MAX_CORRELATION = 0.9
+MIN_KEPT, MAX_KEPT = 0.8, 0.995  # share of its predecessor that a persistent value keeps
 STEPS = 2  # differences that may be lasting changes
 BLOCKS = 16  # minimum number of blocks in a series
 
@@ -42,9 +43,9 @@ def p_above(values: Float) -> Float:
     for row in np.flatnonzero(signs < mean):
         known_values = values[row][~np.isnan(values[row])]
         # Chance of equal signs, where a persistent stretch counts once.
-        signs[row] = max(
-            signs[row], 0.5 ** min(len(known_values) / persistence_ratio(known_values), MAX_SIGNS)
-        )
+        number = len(known_values) / persistence_ratio(known_values)
+        number = min(number, float(effective_counts(known_values[None])[0]), MAX_SIGNS)
+        signs[row] = max(signs[row], 0.5**number)
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
@@ -52,17 +53,47 @@ def p_above_zero(values: Float) -> Float:
     """Return the p-value that the mean of each row exceeds zero.
 
     values: rows x instances, in order. The p-value is the largest of t-tests on means of short and
-    long stretches, because slow fluctuations show only in long stretches.
+    long stretches, because slow fluctuations show only in long stretches, and of a t-test with the
+    effective number of values, because fluctuations may be slower than the run.
     """
     short, long = (stretch_means(values, most) for most in STRETCHES)
     if short.shape[-1] == long.shape[-1]:
         return _p_of_correlated_means(long, np.zeros(len(long)))
-    return np.asarray(
-        np.maximum(
-            _p_of_correlated_means(short, neighbour_correlation(short)),
-            _p_of_correlated_means(long, 0.0),
-        )
+    p = np.maximum(
+        _p_of_correlated_means(short, neighbour_correlation(short)),
+        _p_of_correlated_means(long, 0.0),
     )
+    return np.asarray(np.maximum(p, _p_of_persistent_values(values)))
+
+
+def _p_of_persistent_values(values: Float) -> Float:
+    """Return the p-value of a t-test with the effective number of values; 0 if they forget fast."""
+    from scipy import special
+
+    effective = effective_counts(values)
+    counts = (~np.isnan(values)).sum(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.nansum(values, 1) / counts
+        spread = np.nansum((values - mean[:, None]) ** 2, 1) / counts
+        score = mean / np.sqrt(spread / effective)
+    p = special.stdtr(np.maximum(effective - 1, 1.0), -score)
+    return np.where((effective < counts) & (spread > 0) & ~np.isnan(p), p, 0.0)
+
+
+def effective_counts(values: Float) -> Float:
+    """Return the number of independent values that are worth as much as each row's.
+
+    A value that keeps the share r of its predecessor counts as (1 - r) / (1 + r) values. All values
+    count if r is below MIN_KEPT.
+    """
+    counts = (~np.isnan(values)).sum(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviations = values - (np.nansum(values, 1) / counts)[:, None]
+        power = np.nansum(deviations**2, 1)
+        product = np.nan_to_num(deviations[:, :-1] * deviations[:, 1:]).sum(1)
+        kept = np.where(power > 0, product / power, 0.0)
+        kept = np.minimum(kept + (1 + 3 * kept) / counts, MAX_KEPT)  # as in neighbour_correlation
+    return np.where(kept >= MIN_KEPT, counts * (1 - kept) / (1 + kept), counts)
 
 
 def _p_of_correlated_means(means: Float, alike: Float | float) -> Float:
