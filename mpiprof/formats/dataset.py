@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from mpiprof.formats.export_columns import CALL_COLUMNS
+from mpiprof.formats.export_columns import CALL_COLUMNS, MESSAGE_COLUMNS
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import BEFORE_COLUMNS, Block
@@ -61,6 +62,9 @@ def write(
     definitions.mkdir()
     for name, rows in tables.items():
         _write_table(definitions / f"{name}.parquet", rows, DEFINITION_COLUMNS[name])
+    (folder / dataset.MESSAGES_FOLDER).mkdir()
+    for name in MESSAGE_COLUMNS:
+        _write_messages(folder / dataset.MESSAGES_FOLDER / f"{name}.parquet", trace.derive(name))
     facts = {
         "format": dataset.FORMAT,
         "version": dataset.VERSION,
@@ -244,3 +248,18 @@ def _write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Iterabl
     types = {name: arrow.type_for_alias(COLUMN_TYPES.get(name, "string")) for name in columns}
     arrays = {name: arrow.array([row[name] for row in rows], kind) for name, kind in types.items()}
     parquet.write_table(arrow.table(arrays), path, compression="zstd", write_page_checksum=True)
+
+
+def _write_messages(path: Path, table: pd.DataFrame) -> None:
+    """Write a table of messages; texts are dictionaries."""
+    arrow, parquet = dataset.import_pyarrow()
+    text = arrow.dictionary(arrow.int32(), arrow.string())
+    meanings = MESSAGE_COLUMNS[path.stem]
+    arrays, fields = [], []
+    for name in table.columns:
+        values = table[name].to_numpy()
+        array = arrow.array(values) if values.dtype.kind != "O" else arrow.array(values).cast(text)
+        arrays.append(array)
+        fields.append(arrow.field(name, array.type, metadata={"description": meanings[name]}))
+    made = arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
+    parquet.write_table(made, path, ROW_GROUP_CALLS, compression="zstd", write_page_checksum=True)

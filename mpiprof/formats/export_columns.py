@@ -62,6 +62,49 @@ INSTANCE_COLUMNS = {  # before the columns of metrics/columns.py
     "last_rank": "world rank that called last",
     "last_exit_ns": "when the last rank returned",
 }
+MESSAGE_COLUMNS = {  # tables of messages in a data set, by name
+    "message_sums": {
+        "rank": "world rank that called",
+        "operation": "call without MPI_, such as send, irecv or waitall",
+        "site": EVENT_COLUMNS["site"],
+        "site_id": "row of the table of sites, -1 without",
+        "communicator": "row of the table of communicators",
+        "peer": "world rank of the sender or receiver; -1 without",
+        "calls": "number of calls",
+        "total_ns": "time in these calls",
+        "longest_ns": "time in the longest of them",
+        "sent": "bytes sent",
+        "received": "bytes received, as far as known",
+    },
+    "message_calls": {
+        "rank": "world rank that called",
+        "thread": EVENT_COLUMNS["thread"],
+        "operation": "call without MPI_, such as send, irecv or waitall",
+        "site": EVENT_COLUMNS["site"],
+        "site_id": "row of the table of sites, -1 without",
+        "communicator": "row of the table of communicators",
+        "peer": "world rank of the sender or receiver; -1 without",
+        "enter_ns": "when the rank called",
+        "exit_ns": "when it returned; 0 while open",
+        "messages": "number of messages that the call sends, receives or completes",
+    },
+    "messages": {
+        "call": "row of the table of message calls",
+        "rank": "world rank of that call",
+        "received": "whether the rank receives the message; otherwise it sends it",
+        "communicator": "row of the table of communicators",
+        "source": "world rank of the sender, -1 if unknown",
+        "destination": "world rank of the receiver, -1 if unknown",
+        "tag": "tag of the message",
+        "number": "number among the messages of this class of tags between the two ranks",
+        "bytes": "bytes of the message, -1 if unknown",
+        "posted_ns": "when the message was posted",
+        "site_id": "row of the table of sites for the call that posted it, -1 without",
+        "complete": "whether the message was complete when the call returned",
+        "sure": "whether its number is certain",
+        "partner": "row of the same message as its other rank sees it, -1 without",
+    },
+}
 
 
 def of_instances() -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,9 +21,23 @@ from mpiprof.trace.messages import (
 from mpiprof.trace.trace import Trace
 
 SUMS = ("calls", "total_ns", "longest_ns", "sent", "received")
+Make: TypeAlias = Callable[[Trace], pd.DataFrame]
 IDENTITY = ["communicator", "source", "destination", "tag", "number"]
 
 
+def _stored(make: Make) -> Make:
+    """Let a function return the table of a data set, if the trace is one."""
+
+    @wraps(make)
+    def read_or_make(trace: Trace) -> pd.DataFrame:
+        name = make.__name__.removeprefix("make_")
+        columns = trace.dataset.read_messages(name) if trace.dataset is not None else None
+        return make(trace) if columns is None else pd.DataFrame(columns)
+
+    return read_or_make
+
+
+@_stored
 def make_message_sums(trace: Trace) -> pd.DataFrame:
     """Return one row per rank, call site and peer, with sums over all calls on messages.
 
@@ -38,6 +54,7 @@ def make_message_sums(trace: Trace) -> pd.DataFrame:
     return frame
 
 
+@_stored
 def make_message_calls(trace: Trace) -> pd.DataFrame:
     """Return one row per logged call on messages, by rank, thread and time.
 
@@ -55,6 +72,7 @@ def make_message_calls(trace: Trace) -> pd.DataFrame:
     return frame
 
 
+@_stored
 def make_messages(trace: Trace) -> pd.DataFrame:
     """Return one row per message of a logged call, as seen by one of its ranks.
 

@@ -4,6 +4,7 @@
     definitions/blocks.parquet                 one row per block, in the order of matching
     definitions/clocks.parquet, ...            tables that the calls refer to by number
     calls/communicator=C/part-N.parquet        partitions: blocks of one communicator
+    messages/message_sums.parquet, ...         tables of messages, by the names of their properties
 
 A block is a batch of instances and a row group of a partition. It has one row per member and
 instance, member by member. No instance is in two blocks. The folder also has the trace's logs and
@@ -30,7 +31,7 @@ from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array
 
 FILE_NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1
-CALLS_FOLDER, DEFINITIONS_FOLDER = "calls", "definitions"
+CALLS_FOLDER, DEFINITIONS_FOLDER, MESSAGES_FOLDER = "calls", "definitions", "messages"
 MAX_OPEN_FILES = 64  # partitions that remain open while blocks are read in order
 # Exceptions that Arrow raises for damaged files, as bases of its own classes.
 PARQUET_ERRORS = (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError)
@@ -90,6 +91,15 @@ class Dataset:
         path = self.folder / DEFINITIONS_FOLDER / "clocks.parquet"
         rows = self._read_table(path, ("node", *names))
         return {row["node"]: Clock(**{name: row[name] for name in names}) for row in rows}
+
+    def read_messages(self, name: str) -> dict[str, Array] | None:
+        """Return the columns of a table of messages; None in data sets that have none."""
+        path = self.folder / MESSAGES_FOLDER / f"{name}.parquet"
+        if not path.parent.is_dir():  # written by an older version
+            return None
+        with _open_parquet(path) as file, _reporting_damage(path):
+            table = file.read().combine_chunks()
+            return {column: _to_array(table.column(column)) for column in table.column_names}
 
     def partitions(self) -> list[list[Block]]:
         """Return the blocks of each partition, partitions in the order of their first blocks."""
@@ -173,6 +183,17 @@ class Reader:
         if statistics is None or not statistics.has_min_max:
             return 0, np.iinfo(np.int64).max
         return statistics.min, statistics.max
+
+
+def _to_array(column: Any) -> Array:
+    """Return a column as an array; texts are Python strings, each once."""
+    if not hasattr(column.type, "index_type"):
+        return np.asarray(column.to_numpy())
+    chunks = column.chunks
+    parts = [
+        np.array(chunk.dictionary.to_pylist(), object)[chunk.indices.to_numpy()] for chunk in chunks
+    ]
+    return np.concatenate([np.zeros(0, object), *parts])
 
 
 def _open_parquet(path: Path) -> Any:

@@ -13,6 +13,8 @@ import numpy as np
 from mpiprof.__main__ import main
 from mpiprof.store import values
 from mpiprof.store.cache import Writer
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
 from mpiprof.trace.match import MAX_READ_RECORDS
 from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size
@@ -119,8 +121,20 @@ def silent(folder: Path) -> Path:
     return trace.write(folder)
 
 
+def messaging(folder: Path) -> Path:
+    """Write 6 ranks on 2 nodes with messages; those of 64 KiB are logged on both sides."""
+    program = Program(6, nodes=[0, 0, 0, 1, 1, 1], offsets=(0, 9 * MS), drifts=(0.0, 0.0))
+    random = np.random.default_rng(4)
+    for step in range(40):
+        program.halo(make_ring(6), random.integers(0, MS, 6), (8, 65_536)[step % 2])
+        program.pipeline(random.integers(0, MS // 8, 6), tag=step)
+        program.collective("allreduce", own_ns=random.integers(0, MS, 6))
+    return program.write(folder)
+
+
 MADE: dict[str, Callable[[Path], Path]] = {
-    made.__name__: made for made in (mixed, several, inter, talking, drifting, cut, many, silent)
+    made.__name__: made
+    for made in (mixed, several, inter, talking, drifting, cut, many, silent, messaging)
 }
 
 

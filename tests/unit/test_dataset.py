@@ -26,7 +26,8 @@ from mpiprof.trace.dataset import BEFORE_COLUMNS, OPTIONAL_COLUMNS
 pytestmark = pytest.mark.heavy
 
 DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spent", "totals",
-           "summary", "summed_up", "statistics", "hot", "waiting_for")  # fmt: skip
+           "summary", "summed_up", "statistics", "hot", "waiting_for", "message_sums",
+           "message_calls", "messages")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +107,11 @@ def test_no_instance_is_in_two_partitions(pairs: dict[str, tuple[Path, Path]]) -
     assert len(owner) == len(mpiprof.open(pairs["several"][0]).instances)
 
 
-def test_verbs_print_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
-    folder, to = pairs["drifting"]
+@pytest.mark.parametrize("kind", ["drifting", "messaging"])
+def test_verbs_print_the_same(
+    kind: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    folder, to = pairs[kind]
     for words in (
         ("report",),
         ("report", "--json"),
@@ -126,6 +130,29 @@ def test_verbs_print_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Pat
     first, second = (run_verb("compare", folder, other, "--json") for other in (folder, to))
     assert first[0] == second[0] == 0, second[2]
     assert first[1] == second[1].replace(str(to), str(folder))
+
+
+def test_others_can_read_the_messages(pairs: dict[str, tuple[Path, Path]]) -> None:
+    folder, to = pairs["messaging"]
+    trace = mpiprof.open(folder)
+    for name, meanings in export_columns.MESSAGE_COLUMNS.items():
+        known = trace.derive(name)
+        found = pd.read_parquet(to / "messages" / f"{name}.parquet")
+        assert list(found.columns) == list(known.columns) == list(meanings)
+        assert len(known) > 30
+        for column in known:
+            assert found[column].tolist() == known[column].tolist(), (name, column)
+
+
+def test_a_data_set_without_tables_of_messages_is_read(
+    pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    """As an older version has written it: the logs have the messages."""
+    folder, to = pairs["messaging"]
+    old = shutil.copytree(to, tmp_path / "old")
+    shutil.rmtree(old / "messages")
+    known, found = mpiprof.open(folder), mpiprof.open(old)
+    pd.testing.assert_frame_equal(found.messages, known.messages)
 
 
 def test_an_instance_is_found_from_its_time_on(pairs: dict[str, tuple[Path, Path]]) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks import damage, reading
+from support.dataset_traces import messaging
 from support.export_trace import mixed
 from support.synthetic import Synthetic
 
@@ -34,7 +35,8 @@ from mpiprof.trace.writer import RECORD_TYPE
 
 pytestmark = [pytest.mark.heavy, pytest.mark.slow]
 
-TABLES = ("processes", "events", "instances", "callsites", "rank_totals", "summary", "statistics")
+TABLES = ("processes", "events", "instances", "callsites", "rank_totals", "summary", "statistics",
+          "message_sums", "message_calls", "messages")  # fmt: skip
 OLD = time.time() - 1000
 
 
@@ -90,7 +92,7 @@ def many(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("make", [mixed, damage.write, many])
+@pytest.mark.parametrize("make", [mixed, damage.write, many, messaging])
 @pytest.mark.parametrize("threads", [1, 10_000])  # 16 chunks per block, and one
 def test_a_packed_trace_reads_as_before(make: Any, threads: int, tmp_path: Path) -> None:
     folder = make(tmp_path / "trace")
