@@ -6,8 +6,10 @@ In the format's terms, nodes are processes and ranks are their threads. Further 
 have separate tracks. A call is a complete event (X) named by its operation. An unfinished call is a
 begin without an end (B), and a start of a persistent operation is an instant (i). A Wait or Test
 that completes operations is an event of another category. An instance is a flow (s, t, f) through
-the calls of its ranks, in order of arrival. ts and dur are microseconds with three decimals, exact
-to the nanosecond, counted from the first rank's entry into MPI.
+the calls of its ranks, in order of arrival. A logged call on messages is an event, too, and a
+message whose both sides are logged is a flow from the begin of the call that sends it to the end of
+the call that receives it. ts and dur are microseconds with three decimals, exact to the nanosecond,
+counted from the first rank's entry into MPI.
 
 Format: Google, "Trace Event Format".
 """
@@ -22,6 +24,7 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
+from mpiprof.formats.message_arrows import make_arrows
 from mpiprof.metrics.tables import communicator_names, make_event_pieces
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch
@@ -50,8 +53,10 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
             _write(file, _flow_events(batch, tracks, number))
             number += len(batch)
             step(batch.shape.size)
+        _write(file, _message_call_events(trace.message_calls, tracks))
+        _write(file, _message_flow_events(trace, tracks))
         file.write("\n]}\n")
-    return calls
+    return calls + len(trace.message_calls)
 
 
 def _write(file: TextIO, lines: Iterator[str]) -> None:
@@ -193,4 +198,43 @@ def _flow_events(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
             yield (
                 f'{{"ph":{kind},"id":{i},"name":"instance","cat":"instance",'
                 f'{tracks.track_ids(ranks[row], thread)},"ts":{tracks.format_time(time)}}}'
+            )
+
+
+# ---- messages
+
+
+def _message_call_events(calls: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
+    """Yield an event for each logged call on messages."""
+    names = ("rank", "thread", "operation", "site", "peer", "enter_ns", "exit_ns", "messages")
+    rows = zip(*(calls[name].tolist() for name in names), strict=True)
+    for rank, thread, operation, site, peer, enter, left, messages in rows:
+        how = f'"ph":"X","dur":{format_us(left - enter)}' if left else '"ph":"B"'
+        tail = f',"peer":{peer}' if peer >= 0 else ""
+        yield (
+            f'{{{how},"name":"{operation}","cat":"message",{tracks.track_ids(rank, thread)},'
+            f'"ts":{tracks.format_time(enter)},'
+            f'"args":{{"site":{json.dumps(site)},"messages":{messages}{tail}}}}}'
+        )
+
+
+def _message_flow_events(trace: Trace, tracks: Tracks) -> Iterator[str]:
+    """Yield the begin and the end of the flow of each message."""
+    calls = trace.message_calls
+    arrows = make_arrows(trace.messages, calls)
+    columns = [calls[name].to_numpy() for name in ("rank", "thread", "enter_ns", "exit_ns")]
+    sides = [
+        zip(*(c[row].tolist() for c in columns), strict=True)
+        for row in (arrows.sender, arrows.receiver)
+    ]
+    for number, (sender, receiver) in enumerate(zip(*sides, strict=True)):
+        # The end of a flow belongs to the call that encloses it, so it is before the call's end.
+        ends = (
+            ("s", "", sender, sender[2]),
+            ("f", ',"bp":"e"', receiver, max(receiver[2], receiver[3] - 1)),
+        )
+        for kind, tail, (rank, thread, _, _), time in ends:
+            yield (
+                f'{{"ph":"{kind}"{tail},"id":{number},"name":"message","cat":"message",'
+                f'{tracks.track_ids(rank, thread)},"ts":{tracks.format_time(time)}}}'
             )

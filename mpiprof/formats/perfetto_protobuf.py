@@ -3,7 +3,8 @@
 Tracks are as in the JSON format (see formats/perfetto_json.py). A call is a slice named by its
 operation. An unfinished call is a slice without an end, and a start of a persistent operation is an
 instant. A Wait or Test that completes operations is a separate slice. The calls of an instance
-share a flow, which the format draws in order of their times. Each text is written once and then
+share a flow, which the format draws in order of their times. A message is a flow from the begin of
+the call that sends it to the end of the call that receives it. Each text is written once and then
 referenced by number. Timestamps are ns from the first rank's entry into MPI.
 
 Format: Perfetto, "TracePacket" and "TrackEvent"; messages by its package, in perfetto_trace_pb2.
@@ -13,16 +14,17 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from mpiprof.errors import MpiprofError
+from mpiprof.formats.message_arrows import make_arrows, number_by_call
 from mpiprof.formats.perfetto_json import Tracks
 from mpiprof.interface.installation import install_command
 from mpiprof.metrics.tables import make_event_pieces
@@ -33,11 +35,33 @@ PACKETS_PER_WRITE = 1 << 12  # packets per write
 NODE_UUID_BASE = 1 << 32  # first track number of nodes; threads have lower numbers
 ANNOTATIONS = ("site", "communicator", "sequence", "algorithm", "bytes", "root", "start", "choice")
 TEXT_ANNOTATIONS = ("site", "communicator", "algorithm", "choice")  # annotations with text values
-ABSENT_VALUES = {"bytes": -1, "root": -1, "start": 0, "choice": ""}  # values that are omitted
+ABSENT_VALUES = {
+    "bytes": -1,
+    "root": -1,
+    "start": 0,
+    "choice": "",
+    "peer": -1,
+}  # values that are omitted
 VARYING_ANNOTATIONS = ("sequence", "start")  # annotations that differ from call to call
-CATEGORIES = ("collective", "completion")
 INSTANT_END = -2  # stands in place of an end time
-Slice = tuple[int, int, int, str, dict[str, Any], int]  # track, begin, end, name, facts, flow
+MESSAGE_FLOWS = 1 << 63  # first flow number of messages
+
+
+class Slice(NamedTuple):
+    """A slice of a track; times are ns since the trace's begin.
+
+    end: -1 if the call is open, INSTANT_END for an instant. flows: numbers of flows through the
+    slice's begin. ended_flows: numbers of flows that end at its end.
+    """
+
+    track: int
+    begin: int
+    end: int
+    name: str
+    category: str
+    annotations: dict[str, Any]
+    flows: tuple[int, ...] = ()
+    ended_flows: tuple[int, ...] = ()
 
 
 def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
@@ -49,13 +73,16 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
     tracks = Tracks(trace)
     with path.open("wb") as file:
         _write(file, messages, _description_packets(messages, tracks, facts))
-        packets = _PacketMaker(messages)
+        packets, message_calls = _PacketMaker(messages), _MessageCalls(trace, tracks)
         for piece in make_event_pieces(trace):
-            slices = sorted(_make_slices(piece, tracks), key=lambda s: s[:3])
-            _write(file, messages, (p for s in slices for p in packets.make_packets(s)))
+            last = piece.iloc[-1:]
+            until = zip(last["rank"].tolist(), last["enter_ns"].tolist(), strict=True)
+            slices = [*_make_slices(piece, tracks), *message_calls.take(*next(until, (0, 0)))]
+            _write(file, messages, packets.make_all(slices))
             calls += len(piece)
             step(2 * len(piece))
-    return calls
+        _write(file, messages, packets.make_all(message_calls.take(trace.ranks, 0)))
+    return calls + len(trace.message_calls)
 
 
 @cache
@@ -105,10 +132,7 @@ def _description_packets(messages: Any, tracks: Tracks, facts: Mapping[str, Any]
 
 
 def _make_slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
-    """Yield slices of calls and of their completions; the end of an open call is -1.
-
-    Flow numbers start at 1. 0 means no flow.
-    """
+    """Yield slices of calls and of their completions; flow numbers start above 0."""
     started = tracks.trace.calls_start_ns
     number = {c.identity: c.index for c in tracks.trace.tables.communicators}
     sizes = {c.identity: len(c.ranks) for c in tracks.trace.tables.communicators}
@@ -127,17 +151,55 @@ def _make_slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
         track = tracks.thread_id(rank, thread)
         annotations = dict(zip(ANNOTATIONS, values, strict=True))
         identity, start = annotations["communicator"], annotations["start"]
-        flow = 0
+        flows: tuple[int, ...] = ()
         if sizes[identity] > 1 and not start:
-            flow = (number[identity] + 1) << 32 | annotations["sequence"]
+            flows = ((number[identity] + 1) << 32 | annotations["sequence"],)
         annotations["communicator"] = tracks.names[identity]
         annotations = {k: v for k, v in annotations.items() if v != ABSENT_VALUES.get(k)}
         enter -= started
         last = left - started if left >= 0 else INSTANT_END if start else -1
-        yield track, enter, last, name, annotations, flow
+        yield Slice(track, enter, last, name, "collective", annotations, flows)
         if begin >= 0 and (track, begin, end) not in completed:
             completed.add((track, begin, end))
-            yield track, begin - started, end - started, "completion", {"first": name}, 0
+            first = {"first": name}
+            yield Slice(track, begin - started, end - started, "completion", "completion", first)
+
+
+class _MessageCalls:
+    """Slices of the logged calls on messages, by rank and time."""
+
+    def __init__(self, trace: Trace, tracks: Tracks) -> None:
+        self.tracks, self.calls = tracks, trace.message_calls
+        arrows = make_arrows(trace.messages, self.calls)
+        self.begun = number_by_call(arrows.sender, MESSAGE_FLOWS)
+        self.ended = number_by_call(arrows.receiver, MESSAGE_FLOWS)
+        rank, enter = (self.calls[name].to_numpy(np.int64) for name in ("rank", "enter_ns"))
+        self.order = np.lexsort((enter, rank))
+        self.rank, self.enter = rank[self.order], enter[self.order]
+        self.taken = 0
+
+    def take(self, rank: int, until_ns: int) -> Iterator[Slice]:
+        """Yield the next slices, up to a time of a rank."""
+        first, last = np.searchsorted(self.rank, [rank, rank + 1])
+        end = int(first + np.searchsorted(self.enter[first:last], until_ns, side="right"))
+        rows = self.order[self.taken : end]
+        self.taken = max(self.taken, end)
+        names = ("rank", "thread", "operation", "site", "peer", "enter_ns", "exit_ns", "messages")
+        columns = (self.calls[name].iloc[rows].tolist() for name in names)
+        started = self.tracks.trace.calls_start_ns
+        for row, *values in zip(rows.tolist(), *columns, strict=True):
+            of, thread, operation, site, peer, enter, left, messages = values
+            annotations = {"site": site, "peer": peer, "messages": messages}
+            yield Slice(
+                self.tracks.thread_id(of, thread),
+                enter - started,
+                left - started if left else -1,
+                operation,
+                "message",
+                {k: v for k, v in annotations.items() if v != ABSENT_VALUES.get(k)},
+                self.begun.get(row, ()),
+                self.ended.get(row, ()),
+            )
 
 
 class _PacketMaker:
@@ -151,15 +213,20 @@ class _PacketMaker:
         self.known: dict[str, dict[str, int]] = {}
         self.alike: dict[tuple[Any, ...], Any] = {}
 
+    def make_all(self, slices: Iterable[Slice]) -> Iterator[Any]:
+        """Yield the packets of slices, sorted by track and time."""
+        for one in sorted(slices, key=lambda s: s[:3]):
+            yield from self.make_packets(one)
+
     def make_packets(self, of: Slice) -> Iterator[Any]:
         """Yield the packets of a slice, ordered by time."""
-        track, begin, end, name, annotations, flow = of
+        track, begin, end, name, category, annotations = of[:6]
         varying = {n: annotations.pop(n) for n in VARYING_ANNOTATIONS if n in annotations}
-        key = (track, name, end == INSTANT_END, *annotations.items())
+        key = (track, name, category, end == INSTANT_END, *annotations.items())
         if key in self.alike:
             packet = self._copy_packet(key, begin)
         else:
-            packet = self._begin_packet(track, name, annotations, end == INSTANT_END)
+            packet = self._begin_packet(of._replace(annotations=annotations))
             packet.timestamp = begin
             self.alike[key] = copy.deepcopy(packet)
             self.alike[key].ClearField("interned_data")
@@ -167,14 +234,15 @@ class _PacketMaker:
         for varied, value in varying.items():
             number = self._intern_text(packet, "debug_annotation_names", varied)
             event.debug_annotations.add(name_iid=number, int_value=value)
-        if flow:
-            event.flow_ids.append(flow)
+        event.flow_ids.extend(of.flows)
         yield packet
         if end >= begin:
             if (track,) not in self.alike:
                 slice_end = self.messages.TrackEvent.TYPE_SLICE_END
                 self.alike[track,] = self._make_packet(track, slice_end)
-            yield self._copy_packet((track,), end)
+            packet = self._copy_packet((track,), end)
+            packet.track_event.terminating_flow_ids.extend(of.ended_flows)
+            yield packet
 
     def _copy_packet(self, key: tuple[Any, ...], time_ns: int) -> Any:
         packet = self.messages.TracePacket()  # faster than copy.copy
@@ -188,17 +256,15 @@ class _PacketMaker:
         packet.track_event.track_uuid, packet.track_event.type = track, kind
         return packet
 
-    def _begin_packet(
-        self, track: int, name: str, annotations: Mapping[str, Any], instant: bool
-    ) -> Any:
-        """Return the packet of a slice's begin, without its time and its varying annotations."""
+    def _begin_packet(self, of: Slice) -> Any:
+        """Return the packet of a slice's begin, without its time and its flows."""
         kinds = self.messages.TrackEvent
-        packet = self._make_packet(track, kinds.TYPE_INSTANT if instant else kinds.TYPE_SLICE_BEGIN)
+        kind = kinds.TYPE_INSTANT if of.end == INSTANT_END else kinds.TYPE_SLICE_BEGIN
+        packet = self._make_packet(of.track, kind)
         event = packet.track_event
-        event.name_iid = self._intern_text(packet, "event_names", name)
-        category = CATEGORIES["first" in annotations]
-        event.category_iids.append(self._intern_text(packet, "event_categories", category))
-        for key, value in annotations.items():
+        event.name_iid = self._intern_text(packet, "event_names", of.name)
+        event.category_iids.append(self._intern_text(packet, "event_categories", of.category))
+        for key, value in of.annotations.items():
             annotation = event.debug_annotations.add()
             annotation.name_iid = self._intern_text(packet, "debug_annotation_names", key)
             if isinstance(value, str):
