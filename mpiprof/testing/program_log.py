@@ -18,26 +18,22 @@ from mpiprof.trace.types import (
     CALL,
     COMPLETION,
     EXTENSION,
-    LONGEST_CALL,
     MESSAGE_CALL,
     OUTSIDE,
-    RECEIVED,
     RECEIVED_PART,
-    SENT,
     SENT_PART,
-    SUMMARY,
     Array,
     Bool,
     Int,
 )
-from mpiprof.trace.writer import RECORD_TYPE
+from mpiprof.trace.writer import RECORD_TYPE, make_sums
 
 LONG_CALL_NS = 20_000  # as in core/record/message.h: shorter calls are only in sums
 REQUEST_BYTES = 2048  # as in core/record/message.c: the request of a shorter send is not followed
 INTERVAL, LONG_INTERVAL_NS = 10, 200_000  # records of the time between two calls
 NO_SHAPE = 0xFFFFFFFF  # in place of the shape of the call before the first one
 POINT_TO_POINT, COMPLETING = 0, 1  # indices into trace.layout.OUTSIDE_CLASSES
-CALLS, TOTAL, SENT_BYTES, RECEIVED_BYTES, LONGEST = range(5)  # rows of the sums
+CALLS, TOTAL, SENT_BYTES, RECEIVED_BYTES, LONGEST = range(5)  # rows of the sums, as in make_sums
 HAVE_BEGIN = (CALL, COMPLETION, SENT_PART, RECEIVED_PART, MESSAGE_CALL, INTERVAL)
 HAVE_END = (CALL, COMPLETION, MESSAGE_CALL, INTERVAL)
 
@@ -282,16 +278,6 @@ class ProgramLog:
                 of_rank[name][times] = self.synthetic.to_local(rank, of_rank[name][times])
             divided.append(of_rank)
         return divided
-
-
-def make_sums(shapes: Int, sums: Int) -> Array:
-    """Return the records of the sums of some shapes; rows of `sums` are CALLS to LONGEST."""
-    records = np.zeros((len(shapes), 4), RECORD_TYPE)
-    records["kind"] = [SUMMARY, EXTENSION, EXTENSION, EXTENSION]
-    records["sequence"] = [0, SENT, RECEIVED, LONGEST_CALL]
-    records["shape"][:, 0], records["enter_ns"][:, 0] = shapes, sums[TOTAL]
-    records["exit_ns"] = sums[[CALLS, SENT_BYTES, RECEIVED_BYTES, LONGEST]].T
-    return records.ravel()
 
 
 def _part_records(parts: Parts, chosen: Bool) -> Array:

@@ -9,7 +9,17 @@ import numpy as np
 
 from mpiprof.interface.format_units import find_runs
 from mpiprof.trace.layout import MAGIC, OUTSIDE_CLASSES
-from mpiprof.trace.types import EXTENSION, RECEIVED_PART, SENT_PART, SUMMARY, Array
+from mpiprof.trace.types import (
+    EXTENSION,
+    LONGEST_CALL,
+    RECEIVED,
+    RECEIVED_PART,
+    SENT,
+    SENT_PART,
+    SUMMARY,
+    Array,
+    Int,
+)
 
 CHUNK_BYTES, HEADER_BYTES, RECORD_BYTES = 65536, 64, 32
 RECORDS_PER_CHUNK = (CHUNK_BYTES - HEADER_BYTES) // RECORD_BYTES
@@ -117,6 +127,20 @@ def pad_messages(records: Array) -> Array:
         pieces += [records[begin:end], empty]
         begin = end
     return np.concatenate([*pieces, records[begin:]])
+
+
+def make_sums(shapes: Int, sums: Int) -> Array:
+    """Return the records of sums of messages of some shapes.
+
+    sums: a column for each shape: calls, ns, bytes sent, bytes received, ns of the longest call.
+    """
+    calls, total_ns, sent, received, longest_ns = sums
+    records = np.zeros((len(shapes), 4), RECORD_TYPE)
+    records["kind"] = [SUMMARY, EXTENSION, EXTENSION, EXTENSION]
+    records["sequence"] = [0, SENT, RECEIVED, LONGEST_CALL]
+    records["shape"][:, 0], records["enter_ns"][:, 0] = shapes, total_ns
+    records["exit_ns"] = np.array([calls, sent, received, longest_ns]).T
+    return records.ravel()
 
 
 def make_runs(ranks: list[int]) -> list[list[int]]:

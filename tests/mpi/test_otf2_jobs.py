@@ -11,6 +11,7 @@ from support.compilation import compiled
 from support.export_trace import export
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.otf2_archive import sizes_in_order
 
 import mpiprof
 from mpiprof.trace import Trace
@@ -58,3 +59,27 @@ def test_many_threads_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     known, converted = there_and_back(tmp_path / "trace", tmp_path / "archive")
     assert known.events["thread"].nunique() > 2
     check_same(known, converted)
+
+
+def test_random_messages_on_4_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    """Sends and receives of each kind, with and without wildcards, all of them logged."""
+    run = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    program = compiled(openmpi, "messages_random.c", "-O1")
+    run_mpi(openmpi, 4, [*run, "--messages", "all", "--", str(program), "3", "40"], check=True)
+    known, converted = there_and_back(tmp_path / "trace", tmp_path / "archive")
+    assert (known.messages["partner"] >= 0).sum() > 200
+    check_same(known, converted)
+    sent, received = sizes_in_order(tmp_path / "archive" / "traces.otf2")
+    assert sent == received
+    pd.testing.assert_frame_equal(sort_sums(converted), sort_sums(known))
+    for name in ("message_calls", "messages"):
+        found, expected = (getattr(trace, name) for trace in (converted, known))
+        pd.testing.assert_frame_equal(
+            found.drop(columns="site_id"), expected.drop(columns="site_id")
+        )
+
+
+def sort_sums(trace: Trace) -> pd.DataFrame:
+    """Return the sums of messages in an order that does not depend on the shapes' numbers."""
+    keys = ["rank", "operation", "site", "communicator", "peer"]
+    return trace.message_sums.drop(columns="site_id").sort_values(keys, ignore_index=True)

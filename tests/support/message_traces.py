@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.testing.program_log import make_sums
 from mpiprof.testing.synthetic import Synthetic, add_chunk_checksum, upgrade_folder
 from mpiprof.trace.checksum import add_checksum
 from mpiprof.trace.log import MESSAGES
@@ -21,6 +20,7 @@ from mpiprof.trace.writer import (
     RECORD_TYPE,
     make_chunks,
     make_head_chunk,
+    make_sums,
 )
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import otf2
 import pandas as pd
 import pytest
-from otf2.enums import CollectiveOp, GroupType, LocationGroupType, Paradigm, RegionRole
+from otf2.enums import CollectiveOp
 from support.export_trace import export, mixed
+from support.otf2_archive import NO_ROOT, Archive
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -115,62 +116,6 @@ def test_other_tools_read_it(tmp_path: Path) -> None:
 # ---- other tools' archives
 
 
-class Archive:
-    """An archive as Score-P writes it, by OTF2's Python interface."""
-
-    def __init__(self, folder: Path, ranks: int, resolution: int = 1_000_000_000) -> None:
-        self.anchor = folder / "traces.otf2"
-        self.writer = otf2.writer.Writer(str(folder), timer_resolution=resolution)
-        self.writer.creator = "Score-P 8.4"
-        self.known = self.writer.definitions
-        machine = self.known.system_tree_node("cluster", class_name="machine")
-        self.locations = []
-        for rank in range(ranks):
-            node = self.known.system_tree_node(f"n{rank // 2}", "node", parent=machine)
-            process = self.known.location_group(
-                f"MPI Rank {rank}", LocationGroupType.PROCESS, system_tree_parent=node
-            )
-            self.locations.append(self.known.location("Master thread", group=process))
-        self.known.group("", GroupType.COMM_LOCATIONS, Paradigm.MPI, members=self.locations)
-        self.world = self.communicator("MPI_COMM_WORLD", list(range(ranks)))
-        self.main = self.known.region(
-            "solve", source_file="/src/solve.c", begin_line_number=12, end_line_number=90
-        )
-
-    def communicator(self, name: str, ranks: list[int]) -> Any:
-        """Define a communicator."""
-        members = [self.locations[rank] for rank in ranks]
-        group = self.known.group(name, GroupType.COMM_GROUP, Paradigm.MPI, members=members)
-        return self.known.comm(name, group)
-
-    def region(self, name: str, role: Any = RegionRole.FUNCTION) -> Any:
-        """Define an MPI function."""
-        return self.known.region(name, region_role=role, paradigm=Paradigm.MPI)
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.close()
-
-    def events(self, rank: int) -> Any:
-        """Return the writer of a rank's events."""
-        return self.writer.event_writer_from_location(self.locations[rank])
-
-    def collective(self, rank: int, name: str, begin: int, end: int, *record: Any) -> None:
-        """Write a call; record: operation, root, bytes sent and received, communicator."""
-        events, region = self.events(rank), self.region(name)
-        events.enter(begin, region)
-        if record:
-            operation, root, sent, received, *comm = record
-            events.mpi_collective_begin(begin)
-            events.mpi_collective_end(
-                end, operation, comm[0] if comm else self.world, root, sent, received
-            )
-        events.leave(end, region)
-
-
-NO_ROOT = 0xFFFFFFFF
 ARRIVALS = 1000 + np.array([[0, 300, 200, 100], [5000, 5000, 5900, 5100], [9000, 9100, 9001, 9000]])
 
 

@@ -1,5 +1,8 @@
-/* A call in the exchange between Python and OTF2's files. This list defines the C struct, and
- * Python's data type by reading_layout().
+/* Calls and messages in the exchange between Python and OTF2's files. These lists define the C
+ * structs, and Python's data types by reading_layout().
+ *
+ * A call on messages (KIND_MESSAGE_CALL) has in `request` the index of its first message and in
+ * `start` their number. Its communicator and root, which is its peer, are given by attributes.
  *
  * Times are ticks of the file; `exit` is NEVER while a call is open. `region`, `site`,
  * `communicator` and `request` are numbers of the file, or UNKNOWN if there is none. `given` has a
@@ -33,14 +36,55 @@
 struct call {
     CALL_FIELDS(MEMBER)
 };
-#undef MEMBER
 
 _Static_assert(sizeof(struct call) == 80, "no padding");
 
-/* as in the records of a log (tracefile/event.h) */
-enum { KIND_CALL = 1, KIND_START = 2, KIND_COMPLETION = 3 };
+/* A message of a call, from an event of the file. `posted` is the time at which it was posted, and
+ * `region` and `site` are those of the call that posted it, if mpiprof wrote the file. */
+#define MESSAGE_FIELDS(X)                                                                          \
+    X(uint64_t, time, "<u8")                                                                       \
+    X(uint64_t, request, "<u8")                                                                    \
+    X(uint64_t, bytes, "<u8")                                                                      \
+    X(uint64_t, posted, "<u8")                                                                     \
+    X(uint32_t, communicator, "<u4")                                                               \
+    X(uint32_t, peer, "<u4")                                                                       \
+    X(uint32_t, tag, "<u4")                                                                        \
+    X(uint32_t, number, "<u4")                                                                     \
+    X(uint32_t, region, "<u4")                                                                     \
+    X(uint32_t, site, "<u4")                                                                       \
+    X(uint8_t, event, "u1")                                                                        \
+    X(uint8_t, received, "u1")                                                                     \
+    X(uint8_t, flags, "u1")                                                                        \
+    X(uint8_t, given, "u1")                                                                        \
+    X(uint32_t, spare_message, "<u4")
 
-/* Attributes that mpiprof adds to an Enter. The file numbers them consecutively in this order. */
+struct message {
+    MESSAGE_FIELDS(MEMBER)
+};
+#undef MEMBER
+
+_Static_assert(sizeof(struct message) == 64, "no padding");
+
+/* Event of the file for a message. PLAIN: a parameter with attributes, for a message whose other
+ * side is not in the file. */
+enum message_event {
+    EVENT_SEND,
+    EVENT_ISEND,
+    EVENT_ISEND_COMPLETE,
+    EVENT_IRECV_REQUEST,
+    EVENT_RECV,
+    EVENT_IRECV,
+    EVENT_TEST,
+    EVENT_PLAIN,
+    EVENTS
+};
+
+/* as in the records of a log (tracefile/event.h) */
+enum { KIND_CALL = 1, KIND_START = 2, KIND_COMPLETION = 3, KIND_MESSAGE_CALL = 9 };
+
+/* Attributes that mpiprof adds to an Enter. The file numbers them consecutively in this order. An
+ * event of a message has these in the same order: number, tag, time when it was posted, flags,
+ * communicator, peer, bytes sent, bytes received, and region and site of the call that posted it. */
 enum attribute {
     ATTRIBUTE_SEQUENCE,
     ATTRIBUTE_START,
@@ -50,6 +94,8 @@ enum attribute {
     ATTRIBUTE_ROOT,
     ATTRIBUTE_SENT,
     ATTRIBUTE_RECEIVED,
+    ATTRIBUTE_REGION,
+    ATTRIBUTE_SITE,
     ATTRIBUTES
 };
 

@@ -8,53 +8,17 @@
  * A stack contains the entered regions. A record of a collective creates a call, which gets its
  * exit when the region is left. A region that is never left stays open.
  */
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "otf2/call.h"
-
-enum { SUCCESS = 0, FAILED = 1 };
-
-struct frame {
-    uint64_t enter;
-    size_t first; /* first call that was recorded while this was the innermost region */
-    size_t site;  /* stack position + 1 of the innermost program region around it; 0 for none */
-    uint32_t region;
-    uint32_t context; /* UNKNOWN without a calling context */
-    uint8_t class;
-    struct call call; /* as far as attributes describe it */
-};
-
-struct facts { /* in the order of FACT_NAMES (formats/otf2/library.py) */
-    uint64_t first_time, last_time, events, unknown;
-    uint64_t began, ended; /* 1 after the event ProgramBegin or ProgramEnd */
-    uint64_t program;      /* number of the program's name; UNKNOWN before ProgramBegin */
-    uint64_t spent[CLASSES - POINT_TO_POINT]; /* ticks by class */
-};
-
-struct reading {
-    struct call *calls;
-    size_t count, room;
-    struct frame *stack;
-    size_t depth, deep;
-    const uint8_t *classes;
-    const uint32_t *regions; /* of calling contexts */
-    uint32_t class_count, context_count;
-    uint32_t first_attribute; /* UNKNOWN if the file has no attributes of mpiprof */
-    uint64_t outside;
-    struct facts facts;
-    bool failed;
-    uint32_t (*attribute_count)(const void *list);
-    int (*attribute)(const void *list, uint32_t i, uint32_t *which, uint8_t *type, uint64_t *value);
-};
+#include "otf2/reading.h"
 
 #define QUOTE(type, name, format) #name ":" format " "
 
-/* Return the names and types of a call's fields. */
-DOOR const char *reading_layout(void)
+/* Return the names and types of the fields of a call, or of a message. */
+DOOR const char *reading_layout(int message)
 {
-    return CALL_FIELDS(QUOTE);
+    return message != 0 ? MESSAGE_FIELDS(QUOTE) : CALL_FIELDS(QUOTE);
 }
 
 DOOR struct reading *reading_open(const uint8_t *classes, uint32_t class_count,
@@ -80,44 +44,23 @@ DOOR struct reading *reading_open(const uint8_t *classes, uint32_t class_count,
 DOOR void reading_close(struct reading *r)
 {
     free(r->calls);
+    free(r->message_calls);
+    free(r->messages);
     free(r->stack);
     free(r);
 }
 
-/* ---- growing arrays */
-
-static bool array_grow(struct reading *r, void **array, size_t used, size_t *room, size_t size)
-{
-    if (used < *room)
-        return true;
-    const size_t more = *room < 1024 ? 1024 : 2 * *room;
-    void *const got = realloc(*array, more * size);
-
-    if (got == NULL) {
-        r->failed = true;
-        return false;
-    }
-    *array = got;
-    *room = more;
-    return true;
-}
+/* ---- calls */
 
 static struct call *call_new(struct reading *r, const struct frame *f, uint64_t time, uint8_t kind)
 {
-    if (!array_grow(r, (void **)&r->calls, r->count, &r->room, sizeof *r->calls))
+    if (!reading_state_grow(r, (void **)&r->calls, r->count, &r->room, sizeof *r->calls))
         return NULL;
     struct call *const c = &r->calls[r->count++];
 
     *c = (struct call){.enter = time, .exit = time, .region = UNKNOWN, .site = UNKNOWN};
     if (f != NULL) {
-        *c = f->call;
-        c->enter = f->enter;
-        c->exit = NEVER;
-        c->region = f->region;
-        if (f->context != UNKNOWN)
-            c->site = f->context;
-        else if (f->site > 0)
-            c->site = r->stack[f->site - 1].region;
+        reading_state_describe(r, f, c);
         if ((f->call.given & 1u << ATTRIBUTE_OUTSIDE) == 0)
             c->outside = r->outside;
         else if (r->count - 1 > f->first) /* the attribute belongs to the first call of a Wait */
@@ -131,57 +74,18 @@ static struct call *call_new(struct reading *r, const struct frame *f, uint64_t 
 
 /* ---- regions */
 
-static void region_count(struct reading *r, uint64_t time)
-{
-    struct facts *const f = &r->facts;
-
-    f->events++;
-    if (f->first_time == NEVER)
-        f->first_time = time;
-    if (time > f->last_time)
-        f->last_time = time;
-}
-
-static void attributes_read(struct reading *r, const void *list, struct call *c)
-{
-    const uint32_t count = r->attribute_count(list);
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t which = 0;
-        uint64_t value = 0;
-        uint8_t type = 0;
-
-        if (r->attribute(list, i, &which, &type, &value) != SUCCESS)
-            continue;
-        which -= r->first_attribute;
-        if (which >= ATTRIBUTES)
-            continue;
-        c->given = (uint16_t)(c->given | 1u << which);
-        switch (which) {
-        case ATTRIBUTE_SEQUENCE: c->sequence = (uint32_t)value; break;
-        case ATTRIBUTE_START: c->start = (uint32_t)value; break;
-        case ATTRIBUTE_OUTSIDE: c->outside = value; break;
-        case ATTRIBUTE_CHOICE: c->choice = (uint8_t)value; break;
-        case ATTRIBUTE_COMMUNICATOR: c->communicator = (uint32_t)value; break;
-        case ATTRIBUTE_ROOT: c->root = (uint32_t)value; break;
-        case ATTRIBUTE_SENT: c->sent = value; break;
-        case ATTRIBUTE_RECEIVED: c->received = value; break;
-        default: break;
-        }
-    }
-}
-
 static int call_enter(struct reading *r, uint64_t time, const void *list, uint32_t region,
                       uint32_t context)
 {
-    region_count(r, time);
-    if (!array_grow(r, (void **)&r->stack, r->depth, &r->deep, sizeof *r->stack))
+    reading_state_count(r, time);
+    if (!reading_state_grow(r, (void **)&r->stack, r->depth, &r->deep, sizeof *r->stack))
         return FAILED;
     const struct frame *const outer = r->depth > 0 ? &r->stack[r->depth - 1] : NULL;
     struct frame *const f = &r->stack[r->depth];
 
     *f = (struct frame){.enter = time,
                         .first = r->count,
+                        .first_message = r->message_count,
                         .region = region,
                         .context = context,
                         .class = region < r->class_count ? r->classes[region] : OTHER};
@@ -195,7 +99,7 @@ static int call_enter(struct reading *r, uint64_t time, const void *list, uint32
                                 .root = UNKNOWN};
         f->call.operation = UINT8_MAX;
         if (r->first_attribute != UNKNOWN && list != NULL)
-            attributes_read(r, list, &f->call);
+            reading_state_attributes(r, list, &f->call);
     }
     r->depth++;
     return SUCCESS;
@@ -210,16 +114,18 @@ static void call_end(struct reading *r, const struct frame *f, uint64_t time)
     for (size_t i = f->first; i < r->count; i++)
         if (r->calls[i].exit == NEVER && r->calls[i].enter == f->enter)
             r->calls[i].exit = time;
+    reading_messages_end(r, f, time, recorded);
     if (f->class >= POINT_TO_POINT && f->class < CLASSES) {
         r->facts.spent[f->class - POINT_TO_POINT] += time - f->enter;
-        if (f->class <= COMPLETING && !recorded)
+        /* in files of mpiprof, attributes have this time */
+        if (f->class <= COMPLETING && !recorded && r->first_attribute == UNKNOWN)
             r->outside += time - f->enter;
     }
 }
 
 static int call_leave(struct reading *r, uint64_t time, uint32_t region)
 {
-    region_count(r, time);
+    reading_state_count(r, time);
     size_t i = r->depth;
 
     while (i > 0 && r->stack[i - 1].region != region)
@@ -231,17 +137,12 @@ static int call_leave(struct reading *r, uint64_t time, uint32_t region)
     return r->failed ? FAILED : SUCCESS;
 }
 
-static const struct frame *innermost(const struct reading *r)
-{
-    return r->depth > 0 && r->stack[r->depth - 1].class != OTHER ? &r->stack[r->depth - 1] : NULL;
-}
-
 static int event_store(struct reading *r, uint64_t time, uint8_t kind, uint8_t operation,
                        uint32_t communicator, uint32_t root, uint64_t sent, uint64_t received,
                        uint64_t request)
 {
-    region_count(r, time);
-    const struct frame *const f = innermost(r);
+    reading_state_count(r, time);
+    const struct frame *const f = reading_state_innermost(r);
 
     if (f == NULL ? kind != KIND_COMPLETION : f->class == IGNORED)
         return SUCCESS;
@@ -260,11 +161,6 @@ static int event_store(struct reading *r, uint64_t time, uint8_t kind, uint8_t o
 }
 
 /* ---- callbacks of OTF2's reader */
-
-#define UNUSED __attribute__((unused))
-#define EVENT                                                                                      \
-    UNUSED uint64_t location, uint64_t time, UNUSED uint64_t position, void *user,                 \
-        UNUSED const void *attributes
 
 DOOR int reading_enter(EVENT, uint32_t region)
 {
@@ -300,10 +196,10 @@ DOOR int reading_collective(EVENT, uint8_t operation, uint32_t communicator, uin
 DOOR int reading_request(EVENT, uint64_t request)
 {
     struct reading *const r = user;
-    const struct frame *const f = innermost(r);
+    const struct frame *const f = reading_state_innermost(r);
 
     if (f == NULL || (f->class != STARTING && f->class != RESTARTING)) {
-        region_count(r, time);
+        reading_state_count(r, time);
         return SUCCESS;
     }
     const bool start = f->class == RESTARTING && (f->call.given & 1u << ATTRIBUTE_START) != 0;
@@ -326,7 +222,7 @@ DOOR int reading_begin(EVENT, uint32_t name, UNUSED uint32_t count, UNUSED const
 
     r->facts.program = name;
     r->facts.began = 1;
-    region_count(r, time);
+    reading_state_count(r, time);
     return SUCCESS;
 }
 
@@ -335,7 +231,7 @@ DOOR int reading_end(EVENT, UNUSED int64_t status)
     struct reading *const r = user;
 
     r->facts.ended = 1;
-    region_count(r, time);
+    reading_state_count(r, time);
     return SUCCESS;
 }
 
@@ -344,7 +240,7 @@ DOOR int reading_unknown(EVENT)
     struct reading *const r = user;
 
     r->facts.unknown++;
-    region_count(r, time);
+    reading_state_count(r, time);
     return SUCCESS;
 }
 
@@ -368,6 +264,7 @@ DOOR int64_t reading_finish(struct reading *r)
             known = r->calls[k].enter == f->enter && r->calls[k].region == f->region;
         if (!known && (f->class == COLLECTIVE || f->class == STARTING))
             call_new(r, f, f->enter, KIND_CALL);
+        reading_messages_end(r, f, NEVER, known);
     }
     r->depth = 0;
     return r->failed ? -1 : (int64_t)r->count;
@@ -376,6 +273,19 @@ DOOR int64_t reading_finish(struct reading *r)
 DOOR const struct call *reading_calls(const struct reading *r)
 {
     return r->calls;
+}
+
+/* Return the calls on messages, in order of their end. */
+DOOR const struct call *reading_message_calls(const struct reading *r, uint64_t *count)
+{
+    *count = r->message_call_count;
+    return r->message_calls;
+}
+
+DOOR const struct message *reading_messages(const struct reading *r, uint64_t *count)
+{
+    *count = r->message_count;
+    return r->messages;
 }
 
 DOOR void reading_facts(const struct reading *r, uint64_t *facts)

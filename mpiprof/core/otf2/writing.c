@@ -6,6 +6,7 @@
  * one Wait. A call that overlaps with others on one thread (abandoned by longjmp) stays open. Times
  * never decrease: an earlier tick is replaced by the previous one.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -19,6 +20,12 @@ typedef int request_function(void *writer, void *attributes, uint64_t time, uint
 typedef int complete_function(void *writer, void *attributes, uint64_t time, uint8_t operation,
                               uint32_t communicator, uint32_t root, uint64_t sent,
                               uint64_t received, uint64_t request);
+typedef int send_function(void *writer, void *attributes, uint64_t time, uint32_t peer,
+                          uint32_t communicator, uint32_t tag, uint64_t bytes);
+typedef int isend_function(void *writer, void *attributes, uint64_t time, uint32_t peer,
+                           uint32_t communicator, uint32_t tag, uint64_t bytes, uint64_t request);
+typedef int parameter_function(void *writer, void *attributes, uint64_t time, uint32_t parameter,
+                               uint64_t value);
 typedef int add_function(void *attributes, uint32_t attribute, uint64_t value);
 
 /* in the order of Python's list (writing_calls) */
@@ -28,11 +35,19 @@ struct otf2 {
     end_function *end;
     request_function *request;
     complete_function *complete;
+    send_function *send;
+    isend_function *isend;
+    request_function *isend_complete, *irecv_request;
+    send_function *recv;
+    isend_function *irecv;
+    request_function *test;
+    parameter_function *parameter;
     add_function *add;
 };
 
 struct writing {
     const struct otf2 *otf2;
+    const struct message *messages;
     void *writer, *attributes;
     uint32_t first_attribute, wait_region;
     uint64_t time, events;
@@ -47,14 +62,20 @@ static uint64_t later(struct writing *w, uint64_t time)
     return w->time;
 }
 
+static void attributes_add(struct writing *w, const uint64_t *values, unsigned given)
+{
+    for (uint32_t i = 0; i < ATTRIBUTES; i++)
+        if ((given & 1u << i) != 0)
+            w->failed |= w->otf2->add(w->attributes, w->first_attribute + i, values[i]);
+}
+
 static void event_write(struct writing *w, const struct call *c)
 {
     const uint64_t values[ATTRIBUTES] = {c->sequence,     c->start, c->outside, c->choice,
-                                         c->communicator, c->root,  c->sent,    c->received};
+                                         c->communicator, c->root,  c->sent,    c->received,
+                                         c->region,       c->site};
 
-    for (uint32_t i = 0; i < ATTRIBUTES; i++)
-        if ((c->given & 1u << i) != 0)
-            w->failed |= w->otf2->add(w->attributes, w->first_attribute + i, values[i]);
+    attributes_add(w, values, c->given);
 }
 
 static void enter(struct writing *w, const struct call *c, uint32_t region)
@@ -93,6 +114,12 @@ static void starting(struct writing *w, const struct call *c)
         leave(w, c, c->region);
 }
 
+static void completion_write(struct writing *w, const struct call *c)
+{
+    w->failed |= w->otf2->complete(w->writer, NULL, later(w, c->exit), c->operation,
+                                   c->communicator, c->root, c->sent, c->received, c->request);
+}
+
 /* Write the completions of one Wait. Returns their number. */
 static size_t waiting(struct writing *w, const struct call *c, size_t count)
 {
@@ -100,9 +127,7 @@ static size_t waiting(struct writing *w, const struct call *c, size_t count)
 
     enter(w, c, w->wait_region);
     do {
-        w->failed |=
-            w->otf2->complete(w->writer, NULL, later(w, c[n].exit), c[n].operation,
-                              c[n].communicator, c[n].root, c[n].sent, c[n].received, c[n].request);
+        completion_write(w, &c[n]);
         n++;
     } while (n < count && c[n].kind == KIND_COMPLETION && c[n].enter == c->enter &&
              c[n].exit == c->exit && c[n].given == 0);
@@ -110,13 +135,75 @@ static size_t waiting(struct writing *w, const struct call *c, size_t count)
     return n;
 }
 
+/* Write the event of a message. `given` is 0 for the start of a message outside logged calls. */
+static void message_write(struct writing *w, const struct message *m, uint64_t time)
+{
+    const uint64_t values[ATTRIBUTES] = {m->number, m->tag,   m->posted, m->flags,  m->communicator,
+                                         m->peer,   m->bytes, m->bytes,  m->region, m->site};
+    const unsigned other = m->received ? ATTRIBUTE_SENT : ATTRIBUTE_RECEIVED;
+    void *const list = m->given ? w->attributes : NULL;
+    const struct otf2 *const o = w->otf2;
+    const uint64_t at = later(w, time);
+    int failed = 0;
+
+    if (m->given)
+        attributes_add(w, values, ((1u << ATTRIBUTES) - 1) & ~(1u << other));
+    switch ((enum message_event)m->event) {
+    case EVENT_SEND:
+        failed = o->send(w->writer, list, at, m->peer, m->communicator, m->tag, m->bytes);
+        break;
+    case EVENT_ISEND:
+        failed =
+            o->isend(w->writer, list, at, m->peer, m->communicator, m->tag, m->bytes, m->request);
+        break;
+    case EVENT_ISEND_COMPLETE: failed = o->isend_complete(w->writer, list, at, m->request); break;
+    case EVENT_IRECV_REQUEST: failed = o->irecv_request(w->writer, list, at, m->request); break;
+    case EVENT_RECV:
+        failed = o->recv(w->writer, list, at, m->peer, m->communicator, m->tag, m->bytes);
+        break;
+    case EVENT_IRECV:
+        failed =
+            o->irecv(w->writer, list, at, m->peer, m->communicator, m->tag, m->bytes, m->request);
+        break;
+    case EVENT_TEST: failed = o->test(w->writer, list, at, m->request); break;
+    default: failed = o->parameter(w->writer, list, at, 0, m->number); break;
+    }
+    w->failed |= failed;
+}
+
+/* Write a call on messages, and the completions of collectives in the same Wait. Returns the number
+ * of calls. */
+static size_t talking(struct writing *w, const struct call *c, size_t count)
+{
+    size_t n = 1;
+
+    enter(w, c, c->region);
+    for (uint32_t i = 0; i < c->start; i++) {
+        const struct message *const m = &w->messages[c->request + i];
+        const bool is_end =
+            m->event == EVENT_ISEND_COMPLETE || m->event == EVENT_RECV || m->event == EVENT_IRECV;
+
+        message_write(w, m, is_end && c->exit != NEVER ? c->exit : c->enter);
+    }
+    if (c->exit == NEVER)
+        return n;
+    while (n < count && c[n].kind == KIND_COMPLETION && c[n].enter == c->enter &&
+           c[n].exit == c->exit && c[n].given == 0) {
+        completion_write(w, &c[n]);
+        n++;
+    }
+    leave(w, c, c->region);
+    return n;
+}
+
 /* Write calls and update `last_time`. Returns the number of events, or -1 if OTF2 failed. */
 DOOR int64_t writing_calls(const void *const *functions, void *writer, void *attributes,
                            uint32_t first_attribute, uint32_t wait_region, uint64_t *last_time,
-                           const struct call *calls, int64_t count)
+                           const struct call *calls, int64_t count, const struct message *messages)
 {
     struct otf2 otf2;
     struct writing w = {.otf2 = &otf2,
+                        .messages = messages,
                         .writer = writer,
                         .attributes = attributes,
                         .first_attribute = first_attribute,
@@ -129,6 +216,8 @@ DOOR int64_t writing_calls(const void *const *functions, void *writer, void *att
 
         if (c->kind == KIND_COMPLETION) {
             i += waiting(&w, c, (size_t)count - i);
+        } else if (c->kind == KIND_MESSAGE_CALL) {
+            i += talking(&w, c, (size_t)count - i);
         } else {
             (c->request != NEVER ? starting : blocking)(&w, c);
             i++;

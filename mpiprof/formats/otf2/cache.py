@@ -18,7 +18,7 @@ from pathlib import Path
 from mpiprof.errors import TraceError
 from mpiprof.interface.progress import show_progress
 
-FORMAT = 1  # increase if the written format changes
+FORMAT = 2  # increase if the written format changes
 ANCHOR_SUFFIX, FOLDER_SUFFIX = ".otf2", ".mpiprof"
 SOURCE_FILE = "otf2.json"
 

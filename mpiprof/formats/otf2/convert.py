@@ -21,12 +21,14 @@ from mpiprof.formats.otf2.communicators import Communicators
 from mpiprof.formats.otf2.definitions import ArchiveClock, Definitions, read_definitions
 from mpiprof.formats.otf2.events import Location, open_archive, open_locations, read_location
 from mpiprof.formats.otf2.library import CREATOR, NEVER, UNDEFINED, import_otf2
+from mpiprof.formats.otf2.messages import MessageRecords, read_recorded_sums
 from mpiprof.formats.otf2.regions import Regions, classify_regions
 from mpiprof.formats.otf2.shapes import RankTables
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.layout import OUTSIDE_CLASSES
+from mpiprof.trace.log import MESSAGES
 from mpiprof.trace.types import COMPLETION, Array, Int
-from mpiprof.trace.writer import make_chunks, make_head_chunk
+from mpiprof.trace.writer import make_chunks, make_head_chunk, pad_messages
 
 META = "MPIPROF::META"  # property of mpiprof's archives with the contents of meta.json
 # Entries of meta.json that are also true of the archive.
@@ -34,7 +36,7 @@ COPIED_META = ("program", "command", "mpi", "abi", "sample", "options", "machine
 
 
 def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
-    """Write the trace folder of an archive; raises TraceError if it has no collectives.
+    """Write the trace folder of an archive; raises TraceError if it has no MPI calls.
 
     `step` is called with the number of further events read.
     """
@@ -43,8 +45,8 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
         definitions = read_definitions(reader)
         regions = classify_regions(definitions, creator)
         threads = definitions.threads()
-        if not threads or not regions.operations:
-            why = "the archive has no MPI collectives, so there is nothing to show"
+        if not threads or not (regions.operations or regions.message_operations):
+            why = "the archive has no MPI collectives and messages, so there is nothing to show"
             raise TraceError(f"{anchor}: {why}")
         local = open_locations(reader, [location for of in threads for location in of])
         metadata = _read_metadata(reader)
@@ -106,6 +108,7 @@ class _Conversion:
         self.ranks = len(definitions.threads())
         self.ticks = ArchiveClock(definitions)
         self.communicators = Communicators(definitions, self.ranks, regions.by_mpiprof)
+        self.sums = read_recorded_sums(definitions) if regions.by_mpiprof else {}
         # Data that could not be converted, over all ranks.
         self.omitted_calls = 0  # without a communicator
         self.assumed_calls = 0  # assumed to be on MPI_COMM_WORLD
@@ -127,15 +130,24 @@ class _Conversion:
         """Write a rank's log and tables from its locations."""
         tables = RankTables(rank, self.regions, self.communicators)
         records, thread = self._make_records(rank, tables, read)
+        messages = MessageRecords(tables, read, self.ticks)
+        message_records, message_thread = messages.make_records()
         log = [make_head_chunk(has_outside=True)]
-        for index, (location, location_data) in enumerate(zip(locations, read, strict=True)):
-            number = location // self.ranks if self.regions.by_mpiprof else index
+        numbers = list(range(len(locations)))  # of threads
+        if self.regions.by_mpiprof:
+            numbers = [location // self.ranks for location in locations]
+        for index, (number, location_data) in enumerate(zip(numbers, read, strict=True)):
             ticks = np.array([location_data.facts[name] for name in OUTSIDE_CLASSES], np.uint64)
             spent = self.ticks.spans_to_ns(ticks).tolist()
             of_thread = records[thread == index]
             of_thread["thread"] = number
-            if index == 0 or len(of_thread):
+            of_messages = message_records[message_thread == index]
+            of_messages["thread"] = number
+            if index == 0 or len(of_thread) or len(of_messages):
                 log.append(make_chunks(of_thread, rank, number, 0, window=False, spent=spent))
+            log += _make_message_chunks(of_messages, rank, number)
+        sums = messages.make_sums(self.sums.get(rank, ()))
+        log += _make_message_chunks(sums, rank, max(numbers) + 1)
         (self.folder / f"rank-{rank:06d}.log").write_bytes(b"".join(log))
         lines = [{"process": self._process_line(locations[0], read)}, *tables.lines]
         first = read[0]
@@ -202,6 +214,15 @@ class _Conversion:
             notes.append(f"{self.unknown_events} events of unknown types are ignored")
         with (self.folder / "rank-000000.tables").open("a") as file:
             file.writelines(json.dumps({"rank": 0, "note": note}) + "\n" for note in notes)
+
+
+def _make_message_chunks(records: Array, rank: int, thread: int) -> list[bytes]:
+    """Return the chunks of a thread's calls on messages, or of their sums; none without records."""
+    if not len(records):
+        return []
+    padded = pad_messages(records)
+    spent = [0] * len(OUTSIDE_CLASSES)
+    return [make_chunks(padded, rank, thread, 0, window=False, spent=spent, content=MESSAGES)]
 
 
 # Operations that may be assumed to be on MPI_COMM_WORLD.

@@ -1,4 +1,4 @@
-"""The collective calls of one location of an archive, as an array."""
+"""The collective calls and messages of one location of an archive, as arrays."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ class ReadFilter:
 class Location:
     """The calls and facts of one location; times are ticks.
 
-    facts: see library.FACT_NAMES. whole: True if all events were readable. A resource: `calls` is
-    invalid after `close`.
+    message_calls: calls on messages; `messages` are their messages. facts: see library.FACT_NAMES.
+    whole: True if all events were readable. A resource: the arrays are invalid after `close`.
     """
 
     calls: Array
+    message_calls: Array
+    messages: Array
     facts: dict[str, int]
     whole: bool
     handle: int
@@ -101,14 +103,23 @@ def read_location(
         count = core.reading_finish(handle)
         if count < 0:
             raise MemoryError
-        calls = library.view_calls(core.reading_calls(handle), count)
+        calls = library.view_array(core.reading_calls(handle), count, library.call_dtype())
+        message_calls = _view_counted("message_calls", handle, library.call_dtype())
+        messages = _view_counted("messages", handle, library.message_dtype())
         values = np.zeros(len(library.FACT_NAMES), np.uint64)
         core.reading_facts(handle, values.ctypes.data)
     except BaseException:
         core.reading_close(handle)
         raise
     facts = dict(zip(library.FACT_NAMES, values.tolist(), strict=True))
-    return Location(calls, facts, whole and bool(events), handle)
+    return Location(calls, message_calls, messages, facts, whole and bool(events), handle)
+
+
+def _view_counted(name: str, handle: int, dtype: np.dtype[Any]) -> Array:
+    """Return a view of an array whose function stores its length."""
+    count = np.zeros(1, np.uint64)
+    address = getattr(library.load_core(), f"reading_{name}")(handle, count.ctypes.data)
+    return library.view_array(address, int(count[0]), dtype)
 
 
 def _read_local_definitions(reader: Any, location: int) -> bool:

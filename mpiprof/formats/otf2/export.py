@@ -2,9 +2,11 @@
 
 A rank is a process (a location group) on its node, and its threads are locations. A call is an MPI
 region with a record of the collective. An outer region represents its call site, with the call's
-file and line. Nonblocking and persistent operations are requests, completed in MPI_Wait. Times are
-ns on the joint clock. OTF2 has no field for the algorithm, the communicator's identity or a stack
-of frames. Descriptions and attributes carry them, and formats/otf2 restores the trace from these.
+file and line. Nonblocking and persistent operations are requests, completed in MPI_Wait. Logged
+calls on messages are regions with events of their messages (formats/otf2/export_messages.py). Times
+are ns on the joint clock. OTF2 has no field for the algorithm, the communicator's identity or a
+stack of frames. Descriptions and attributes carry them, and formats/otf2 restores the trace from
+these.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ from mpiprof.errors import MpiprofError
 from mpiprof.formats.otf2 import library
 from mpiprof.formats.otf2.convert import COPIED_META, META
 from mpiprof.formats.otf2.export_calls import RankWriter, Shapes
+from mpiprof.formats.otf2.export_messages import MessageExport, make_sum_texts
 from mpiprof.formats.otf2.library import NEVER, UNDEFINED
 from mpiprof.formats.otf2.regions import ATTRIBUTE_PREFIX, CREATE_HANDLE, OPERATION_NUMBERS
 from mpiprof.metrics.tables import communicator_names
-from mpiprof.operations import base_operation, wait_state
+from mpiprof.operations import MESSAGE_OPERATIONS, base_operation, wait_state
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Shape
 from mpiprof.trace.sites import describe_sites
 
 ARCHIVE_NAME = "traces"
+PARAMETER = "mpiprof message"  # of messages whose other side is not in the archive
 CHUNK_BYTES = 1 << 20  # bytes per chunk of events and of definitions
 TICKS_PER_SECOND = 10**9
 ROLES = {  # of regions, by the wait state of their operation
@@ -90,9 +94,14 @@ class Archive:
         """Write all events and definitions, and return the number of events."""
         shapes = self._describe_shapes()
         program = self.find_string(self.trace.program)
+        messages = MessageExport(self.trace, shapes.region, shapes.site)
         counts: dict[int, int] = {}
         for rank in range(self.trace.ranks):
-            counts |= RankWriter(self.archive, self.trace, rank, shapes, program).write(step)
+            of_rank = messages.of_rank(rank)
+            writer = RankWriter(self.archive, self.trace, rank, shapes, of_rank, program)
+            counts |= writer.write(step)
+        for text in make_sum_texts(self.trace, self.site_regions):
+            self.find_string(text)
         self.otf2.Archive_CloseEvtFiles(self.archive)
         self.otf2.Archive_CloseDefFiles(self.archive)
         self._write_definitions(counts)
@@ -126,6 +135,7 @@ class Archive:
             name, line = place["function"] or place["file"] or "?", int(place["line"] or 0)
             file = str(place["file"] or "")
             of_site.append(self.find_region(str(name), list(frames), role, file, line))
+        self.site_regions = of_site
         shapes, number = tables.shapes, np.uint32
         return Shapes(
             np.array([self._mpi_region(s) for s in shapes], number),
@@ -139,7 +149,8 @@ class Archive:
 
     def _mpi_region(self, shape: Shape, start: bool = False) -> int:
         """Return the region of a shape's calls, or of the starts of a persistent operation."""
-        if start and not shape.operation.endswith("_init"):
+        is_message = shape.operation in MESSAGE_OPERATIONS
+        if start and (is_message or not shape.operation.endswith("_init")):
             return UNDEFINED
         facts = {
             "algorithm": shape.algorithm if shape.algorithm != "native" else "",
@@ -151,6 +162,7 @@ class Archive:
         name = "MPI_Start" if start else f"MPI_{shape.operation.capitalize()}"
         described = {key: value for key, value in facts.items() if value}
         role = ROLES.get(wait_state(base_operation(shape.operation)) or "", "COLL_OTHER")
+        role = "POINT2POINT" if is_message else role
         return self.find_region(name, described, getattr(self.otf2, f"REGION_ROLE_{role}"))
 
     # Definitions
@@ -166,6 +178,7 @@ class Archive:
             label = self.find_string(ATTRIBUTE_PREFIX + name)
             lines.append(("Attribute", number, label, 0, otf2.TYPE_UINT64))
         lines += [("Region", *values) for values in self.regions.values()]
+        lines.append(("Parameter", 0, self.find_string(PARAMETER), otf2.PARAMETER_TYPE_UINT64))
         for text, number in self.strings.items():
             otf2.GlobalDefWriter_WriteString(writer, number, text)
         for kind, *values in lines:

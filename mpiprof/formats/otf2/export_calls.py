@@ -11,6 +11,7 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.formats.otf2 import library
+from mpiprof.formats.otf2.export_messages import MessageEvents
 from mpiprof.formats.otf2.library import ATTRIBUTE_BITS, NEVER, ROOT_NOBODY, ROOT_SELF, UNDEFINED
 from mpiprof.trace import Trace
 from mpiprof.trace.match import is_nonblocking
@@ -20,6 +21,7 @@ from mpiprof.trace.types import CALL, COMPLETION, START, Array
 
 WAIT_REGION = 0  # number of the region
 BLOCK_CALLS = 1 << 16  # records per block
+LATEST = (1 << 63) - 1  # ns
 REQUIRED_IF_OPEN = sum(ATTRIBUTE_BITS[n] for n in ("communicator", "root", "sent", "received"))
 
 
@@ -39,10 +41,19 @@ class Shapes:
 class RankWriter:
     """Writer of one rank's calls into an open archive of OTF2 (see export)."""
 
-    def __init__(self, archive: Any, trace: Trace, rank: int, shapes: Shapes, program: int) -> None:
+    def __init__(
+        self,
+        archive: Any,
+        trace: Trace,
+        rank: int,
+        shapes: Shapes,
+        messages: MessageEvents,
+        program: int,
+    ) -> None:
         self.archive, self.trace, self.rank = archive, trace, rank
-        self.shapes, self.program = shapes, program
-        self.threads = sorted({0} | {t for r, t in trace.logs.threads if r == rank})
+        self.shapes, self.messages, self.program = shapes, messages, program
+        threads = {0} | {t for r, t in trace.logs.threads if r == rank}
+        self.threads = sorted(threads | set(messages.thread.tolist()))
         self.roots = np.array([_otf2_root(trace, s, rank) for s in trace.tables.shapes], np.uint32)
         names = [s.operation for s in trace.tables.shapes]
         self.nonblocking = np.array([is_nonblocking(name) for name in names], np.bool_)
@@ -58,18 +69,30 @@ class RankWriter:
         started = trace.tables.processes.get(self.rank, {}).get("started_ns")
         if started is not None:
             writers[0].begin_program(started + clock.offset_at(started), self.program)
+        written = 0  # calls on messages
         for block in trace.open_stream(self.rank).iterate_blocks(BLOCK_CALLS):
             if not bool((block.enter_ns[1:] >= block.enter_ns[:-1]).all()):
                 block = block.take(np.argsort(block.enter_ns, kind="stable"))
-            calls = self._convert_calls(block)
-            thread = get_column(block, "thread")
-            for number, writer in writers.items():
-                chosen = thread == number
-                writer.write(calls if chosen.all() else calls[chosen])
+            calls, thread = self._convert_calls(block), get_column(block, "thread")
+            until = int(block.enter_ns[-1]) if len(block) else 0
+            more, more_thread = self.messages.between(written, until)
+            written += len(more)
+            if len(more):
+                # A Wait that completes messages precedes its completions of collectives.
+                calls, thread = (np.concatenate(p) for p in ((more, calls), (more_thread, thread)))
+                order = np.argsort(calls["enter"], kind="stable")
+                calls, thread = calls[order], thread[order]
+            self._write_calls(writers, calls, thread)
             step(2 * len(block))
+        self._write_calls(writers, *self.messages.between(written, LATEST))
         if end is not None and end["reason"] == "finalize":
             writers[0].end_program(end["at_ns"] + clock.offset_at(end["at_ns"]))
         return {writer.number: writer.close() for writer in writers.values()}
+
+    def _write_calls(self, writers: dict[int, LocationWriter], calls: Array, thread: Array) -> None:
+        for number, writer in writers.items():
+            chosen = thread == number
+            writer.write(calls if chosen.all() else calls[chosen], self.messages.messages)
 
     def _convert_calls(self, block: Block) -> Array:
         """Return records in the layout of core/otf2/call.h."""
@@ -178,11 +201,11 @@ class LocationWriter:
         time = max(time, int(self.last[0]))
         self.otf2.EvtWriter_ProgramEnd(self.writer, None, time, 0)
 
-    def write(self, calls: Array) -> None:
+    def write(self, calls: Array, messages: Array) -> None:
         """Write calls in their order; raises MpiprofError if OTF2 rejects a call."""
         calls = np.ascontiguousarray(calls)
         handles = (ctypes.cast(p, ctypes.c_void_p) for p in (self.writer, self.attributes))
-        arrays = (self.last.ctypes.data, calls.ctypes.data, len(calls))
+        arrays = (self.last.ctypes.data, calls.ctypes.data, len(calls), messages.ctypes.data)
         done = library.load_core().writing_calls(self.functions, *handles, 0, WAIT_REGION, *arrays)
         if done < 0:
             failure = "OTF2 cannot write its events: check the free disk space"

@@ -25,7 +25,7 @@ CREATOR = "mpiprof"
 # mpiprof's attributes of an Enter, in the order of core/otf2/call.h.
 ATTRIBUTES = (
     *("sequence", "start", "outside", "choice"),
-    *("communicator", "root", "sent", "received"),
+    *("communicator", "root", "sent", "received", "region", "site"),
 )
 ATTRIBUTE_BITS = {name: 1 << bit for bit, name in enumerate(ATTRIBUTES)}
 # Facts about a location; the last four are trace.layout.OUTSIDE_CLASSES.
@@ -39,6 +39,14 @@ CALLBACKS = {
     "MpiCollectiveEnd": "collective",
     "NonBlockingCollectiveRequest": "request",
     "NonBlockingCollectiveComplete": "complete",
+    "MpiSend": "messages_send",
+    "MpiIsend": "messages_isend",
+    "MpiIsendComplete": "messages_isend_complete",
+    "MpiIrecvRequest": "messages_irecv_request",
+    "MpiRecv": "messages_recv",
+    "MpiIrecv": "messages_irecv",
+    "MpiRequestTest": "messages_test",
+    "ParameterUnsignedInt": "messages_parameter",
     "ProgramBegin": "begin",
     "ProgramEnd": "end",
     "Unknown": "unknown",
@@ -46,7 +54,11 @@ CALLBACKS = {
 WRITERS = (
     *("Enter", "Leave", "MpiCollectiveBegin", "MpiCollectiveEnd"),
     *("NonBlockingCollectiveRequest", "NonBlockingCollectiveComplete"),
+    *("MpiSend", "MpiIsend", "MpiIsendComplete", "MpiIrecvRequest", "MpiRecv", "MpiIrecv"),
+    *("MpiRequestTest", "ParameterUnsignedInt"),
 )
+# Events of messages by their number, as in core/otf2/call.h.
+SEND, ISEND, ISEND_COMPLETE, IRECV_REQUEST, RECV, IRECV, TEST, PLAIN = range(8)
 
 
 @cache
@@ -74,11 +86,16 @@ def load_core() -> ctypes.CDLL:
     loaded.reading_close.argtypes = [pointer]
     loaded.reading_finish.restype = ctypes.c_int64
     loaded.reading_finish.argtypes = [pointer]
+    loaded.reading_layout.argtypes = [ctypes.c_int]
     loaded.reading_calls.restype = pointer
     loaded.reading_calls.argtypes = [pointer]
+    for name in ("message_calls", "messages"):
+        function = getattr(loaded, f"reading_{name}")
+        function.restype, function.argtypes = pointer, [pointer, pointer]
     loaded.reading_facts.argtypes = [pointer, pointer]
     loaded.writing_calls.restype = ctypes.c_int64
-    loaded.writing_calls.argtypes = [*[pointer] * 3, number, number, *[pointer] * 2, ctypes.c_int64]
+    named: dict[str, Any] = {"p": pointer, "n": number, "i": ctypes.c_int64}
+    loaded.writing_calls.argtypes = [named[letter] for letter in "pppnnppip"]
     return loaded
 
 
@@ -90,15 +107,24 @@ def function_address(function: Any) -> int:
 @cache
 def call_dtype() -> np.dtype[Any]:
     """Return the type of a call, as in core/otf2/call.h."""
-    fields = load_core().reading_layout().decode().split()
-    dtype: np.dtype[Any] = np.dtype([tuple(field.split(":")) for field in fields])
-    return dtype
+    return _read_layout(0)
 
 
-def view_calls(address: int | None, count: int) -> Array:
-    """Return a view of the calls at an address, which must stay valid."""
+@cache
+def message_dtype() -> np.dtype[Any]:
+    """Return the type of a message of a call, as in core/otf2/call.h."""
+    return _read_layout(1)
+
+
+def _read_layout(message: int) -> np.dtype[Any]:
+    fields = load_core().reading_layout(message).decode().split()
+    return np.dtype([tuple(field.split(":")) for field in fields])
+
+
+def view_array(address: int | None, count: int, dtype: np.dtype[Any]) -> Array:
+    """Return a view of the calls or messages at an address, which must stay valid."""
     if not count or address is None:
-        return np.zeros(0, call_dtype())
-    buffer = (ctypes.c_uint8 * (count * call_dtype().itemsize)).from_address(address)
-    calls: Array = np.ctypeslib.as_array(buffer).view(call_dtype())
-    return calls
+        return np.zeros(0, dtype)
+    buffer = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address)
+    values: Array = np.ctypeslib.as_array(buffer).view(dtype)
+    return values

@@ -18,7 +18,7 @@ from mpiprof.core.generator.other_functions import FAMILIES
 from mpiprof.formats.otf2.definitions import MPI, Definitions, Region
 from mpiprof.formats.otf2.events import ReadFilter
 from mpiprof.formats.otf2.library import ATTRIBUTES, CREATOR, UNDEFINED
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
 
 # Classes as in core/otf2/reading.c.
 OTHER, IGNORED, COLLECTIVE, STARTING, RESTARTING = range(5)
@@ -57,12 +57,14 @@ _CLASSES = {
 class Regions:
     """The regions of an archive: classes to read, operations and call sites.
 
-    operations: operation of each MPI region, or "" if unknown. shapes: further properties of its
+    operations: operation of each MPI region, or "" if unknown. message_operations: the same for
+    calls on messages. shapes: further properties of its
     calls (algorithm, flags, ...), if mpiprof wrote the archive.
     """
 
     read_filter: ReadFilter
     operations: dict[int, str]
+    message_operations: dict[int, str]
     shapes: dict[int, dict[str, Any]]
     regions: dict[int, Region]
     definitions: Definitions
@@ -121,7 +123,7 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
     by_mpiprof = creator.startswith(CREATOR)
     regions = definitions.regions()
     classes = np.zeros(max(regions, default=-1) + 1, np.uint8)
-    operations, shapes = {}, {}
+    operations, message_operations, shapes = {}, {}, {}
     for number, region in regions.items():
         name = parse_operation(region.canonical) or parse_operation(region.name)
         region_class = _CLASSES.get(name, IGNORED if name or region.paradigm == MPI else OTHER)
@@ -130,6 +132,8 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
         classes[number] = region_class
         if region_class in (COLLECTIVE, STARTING, RESTARTING):
             operations[number] = name
+        if region_class in (POINT_TO_POINT, COMPLETING, RESTARTING) and name in MESSAGE_OPERATIONS:
+            message_operations[number] = name
         if by_mpiprof and region_class != OTHER:
             shapes[number] = _parse_json(region.description, dict) or {}
     recorded = definitions.records["CallingContext"]
@@ -141,4 +145,7 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
     first = named.get(ATTRIBUTE_PREFIX + ATTRIBUTES[0], UNDEFINED) if by_mpiprof else UNDEFINED
     read_filter = ReadFilter(classes, contexts, first)
     score_p = creator.startswith("Score-P")
-    return Regions(read_filter, operations, shapes, regions, definitions, by_mpiprof, score_p)
+    named_operations = operations, message_operations
+    return Regions(
+        read_filter, *named_operations, shapes, regions, definitions, by_mpiprof, score_p
+    )

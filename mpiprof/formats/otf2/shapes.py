@@ -27,6 +27,7 @@ class RankTables:
     def __init__(self, rank: int, regions: Regions, communicators: Communicators) -> None:
         self.rank, self.regions, self.communicators = rank, regions, communicators
         self.lines: list[dict[str, Any]] = []
+        self.shape_count = 0
         self._sites: dict[int, int | None] = {}
         for number in communicators.described_by(rank):
             self.lines += communicators.table_lines(number, rank)
@@ -64,6 +65,7 @@ class RankTables:
         for shape, row in enumerate(distinct.tolist()):
             shape_sizes = [None if varying or n < 0 else int(n) for n in (sent[row], received[row])]
             self._add_shape(shape, calls[row], operations[1][operations[0][row]], *shape_sizes)
+        self.shape_count = len(distinct)
         records = np.zeros(len(calls), RECORD_TYPE)
         records["enter_ns"] = ticks.times_to_ns(calls["enter"])
         records["exit_ns"] = ticks.times_to_ns(calls["exit"])
@@ -101,6 +103,25 @@ class RankTables:
                 **{name: shape_facts[name] for name in optional if shape_facts.get(name)},
             }
         )
+
+    def add_message_shape(self, operation: str, communicator: int, site: int, peer: int) -> int:
+        """Add the shape of calls on messages, and return its id; peer: -1 for none."""
+        self.lines += self.communicators.table_lines(communicator, self.rank)
+        self.lines.append(
+            {
+                "shape": self.shape_count,
+                "operation": operation,
+                "communicator": communicator,
+                "site": self._add_site(site),
+                "peer": None if peer < 0 else self.communicators.group_root(communicator, peer),
+                "sent": None,
+                "received": None,
+                "algorithm": "native",
+                "flags": [],
+            }
+        )
+        self.shape_count += 1
+        return self.shape_count - 1
 
     def _table_root(self, root: int, operation: str, communicator: int) -> int | None:
         properties = OPERATIONS.get(base_operation(operation))
