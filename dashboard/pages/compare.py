@@ -14,7 +14,7 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.diagnosis.compare import judge_difference
+from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.interface.format_units import UNKNOWN, format_change, format_time
 from mpiprof.reports import phrases
 from mpiprof.reports.compare_sentences import verdict_paragraphs

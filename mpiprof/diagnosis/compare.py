@@ -1,33 +1,40 @@
 """Significant changes between recordings of a program, call site by call site.
 
 Each run is compared with the first, or a group of runs with another group. In groups, tests take
-the mean of each run as one value, so that variation between runs is no change. For single runs they
-take means of consecutive instances (at most STRETCHES), because instances are not independent.
+the mean of each run as one value, so that variation between runs is no change. For single runs,
+diagnosis/run_variation.py estimates the variation between runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mpiprof.diagnosis.run_variation import (
+    STRETCHES,
+    UNTESTED,
+    Comparison,
+    RunSite,
+    compare_run_means,
+    compare_runs,
+    mean_arrivals,
+    own_times,
+)
 from mpiprof.diagnosis.significance import stretch_means
 from mpiprof.metrics.message_volume import column_means
+from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
-STRETCHES = 32
 MIN_STRETCHES = 4  # minimum number of instances in both runs for a test
-MIN_RUNS = 2
-SIGNIFICANCE_LEVEL = 0.05
-MAIN_SHARE = 0.5  # minimum share of the change for it to count as waiting
-NOTABLE_SHARE = 0.1  # minimum untested change, of the time in collectives, to prevent a verdict
-COMPONENT_SHARE = 0.25  # minimum ratio of opposite effects for a mixed verdict
+MIN_RUNS = 2  # of one side; the other side may have a single run
+# The other half of the errors (5 % in all) is for the sum over all call sites.
+SIGNIFICANCE_LEVEL = 0.025
 TOTAL_COLUMNS = ("total_elapsed_ns", "total_wait_ns")
 MEAN_COLUMNS = ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")
 COUNT_COLUMNS = ("instances", "total_instances")
@@ -35,7 +42,7 @@ COMPARED_COLUMNS = (*TOTAL_COLUMNS, *MEAN_COLUMNS, *COUNT_COLUMNS, "algorithm")
 COLUMNS = (
     *("other", "operation", "sites", "callsite", "other_callsite", "matched"),
     *(f"{prefix}{name}" for name in COMPARED_COLUMNS for prefix in ("", "other_")),
-    *(f"{name}_{what}" for name in MEAN_COLUMNS for what in ("change", "p")),
+    *(f"{name}_{what}" for name in MEAN_COLUMNS for what in ("change", "p", "usual")),
     "significant",
 )
 
@@ -52,9 +59,10 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     but for lines that moved; "": only in one); of the first trace and, with `other_` before it, of
     the other: TOTAL_COLUMNS (over all ranks and instances), mean_elapsed_ns, wait_ns (over ranks)
     and worst_imbalance_ns (means an instance), COUNT_COLUMNS, algorithm; of each mean `..._change`
-    (other / first - 1) and `..._p` (Welch's test; NaN with fewer than MIN_STRETCHES instances,
-    or MIN_RUNS runs where there are several); significant: one of these differs, by Holm's
-    correction over all tests of the table.
+    (other / first - 1), `..._p` (probability of such a difference between runs of an unchanged
+    program; NaN with fewer than MIN_STRETCHES instances, or without MIN_RUNS runs on a side where
+    there are several) and `..._usual` (difference in ns that such runs rarely exceed); significant:
+    one of these differs, by Holm's correction over all tests of the table.
     """
     groups = [traces, to] if to else [[trace] for trace in traces]
     first, *others = (_RunGroup(group) for group in groups)
@@ -62,9 +70,8 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     for number, other in enumerate(others, 1):
         for callsite, other_callsite, how in match_callsites(first.callsites, other.callsites):
             row = _make_row(first.callsites, other.callsites, callsite, other_callsite)
-            values = first.values.get(callsite, {}), other.values.get(other_callsite, {})
-            least = MIN_RUNS if first.many or other.many else MIN_STRETCHES
-            rows.append({"other": number, "matched": how, **row, **_test_metrics(*values, least)})
+            tests = _test_metrics(first, other, callsite, other_callsite)
+            rows.append({"other": number, "matched": how, **row, **tests})
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame["significant"] = _holm_significant(
         frame[[f"{name}_p" for name in MEAN_COLUMNS]].to_numpy(np.float64)
@@ -75,24 +82,26 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
 
 
 class _RunGroup:
-    """A run or a group of runs of a program: call sites with means over runs, and test values."""
+    """A run or a group of runs of a program: call sites with means over runs, and test values.
+
+    means: by call site and metric, one value per run. sites: call sites of a single run.
+    """
 
     def __init__(self, traces: Sequence[Trace]) -> None:
         first, *rest = traces
         self.many = bool(rest)
         self.callsites = first.callsites
-        if not rest:
-            self.values = _test_values(first)
-            return
+        self.sites = {} if rest else _describe_sites(first)
         tables = [
             first.callsites,
             *(_align_rows(first.callsites, trace.callsites) for trace in rest),
         ]
-        self.callsites = first.callsites.copy()
-        for name in (*MEAN_COLUMNS, *TOTAL_COLUMNS):
-            columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
-            self.callsites[name] = column_means(columns)
-        self.values = {
+        if rest:
+            self.callsites = first.callsites.copy()
+            for name in (*MEAN_COLUMNS, *TOTAL_COLUMNS):
+                columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
+                self.callsites[name] = column_means(columns)
+        self.means = {
             int(callsite): {
                 name: _known_values(np.array([table[name].iloc[i] for table in tables], np.float64))
                 for name in MEAN_COLUMNS
@@ -153,7 +162,8 @@ def _number_keys(table: pd.DataFrame) -> dict[tuple[Any, ...], int]:
 
 def _site_key(site: Mapping[str, Any]) -> tuple[str, str, int]:
     name = PurePath(str(site["file"])).name if site["file"] else ""
-    return name, str(site["function"] or ""), int(site["line"] or 0)
+    function = f"{site['function'] or ''} {site.get('method', '')}".strip()
+    return name, function, int(site["line"] or 0)
 
 
 def _group_loosely(
@@ -186,14 +196,29 @@ def _make_row(
     return row
 
 
-def _test_values(trace: Trace) -> dict[int, dict[str, Float]]:
-    """Return the means of consecutive instances of each call site, by metric."""
-    if trace.record == "summary":
+def _describe_sites(trace: Trace) -> dict[int, RunSite]:
+    """Return the call sites of a single run, or none if it has no single instances."""
+    if trace.record == "summary" or not len(trace.callsites):
         return {}
-    series_by_callsite: dict[int, pd.DataFrame] = trace.series(tuple(range(len(trace.callsites))))
+    series: dict[int, pd.DataFrame] = trace.series(tuple(range(len(trace.callsites))))
+    inside = trace.totals["elapsed"].value
+    own_ns = max(float(trace.process_time_ns) - inside, 0.0) / trace.ranks
+    sizes = trace.callsites["size"].tolist()
+    calls = {
+        callsite: instances * sizes[callsite] / trace.ranks
+        for callsite, instances in enumerate(trace.callsites["total_instances"].tolist())
+    }
+    own = own_times(own_ns, series, calls)
+    scales = callsite_scales(trace).tolist()
+    totals = dict(list(trace.rank_totals.groupby("callsite")))
     return {
-        callsite: {name: _stretch_means(series[name].to_numpy(np.float64)) for name in MEAN_COLUMNS}
-        for callsite, series in series_by_callsite.items()
+        callsite: RunSite(
+            {name: _stretch_means(of[name].to_numpy(np.float64)) for name in MEAN_COLUMNS},
+            int(sizes[callsite]),
+            mean_arrivals(totals[callsite], scales[callsite]) if callsite in totals else [],
+            own[callsite],
+        )
+        for callsite, of in series.items()
     }
 
 
@@ -203,30 +228,32 @@ def _stretch_means(values: Float) -> Float:
 
 
 def _test_metrics(
-    first_values: Mapping[str, Float], other_values: Mapping[str, Float], least: int
+    first: _RunGroup, other: _RunGroup, callsite: int, other_callsite: int
 ) -> dict[str, float]:
-    p_values = {f"{name}_p": np.nan for name in MEAN_COLUMNS}
-    if not first_values or not other_values:
-        return p_values
+    """Return the results of the tests of a call site, as columns."""
+    results: dict[str, float] = {}
     for name in MEAN_COLUMNS:
-        a, b = first_values[name], other_values[name]
-        if min(len(a), len(b)) < least:
-            continue
-        if np.ptp(a) == 0 and np.ptp(b) == 0:  # the test statistic is undefined here
-            p_values[f"{name}_p"] = float(a[0] == b[0])
-        else:
-            p_values[f"{name}_p"] = _welch_p(a, b)
-    return p_values
+        test = _test_metric(first, other, callsite, other_callsite, name)
+        results |= {f"{name}_p": test.p, f"{name}_usual": test.usual_ns}
+    return results
 
 
-def _welch_p(a: Float, b: Float) -> float:
-    """Return the p-value of the difference between two sample means (Welch's t-test)."""
-    from scipy import special
-
-    of_a, of_b = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
-    free = (of_a + of_b) ** 2 / (of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1))
-    score = abs(a.mean() - b.mean()) / np.sqrt(of_a + of_b)
-    return 2 * float(special.stdtr(free, -score))
+def _test_metric(
+    first: _RunGroup, other: _RunGroup, callsite: int, other_callsite: int, name: str
+) -> Comparison:
+    if first.many or other.many:
+        means = [
+            group.means.get(number, {}).get(name, np.zeros(0))
+            for group, number in ((first, callsite), (other, other_callsite))
+        ]
+        counts = sorted(map(len, means))
+        enough = counts[0] >= 1 and counts[1] >= MIN_RUNS
+        return compare_run_means(*means) if enough else UNTESTED
+    site, other_site = first.sites.get(callsite), other.sites.get(other_callsite)
+    if site is None or other_site is None:
+        return UNTESTED
+    enough = min(len(of.stretches[name]) for of in (site, other_site)) >= MIN_STRETCHES
+    return compare_runs(site, other_site, name) if enough else UNTESTED
 
 
 def _holm_significant(p: Float) -> Any:
@@ -239,126 +266,3 @@ def _holm_significant(p: Float) -> Any:
     significant = np.zeros(p.size, np.bool_)
     significant[order[:count]] = True
     return significant.reshape(p.shape).any(1) if len(p) else np.zeros(0, np.bool_)
-
-
-# Verdict on a comparison.
-
-
-@dataclass(frozen=True)
-class ChangedCallsite:
-    """A call site that differs significantly.
-
-    row: row of the table, by column. measure: first of MEAN_COLUMNS that differs. effect_ns: time
-    added (negative if saved) for all ranks over the instances of the first trace. It is 0 if only
-    the spread of arrivals differs. waiting: True if most of the effect is waiting, None if the time
-    in the call does not differ.
-    """
-
-    row: Mapping[str, Any]
-    measure: str
-    effect_ns: float
-    waiting: bool | None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Difference between a trace and another, or between two groups of runs.
-
-    - outcome: "slower", "faster", "mixed", "same" (no significant difference), "unknown" (no test
-      was possible, or not for the largest difference).
-    - effect_ns: sum of the significant effects. before_ns, after_ns: time of all ranks in
-      collectives.
-    - changed: call sites that differ, the largest effect first.
-    - compared, tested, only: numbers of call sites in both, with enough instances, and in one
-      alone.
-    - certainty: 0 to 1, of the first of `changed`, over all tests of the table.
-    - untested: row of a call site with too few calls, whose difference makes the rest irrelevant.
-    """
-
-    outcome: str
-    effect_ns: float
-    before_ns: float
-    after_ns: float
-    changed: tuple[ChangedCallsite, ...]
-    compared: int
-    tested: int
-    only: int
-    certainty: float
-    untested: Mapping[str, Any] | None = None
-
-    @property
-    def worst(self) -> ChangedCallsite | None:
-        """The call site with the largest slowdown, or None."""
-        return next((callsite for callsite in self.changed if callsite.effect_ns > 0), None)
-
-    @property
-    def best(self) -> ChangedCallsite | None:
-        """The call site with the largest speed-up, or None."""
-        return next((callsite for callsite in self.changed if callsite.effect_ns < 0), None)
-
-
-def judge_difference(table: pd.DataFrame) -> Difference:
-    """Return the verdict on the rows of `compare.compare` for one other trace."""
-    rows: list[Any] = table.to_dict("records")
-    both = [row for row in rows if row["callsite"] >= 0 and row["other_callsite"] >= 0]
-    p = np.array([[row[f"{name}_p"] for name in MEAN_COLUMNS] for row in both], np.float64)
-    p = p.reshape(len(both), len(MEAN_COLUMNS))
-    changed = sorted(
-        (_make_changed(row) for row in both if row["significant"]),
-        key=lambda callsite: -abs(callsite.effect_ns),
-    )
-    tests = int((~np.isnan(p)).sum())
-    outcome = (
-        _judge_outcome([callsite.effect_ns for callsite in changed])
-        if changed or tests
-        else "unknown"
-    )
-    seldom = [row for row, of in zip(both, p, strict=True) if np.isnan(of).all()]
-    untested = max(seldom, key=lambda row: abs(_added_time(row)), default=None)
-    before = float(table["total_elapsed_ns"].sum())
-    notable = untested is not None and abs(_added_time(untested)) >= NOTABLE_SHARE * before
-    if outcome == "same" and notable:
-        outcome = "unknown"
-    else:
-        untested = None
-    least = min(changed[0].row[f"{name}_p"] for name in MEAN_COLUMNS) if changed else 1.0
-    return Difference(
-        outcome,
-        sum(callsite.effect_ns for callsite in changed),
-        before,
-        float(table["other_total_elapsed_ns"].sum()),
-        tuple(changed),
-        len(both),
-        int((~np.isnan(p)).any(1).sum()),
-        len(rows) - len(both),
-        max(1.0 - least * tests, 0.0) if changed else 0.0,
-        untested,
-    )
-
-
-def _added_time(row: Mapping[str, Any]) -> float:
-    return float(row["other_total_elapsed_ns"] - row["total_elapsed_ns"])
-
-
-def _judge_outcome(effects: list[float]) -> str:
-    slower = sum(effect for effect in effects if effect > 0)
-    faster = -sum(effect for effect in effects if effect < 0)
-    if not slower and not faster:
-        return "same"
-    if min(slower, faster) >= COMPONENT_SHARE * max(slower, faster):
-        return "mixed"
-    return "slower" if slower > faster else "faster"
-
-
-def _make_changed(row: Mapping[str, Any]) -> ChangedCallsite:
-    differing = [name for name in MEAN_COLUMNS if row[f"{name}_p"] < SIGNIFICANCE_LEVEL]
-    measure = differing[0] if differing else MEAN_COLUMNS[0]
-    instances = float(row["total_instances"])
-    each = row["total_elapsed_ns"] / instances
-    added = row["other_total_elapsed_ns"] / float(row["other_total_instances"]) - each
-    waits = row["other_wait_ns"] - row["wait_ns"]
-    if measure == MEAN_COLUMNS[0]:
-        return ChangedCallsite(
-            row, measure, added * instances, bool(added and waits / added >= MAIN_SHARE)
-        )
-    return ChangedCallsite(row, measure, waits * instances if measure == "wait_ns" else 0.0, None)

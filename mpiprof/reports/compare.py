@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS, Difference, judge_difference
+from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS
+from mpiprof.diagnosis.compare_verdict import Difference, judge_difference, recommend_repetitions
 from mpiprof.interface.format_units import format_change, format_count, format_time
 from mpiprof.metrics.columns import find
 from mpiprof.reports import json, phrases
@@ -80,6 +81,7 @@ def comparison_data(
                 "outcome": difference.outcome,
                 "effect_ns": round(difference.effect_ns),
                 "certainty": difference.certainty,
+                **_variation_as_data(difference, len(traces) if to else 1, len(to) or 1),
                 "sites": [
                     {"operation": c.row["operation"], "sites": locations_of(c.row["sites"])}
                     for c in difference.changed
@@ -89,6 +91,17 @@ def comparison_data(
         ],
         "traces": [json.run_as_data(trace) for trace in [*traces, *to]],
         "callsites": comparison_rows(table),
+    }
+
+
+def _variation_as_data(difference: Difference, runs: int, other_runs: int) -> dict[str, Any]:
+    """Return the usual difference between runs, and the recommended number of repetitions."""
+    change, count = recommend_repetitions(difference, runs, other_runs) or (math.nan, math.nan)
+    return {
+        "added_ns": round(difference.added_ns),
+        "usual_ns": round(difference.usual_ns),
+        "repetitions": plain_number(count),
+        "detected_change": plain_number(change),
     }
 
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES, ChangedCallsite, Difference
-from mpiprof.interface.format_units import capitalise, format_change, format_time, lower_first
+from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
+from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference, recommend_repetitions
+from mpiprof.diagnosis.run_variation import MAX_REPETITIONS
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_change,
+    format_share,
+    format_time,
+    lower_first,
+)
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports.advice import advise
@@ -158,11 +166,26 @@ def _certainty_sentence(difference: Difference, runs: int, other_runs: int) -> s
     if difference.only:
         verb = "are" if difference.only > 1 else "is"
         text += f"; {difference.only} more {verb} only in one of the two"
+    sentences = [f"{text}."]
     if several_runs:
         chance = "chance is what these runs differ by among themselves"
-        return f"{text}. Times are means over {runs} and {other_runs} runs, and {chance}."
-    unknown = "how much runs differ among themselves is not known"
-    return f"{text}. Only chance within each run is counted: {unknown}. {MORE_RUNS}"
+        sentences.append(f"Times are means over {runs} and {other_runs} runs, and {chance}.")
+    elif difference.tested_ns > 0:
+        usual = format_share(difference.usual_ns / difference.tested_ns)
+        sentences.append(f"Two runs of an unchanged program usually differ by up to {usual}.")
+    sentences.append(_repetition_sentence(difference, runs, other_runs))
+    return " ".join(filter(None, sentences))
+
+
+def _repetition_sentence(difference: Difference, runs: int, other_runs: int) -> str:
+    """Return how many runs are necessary to detect a change, or "" if there are enough."""
+    recommended = recommend_repetitions(difference, runs, other_runs)
+    if recommended is None or recommended[1] <= min(runs, other_runs):
+        return ""
+    change, count = recommended
+    number = f"more than {MAX_REPETITIONS}" if count > MAX_REPETITIONS else f"{count}"
+    command = "" if max(runs, other_runs) > 1 else ", and `compare A1 A2 ... --to B1 B2 ...`"
+    return f"To detect a change of {format_share(change)}, record {number} runs of each{command}."
 
 
 def _advice_sentence(

@@ -9,7 +9,8 @@ from support.dataset_traces import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.compare import compare, judge_difference
+from mpiprof.diagnosis.compare import compare
+from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.metrics.coverage import LOST_REASON
 from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
 from mpiprof.trace import Trace

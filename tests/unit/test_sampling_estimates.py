@@ -16,7 +16,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.compare import compare, judge_difference
+from mpiprof.diagnosis.compare import compare
+from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
 from mpiprof.metrics.sampling_estimates import SampledInstances
 from mpiprof.trace.batch import Batch

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from mpiprof.bench.harness.study import mean_interval
-from mpiprof.diagnosis.compare import _welch_p
 from mpiprof.diagnosis.rotation import _binomial_p
+from mpiprof.diagnosis.run_variation import compare_run_means
 from mpiprof.diagnosis.significance import p_above_zero
 from mpiprof.metrics.variance_components import SIGNIFICANT, jackknife_estimate, nodes_differ
 from mpiprof.tune.result import interval_half_width
@@ -31,7 +31,7 @@ def test_two_means_are_compared_by_welch() -> None:
     random = np.random.default_rng(2)
     a, b = random.normal(0, 1, 12), random.normal(1, 4, 20)
     expected = stats.ttest_ind(a, b, equal_var=False).pvalue
-    assert _welch_p(a, b) == pytest.approx(expected, rel=1e-9)
+    assert compare_run_means(a, b).p == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
