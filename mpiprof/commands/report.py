@@ -188,8 +188,15 @@ def report_by_callsite(
     named: TracePaths,
 ) -> str:
     """Return the whole report, call site by call site."""
-    from mpiprof.reports import callsite_table, message_table, selector_report, sentences, text
-    from mpiprof.reports.table import wrap_paragraph
+    from mpiprof.reports import (
+        callsite_table,
+        efficiency_table,
+        message_table,
+        selector_report,
+        sentences,
+        text,
+    )
+    from mpiprof.reports.table import render, wrap_paragraph
 
     parts, top = [verdict_and_facts(trace, findings)], args.top
     if not len(callsites):
@@ -219,6 +226,10 @@ def report_by_callsite(
             parts.append(f"Algorithms chosen\n{chosen}")
     if messages := message_table.message_section(trace, top):
         parts.append(messages)
+    if phases := efficiency_table.phase_columns(trace):
+        legend = wrap_paragraph(efficiency_table.LEGEND)
+        title = efficiency_table.phase_title(trace)
+        parts.append(f"{title}\n{render(*phases)}\n{legend}")
     parts.append(text.next_command(named, callsites))
     return "\n\n".join(parts)
 

@@ -15,6 +15,7 @@ from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
 from mpiprof.metrics.collective_waits import find_collective_waits
 from mpiprof.metrics.coverage import find_coverage
+from mpiprof.metrics.efficiencies import make_efficiencies
 from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
 from mpiprof.metrics.message_waits import make_message_waits
@@ -31,6 +32,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "conclusions": find_conclusions,
     "delays": make_delay_table,
     "delays_found": find_delays,
+    "efficiencies": make_efficiencies,
     "events": tables.make_events,
     "findings": find_findings,
     "hot": find_hot_callsites,

@@ -18,7 +18,16 @@ from mpiprof.interface.format_units import format_count, format_share, format_ti
 from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.raster_data import Site, TimeShares
-from mpiprof.reports import callsite_table, charts, colours, conclusion, phrases, sentences, text
+from mpiprof.reports import (
+    callsite_table,
+    charts,
+    colours,
+    conclusion,
+    efficiency_table,
+    phrases,
+    sentences,
+    text,
+)
 from mpiprof.reports.site_labels import format_site, routine_at
 from mpiprof.trace import Trace
 
@@ -78,6 +87,7 @@ def make_page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
         "</dl>",
         *_findings_section(trace),
         *_time_section(trace, shares),
+        *_efficiency_section(trace),
         *_timeline_section(trace, shares),
         *_callsites_section(trace, rows, sites),
         *(part for row in rows[:MAX_DRAWN] for part in _callsite_section(trace, row, sites)),
@@ -116,6 +126,21 @@ def _time_section(trace: Trace, shares: TimeShares) -> list[str]:
         parts = [*parts[:2], ("collectives; of it waiting: not known", inside, colours.WORK)]
     bar = charts.stacked_bar(parts, format_time)
     return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
+
+
+def _efficiency_section(trace: Trace) -> list[str]:
+    """Return the table of efficiencies by phase, or nothing if the run has a single phase."""
+    phases = efficiency_table.phase_columns(trace)
+    if not phases:
+        return []
+    head = "".join(f"<th>{escape(column.head)}</th>" for column in phases)
+    rows = zip(*(column.cells for column in phases), strict=True)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(c)}</td>' for c in row)}</tr>" for row in rows)
+    return [
+        f"<h2>{_shorten(efficiency_table.phase_title(trace))}</h2>",
+        f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>',
+        f'<p class="faint">{escape(efficiency_table.LEGEND)}</p>',
+    ]
 
 
 def _findings_section(trace: Trace) -> list[str]:

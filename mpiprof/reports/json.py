@@ -36,6 +36,7 @@ def make_report(trace: Trace, callsites: Any, findings: Sequence[Finding]) -> di
         "version": VERSION,
         **run_as_data(trace),
         **bounds_as_data(trace),
+        "efficiencies": table_as_data(trace.efficiencies),
         "clock_error_ns": plain_number(trace.clock_error_ns),
         "dropped": plain_number(trace.dropped_records),
         "complete": bool(trace.is_complete),

@@ -7,7 +7,7 @@ from typing import Any
 
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import callsite_table, conclusion, sentences, text
+from mpiprof.reports import callsite_table, conclusion, efficiency_table, sentences, text
 from mpiprof.reports.table import escape_markdown, render_markdown
 from mpiprof.trace import Trace
 
@@ -42,4 +42,8 @@ def make_page(
         table = render_markdown(callsite_table.callsite_columns(listed_callsites))
         legend = escape_markdown(callsite_table.legend(table))
         parts.append(f"## Call sites{limit_note}\n\n{table}\n\n{legend}")
+    if phases := efficiency_table.phase_columns(trace):
+        legend = escape_markdown(efficiency_table.LEGEND)
+        title = escape_markdown(efficiency_table.phase_title(trace))
+        parts.append(f"## {title}\n\n{render_markdown(phases)}\n\n{legend}")
     return "\n\n".join(parts) + "\n"

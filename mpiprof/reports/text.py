@@ -22,6 +22,7 @@ from mpiprof.metrics.callsites import average_factors, factor_distribution, join
 from mpiprof.metrics.coverage import LOST_REASON, Coverage
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
+from mpiprof.reports.efficiency_table import efficiency_fact
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.message_table import message_facts
 from mpiprof.reports.site_labels import site_pattern
@@ -68,6 +69,8 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         ("clocks", clocks),
         ("message times", message_time_source(trace)),
     ]
+    if efficiency := efficiency_fact(trace):
+        rows[4:4] = [("efficiency", efficiency)]
     in_messages = message_facts(trace)
     if in_messages:
         rows[4:4] = [("in messages", in_messages)]

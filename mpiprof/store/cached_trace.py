@@ -21,7 +21,8 @@ from mpiprof.trace.trace import Workers
 
 # Small tables that take a pass over the trace. Values of unsupported types are not cached.
 CACHED_TABLES = {
-    *("callsites", "causes", "conclusions", "findings", "hot", "instances", "matrix_ranks"),
+    *("callsites", "causes", "conclusions", "efficiencies", "findings", "hot", "instances"),
+    "matrix_ranks",
     *("phases", "point_to_point", "rank_totals", "series", "summary", "totals", "waiting_for"),
     "wrong",
 }

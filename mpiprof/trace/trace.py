@@ -211,6 +211,9 @@ class Trace(Records):
     rank_totals: Table = _derived(
         "rank_totals", "One row per call site, communicator and member: time, wait, lateness."
     )
+    efficiencies: Table = _derived(
+        "efficiencies", "POP efficiencies: one row for the run, one per phase; see metrics."
+    )
     point_to_point: Float = _derived(
         "point_to_point", "Ns in point-to-point and completion calls: float64, one value per rank."
     )

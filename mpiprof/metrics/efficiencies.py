@@ -1,0 +1,240 @@
+"""Efficiencies of the POP method (pop-coe.eu) for a run and its phases.
+
+    parallel efficiency = load balance x communication efficiency
+    communication efficiency = serialisation efficiency x transfer efficiency
+
+With the useful time of each rank (outside MPI) and the run time T:
+
+    load balance = mean useful / max useful       communication = max useful / T
+    serialisation = max useful / T ideal          transfer = T ideal / T
+
+T ideal is the run time on an ideal network. A replay would compute it. Here, as in Cube's advisor,
+it is the maximum over ranks of T minus the time in which the rank transfers data: its time in MPI
+that is not waiting. Bounds are stated if the waiting is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.metrics.batch_map import BatchPass
+from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
+from mpiprof.metrics.sampling_estimates import callsite_scales
+from mpiprof.metrics.wait_states import compute_waits
+from mpiprof.trace.batch import Batch, take_columns
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+RUN = -1  # number of the row of the whole run
+MESSAGE_CLASSES = ("point_to_point", "completion")
+OTHER_CLASSES = ("one_sided", "files")
+
+
+@dataclass(frozen=True)
+class RankTimes:
+    """Times of the ranks in some windows of the run; ranks x windows, ns.
+
+    present: time between start and end of the rank. mpi: time in MPI. wait_low, wait_high: bounds
+    of the part of `mpi` in which the rank only waits for another rank.
+    """
+
+    present: Float
+    mpi: Float
+    wait_low: Float
+    wait_high: Float
+
+
+def make_efficiencies(trace: Trace) -> pd.DataFrame:
+    """Return one row for the run (phase RUN) and one per phase of its costliest call site.
+
+    phase, begin_ns, end_ns, useful_ns (of all ranks), parallel, load_balance, communication, and
+    with `..._low` and `..._high` serialisation and transfer (NaN between different bounds). No row
+    if ranks have several threads with calls, or the end of the run is unknown.
+    """
+    if trace.thread_count != trace.ranks or not trace.is_finalised or trace.duration_ns <= 0:
+        return pd.DataFrame({"phase": []})
+    begin = float(trace.calls_start_ns)
+    run = np.array([begin, begin + trace.duration_ns])
+    rows = _make_rows(run, _run_times(trace, run))
+    rows[0]["phase"] = RUN
+    phases = trace.phases(trace.hot[0]) if trace.hot else pd.DataFrame()
+    if len(phases) > 1:
+        starts = phases["begin_ns"].to_numpy(np.float64)[1:]
+        edges = np.concatenate([run[:1], np.clip(starts, *run), run[1:]])
+        rows += _make_rows(edges, _phase_times(trace, edges))
+    return pd.DataFrame(rows).astype({"begin_ns": np.int64, "end_ns": np.int64})
+
+
+def compute_efficiencies(duration_ns: float, times: RankTimes) -> dict[str, float]:
+    """Return the efficiencies in one window, by column; NaN if there is no useful time."""
+    useful = np.maximum(times.present - times.mpi, 0.0)[:, 0]
+    mean, most = float(useful.mean()), float(useful.max(initial=0.0))
+    bounds = []
+    for wait in (times.wait_low, times.wait_high):
+        transfer = np.maximum(times.mpi - wait, 0.0)[:, 0]
+        bounds.append(min(max(duration_ns - float(transfer.min()), most), duration_ns))
+    ideal_low, ideal_high = bounds
+    known = ideal_high - ideal_low <= 0.01 * duration_ns
+    values = {
+        "useful_ns": float(useful.sum()),
+        "parallel": _ratio(mean, duration_ns),
+        "load_balance": _ratio(mean, most),
+        "communication": _ratio(most, duration_ns),
+    }
+    for name, low, high in (
+        ("serialisation", _ratio(most, ideal_high), _ratio(most, ideal_low)),
+        ("transfer", _ratio(ideal_low, duration_ns), _ratio(ideal_high, duration_ns)),
+    ):
+        middle = low if name == "transfer" else high
+        values |= {name: middle if known else np.nan, f"{name}_low": low, f"{name}_high": high}
+    return values
+
+
+def bound_message_waits(trace: Trace, edges: Float, message_ns: Float) -> tuple[Float, Float]:
+    """Return bounds of the waiting for messages: ranks x windows, ns.
+
+    message_ns: time in calls on messages. The bounds differ if no call on messages is logged, but
+    only sums (`--messages sums`).
+    """
+    if not len(trace.message_calls):
+        return np.zeros_like(message_ns), message_ns
+    waits = trace.message_waits
+    begin, rank = waits["begin_ns"].to_numpy(np.float64), waits["rank"].to_numpy(np.int64)
+    windows = len(edges) - 1
+    window = np.clip(np.searchsorted(edges, begin, "right") - 1, 0, windows - 1)
+    cell = rank * windows + window
+    sums = np.bincount(cell, waits["wait_ns"].to_numpy(np.float64), message_ns.size)
+    known = np.minimum(sums.reshape(message_ns.shape), message_ns)
+    return known, known
+
+
+def _make_rows(edges: Float, times: RankTimes) -> list[dict[str, float]]:
+    rows = []
+    for window in range(len(edges) - 1):
+        part = slice(window, window + 1)
+        cells = RankTimes(
+            times.present[:, part],
+            times.mpi[:, part],
+            times.wait_low[:, part],
+            times.wait_high[:, part],
+        )
+        begin, end = float(edges[window]), float(edges[window + 1])
+        row = {"phase": window, "begin_ns": begin, "end_ns": end}
+        rows.append(row | compute_efficiencies(end - begin, cells))
+    return rows
+
+
+def _run_times(trace: Trace, edges: Float) -> RankTimes:
+    """Return the times of the ranks in the whole run."""
+    if trace.record == "summary":
+        sums = trace.summary.groupby("rank")["total_ns"].sum()
+        elapsed = sums.reindex(range(trace.ranks), fill_value=0).to_numpy(np.float64)[:, None]
+        outside = _outside_times(trace)
+        return _join_times(trace, edges, elapsed, (0.0 * elapsed, elapsed), outside)
+    elapsed, wait, overlap = _sum_batches(trace, edges)
+    messages, others = _outside_times(trace)
+    outside = np.maximum(messages - overlap, 0.0), others
+    known = bool(trace.callsites["complete_instances"].any()) or not len(trace.callsites)
+    return _join_times(trace, edges, elapsed, (wait, wait if known else elapsed), outside)
+
+
+def _phase_times(trace: Trace, edges: Float) -> RankTimes:
+    """Return the times of the ranks in windows; a call is in the window in which it begins.
+
+    One-sided communication and file access are not known by window and count as useful.
+    """
+    measure, scales = InstanceMetrics(trace), callsite_scales(trace)
+    measure.callsites.update(trace.aggregate[1])
+    shape = trace.ranks, len(edges) - 1
+    (elapsed, wait, overlap), messages = np.zeros((3, *shape)), np.zeros(shape)
+    for batch in trace.batches(before=True):
+        ranks, sums = _sum_batch(measure, batch, edges, scales)
+        for whole, part in zip((elapsed, wait, overlap), sums, strict=True):
+            whole[ranks] += part
+        if batch.before is not None:
+            outside = np.maximum(batch.before.outside, 0)
+            messages[ranks] += _by_window(batch.arrival_ns - outside, outside, edges)
+    outside_times = np.maximum(messages - overlap, 0.0), np.zeros(shape)
+    return _join_times(trace, edges, elapsed, (wait, wait), outside_times)
+
+
+def _join_times(
+    trace: Trace,
+    edges: Float,
+    elapsed: Float,
+    wait: tuple[Float, Float],
+    outside: tuple[Float, Float],
+) -> RankTimes:
+    """Return the times of the ranks from those in collectives and outside collectives.
+
+    outside: time in messages, and in one-sided communication and files.
+    """
+    messages, others = outside
+    present = np.zeros((trace.ranks, len(edges) - 1))
+    for rank, (first, last) in trace.spans.items():
+        present[rank] = np.maximum(np.minimum(last, edges[1:]) - np.maximum(first, edges[:-1]), 0)
+    waits = bound_message_waits(trace, edges, messages)
+    mpi = np.minimum(elapsed + messages + others, present)
+    low, high = (np.minimum(wait[i] + waits[i], mpi) for i in range(2))
+    return RankTimes(present, mpi, low, high)
+
+
+def _outside_times(trace: Trace) -> tuple[Float, Float]:
+    """Return the time of each rank in messages, and in one-sided communication and files."""
+    spent = trace.spent[[*MESSAGE_CLASSES, *OTHER_CLASSES]].to_numpy(np.float64)
+    if trace.derive("held") is not None or np.isnan(spent).any():
+        # The sums of the threads are of the whole run, or unknown.
+        messages = np.asarray(trace.point_to_point, np.float64)[:, None]
+        return messages, np.zeros_like(messages)
+    first = len(MESSAGE_CLASSES)
+    return spent[:, :first].sum(1, keepdims=True), spent[:, first:].sum(1, keepdims=True)
+
+
+def _sum_batches(trace: Trace, edges: Float) -> tuple[Float, Float, Float]:
+    """Return ns in collectives, of it waiting, and in their Wait calls; ranks x windows."""
+    sums = np.zeros((3, trace.ranks, len(edges) - 1))
+    over = BatchPass(trace, _sum_batch, edges, callsite_scales(trace), known=trace.aggregate[1])
+    for part in over:
+        ranks, values = part.value
+        sums[:, ranks] += values
+    elapsed, wait, overlap = sums
+    return elapsed, wait, overlap
+
+
+def _sum_batch(
+    measure: InstanceMetrics, batch: Batch, edges: Float, scales: Float
+) -> tuple[Int, Float]:
+    """Return the ranks of a batch, and the sums of `_sum_batches` for them."""
+    ranks = batch.communicator.ranks
+    sums = np.zeros((3, len(ranks), len(edges) - 1))
+    for signature, index in measure.group_by_signature(batch):
+        scale = float(scales[signature.callsite])
+        begin, elapsed = (take_columns(m, index) for m in (batch.begin_ns, batch.elapsed_ns))
+        sums[0] += scale * _by_window(begin, elapsed, edges)
+        if batch.begin_ns is not batch.arrival_ns:
+            # The time of a Wait is also in the sums of completion calls.
+            inside = np.maximum(take_columns(batch.exit_ns, index) - begin, 0)
+            sums[2] += scale * _by_window(begin, np.minimum(inside, elapsed), edges)
+        arrival, begin, finish = take_complete(batch, signature, index)
+        if signature.state is not None and len(arrival) > 1 and arrival.shape[1]:
+            wait = compute_waits(arrival, begin, finish, signature.group)
+            sums[1] += scale * _by_window(begin, wait, edges)
+    return ranks, sums
+
+
+def _by_window(begin: Int, time: Int, edges: Float) -> Float:
+    """Return the sums of times (ranks x instances) by the window in which they begin."""
+    windows = len(edges) - 1
+    if windows == 1:
+        return np.asarray(time.sum(1, dtype=np.float64)[:, None])
+    window = np.clip(np.searchsorted(edges, begin, "right") - 1, 0, windows - 1)
+    cell = np.arange(len(begin))[:, None] * windows + window
+    sums = np.bincount(cell.ravel(), time.ravel(), len(begin) * windows)
+    return np.asarray(sums.reshape(len(begin), windows))
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else np.nan
