@@ -2,10 +2,13 @@
 
   python -m mpiprof compare A B [...] [options]
   python -m mpiprof compare A1 A2 A3 --to B1 B2 B3 [options]
+  python -m mpiprof compare --scaling RUN RUN [...] [options]
 
 The verdict comes first: which run is slower, where, by how much, how certain this is, and the
 advice. Each trace is compared with the first. With --to, all traces before it are compared with all
-traces after it, so that differences between equal runs count as chance. Call sites are matched by
+traces after it, so that differences between equal runs count as chance. Of single runs, the
+variation between runs is estimated. --scaling shows run time, speed-up and efficiencies of runs
+with different numbers of ranks, and the factor that loses most. Call sites are matched by
 file, line and function, or by function if lines have moved. --fail-on takes columns of the JSON,
 compared with values and joined by `and`, `or` and brackets, such as "wait_ns_change > 10% and
 wait_ns_p < 0.01". Columns of the whole runs have the prefix `run.`: "run.total_wait_ns_change >
@@ -39,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("traces", nargs="+", type=Path, metavar="TRACE", help=traces)
     changed = "traces of further runs of the changed program"
     add("--to", nargs="+", type=Path, default=[], metavar="TRACE", help=changed)
+    scaling = "show the scaling over numbers of ranks"
+    add("--scaling", action="store_true", help=scaling)
     top = "show at most N rows per comparison (20)"
     add("--top", type=parse_positive, default=20, metavar="N", help=top)
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
@@ -52,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
     """Print a comparison; returns 3 if --fail-on is met, otherwise 0."""
     if len(args.traces) < 2 and not args.to:
         raise UsageError("compare requires at least two traces: name the reference trace first")
+    if args.scaling:
+        return show_scaling(args)
     from mpiprof.reports import compare as reports
     from mpiprof.reports import fail_on
 
@@ -83,6 +90,30 @@ def run(args: argparse.Namespace) -> int:
         runs = reports.compare_runs(traces[0], trace)
         codes.append(fail_on.judge(args.fail_on, condition, rows, runs))
     return max(codes)
+
+
+def show_scaling(args: argparse.Namespace) -> int:
+    """Print the scaling of the runs over their numbers of ranks."""
+    if args.to or args.fail_on is not None:
+        option = "--to" if args.to else "--fail-on"
+        raise UsageError(f"--scaling and {option} contradict each other: leave out {option}")
+    from mpiprof.diagnosis.scaling import judge_scaling
+    from mpiprof.reports import json, scaling
+    from mpiprof.store.cached_trace import refuse_unreadable
+
+    traces = [open_named_trace(path, args.machine, args.workers) for path in args.traces]
+    if len({trace.ranks for trace in traces}) < 2:
+        fact = f"all traces have {traces[0].ranks} ranks"
+        raise UsageError(f"--scaling: {fact}; name runs with different numbers of ranks")
+    with show_work("reading the traces"):
+        for trace in traces:
+            refuse_unreadable(trace)
+        found = judge_scaling(traces)
+    if args.json:
+        print(json.as_json_text(scaling.scaling_data(found, traces)))
+    else:
+        print(scaling.scaling_text(found))
+    return 0
 
 
 def report_text(
