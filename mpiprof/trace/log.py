@@ -21,6 +21,8 @@ from mpiprof.trace.types import (
     COMPLETION,
     EXTENSION,
     LONGEST_CALL,
+    MESSAGE_COUNT,
+    SENDER_UNIT,
     STATISTICS,
     SUMMARY,
     Array,
@@ -181,7 +183,8 @@ class Chunk:
 
     def is_summed(self) -> bool:
         """Return whether the chunk begins with totals. Events are in other threads' chunks."""
-        return bool(np.isin(self.read(1)["kind"], (SUMMARY, STATISTICS)).any())
+        totals = (SUMMARY, STATISTICS, MESSAGE_COUNT)
+        return bool(np.isin(self.read(1)["kind"], totals).any())
 
     def was_reused(self) -> bool:
         """Return whether a live window was reused for the next chunk since its header was read."""
@@ -202,7 +205,8 @@ class Logs:
     messages: chunks with messages, in order per (rank, thread).
     spent: ns of each thread in the calls of OUTSIDE_CLASSES, from logs with these fields.
     inside: index into INSIDE of the unrecorded call that a thread is in, or -1.
-    signals: the signal that ended a rank, if recorded.
+    signals: the signal that ended a rank, if recorded. senders: who sent it (SENDER_* of
+    trace.types).
     tasks: the system's id of each thread, 0 if it has ended; from logs with this field.
     """
 
@@ -214,6 +218,7 @@ class Logs:
     opened: list[LogFile] = field(default_factory=list)
     open_call_class: dict[tuple[int, int], int] = field(default_factory=dict)
     signals: dict[int, int] = field(default_factory=dict)
+    senders: dict[int, int] = field(default_factory=dict)
     tasks: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property
@@ -273,7 +278,7 @@ def _add_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> Non
         if chunk.live and {"inside", "signal"} <= fields:
             logs.open_call_class[key] = min(int(head["inside"]), len(CALL_CLASSES)) - 1
             if int(head["signal"]):
-                logs.signals[rank] = int(head["signal"])
+                logs.senders[rank], logs.signals[rank] = divmod(int(head["signal"]), SENDER_UNIT)
             if "task" in fields:
                 logs.tasks[key] = int(head["task"])
         dropped = int(head["dropped"])

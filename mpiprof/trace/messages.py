@@ -59,9 +59,11 @@ class MessageCalls:
     flags: Int
 
 
-def read_calls(trace: Records, rank: int) -> MessageCalls:
-    """Return the logged message calls of one rank."""
-    events = (chunks for chunks in trace.message_chunks(rank) if not chunks[0].is_summed())
+def read_calls(trace: Records, rank: int, newest: bool = False) -> MessageCalls:
+    """Return the logged message calls of one rank; newest: only of each thread's last chunk."""
+    threads_of = trace.message_chunks(rank)
+    read = (chunks[-1:] if newest else chunks for chunks in threads_of)
+    events = (chunks for chunks in read if not chunks[0].is_summed())
     records = [_read_thread(trace, chunks) for chunks in events]
     threads = np.repeat(np.arange(len(records)), [len(of_thread) for of_thread in records])
     if not records:

@@ -23,10 +23,16 @@ STATISTICS: Final = 6  # sums over instances of a call site, with the extensions
 SENT_PART: Final = 7  # a message that the next message call sends
 RECEIVED_PART: Final = 8  # a message that the next message call receives
 MESSAGE_CALL: Final = 9  # a call that sends, receives or completes messages
+MESSAGE_COUNT: Final = 10  # numbers of messages with one peer, in one class of tags
 
 OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST_CALL = 1, 2, 3, 4, 5  # codes of an extension's value
 EXTENSION_COLUMNS = ("outside", "start", "sent", "received", "longest")  # by code, from 1
 STATISTICS_CODES: Final = tuple(range(6, 13))  # codes of the extensions of statistics, in order
+
+# Senders of a fatal signal, in the upper byte of a header's `signal`; from SENDER_PARENT on, each
+# higher value is one more generation of ancestors.
+SENDER_UNIT = 256
+SENDER_UNKNOWN, SENDER_ITSELF, SENDER_PARENT, SENDER_ELSEWHERE = 0, 1, 2, 255
 
 # The state of the selector that chose a call's algorithm, by the number in the record.
 CHOICES = ("", "observe", "probe", "hold")

@@ -5,7 +5,8 @@
  * action and over Open MPI's handler, which prints a stack trace. The handler writes the signal
  * number and its thread's window to mapped memory. Then it restores the previous action and sends
  * the same signal again with the same siginfo. A handler that the program sets replaces the
- * recorder's. SIGBUS has a separate handler (bus_error.c), which also ends in fatal_signal_end.
+ * recorder's. Of SIGTERM it also writes the sender, because launchers end ranks by SIGTERM. SIGBUS
+ * has a separate handler (bus_error.c), which also ends in fatal_signal_end.
  *
  * A program that queries a handler receives the action before the recorder's (signal_wrappers.c). A
  * runtime that queries the kernel directly finds the recorder's handler, which ends the process if
@@ -18,6 +19,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,7 +30,7 @@
 typedef int (*action_setter)(int, const struct sigaction *, struct sigaction *);
 
 static const int deadly[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTERM};
-enum { COUNT = sizeof deadly / sizeof *deadly };
+enum { COUNT = sizeof deadly / sizeof *deadly, MOST_GENERATIONS = 32 };
 static struct sigaction previous_actions[COUNT];
 static pid_t process;
 static action_setter set_action;
@@ -42,6 +44,65 @@ static const struct sigaction *previous_action(int number)
     return NULL;
 }
 
+/* Write the path of a process's `stat` without functions that are unsafe in a signal handler. */
+static void stat_path(char *path, pid_t pid)
+{
+    static const char before[] = "/proc/", after[] = "/stat";
+    char digits[16];
+    int count = 0;
+
+    for (; pid > 0; pid /= 10)
+        digits[count++] = (char)('0' + pid % 10);
+    memcpy(path, before, sizeof before);
+    path += sizeof before - 1;
+    while (count > 0)
+        *path++ = digits[--count];
+    memcpy(path, after, sizeof after);
+}
+
+/* Return the parent of a process, or 0 if it is unknown. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[40], text[128];
+
+    stat_path(path, pid);
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t length = descriptor >= 0 ? read(descriptor, text, sizeof text - 1) : 0;
+    pid_t parent = 0;
+
+    if (descriptor >= 0)
+        close(descriptor);
+    if (length <= 0)
+        return 0;
+    text[length] = '\0';
+    const char *const name_end = strrchr(text, ')'); /* then a space, the state, a space */
+
+    for (const char *p = name_end != NULL && strlen(name_end) > 4 ? name_end + 4 : "";
+         *p >= '0' && *p <= '9'; p++)
+        parent = parent * 10 + (*p - '0');
+    return parent;
+}
+
+/* Return the sender of a signal as the log has it (event.h). The launcher that ends a job is the
+ * nearest ancestor that sends signals. */
+static int sender_of(const siginfo_t *info)
+{
+    if (info == NULL || info->si_code > 0)
+        return SENDER_UNKNOWN;
+    if (info->si_code == SI_TIMER || info->si_pid == process)
+        return SENDER_ITSELF;
+    if (info->si_pid <= 0) /* outside this process's namespace */
+        return SENDER_UNKNOWN;
+    pid_t ancestor = getppid();
+
+    for (int sender = SENDER_PARENT; ancestor > 1 && sender < MOST_GENERATIONS; sender++) {
+        if (ancestor == info->si_pid)
+            return sender;
+        ancestor = parent_of(ancestor);
+    }
+    return SENDER_ELSEWHERE;
+}
+
 /* Record a signal and end the process through the action `otherwise`. info is the signal's siginfo,
  * or NULL if the action received none. The signal is delivered when the calling handler returns. */
 void fatal_signal_end(int number, siginfo_t *info, const struct sigaction *otherwise)
@@ -49,7 +110,7 @@ void fatal_signal_end(int number, siginfo_t *info, const struct sigaction *other
     const int kept = errno;
 
     if (getpid() == process) /* not in a forked child, which shares the mapped memory */
-        record_signal(number);
+        record_signal(number, number == SIGTERM ? sender_of(info) : SENDER_UNKNOWN);
     set_action(number, otherwise, NULL);
     if (info == NULL ||
         syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info) != 0)

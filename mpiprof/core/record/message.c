@@ -56,10 +56,12 @@ static void share_check(int64_t now)
     enum message_level before = MESSAGES_AUTO;
 
     if (checks >= CHECKS_BEFORE_SUMS &&
-        atomic_compare_exchange_strong(&message_level, &before, MESSAGES_SUMS))
+        atomic_compare_exchange_strong(&message_level, &before, MESSAGES_SUMS)) {
+        message_number_stop();
         file_write_note("the program sends messages so fast that recording each would take more "
                         "than %d %% of its time, so only sums of messages are recorded from now on",
                         MOST_SHARE_PERCENT);
+    }
 }
 
 /* Return true if a call that took this long is logged with its messages. */

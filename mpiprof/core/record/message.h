@@ -5,16 +5,17 @@
 
 /* ---- numbers of messages (message_number.c) */
 
-enum { TAG_CLASSES = 16 };
-/* Messages with one peer on one communicator. Both sides count the messages of each class of tags
- * (tag modulo TAG_CLASSES) in the order in which MPI matches them. */
+/* Messages with one peer on one communicator. Both sides count the messages of each class of tags in
+ * the order in which MPI matches them. */
 struct message_peer {
-    _Atomic uint32_t sent[TAG_CLASSES], received[TAG_CLASSES];
+    struct record *_Atomic counts[TAG_CLASSES]; /* NULL before the first message of a class */
 };
+struct message_part;
 struct message_peer *message_number_peer(const struct communicator *comm, int rank);
-uint32_t message_number_next(struct message_peer *peer, int tag, bool received);
-uint32_t message_number_peek(struct message_peer *peer, int tag, bool received);
+bool message_number_next(struct message_peer *peer, struct message_part *p);
+uint32_t message_number_peek(struct message_peer *peer, int tag);
 void message_number_return(struct message_peer *peer, int tag, bool received);
+void message_number_stop(void);
 
 /* ---- parts of a call: the messages that it sends, receives or completes */
 

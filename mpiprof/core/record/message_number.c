@@ -16,11 +16,13 @@
 #include "base/base.h"
 #include "base/recorder.h"
 #include "record/message.h"
+#include "record/record.h"
 
-enum { MOST_PEERS = 1 << 17 };
+enum { MOST_PEERS = 1 << 17, MOST_COUNTS = 1 << 16 };
 
 static struct map peers; /* hash of communicator and rank -> struct message_peer * */
-static uint32_t peer_count;
+static uint32_t peer_count, count_number;
+static bool counts_are_visible = true; /* in the log; protected by recorder.lock */
 
 /* Return the counters of a rank of a communicator, or NULL if there are too many. */
 struct message_peer *message_number_peer(const struct communicator *comm, int rank)
@@ -44,25 +46,91 @@ struct message_peer *message_number_peer(const struct communicator *comm, int ra
     return peer;
 }
 
-static _Atomic uint32_t *counter_of(struct message_peer *peer, int tag, bool received)
+static struct record *count_find(struct message_peer *peer, int tag)
 {
-    return &(received ? peer->received : peer->sent)[(unsigned)tag % TAG_CLASSES];
+    return atomic_load_explicit(&peer->counts[(unsigned)tag % TAG_CLASSES], memory_order_acquire);
 }
 
-/* Return the number of the next message with the peer, and count it. */
-uint32_t message_number_next(struct message_peer *peer, int tag, bool received)
+/* Record that readers find no further counts of this process. The caller holds recorder.lock. */
+static void counts_end(void)
 {
-    return atomic_fetch_add_explicit(counter_of(peer, tag, received), 1, memory_order_relaxed);
+    struct record *const r = record_message_count(0);
+
+    if (r != NULL)
+        r->choice = COUNTS_END;
+    counts_are_visible = false;
 }
 
-/* Return the number of the next message with the peer. */
-uint32_t message_number_peek(struct message_peer *peer, int tag, bool received)
+/* Return the count for a message, or NULL if memory is insufficient. Counts are in the log, so that
+ * a reader of a job that hangs can compare both sides; beyond MOST_COUNTS they are in memory. */
+static struct record *count_create(struct message_peer *peer, const struct message_part *p)
 {
-    return atomic_load_explicit(counter_of(peer, tag, received), memory_order_relaxed);
+    const unsigned class = (unsigned)p->tag % TAG_CLASSES;
+
+    recorder_lock();
+    struct record *r = count_find(peer, p->tag);
+
+    if (r == NULL) {
+        if (counts_are_visible && ++count_number > MOST_COUNTS)
+            counts_end();
+        r = counts_are_visible ? record_message_count(p->shape->id) : NULL;
+        if (r == NULL)
+            r = calloc(1, sizeof *r);
+        if (r != NULL) {
+            r->choice = (uint8_t)class;
+            atomic_store_explicit(&peer->counts[class], r, memory_order_release);
+        }
+    }
+    recorder_unlock();
+    return r;
+}
+
+/* Count the next message with the peer, and store its number. Returns false if memory is
+ * insufficient. */
+bool message_number_next(struct message_peer *peer, struct message_part *p)
+{
+    struct record *r = count_find(peer, p->tag);
+
+    if (r == NULL && (r = count_create(peer, p)) == NULL)
+        return false;
+    record_check();
+    if (p->received) {
+        const int64_t last = (int64_t)p->tag << 32 | p->shape->id;
+
+        p->number = (uint32_t)__atomic_fetch_add(&r->exit_ns, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&r->enter_ns, last, __ATOMIC_RELAXED);
+    } else {
+        p->number = __atomic_fetch_add(&r->sequence, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&r->outside_ns, (uint32_t)p->tag, __ATOMIC_RELAXED);
+        __atomic_store_n(&r->shape, p->shape->id, __ATOMIC_RELAXED);
+    }
+    return true;
+}
+
+/* Return the number of the next message that is received from the peer. */
+uint32_t message_number_peek(struct message_peer *peer, int tag)
+{
+    const struct record *const r = count_find(peer, tag);
+
+    return r != NULL ? (uint32_t)__atomic_load_n(&r->exit_ns, __ATOMIC_RELAXED) : 0;
 }
 
 /* Undo message_number_next for a call that the library rejected. */
 void message_number_return(struct message_peer *peer, int tag, bool received)
 {
-    atomic_fetch_sub_explicit(counter_of(peer, tag, received), 1, memory_order_relaxed);
+    struct record *const r = count_find(peer, tag);
+
+    if (received)
+        __atomic_fetch_sub(&r->exit_ns, 1, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_sub(&r->sequence, 1, __ATOMIC_RELAXED);
+}
+
+/* Record that messages are no longer counted. */
+void message_number_stop(void)
+{
+    recorder_lock();
+    if (counts_are_visible)
+        counts_end();
+    recorder_unlock();
 }

@@ -40,11 +40,10 @@ void message_side_post(struct message_side *s, int64_t now)
 
     p->posted_ns = now;
     p->flags &= PART_WILDCARD;
-    if (s->numbered_late || s->peer == NULL) {
+    if (s->numbered_late || s->peer == NULL || !message_number_next(s->peer, p)) {
         p->flags |= PART_UNSURE;
         return;
     }
-    p->number = message_number_next(s->peer, p->tag, p->received);
     s->numbered = true;
     if (p->received &&
         (atomic_load_explicit(&s->comm->receives.wildcards, memory_order_relaxed) > 0 ||
@@ -78,8 +77,10 @@ void message_side_complete(struct message_side *s, const void *status)
     s->peer = message_number_peer(s->comm, rank);
     if (s->peer == NULL)
         return;
-    p->number = s->peeked ? message_number_peek(s->peer, p->tag, true)
-                          : message_number_next(s->peer, p->tag, true);
+    if (s->peeked)
+        p->number = message_number_peek(s->peer, p->tag);
+    else if (!message_number_next(s->peer, p))
+        return;
     /* Another open receive may be the one that matched the earlier message. */
     if (atomic_load(&s->comm->receives.all) == 0 &&
         !atomic_load(&s->comm->receives.order_is_unknown))

@@ -291,6 +291,13 @@ struct record *record_statistics(uint32_t shape)
                        EXT_END - EXT_AVERAGE + 1);
 }
 
+/* Return a record that counts messages (message_number.c), or NULL if memory is insufficient. The
+ * caller holds recorder.lock. */
+struct record *record_message_count(uint32_t shape)
+{
+    return summary_new(CONTENT_MESSAGES, shape, KIND_message_count, EXT_SENT, 1);
+}
+
 void record_summarise(const struct call *c, int64_t sent, int64_t received)
 {
     struct shape_group *const f = c->shape_group;
@@ -330,13 +337,13 @@ void record_flush(void)
         window_append(t->window, &t->used_records);
 }
 
-void record_signal(int number)
+void record_signal(int number, int sender)
 {
     struct chunk *const w = atomic_load(&first_window);
 
     record_check();
     if (w != NULL && atomic_load(&recorder.active))
-        w->head.signal = (uint16_t)number;
+        w->head.signal = (uint16_t)(number | sender << 8);
     /* Other threads may still be writing to their windows, so only this window is sealed. */
     if (self.window != NULL)
         file_window_seal(self.window);

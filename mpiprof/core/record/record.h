@@ -58,13 +58,14 @@ void record_drop(void);
 struct call;
 void record_summarise(const struct call *c, int64_t sent, int64_t received);
 struct record *record_statistics(uint32_t shape);
+struct record *record_message_count(uint32_t shape);
 struct record *record_totals_add(enum content content, const struct call_shape *shape,
                                  int64_t calls, int64_t elapsed, int64_t sent, int64_t received);
 bool record_messages_ensure(void);
 bool record_messages_append(void);
 void record_start_up(void);
 void record_flush(void);
-void record_signal(int number); /* called in a signal handler */
+void record_signal(int number, int sender); /* called in a signal handler */
 bool record_window_ensure(void);
 void record_check_length(void);
 int64_t record_overhead_ns(void);

@@ -15,6 +15,11 @@
  *                 exit_ns its bytes, sequence its number, outside_ns its tag, choice its flags
  *   message_call  open while exit_ns is 0; sequence is the number of its parts
  *   summary       of the calls of a shape, as above
+ *   message_count of the messages with one peer in one class of tags (message_number.c), updated in
+ *                 place: sequence is the number of those sent, shape and outside_ns belong to the
+ *                 last one (the tag is in outside_ns), exit_ns is the number of those received,
+ *                 enter_ns belongs to the last one (tag << 32 | shape), choice is the class. With
+ *                 choice COUNTS_END the process counts no further messages.
  *
  * `kind` is written last, so that a reader of a running or dead job never reads half a record.
  * Fields of a chunk's header:
@@ -24,7 +29,7 @@
  *   check          checksum once nothing more is written to the chunk (checksum.c); 0 before
  *   inside         in a live window: type of the unrecorded call that the thread is in, or 0; shows
  *                  a rank that never returns from such a call (call.h)
- *   signal         the signal that ended the process, or 0 (fatal_signals.c)
+ *   signal         the signal that ended the process, or 0, and its sender << 8 (fatal_signals.c)
  *   task           the thread's system id, which shows whether the thread computes or is in MPI;
  *                  0 if the thread has ended or the window belongs to no thread
  */
@@ -68,7 +73,8 @@
     X(statistics)                                                                                  \
     X(sent)                                                                                        \
     X(received)                                                                                    \
-    X(message_call)
+    X(message_call)                                                                                \
+    X(message_count)
 
 #define MEMBER(type, name, format) type name;
 struct record {
@@ -103,6 +109,13 @@ enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 64, CHUNK_RECORDS = (CHUNK_BYTES - CHUN
 #define CHUNK_MAGIC 0x6863504Du
 
 enum content { CONTENT_CALLS, CONTENT_MESSAGES };
+
+/* Messages are counted by tag modulo TAG_CLASSES. */
+enum { TAG_CLASSES = 16, COUNTS_END = TAG_CLASSES };
+
+/* The sender of a fatal signal. From SENDER_PARENT on, each higher value is one more generation of
+ * ancestors. */
+enum { SENDER_UNKNOWN, SENDER_ITSELF, SENDER_PARENT, SENDER_ELSEWHERE = 255 };
 
 struct chunk {
     struct chunk_head head;
