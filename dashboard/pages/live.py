@@ -11,8 +11,8 @@ from dash.development.base_component import Component
 
 from mpiprof.errors import TraceError
 from mpiprof.hang import rank_state, status, verdict_text
-from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import trace_now_ns
+from mpiprof.hang.verdict import Verdict
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.interface.format_units import format_runs as ranks_of
 from mpiprof.reports.site_labels import communicator_name, describe_site
@@ -169,7 +169,7 @@ def _missing_line(data: TraceData, position: rank_state.Position, time_ns: int |
         return html.Li(who + "has called no collective yet")
     if position.finished:
         return html.Li(who + "has finished")
-    doing = "is in" if position.open else "last left"
+    doing = "last left" if call.exit_ns else "is in"
     where = filtered_tables.shorten_text(describe_site(data.trace, call.site))
     since = _format_since(data, call.exit_ns or call.enter_ns, time_ns)
     return html.Li(f"{who}{doing} {call.operation} at {where}, {since}")
@@ -189,7 +189,7 @@ def _rank_table(
     for position in positions:
         call = position.current
         doing = "no collective yet" if call is None else call.operation
-        doing = f"after {doing}" if call is not None and not position.open else doing
+        doing = f"after {doing}" if call is not None and call.exit_ns else doing
         where = "" if call is None else describe_site(data.trace, call.site)
         groups.setdefault((position.state, doing, where), []).append(position)
     head = html.Thead(html.Tr([html.Th(h) for h in ("ranks", "state", "call", "place", "since")]))

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
 import errno
 import json
 import os
@@ -51,6 +52,7 @@ from mpiprof.launch.program import Program, find_mpi, find_program, replace_proc
 from mpiprof.tune import selection_option
 
 if TYPE_CHECKING:
+    from mpiprof.launch.mpiexec import Mpiexec
     from mpiprof.tune.plan import Plan
 
 
@@ -176,6 +178,21 @@ def start_agent(args: argparse.Namespace, prepared: dict[str, str]) -> None:
         print_once(f"{failure}, so --watch and --summary-to have no effect", prepared)
 
 
+def start_first_end(folder: Path, ranks: int, launcher: Mpiexec) -> None:
+    """Start the process that stores which rank ended first, if the launcher requires that."""
+    from mpiprof.hang import first_end, spawn
+    from mpiprof.launch.mpiexec import JOB_MANAGERS
+
+    # Open MPI's launcher ends ranks by SIGTERM, which they record. The processes of a job manager
+    # may be on other machines.
+    if launcher.abi == "openmpi" or any(name in os.environ for name in JOB_MANAGERS):
+        return
+
+    pid = os.getpid()  # of this process, which becomes the launcher
+    with contextlib.suppress(OSError):
+        spawn.run_detached(lambda: first_end.store_first_end(folder.absolute(), ranks, pid))
+
+
 def read_plan_or_none(
     args: argparse.Namespace, program: Program, environment: dict[str, str]
 ) -> Plan | None:
@@ -273,6 +290,8 @@ def start_ranks(
         inherited = {name: value for name, value in environment.items() if name in prepared}
         changed = [f"{n}={value}" for n, value in prepared.items() if inherited.get(n) != value]
         replace_trace(args)
+        if not unrecorded:
+            start_first_end(folder, args.ranks, launcher)
         replace_process([*command, "env", *changed, *program.argv], inherited)
     command += [*verb_command("run", "--named"), "-o", str(folder.absolute())]
     command += [*options.rank_arguments(args), *selection_option.switch_words(args)]
@@ -280,6 +299,8 @@ def start_ranks(
         command.append("--unrecorded")
     else:
         replace_trace(args)
+        if args.record != "off":
+            start_first_end(folder, args.ranks, launcher)
     replace_process([*command, "--", *program_words(args)], environment)
 
 

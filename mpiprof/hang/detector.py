@@ -19,8 +19,8 @@ from pathlib import Path
 import mpiprof
 from mpiprof.errors import MpiprofError
 from mpiprof.hang import hang_threshold, rank_state, verdict_text
-from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.node_processes import Node, ProcessorUse
+from mpiprof.hang.verdict import Verdict
 from mpiprof.interface.format_units import format_ranks, format_time
 from mpiprof.interface.output_files import file_mode_in, open_for_append, replace_file
 from mpiprof.interface.shell_hints import format_command
@@ -104,7 +104,7 @@ class HangDetector:
         verdict = verdict_text.find_verdict(trace, positions, pending, threshold)
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
-        sure = verdict.kind in CERTAIN_KINDS or verdict.reason == "finished"
+        sure = verdict.kind in CERTAIN_KINDS or verdict.reason == "finished" or verdict.cycle
         # Threads of this node are already part of the verdict: a thread in MPI may poll.
         elsewhere = set(verdict.may_still_arrive) - self.node.ranks.keys()
         outside = {p.rank for p in positions if not (p.finished or p.open or p.between)}

@@ -66,7 +66,8 @@ def find_suspects(
     if now_ns is None:
         return []
     unfinished = [p for p in positions if not p.finished]
-    if select_lasting(positions, pending, now_ns, threshold, ended=False):
+    waits = (now_ns - wait.enter_ns >= threshold.ns for p in unfinished for wait in p.waits)
+    if any(waits) or select_lasting(positions, pending, now_ns, threshold, ended=False):
         # A rank with a free thread is included only if its threads in MPI are known.
         return [p.rank for p in unfinished if not p.open or (p.free and p.tasks)]
     calls = [p.current for p in unfinished]

@@ -8,101 +8,19 @@ rank that is merely late gives no verdict.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 from mpiprof.hang import wait_graph
 from mpiprof.hang.first_failure import find_first_dead, signal_names
-from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold, select_lasting
+from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold
+from mpiprof.hang.message_verdict import find_message_verdict, find_waits_for
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Instances, Pending, Positions, group_by_instance
-from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, Link, has_left, is_started_only, took_part
+from mpiprof.hang.verdict import NO_FAULT, Job, Verdict
+from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_left, is_started_only, took_part
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Verdict on a job: its class in `status --json`, the ranks concerned, and the reason."""
-
-    kind: str
-    odd_ranks: tuple[int, ...] = ()
-    sites: tuple[int, ...] = ()  # call sites concerned
-    disagreement: Disagreement | None = None
-    cycle: tuple[Link, ...] = ()  # in the wait-for graph
-    pending: Pending | None = None  # the waiting instance
-    ended: bool = False  # no process of the job is left, and some did not end in MPI_Finalize
-    all_finished: bool = False  # although the calls of some were wrong
-    # The subclass: finished, busy, still, stopped, abort, unwritten, unlogged, resting, threads, a
-    # class of MPI calls or names of signals.
-    reason: str = ""
-    without_end_note: tuple[int, ...] = ()  # ranks that died or were ended by the launcher
-    may_still_arrive: tuple[int, ...] = ()  # in a cycle, ranks with a thread that may still arrive
-    further: tuple[Verdict, ...] = ()  # on instances that wait for ranks unrelated to this verdict
-
-    @property
-    def is_bad(self) -> bool:
-        """Return whether there is or may be a fault."""
-        return self.kind != "none"
-
-
-NO_FAULT = Verdict("none")
-
-
-class _Job:
-    """The job to judge."""
-
-    def __init__(
-        self,
-        trace: Trace,
-        positions: Positions,
-        pending: Instances,
-        processes: JobProcesses,
-        threshold: HangThreshold,
-    ) -> None:
-        self.trace, self.positions, self.processes = trace, positions, processes
-        self.threshold = threshold
-        # Ranks that did not end in MPI_Finalize. `gone`: those of them without a process.
-        self.left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
-        # The positions of some ranks are unknown, so no pending instance is evidence.
-        self.blind = bool(self.left) and any(position.is_unknown for position in positions)
-        self.pending = [] if self.blind else pending
-        noted = trace.logs.signals | processes.signals
-        self.signals = {rank: noted[rank] for rank in self.left if noted.get(rank)}
-        self.gone = [r for r in self.left if r in self.signals or processes.alive.get(r) is False]
-        self.aborted = sorted(r for r, e in trace.tables.ends.items() if e["reason"] == "abort")
-        everyone = len(self.gone) == len(self.left)
-        self.ended = bool(self.left) and (bool(self.aborted) or everyone)
-
-    @cached_property
-    def long(self) -> Instances:
-        """The instances that have long blocked ranks."""
-        now_ns = self.processes.now_ns
-        return select_lasting(self.positions, self.pending, now_ns, self.threshold, self.ended)
-
-    def sites(self, ranks: Sequence[int], instance: Pending | None) -> tuple[int, ...]:
-        """Return the current or last call sites of ranks, and where other ranks wait."""
-        communicator = None if instance is None else instance.communicator
-        last_calls = [self.positions[rank].last_seen(communicator) for rank in ranks]
-        calls = [call.site for call in last_calls if call is not None][:4]
-        return tuple(dict.fromkeys([*calls, *([] if instance is None else instance.sites)]))
-
-    def verdict(
-        self, kind: str, ranks: Sequence[int], instance: Pending | None = None, reason: str = ""
-    ) -> Verdict:
-        """Return the verdict that names some ranks."""
-        sites = self.sites(ranks, instance)
-        return Verdict(kind, tuple(ranks), sites, pending=instance, ended=self.ended, reason=reason)
-
-    def gone_verdict(self, ranks: Sequence[int], reason: str = "") -> Verdict:
-        """Return the verdict that ranks died, and the instance that waits for them."""
-        instance = next((p for p in self.pending if set(p.missing) & set(ranks)), None)
-        return self.verdict("dead", ranks, instance, reason)
-
-    def undecided(self, near: Sequence[int], instance: Pending, reason: str = "") -> Verdict:
-        """Return a verdict without odd ranks, with the call sites of some ranks."""
-        return replace(self.verdict("undecided", near, instance, reason), odd_ranks=())
 
 
 def conclude(
@@ -113,12 +31,12 @@ def conclude(
     threshold: HangThreshold = DEFAULT_THRESHOLD,
 ) -> Verdict:
     """Return the verdict on a job; class `none` if there is no sign of a fault."""
-    job = _Job(trace, positions, pending, processes, threshold)
+    job = Job(trace, positions, pending, processes, threshold)
     verdict = _find_verdict(job)
     return replace(verdict, further=_find_further(job, verdict))
 
 
-def _find_further(job: _Job, verdict: Verdict) -> tuple[Verdict, ...]:
+def _find_further(job: Job, verdict: Verdict) -> tuple[Verdict, ...]:
     """Return further verdicts, on instances that wait for ranks unrelated to `verdict`."""
     # After a death, or an end without a record, the state of the remaining ranks is unknown.
     noted = any((job.trace.logs.signals | job.processes.signals).values())
@@ -126,7 +44,7 @@ def _find_further(job: _Job, verdict: Verdict) -> tuple[Verdict, ...]:
     if ends or any(position.is_unknown for position in job.positions):
         return ()
     named_ranks = {*verdict.odd_ranks, *verdict.may_still_arrive}
-    named_ranks.update(link.rank for link in verdict.cycle)
+    named_ranks.update(link.rank for link in (*verdict.cycle, *verdict.chain))
     for side in verdict.disagreement.sides if verdict.disagreement else ():
         named_ranks.update(side.ranks)
     further: list[Verdict] = []
@@ -139,7 +57,7 @@ def _find_further(job: _Job, verdict: Verdict) -> tuple[Verdict, ...]:
     return tuple(further)
 
 
-def _find_verdict(job: _Job) -> Verdict:
+def _find_verdict(job: Job) -> Verdict:
     groups = group_by_instance(job.positions)
     wrong = disagreement.find_first(groups, job.trace.tables.communicators)
     if wrong is not None:
@@ -151,13 +69,16 @@ def _find_verdict(job: _Job) -> Verdict:
         return job.gone_verdict(job.aborted, "abort")
     if job.blind:
         return _verdict_without_positions(job)
-    dead, perhaps = find_first_dead(job.left, job.gone, job.signals, job.positions, job.pending)
+    dead, perhaps = find_first_dead(
+        job.left, job.gone, job.fatal_signals, job.positions, job.pending
+    )
     if dead:
-        return job.gone_verdict(dead, signal_names(dead, job.signals))
+        return _dead_verdict(job, dead)
     # A missing rank may have died or hung, for example after SIGKILL.
     silent = job.ended and not job.signals
     hangs = (
         _find_wrong_order(job, job.long)
+        or find_message_verdict(job, silent)
         or _find_missing(job, silent)
         or (None if silent else _find_started_only(job))
         or _find_message_wait(job)
@@ -168,11 +89,20 @@ def _find_verdict(job: _Job) -> Verdict:
     return replace(verdict, without_end_note=tuple(perhaps)) if verdict else NO_FAULT
 
 
-def _verdict_without_positions(job: _Job) -> Verdict:
+def _dead_verdict(job: Job, dead: Sequence[int]) -> Verdict:
+    """Return the verdict that ranks died, with a rank that waits for one of them."""
+    verdict = job.gone_verdict(dead, signal_names(dead, job.signals))
+    if verdict.pending is not None or verdict.odd_ranks != tuple(dead):
+        return verdict
+    return replace(verdict, chain=find_waits_for(job, dead))
+
+
+def _verdict_without_positions(job: Job) -> Verdict:
     """Return the verdict on how the job ended, when positions of ranks are unknown."""
-    fatal, _ = find_first_dead(job.left, list(job.signals), job.signals, job.positions, [])
+    ended = job.fatal_signals
+    fatal, _ = find_first_dead(job.left, list(ended.numbers), ended, job.positions, [])
     if fatal:
-        return job.gone_verdict(fatal, signal_names(fatal, job.signals))
+        return _dead_verdict(job, fatal)
     # If records could not be written, there was no space for an end record either.
     if job.ended and job.trace.unwritten_ranks:
         return Verdict("undecided", ended=True, reason="unwritten")
@@ -189,7 +119,7 @@ def disagreement_verdict(wrong: Disagreement, ended: bool, all_finished: bool) -
     )
 
 
-def _find_finalized(job: _Job) -> Verdict | None:
+def _find_finalized(job: Job) -> Verdict | None:
     """Detect an operation that waits for ranks that have called MPI_Finalize."""
     positions = job.positions
     for instance in job.pending:
@@ -210,7 +140,7 @@ def _find_finalized(job: _Job) -> Verdict | None:
     return None
 
 
-def _find_wrong_order(job: _Job, long: Instances) -> Verdict | None:
+def _find_wrong_order(job: Job, long: Instances) -> Verdict | None:
     """Detect operations on several communicators, each waiting for a rank in another one."""
     keys = {instance.key for instance in long}
     cycle, odd = wait_graph.find_cycle(job.trace, job.positions, job.pending, keys)
@@ -224,12 +154,12 @@ def _find_wrong_order(job: _Job, long: Instances) -> Verdict | None:
 # ---- missing ranks
 
 
-def _follow_missing(job: _Job, instance: Pending) -> tuple[list[int], list[int]]:
+def _follow_missing(job: Job, instance: Pending) -> tuple[list[int], list[int]]:
     keys = {lasting.key for lasting in job.long}
     return wait_graph.follow_missing(instance, job.positions, job.pending, keys)
 
 
-def _find_missing(job: _Job, silent: bool) -> Verdict | None:
+def _find_missing(job: Job, silent: bool) -> Verdict | None:
     """Detect an instance that has long waited for ranks that themselves wait for no rank."""
     for instance in job.long:
         absent, spare = _follow_missing(job, instance)
@@ -243,50 +173,45 @@ def _find_missing(job: _Job, silent: bool) -> Verdict | None:
     return None
 
 
-def _missing_verdict(job: _Job, instance: Pending, absent: Sequence[int]) -> Verdict:
+def _missing_verdict(job: Job, instance: Pending, absent: Sequence[int]) -> Verdict:
     """Return the verdict on missing ranks that wait for no rank, by their activity."""
     between = {rank: job.positions[rank].between for rank in absent}
     logged = [rank for rank in absent if between[rank] != "collective"]
     if not logged:  # each of these ranks may be waiting for other ranks
         return job.undecided(absent, instance, "unlogged")
-    busy = [rank for rank in logged if rank in job.processes.busy]
-    if busy:
-        return job.verdict("stalled", busy, instance, "busy")
+    kind, ranks, reason = job.describe_outside(logged)
+    if kind == "stalled":
+        return job.verdict(kind, ranks, instance, reason)
     idle = [rank for rank in logged if between[rank] not in WAITS_FOR_MESSAGES]
     if not idle:
         return job.verdict("point_to_point", logged, instance, between[logged[0]])
-    return job.verdict("missing", idle, instance, _describe_idle(idle, job.processes))
+    kind, ranks, reason = job.describe_outside(idle)
+    return job.verdict(kind, ranks, instance, reason)
 
 
-def _open_cycle_verdict(job: _Job, instance: Pending, spare: Sequence[int]) -> Verdict:
+def _open_cycle_verdict(job: Job, instance: Pending, spare: Sequence[int]) -> Verdict:
     """Return the verdict on a cycle that a thread outside all collectives may still open."""
-    busy = [rank for rank in spare if rank in job.processes.busy]
-    if busy:
-        return job.verdict("stalled", busy, instance, "busy")
+    kind, ranks, reason = job.describe_outside(spare)
+    if kind == "stalled":
+        return job.verdict(kind, ranks, instance, reason)
     reason = "resting" if set(spare) <= job.processes.still else "threads"
     return replace(job.undecided(spare, instance, reason), may_still_arrive=tuple(spare))
 
 
-def _find_started_only(job: _Job) -> Verdict | None:
+def _find_started_only(job: Job) -> Verdict | None:
     """Detect an operation that all ranks started, while some wait and some are outside MPI."""
     resting = {p.rank for p in job.positions if not p.finished and not p.open}
     for instance in job.long:
         late = wait_graph.started_and_outside(instance, job.positions)
         # This is evidence only if no rank moves. A rank may do other work for long between start
         # and wait, and the arrival of other ranks at their Wait is unknown.
-        if late and not instance.missing and not resting & job.processes.busy:
-            return job.verdict("missing", late, instance, _describe_idle(late, job.processes))
+        if late and not instance.missing and job.describe_outside(sorted(resting))[0] == "missing":
+            kind, ranks, reason = job.describe_outside(late)
+            return job.verdict(kind, ranks, instance, reason)
     return None
 
 
-def _describe_idle(odd: Sequence[int], processes: JobProcesses) -> str:
-    """Return the state of ranks that do not compute: "stopped", "still", or "" if unknown."""
-    if set(odd) <= processes.stopped:
-        return "stopped"
-    return "still" if set(odd) <= processes.still else ""
-
-
-def _find_message_wait(job: _Job) -> Verdict | None:
+def _find_message_wait(job: Job) -> Verdict | None:
     """Detect that no collective waits, but all remaining ranks wait in point-to-point calls."""
     unfinished = [p for p in job.positions if not p.finished]
     waiting = [p.rank for p in unfinished if wait_graph.waits_for_messages(p)]
@@ -297,7 +222,7 @@ def _find_message_wait(job: _Job) -> Verdict | None:
     return job.verdict("point_to_point", waiting, reason=job.positions[waiting[0]].between)
 
 
-def _unclear_verdict(job: _Job) -> Verdict | None:
+def _unclear_verdict(job: Job) -> Verdict | None:
     """Return the verdict for a fault of unknown cause."""
     long = [instance for instance in job.long if not is_started_only(instance, job.positions)]
     if job.ended:

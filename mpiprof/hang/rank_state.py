@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mpiprof.hang.blocking_calls import MessageWait, find_waits
 from mpiprof.trace import Trace
 from mpiprof.trace.layout import CALL_CLASSES
 from mpiprof.trace.metadata import Call, Key, Shape
@@ -27,7 +28,10 @@ RECENT_CALLS, MAX_RECENT_CALLS = 256, 1 << 17
 
 @dataclass
 class Position:
-    """State of one rank: its open calls, last closed call, and uncompleted operations."""
+    """State of one rank: its open calls, last closed call, and uncompleted operations.
+
+    open: collectives. waits: blocking message calls.
+    """
 
     rank: int
     finished: bool
@@ -35,30 +39,36 @@ class Position:
     recent: deque[Call] = field(default_factory=lambda: deque(maxlen=RECENT_CALLS))
     between: str = ""  # class of the unrecorded call that all its threads are in, or ""
     open: list[Call] = field(default_factory=list)
+    waits: list[MessageWait] = field(default_factory=list)
     last: Call | None = None
     started: dict[Key, Call] = field(default_factory=dict)
     free: int = 0  # threads in no open call, of those that made calls and have not ended
+    # Threads in a collective or a blocking message call. `may_send`: another thread that has made
+    # message calls has not ended.
+    threads_in_calls: set[int] = field(default_factory=set)
+    may_send: bool = False
     is_unknown: bool = False  # its log lacks later calls
     unlogged: bool = False  # its log contains no calls at all
     tasks: list[int] = field(default_factory=list)  # kernel thread ids of its threads in MPI
     # By communicator: time of the newest call, and the open or last call of its thread.
-    newest: dict[int, tuple[int, Call]] = field(default_factory=dict)
+    newest: dict[int, tuple[int, Call | MessageWait]] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
-        """State as in the JSON: finished, inside (a collective), outside or unknown."""
+        """State as in the JSON: finished, inside (a recorded call), outside or unknown."""
         if self.finished:
             return "finished"
-        if self.open or self.between == "collective":
+        if self.open or self.waits or self.between == "collective":
             return "inside"
         return "unknown" if self.is_unknown or self.unlogged else "outside"
 
     @property
-    def current(self) -> Call | None:
+    def current(self) -> Call | MessageWait | None:
         """The open call, or the last closed call."""
-        return max(self.open, key=lambda call: call.enter_ns) if self.open else self.last
+        open_calls: list[Call | MessageWait] = [*self.open, *self.waits]
+        return max(open_calls, key=lambda call: call.enter_ns) if open_calls else self.last
 
-    def last_seen(self, communicator: int | None = None) -> Call | None:
+    def last_seen(self, communicator: int | None = None) -> Call | MessageWait | None:
         """Return the last known call, as relevant for ranks that wait on a communicator."""
         if communicator is None or communicator not in self.newest:
             return self.current
@@ -159,8 +169,10 @@ class LogTail:
 
 def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     """Return the state of every rank, and every pending instance, oldest first."""
+    # Read before the collectives: a call that is still open afterwards overlaps them.
+    waits = [find_waits(trace, rank) for rank in range(trace.ranks)]
     tails = {rank: LogTail(trace, rank) for rank in range(trace.ranks)}
-    positions = [_find_position(trace, rank, tail) for rank, tail in tails.items()]
+    positions = [_find_position(trace, rank, tail, waits[rank]) for rank, tail in tails.items()]
     unknown_ranks = trace.unwritten_ranks | trace.tables.limits.keys()
     for position in positions:
         position.is_unknown = position.rank in unknown_ranks
@@ -193,20 +205,34 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     return positions, sorted(pending, key=lambda instance: instance.since_ns)
 
 
-def _find_position(trace: Trace, rank: int, tail: LogTail) -> Position:
+def _find_position(
+    trace: Trace, rank: int, tail: LogTail, waits: Sequence[MessageWait]
+) -> Position:
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
     position.unlogged = trace.record == "summary"
     position.recent = deque(maxlen=max(16, min(RECENT_CALLS, MAX_RECENT_CALLS // trace.ranks)))
     inside = _unrecorded_calls(trace, rank)
     if inside and min(inside) >= 0:
         position.between = CALL_CLASSES[inside[0]]
+    position.waits = list(waits)
+    position.threads_in_calls = {wait.thread for wait in waits}
     for thread, block in tail.read_older(NEWEST_CHUNKS):
         _update_position(trace, block, position, thread)
+    position.may_send = any(
+        thread not in position.threads_in_calls and trace.logs.tasks.get((rank, thread), -1)
+        for thread in _message_threads(trace, rank)
+    )
     if position.finished:  # the end record precedes the wait for other ranks in MPI_Finalize
         position.open = [call for call in position.open if call.operation == "finalize"]
         position.finished = not position.open
-        position.started = {}
+        position.started, position.waits = {}, []
     return position
+
+
+def _message_threads(trace: Trace, rank: int) -> list[int]:
+    """Return the threads that have made message calls; windows of totals belong to no thread."""
+    threads = trace.message_chunks(rank)
+    return [chunks[0].thread for chunks in threads if not chunks[0].is_summed()]
 
 
 def _unrecorded_calls(trace: Trace, rank: int) -> list[int]:
@@ -234,8 +260,11 @@ def _update_position(trace: Trace, block: Block, position: Position, thread: int
     calls = np.isin(kinds, (CALL, START, COMPLETION))
     still = np.flatnonzero(calls & (block.exit_ns == 0)).tolist()
     position.open += [call_at(i) for i in still]
+    if still:
+        position.threads_in_calls.add(thread)
+    wait = _current_wait(position, thread, block.take(calls))
     task = trace.logs.tasks.get((position.rank, thread), -1)
-    position.free += bool(calls.any() and not still and task)
+    position.free += bool(calls.any() and not still and task and wait is None)
     if task > 0 and (still or trace.logs.open_call_class.get((position.rank, thread), -1) >= 0):
         position.tasks.append(task)
     newest_calls = np.flatnonzero(kinds == CALL)[-(position.recent.maxlen or 0) :]
@@ -246,7 +275,8 @@ def _update_position(trace: Trace, block: Block, position: Position, thread: int
         if position.last is None or newest.exit_ns > position.last.exit_ns:
             position.last = newest
     if calls.any():
-        _note_seen(position, call_at(still[-1]) if still else newest, block.take(calls), shapes)
+        seen = wait or (call_at(still[-1]) if still else newest)
+        _note_seen(position, seen, block.take(calls), shapes)
     starting = np.array(["nonblocking" in shape.flags for shape in shapes] or [False])
     begun = (kinds == START) | ((kinds == CALL) & starting[block.shape])
     for i in np.flatnonzero(begun | (kinds == COMPLETION)).tolist():
@@ -257,7 +287,18 @@ def _update_position(trace: Trace, block: Block, position: Position, thread: int
             position.started[call.key] = call
 
 
-def _note_seen(position: Position, call: Call, calls: Block, shapes: Sequence[Shape]) -> None:
+def _current_wait(position: Position, thread: int, calls: Block) -> MessageWait | None:
+    """Return the message call that a thread is in; remove it if a collective has begun later."""
+    wait = next((wait for wait in position.waits if wait.thread == thread), None)
+    if wait is not None and len(calls.enter_ns) and int(calls.enter_ns.max()) > wait.enter_ns:
+        position.waits.remove(wait)
+        return None
+    return wait
+
+
+def _note_seen(
+    position: Position, call: Call | MessageWait, calls: Block, shapes: Sequence[Shape]
+) -> None:
     """Store a thread's call for each communicator that no other thread called on later."""
     communicators = _communicators_of(calls, shapes)
     for communicator in np.unique(communicators).tolist():

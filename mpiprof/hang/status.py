@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from mpiprof.hang import verdict_text
-from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
+from mpiprof.hang.verdict import Verdict
 from mpiprof.hang.wait_graph import started_and_outside, took_part
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
 from mpiprof.metrics.summary_tables import sum_by_callsite
@@ -184,8 +184,8 @@ def _rank_table(
         state = position.state
         if state != "finished" and living.get(position.rank) is False:
             state = _describe_end(verdict, position)
-        doing = "" if call is None else f"{'after ' * (not position.open)}{call.operation}"
-        if position.state == "inside" and not position.open:
+        doing = "" if call is None else f"{'after ' * bool(call.exit_ns)}{call.operation}"
+        if position.state == "inside" and not (position.open or position.waits):
             doing = f"not logged, {doing}" if doing else "not logged"
         # The last call of a finished rank is MPI_Finalize.
         unseen = "no readable call" if state == "finished" else "no collective yet"
@@ -261,7 +261,7 @@ def _pending_sentence(
         else:
             inside = "was in" if verdict.ended else "is in"
             doing = "last left" if call.exit_ns else inside
-            if position.state == "inside" and not position.open:
+            if position.state == "inside" and not (position.open or position.waits):
                 doing = f"{inside} a collective that is not logged, and was last seen leaving"
             since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
             when = f"{'' if call.exit_ns else 'entered '}{_format_since(trace, [since], now)}"

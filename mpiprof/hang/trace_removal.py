@@ -22,6 +22,7 @@ TRACE_FILES = (
     "switches.txt",
     "on-hang.txt",
     ".watch*",
+    ".first-end",
 )
 CACHE_FOLDER = "cache"
 RECENT_S = 120  # a job without calls for so long has ended

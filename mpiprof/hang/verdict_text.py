@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiprof.hang import job_verdict, rank_state
+from mpiprof.hang import disagreement_text, job_verdict, rank_state, wait_text
 from mpiprof.hang.hang_threshold import HangThreshold, find_suspects, read_threshold
-from mpiprof.hang.job_verdict import NO_FAULT, Verdict
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Positions
+from mpiprof.hang.verdict import NO_FAULT, Verdict
 from mpiprof.hang.wait_graph import has_left, is_started_only, is_waiting_in, open_calls
-from mpiprof.interface.format_units import (
-    capitalise,
-    format_ranks,
-    format_size,
-    format_time,
-    lower_first,
-)
-from mpiprof.metrics.disagreement import Disagreement, Side
+from mpiprof.interface.format_units import capitalise, format_ranks, format_time, lower_first
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.trace import Trace
 
@@ -121,17 +114,20 @@ def format_verdict(
     if omitted > 0:
         further_text += f" And {omitted} more operations lack other ranks."
     if verdict.ended:
-        return f"{sentences}{further_text}{_doubt_sentence(verdict)} No process of the job is left."
+        doubt = _doubt_sentence(trace, positions, verdict)
+        return f"{sentences}{further_text}{doubt} No process of the job is left."
     return f"{sentences}{_advice_sentence(trace, verdict)}{further_text}"
 
 
 def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
     if verdict.disagreement is not None:
-        return _disagreement_sentences(trace, verdict.disagreement)
-    if verdict.kind == "order":
-        return _order_sentences(trace, verdict)
+        return disagreement_text.disagreement_sentences(trace, verdict.disagreement)
     if verdict.kind == "dead":
         return _dead_sentences(trace, positions, verdict, now)
+    if verdict.cycle:
+        return wait_text.circle_sentences(trace, verdict.cycle)
+    if verdict.chain:
+        return _chain_sentences(trace, positions, verdict, now)
     if verdict.kind == "point_to_point" and verdict.pending is None:
         last = _last_seen(trace, positions, verdict.odd_ranks)
         advice = f"Compare who sends with who receives{last}."
@@ -164,8 +160,33 @@ def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
         finished = [r for r in (*missing, *verdict.pending.arrived) if has_left(positions[r])]
         finalize_clause = f"{'they have' if len(finished) > 1 else 'it has'} called MPI_Finalize"
         why = "A collective is missing there, or is one too many here."
-        return f"{waits} {_name_ranks(finished)} will never come: {finalize_clause}. {why}"
-    return f"{waits} {_missing_sentences(trace, positions, verdict)}"
+        never = f"{_name_ranks(finished)} will never come: {finalize_clause}. {why}"
+        return f"{waits} {never}{_exception_sentence(trace, positions, finished)}"
+    return f"{waits} {_missing_sentences(trace, positions, verdict, now)}"
+
+
+def _chain_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
+    """Return sentences on a rank that waits for a message, and the ranks it finally waits for."""
+    waits = wait_text.chain_sentence(trace, verdict.chain, now, verdict.ended)
+    if verdict.reason != "finished":
+        return f"{waits} {_missing_sentences(trace, positions, verdict, now)}"
+    who, plural = _name_ranks(verdict.odd_ranks), len(verdict.odd_ranks) > 1
+    never = wait_text.never_sentences(verdict.chain, who, plural)
+    return f"{waits} {never}{_exception_sentence(trace, positions, verdict.odd_ranks)}"
+
+
+def _exception_sentence(trace: Trace, positions: Positions, ranks: Sequence[int]) -> str:
+    """Return a sentence on a Python exception that may have ended ranks, "" in other programs."""
+    # mpi4py calls MPI_Finalize at exit, also after an exception.
+    calls = [positions[rank].current for rank in ranks]
+    files = [str(site_as_data(trace, call.site)["file"]) for call in calls if call is not None]
+    if not any(file.endswith(".py") or file.startswith("at exit") for file in files):
+        return ""
+    has_finalized = [has_left(positions[rank]) for rank in ranks]
+    if all(has_finalized) and not any(file.startswith("at exit") for file in files):
+        return ""  # the program has called MPI_Finalize itself
+    whose = "their" if len(ranks) > 1 else "its"
+    return f" A Python exception may be the reason: look at {whose} standard error."
 
 
 def _name_ranks(chosen: Sequence[int]) -> str:
@@ -214,18 +235,27 @@ def _open_cycle_sentences(verdict: Verdict) -> str:
     )
 
 
-def _missing_sentences(trace: Trace, positions: Positions, verdict: Verdict) -> str:
+def _missing_sentences(
+    trace: Trace, positions: Positions, verdict: Verdict, now: int | None
+) -> str:
     """Return sentences about the ranks that have not arrived and their current activity."""
     plural = len(verdict.odd_ranks) > 1
     pronoun, s = ("they", "") if plural else ("it", "s")
     have = _ranks_have(verdict, verdict.odd_ranks)
-    who = f"{have} not arrived"
+    who = f"{have} not {wait_text.missing_deed(verdict.chain)}"
     last = _last_seen(trace, positions, verdict.odd_ranks, verdict.pending)
     if verdict.kind == "point_to_point":
         wait = "waited" if verdict.ended else f"wait{s}"
-        call = f"{CALL_CLASSES[verdict.reason]}{last}"
+        in_call = all(positions[rank].waits for rank in verdict.odd_ranks)
+        call = last.removeprefix(" in ") if in_call else f"{CALL_CLASSES[verdict.reason]}{last}"
         return f"{who}, but {wait} in {call}. Look for the message that {pronoun} {wait} for."
     be, they = "are" if plural else "is", pronoun.capitalize()
+    if verdict.reason == "files":
+        last_calls = [positions[rank].current for rank in verdict.odd_ranks]
+        ends = [call.exit_ns or call.enter_ns for call in last_calls if call is not None]
+        lasting = f" for {format_time(float(now - max(ends)))}" if now and ends else ""
+        have_been = "have been" if plural else "has been"
+        return f"{who}: {pronoun} {have_been} reading or writing files{lasting}{last}."
     if verdict.kind == "stalled":
         compute = f"{pronoun} compute{s}{last}, and use{s} {'a' if plural else 'its'} processor"
         return f"{who}: {compute}. {they} {be} slow, or in a loop without end."
@@ -242,12 +272,13 @@ def _missing_sentences(trace: Trace, positions: Positions, verdict: Verdict) -> 
     return sentence
 
 
-def _doubt_sentence(verdict: Verdict) -> str:
+def _doubt_sentence(trace: Trace, positions: Positions, verdict: Verdict) -> str:
     """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
     if not verdict.without_end_note:
         return ""
-    left = _leaving_clause(verdict.without_end_note)
-    return f" No signal is noted of {format_ranks(verdict.without_end_note)}: {left}."
+    ranks = verdict.without_end_note
+    exception = _exception_sentence(trace, positions, ranks)
+    return f" No signal is noted of {format_ranks(ranks)}: {_leaving_clause(ranks)}.{exception}"
 
 
 def _leaving_clause(ranks: Sequence[int]) -> str:
@@ -298,19 +329,6 @@ def _waiting_sentence(trace: Trace, positions: Positions, verdict: Verdict, now:
     return f"{_name_ranks(inside)} {wait} in {operation} at {describe_site(trace, site)} on {on}."
 
 
-def _order_sentences(trace: Trace, verdict: Verdict) -> str:
-    links = [
-        f"rank {link.rank} waits in {link.call.operation} on "
-        f"{communicator_name(trace, link.call.key[0])} at {describe_site(trace, link.call.site)} "
-        f"for rank {link.waits_for}"
-        for link in verdict.cycle[:8]
-    ]
-    if len(verdict.cycle) > 8:
-        links.append(f"and {len(verdict.cycle) - 8} more")
-    rule = "All ranks must call the collectives of different communicators in one order."
-    return f"Ranks wait for each other in a circle: {'; '.join(links)}. {rule}"
-
-
 def _dead_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
     if not verdict.odd_ranks and trace.record == "summary":
         unknown = "calls are not logged, so that where its ranks were is not known"
@@ -321,44 +339,17 @@ def _dead_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: i
     last = _last_seen(trace, positions, verdict.odd_ranks, verdict.pending)
     if verdict.reason == "abort":
         sentences = f"{who} called MPI_Abort{last}."
+        sentences += _exception_sentence(trace, positions, verdict.odd_ranks)
     else:
         signal = f" of {verdict.reason}" if verdict.reason else ""
         sentences = f"{who} died{signal} before MPI_Finalize{last}."
         if verdict.ended and not verdict.reason:
             sentences += f" No signal is noted: {_leaving_clause(verdict.odd_ranks)}."
+        if not verdict.reason:
+            sentences += _exception_sentence(trace, positions, verdict.odd_ranks)
+    if verdict.chain:
+        waits = wait_text.chain_sentence(trace, verdict.chain, now, verdict.ended)
+        return f"{sentences} {waits}"
     if verdict.pending is None:
         return sentences
     return f"{sentences} {_waiting_sentence(trace, positions, verdict, now)}"
-
-
-DIFFERENT_ORDER = "call different operations in the same place of their order"
-DISAGREEMENT_WORDS = {  # the fault, and the rule that it breaks
-    "operation": (DIFFERENT_ORDER, "call the same operation"),
-    "root": ("name different roots in the same {operation}", "name the same root"),
-    "count": ("give different sizes in the same {operation}", "give the same size"),
-    "type": ("give different datatypes in the same {operation}", "give the same datatype"),
-    "reduction": ("give different reductions in the same {operation}", "give the same reduction"),
-}
-
-
-def _disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
-    """Return sentences about which ranks call what where, and the rule that they break."""
-    fault, rule = DISAGREEMENT_WORDS[wrong.kind]
-    sides = "; ".join(_side_clause(trace, wrong.kind, side) for side in wrong.sides[:4])
-    omitted = len(wrong.sides) - 4
-    if omitted > 0:
-        sides += f"; and {omitted} more"
-    instance = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
-    fault = fault.format(operation=wrong.operation)
-    return f"Ranks {fault} ({instance}): {sides}. All must {rule}."
-
-
-def _side_clause(trace: Trace, kind: str, side: Side) -> str:
-    where = describe_site(trace, side.sites[0]) if side.sites else "unknown place"
-    value = str(side.value)
-    if kind == "root":
-        value = f"root {side.value}"
-    elif kind == "count":
-        value = format_size(float(side.value))
-    verb = ("call" if kind == "operation" else "say") + "s" * (len(side.ranks) == 1)
-    return f"{format_ranks(side.ranks)} {verb} {value} at {where}"

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mpiprof.hang.blocking_calls import MessageWait
 from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
 from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
 from mpiprof.trace import Trace
@@ -107,14 +108,14 @@ MAX_STARTS = 64  # maximum number of ranks from which a cycle is searched
 
 @dataclass(frozen=True)
 class Link:
-    """An edge of the wait-for graph: a rank waiting in an operation, and the rank it waits for."""
+    """An edge of the wait-for graph: a rank waiting in a call, and the rank it waits for."""
 
     rank: int
-    call: Call
+    call: Call | MessageWait
     waits_for: int
 
 
-def _shortest_cycle(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
+def shortest_cycle(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
     """Return a shortest cycle of the wait-for graph; empty if there is none."""
     ahead = {rank: {link.waits_for for link in out if link.waits_for in links}
              for rank, out in links.items()}  # fmt: skip
@@ -163,13 +164,13 @@ def find_cycle(
             stuck = not position.free and not has_left(position)
             if instance is not None and instance.missing and stuck:
                 rank, is_long = position.rank, call.key in long
-                for awaited in _awaited_missing(trace, rank, call, instance, is_long):
+                for awaited in awaited_missing(trace, rank, call, instance, is_long):
                     links.setdefault(rank, []).append(Link(rank, call, awaited))
-    cycle = _shortest_cycle(links)
+    cycle = shortest_cycle(links)
     return cycle, _odd_ranks(trace, positions, cycle) if cycle else ()
 
 
-def _awaited_missing(
+def awaited_missing(
     trace: Trace, rank: int, call: Call, instance: Pending, is_long: bool
 ) -> list[int]:
     """Return the missing ranks that a rank waits for."""
@@ -192,7 +193,7 @@ def _awaited_missing(
 
 def _odd_ranks(trace: Trace, positions: Positions, cycle: Sequence[Link]) -> tuple[int, ...]:
     """Return the ranks in the less frequent operation, of all ranks that could be in any."""
-    calls = {link.call.key: link.call for link in cycle}
+    calls = {call.key: call for link in cycle if isinstance(call := link.call, Call)}
     members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]
     shared_ranks = set.intersection(*members)
     groups = []

@@ -3,7 +3,7 @@
  *     faults KIND OPERATION ODD COUNT FORM
  *
  * KIND: operation, root, count, type, reduction, order, leave, skip, extra, sleep, compute, receive,
- * wait, deadlock, segv, kill, abort, none. ODD: the rank that does it. COUNT: elements of a block.
+ * wait, deadlock, segv, kill, term, abort, none. ODD: the rank that does it. COUNT: elements of a block.
  * FORM: 0 blocking, 1 nonblocking.
  */
 #include <mpi.h>
@@ -147,6 +147,8 @@ static void be_alone(const char *kind)
         raise(SIGSEGV);
     if (strcmp(kind, "kill") == 0)
         raise(SIGKILL);
+    if (strcmp(kind, "term") == 0)
+        raise(SIGTERM);
     if (strcmp(kind, "abort") == 0)
         MPI_Abort(MPI_COMM_WORLD, 3);
 }

@@ -38,11 +38,12 @@ RANKS = 3  # of a sound program
 SHORTEST_S, LONGEST_S = 5, 60  # of its computations
 WITHIN_S = 2.0  # of the limit
 PATIENCE_S = 45.0  # with a fault; the programs that hang asleep wake after 60 s
-DIED = ("segv", "kill")
+DIED = ("segv", "kill", "term")
 # If a rank has died, the launcher ends the other ranks, unless an option prevents it.
 GO_ON = {"openmpi": ["--runtime-options", "recoverable"], "mpich": ["-disable-auto-cleanup"]}
-# A rank that computes for ever does not hang, and MPI_Abort ends the job.
-KINDS = tuple(kind for kind in faults.KINDS if kind not in ("compute", "abort"))
+# A rank that computes or writes files for ever does not hang, and MPI_Abort ends the job.
+NO_HANGS = ("compute", "abort", "computing", "files", "slow_messages")
+KINDS = {*faults.KINDS, *faults.MESSAGE_KINDS} - {*NO_HANGS}
 WORD = "mpiprof: no call has begun or ended for"
 THRESHOLD_MET = 3
 
@@ -130,7 +131,8 @@ def _quiet_s(trace: Path, now_ns: int) -> float:
 
 def hangs(folder: Path, count: int, limit_s: float, seed: int, at_once: int) -> Iterator[Row]:
     """Yield the outcomes of `count` faults that hang."""
-    program = jobs.compiled(faults.SOURCE, folder)
+    sources = (faults.SOURCE, faults.MESSAGE_SOURCE)
+    programs = {source: jobs.compiled(source, folder) for source in sources}
     found: list[Told] = []
     ended: Counter[str] = Counter()
     chosen = (case for case in faults.cases(4 * count, seed) if case.kind in KINDS)
@@ -140,7 +142,9 @@ def hangs(folder: Path, count: int, limit_s: float, seed: int, at_once: int) -> 
             folders = [folder / f"fault-{number + i}" for i in range(len(batch))]
             number += len(batch)
             tasks = zip(batch, folders, strict=True)
-            for told in pool.map(lambda task: fault(program, task[0], task[1], limit_s), tasks):
+            for told in pool.map(
+                lambda task: fault(programs[task[0].source], task[0], task[1], limit_s), tasks
+            ):
                 if told.ended:
                     ended[told.case.kind] += 1
                 else:

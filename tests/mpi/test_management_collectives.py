@@ -15,7 +15,8 @@ from support.synthetic import Synthetic
 from support.wait_until import wait_until
 
 import mpiprof
-from mpiprof.hang import job_verdict, rank_state, status
+from mpiprof.hang import rank_state, status
+from mpiprof.hang.verdict import NO_FAULT
 from mpiprof.metrics.wait_states import Group, compute_waits
 from mpiprof.operations import WaitRule
 from mpiprof.trace import Trace
@@ -134,7 +135,7 @@ def test_status_names_missing_ranks_on_2_ranks(mpi: Mpi, where: str, tmp_path: P
         (one,) = pending
         assert (one.operations, one.arrived, one.missing) == ([name], [0], [1])
         assert [p.state for p in places] == ["inside", "outside"]
-        assert "NOT ARRIVED: 1" in status.status_text(trace, places, pending, job_verdict.NO_FAULT)
+        assert "NOT ARRIVED: 1" in status.status_text(trace, places, pending, NO_FAULT)
     finally:
         end(job)
 

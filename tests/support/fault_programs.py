@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.faults import SOURCE, Case
+from benchmarks.faults import Case
 
 import mpiprof
 from mpiprof.errors import MpiprofError
@@ -23,14 +23,14 @@ from support.wait_until import HANG_S
 
 
 def watch(
-    case: Case, mpi: Mpi, folder: Path, source: str | Path = SOURCE, *flags: str
+    case: Case, mpi: Mpi, folder: Path, source: str | Path | None = None, *flags: str
 ) -> list[dict[str, Any]]:
     """Run a case and return every verdict up to the last, oldest first.
 
     Ends with the first verdict that is not `none`, or when the job has ended.
     """
     compiler = mpi.mpifort if str(source).endswith("F90") else None
-    program = compiled(mpi, source, *flags, compiler=compiler)
+    program = compiled(mpi, source or case.source, *flags, compiler=compiler)
     launch = [*mpi.mpiexec(case.ranks), str(mpi.python), "-m", "mpiprof", "run", "-o", "t", "--"]
     job = start(
         [*launch, str(program), *case.words],

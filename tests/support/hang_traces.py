@@ -10,8 +10,8 @@ import numpy as np
 import mpiprof
 from mpiprof.hang import job_verdict, rank_state
 from mpiprof.hang import verdict_text as words
-from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import JobProcesses
+from mpiprof.hang.verdict import Verdict
 from mpiprof.reports.site_labels import site_as_data
 from support.synthetic import Synthetic
 

@@ -6,6 +6,7 @@ recorded signal, although none died by itself.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from support.hang_traces import HERE, THERE, call, conclude, job
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.hang import rank_state, status
+from mpiprof.hang import first_end, rank_state, status
 from mpiprof.hang.processes import JobProcesses
 
 DOUBT = "No signal is noted of"
@@ -163,3 +164,59 @@ def test_who_notes_nothing_in_a_summary_has_perhaps_not_died(tmp_path: Path) -> 
     assert conclude(synthetic, tmp_path / "alive", some)[0].odd_ranks == (1,)
     synthetic.signal = [15, 11, 15, 0]
     assert conclude(synthetic, tmp_path / "noted", gone(4))[0].odd_ranks == (1,)
+
+
+ITSELF, PARENT, GRANDPARENT, ELSEWHERE = (sender << 8 for sender in (1, 2, 3, 255))
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        [15 | PARENT, 15 | ITSELF, 15 | PARENT, 15 | PARENT],
+        [15 | PARENT, 15 | ELSEWHERE, 15 | PARENT, 15 | PARENT],
+        [15 | GRANDPARENT, 15 | ELSEWHERE, 15 | GRANDPARENT, 0],
+        [0, 15 | ELSEWHERE, 0, 0],
+    ],
+)
+def test_a_rank_that_received_sigterm_alone_is_dead(signals: list[int], tmp_path: Path) -> None:
+    synthetic = lacking()
+    synthetic.signal = signals
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,)), text
+    assert text.startswith("Rank 1 died of SIGTERM before MPI_Finalize")
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        [15 | PARENT] * 4,
+        [15 | GRANDPARENT] * 4,
+        [15 | ELSEWHERE] * 4,
+        [15 | ELSEWHERE, 0, 0, 0],  # the launcher killed the others before they noted the signal
+    ],
+)
+def test_sigterm_to_all_ranks_of_a_hang_is_no_death(signals: list[int], tmp_path: Path) -> None:
+    synthetic = lacking()
+    synthetic.signal = signals
+    verdict, _ = conclude(synthetic, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) != ("dead", (0,))
+    assert verdict.kind in ("missing", "dead") and verdict.odd_ranks == (1,)
+
+
+def test_a_dead_rank_beside_living_ranks(tmp_path: Path) -> None:
+    synthetic = lacking()
+    synthetic.signal = [0, 15 | ELSEWHERE, 0, 0]
+    some = JobProcesses(10_000, {0: True, 1: False, 2: True, 3: True})
+    verdict, text = conclude(synthetic, tmp_path, some)
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,)) and "SIGTERM" in text
+
+
+@pytest.mark.parametrize(("first", "kind", "odd"), [(1, "dead", (1,)), (0, "undecided", ())])
+def test_the_rank_that_ended_first(
+    first: int, kind: str, odd: tuple[int, ...], tmp_path: Path
+) -> None:
+    """MPICH's launcher kills the other ranks; a user who kills all ranks may begin with any."""
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / first_end.FILE).write_text(json.dumps({"rank": first}))
+    verdict, text = conclude(lacking(), tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == (kind, odd), text

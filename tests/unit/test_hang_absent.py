@@ -15,8 +15,8 @@ import mpiprof
 from mpiprof.datatypes import DATATYPES, may_agree
 from mpiprof.hang import job_verdict, processes, rank_state, status
 from mpiprof.hang import verdict_text as words
-from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import JobProcesses
+from mpiprof.hang.verdict import Verdict
 from mpiprof.trace.types import SUMMARY
 from mpiprof.trace.writer import RECORD_TYPE, make_chunks
 

@@ -15,10 +15,10 @@ import mpiprof
 from mpiprof.hang import job_verdict, rank_state, status
 from mpiprof.hang import verdict_text as words
 from mpiprof.hang.detector import HangDetector, HangRequest
-from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.node_processes import Node
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.summary_writer import SummaryWriter
+from mpiprof.hang.verdict import Verdict
 from mpiprof.launch import job as jobs
 from mpiprof.trace import Trace
 

@@ -14,9 +14,9 @@ from support.wait_until import wait_until
 import mpiprof
 from mpiprof.hang import hang_threshold, job_verdict, rank_state
 from mpiprof.hang import verdict_text as words
-from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import JobProcesses, read_stat, read_stat_without
 from mpiprof.hang.rank_state import Position
+from mpiprof.hang.verdict import Verdict
 from mpiprof.trace import Trace
 from mpiprof.trace.types import CALL
 from mpiprof.trace.writer import RECORD_TYPE, make_chunks

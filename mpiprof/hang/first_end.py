@@ -1,0 +1,95 @@
+"""The rank of a `run -n` job that ended first, for launchers that then kill the other ranks.
+
+MPICH's launcher ends the other ranks by SIGKILL, which no rank can record. So a process beside the
+launcher waits for the first end, and stores the rank if it did not reach MPI_Finalize.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mpiprof.interface.output_files import file_mode_in, replace_file
+
+FILE = ".first-end"  # in the trace folder
+INTERVAL_S = 0.1  # between checks for ranks that start
+LAUNCHER = -1
+LAUNCHER_END_S = 5.0  # from the end of the first rank
+
+
+def read_first_end(folder: Path) -> int | None:
+    """Return the rank that ended first without MPI_Finalize, None if that is unknown."""
+    try:
+        return int(json.loads((folder / FILE).read_text())["rank"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def store_first_end(folder: Path, ranks: int, launcher: int) -> None:
+    """Wait until the first rank of a launcher's process ends, and store it if it died."""
+    with contextlib.closing(_Ends()) as ends:
+        alive = ends.add(LAUNCHER, launcher)
+        while alive and len(ends.owners) <= ranks:
+            if ends.find_first(INTERVAL_S) is not None:
+                return  # before all ranks are known
+            pids = {line["rank"]: line["process"]["pid"] for line in _read(folder, "process")}
+            alive = all(ends.add(rank, pid) for rank, pid in pids.items())
+        first = ends.find_first(None) if alive else LAUNCHER
+        if first is None or first == LAUNCHER:
+            return
+        ends.wait_for_launcher()
+    if first not in {line["rank"] for line in _read(folder, "end")}:
+        with contextlib.suppress(OSError):
+            replace_file(folder / FILE, json.dumps({"rank": first}), file_mode_in(folder))
+
+
+def _read(folder: Path, field: str) -> Iterator[dict[str, Any]]:
+    """Yield the complete lines of the tables that have a field."""
+    for path in folder.glob("*.tables"):
+        with contextlib.suppress(OSError):
+            for text in path.read_text(errors="replace").splitlines():
+                with contextlib.suppress(ValueError, TypeError):
+                    line = json.loads(text.strip("\0"))
+                    if field in line:
+                        yield line
+
+
+class _Ends:
+    """Waits for the ends of processes. The kernel lists them in the order in which they ended."""
+
+    def __init__(self) -> None:
+        self.epoll = select.epoll()
+        self.owners: dict[int, int] = {}  # rank or LAUNCHER, by descriptor
+
+    def close(self) -> None:
+        for descriptor in self.owners:
+            os.close(descriptor)
+        self.epoll.close()
+
+    def add(self, owner: int, pid: int) -> bool:
+        """Add the process of a rank, once; returns False if it has ended or cannot be watched."""
+        if owner in self.owners.values():
+            return True
+        try:
+            descriptor = os.pidfd_open(pid)
+        except (OSError, AttributeError):
+            return False
+        self.owners[descriptor] = owner
+        self.epoll.register(descriptor, select.EPOLLIN)
+        return True
+
+    def find_first(self, timeout_s: float | None) -> int | None:
+        """Return the process that ended first; None if none ended within the timeout."""
+        ended = self.epoll.poll(timeout_s)
+        return self.owners[ended[0][0]] if ended else None
+
+    def wait_for_launcher(self) -> None:
+        """Wait until the launcher has ended the other ranks and itself."""
+        for descriptor, owner in self.owners.items():
+            if owner == LAUNCHER:
+                select.select([descriptor], [], [], LAUNCHER_END_S)

@@ -1,0 +1,111 @@
+"""Verdict on a job, and the facts about a job from which it is derived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from mpiprof.hang.first_end import read_first_end
+from mpiprof.hang.first_failure import FatalSignals
+from mpiprof.hang.hang_threshold import HangThreshold, select_lasting
+from mpiprof.hang.processes import JobProcesses
+from mpiprof.hang.rank_state import Instances, Pending, Positions
+from mpiprof.hang.wait_graph import Link
+from mpiprof.metrics.disagreement import Disagreement
+from mpiprof.trace import Trace
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on a job: its class in `status --json`, the ranks concerned, and the reason."""
+
+    kind: str
+    odd_ranks: tuple[int, ...] = ()
+    sites: tuple[int, ...] = ()  # call sites concerned
+    disagreement: Disagreement | None = None
+    cycle: tuple[Link, ...] = ()  # in the wait-for graph
+    chain: tuple[Link, ...] = ()  # in the wait-for graph, from a waiting rank to the odd ranks
+    pending: Pending | None = None  # the waiting instance
+    ended: bool = False  # no process of the job is left, and some did not end in MPI_Finalize
+    all_finished: bool = False  # although the calls of some were wrong
+    # The subclass: finished, busy, files, still, stopped, abort, unwritten, unlogged, resting,
+    # threads, a class of MPI calls or names of signals.
+    reason: str = ""
+    without_end_note: tuple[int, ...] = ()  # ranks that died or were ended by the launcher
+    may_still_arrive: tuple[int, ...] = ()  # in a cycle, ranks with a thread that may still arrive
+    further: tuple[Verdict, ...] = ()  # on instances that wait for ranks unrelated to this verdict
+
+    @property
+    def is_bad(self) -> bool:
+        """Return whether there is or may be a fault."""
+        return self.kind != "none"
+
+
+NO_FAULT = Verdict("none")
+
+
+class Job:
+    """The job to judge."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        positions: Positions,
+        pending: Instances,
+        processes: JobProcesses,
+        threshold: HangThreshold,
+    ) -> None:
+        self.trace, self.positions, self.processes = trace, positions, processes
+        self.threshold = threshold
+        # Ranks that did not end in MPI_Finalize. `gone`: those of them without a process.
+        self.left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
+        # The positions of some ranks are unknown, so no pending instance is evidence.
+        self.blind = bool(self.left) and any(position.is_unknown for position in positions)
+        self.pending = [] if self.blind else pending
+        noted = trace.logs.signals | processes.signals
+        self.signals = {rank: noted[rank] for rank in self.left if noted.get(rank)}
+        senders = trace.logs.senders | processes.senders
+        self.fatal_signals = FatalSignals(self.signals, senders, read_first_end(trace.path))
+        self.gone = [r for r in self.left if r in self.signals or processes.alive.get(r) is False]
+        self.aborted = sorted(r for r, e in trace.tables.ends.items() if e["reason"] == "abort")
+        everyone = len(self.gone) == len(self.left)
+        self.ended = bool(self.left) and (bool(self.aborted) or everyone)
+
+    @cached_property
+    def long(self) -> Instances:
+        """The instances that have long blocked ranks."""
+        now_ns = self.processes.now_ns
+        return select_lasting(self.positions, self.pending, now_ns, self.threshold, self.ended)
+
+    def sites(self, ranks: Sequence[int], instance: Pending | None) -> tuple[int, ...]:
+        """Return the current or last call sites of ranks, and where other ranks wait."""
+        communicator = None if instance is None else instance.communicator
+        last_calls = [self.positions[rank].last_seen(communicator) for rank in ranks]
+        calls = [call.site for call in last_calls if call is not None][:4]
+        return tuple(dict.fromkeys([*calls, *([] if instance is None else instance.sites)]))
+
+    def verdict(
+        self, kind: str, ranks: Sequence[int], instance: Pending | None = None, reason: str = ""
+    ) -> Verdict:
+        """Return the verdict that names some ranks."""
+        sites = self.sites(ranks, instance)
+        return Verdict(kind, tuple(ranks), sites, pending=instance, ended=self.ended, reason=reason)
+
+    def gone_verdict(self, ranks: Sequence[int], reason: str = "") -> Verdict:
+        """Return the verdict that ranks died, and the instance that waits for them."""
+        instance = next((p for p in self.pending if set(p.missing) & set(ranks)), None)
+        return self.verdict("dead", ranks, instance, reason)
+
+    def undecided(self, near: Sequence[int], instance: Pending, reason: str = "") -> Verdict:
+        """Return a verdict without odd ranks, with the call sites of some ranks."""
+        return replace(self.verdict("undecided", near, instance, reason), odd_ranks=())
+
+    def describe_outside(self, ranks: Sequence[int]) -> tuple[str, list[int], str]:
+        """Return class, ranks and subclass of the verdict on ranks outside MPI, by what they do."""
+        for reason, active in (("files", self.processes.in_files), ("busy", self.processes.busy)):
+            if named := [rank for rank in ranks if rank in active]:
+                return "stalled", named, reason
+        idle = set(ranks)
+        stopped = "stopped" if idle <= self.processes.stopped else ""
+        return "missing", list(ranks), stopped or ("still" if idle <= self.processes.still else "")

@@ -1,0 +1,123 @@
+"""Sentences about ranks that wait for each other in a circle, or in a chain that ends at a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpiprof.hang.blocked_ranks import MessageLink
+from mpiprof.hang.blocking_calls import WAITS_FOR_ALL, WAITS_FOR_ANY
+from mpiprof.hang.wait_graph import Link
+from mpiprof.interface.format_units import capitalise, format_time
+from mpiprof.reports.site_labels import communicator_name, describe_site
+from mpiprof.trace import Trace
+from mpiprof.trace.message_counts import Unreceived
+from mpiprof.trace.metadata import Call
+
+MAX_LINKS = 8
+MAX_OTHERS = 2
+
+
+def circle_sentences(trace: Trace, cycle: Sequence[Link]) -> str:
+    """Return sentences about ranks that wait for each other, and the rule that they break."""
+    links = [link_clause(trace, link) for link in cycle[:MAX_LINKS]]
+    if len(cycle) > MAX_LINKS:
+        links.append(f"and {len(cycle) - MAX_LINKS} more")
+    return f"Ranks wait for each other in a circle: {'; '.join(links)}. {_circle_rule(cycle)}"
+
+
+def chain_sentence(trace: Trace, chain: Sequence[Link], now: int | None, ended: bool) -> str:
+    """Return a sentence on the first waiting rank and the ranks between it and the last one."""
+    begun = chain[0].call.enter_ns
+    lasting = format_time(float(now - begun)) if now is not None and not ended else ""
+    clauses = [
+        link_clause(trace, link, ended, "" if i else lasting)
+        for i, link in enumerate(chain[:MAX_LINKS])
+    ]
+    return f"{capitalise('; '.join(clauses))}."
+
+
+def missing_deed(chain: Sequence[Link]) -> str:
+    """Return what the last rank of a chain has not done: "arrived", "sent it" or "received it"."""
+    last = chain[-1] if chain else None
+    if not isinstance(last, MessageLink):
+        return "arrived"
+    return "sent it" if last.need.message.received else "received it"
+
+
+def never_sentences(chain: Sequence[Link], who: str, plural: bool) -> str:
+    """Return sentences about ranks that have called MPI_Finalize instead of a message call."""
+    received = missing_deed(chain) == "sent it"
+    will, here = ("send", "receive") if received else ("receive", "send")
+    have = "they have" if plural else "it has"
+    absent = f"A {will} is missing there, or a {here} is one too many here."
+    return f"{who} will never {will} it: {have} called MPI_Finalize. {absent}"
+
+
+def link_clause(trace: Trace, link: Link, ended: bool = False, lasting: str = "") -> str:
+    """Return a clause on the call that a rank waits in, and what it waits for from which rank."""
+    wait = f"has waited for {lasting}" if lasting else "waited" if ended else "waits"
+    where = f"at {describe_site(trace, link.call.site)}"
+    if isinstance(link.call, Call):
+        on = communicator_name(trace, link.call.key[0])
+        call = f"{link.call.operation} on {on} {where}"
+        return f"rank {link.rank} {wait} in {call} for rank {link.waits_for}"
+    assert isinstance(link, MessageLink)
+    message = link.need.message
+    on = communicator_name(trace, message.communicator)
+    subject = f"rank {link.rank} {wait} in {link.call.operation} on {on} {where}"
+    tag = "a message" if message.tag < 0 else f"tag {message.tag}"
+    if len(link.call.messages) > 1 and link.call.operation in WAITS_FOR_ANY:
+        return f"{subject} for any of {len(link.call.messages)} messages, the first {tag}"
+    is_any = link.need.waits_for < 0
+    peer = "any rank" if is_any else f"rank {link.waits_for}"
+    posted = ""
+    if link.call.operation in WAITS_FOR_ALL and message.site not in (-1, link.call.site):
+        posted = f" ({message.operation} at {describe_site(trace, message.site)})"
+    if not message.received:
+        return f"{subject} for {peer} to receive {tag}{posted}"
+    return f"{subject} for {tag} from {peer}{posted}{_others_clause(trace, link)}"
+
+
+def _others_clause(trace: Trace, link: MessageLink) -> str:
+    """Return a clause on the messages that the awaited rank has sent instead; "" if none."""
+    texts = [_other_text(trace, link, other) for other in link.others[:MAX_OTHERS]]
+    return f", which sent {' and '.join(texts)}" if texts else ""
+
+
+def _other_text(trace: Trace, link: MessageLink, other: Unreceived) -> str:
+    text = f"tag {other.tag}"
+    if other.number > 1:
+        text = f"{other.number} messages, the last with {text}"
+    if other.destination != link.rank:
+        text += f" to rank {other.destination}"
+    if other.communicator != link.need.message.communicator:
+        text += f" on {communicator_name(trace, other.communicator)}"
+    return f"{text} at {describe_site(trace, other.site)}"
+
+
+def _circle_rule(cycle: Sequence[Link]) -> str:
+    """Return the rule that a circle breaks, as advice."""
+    for link in cycle:
+        if isinstance(link, MessageLink) and link.others:
+            return _mismatch_rule(link, link.others[0])
+    receives = [link.need.message.received for link in cycle if isinstance(link, MessageLink)]
+    if not receives:
+        return "All ranks must call the collectives of different communicators in one order."
+    for link in cycle:
+        if isinstance(link.call, Call):
+            deed = "send" if receives[0] else "receive"
+            return f"Rank {link.rank} must {deed} before it calls {link.call.operation}."
+    if all(receives):
+        return "One of these ranks must send before it receives."
+    if not any(receives):
+        remedy = "Receive first on one of these ranks, or use MPI_Sendrecv or MPI_Isend."
+        return f"A send may wait until its message is received. {remedy}"
+    return "Each receive needs a send with the same ranks, tag and communicator."
+
+
+def _mismatch_rule(link: MessageLink, other: Unreceived) -> str:
+    if other.destination != link.rank:
+        return "The send must name the rank that receives."
+    if other.communicator != link.need.message.communicator:
+        return "Send and receive must use the same communicator."
+    return "Send and receive must have the same tag."

@@ -1,0 +1,80 @@
+"""The verdict on jobs in which SIGTERM or SIGKILL ends one rank, and the launcher ends the rest."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+from benchmarks.faults import SOURCE
+from support.compilation import compiled
+from support.jobs import end, run, run_mpi, start
+from support.mpis import Mpi
+from support.wait_until import wait_until
+
+import mpiprof
+from mpiprof.errors import TraceError
+from mpiprof.hang import rank_state, verdict_text
+
+FAULTY_CALL = 2 + 2 * 8  # sequence number after two duplicates and the rounds of faults.c
+RECORD = ["-m", "mpiprof", "run", "-q", "-o", "t"]
+
+
+def verdict_of(folder: Path) -> tuple[str, tuple[int, ...], str]:
+    """Return class, ranks and text of the verdict."""
+    verdict, text = verdict_text.trace_verdict(mpiprof.open(folder / "t"))
+    return verdict.kind, verdict.odd_ranks, text
+
+
+def test_a_rank_that_ends_itself_by_sigterm(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks, of which the others wait in a barrier."""
+    program = [str(compiled(mpi, SOURCE)), "term", "barrier", "1", "16", "0"]
+    run_mpi(mpi, 3, [str(mpi.python), *RECORD, "--", *program], cwd=tmp_path)
+    kind, odd, text = verdict_of(tmp_path)
+    assert (kind, odd) == ("dead", (1,)), text
+    assert text.startswith("Rank 1 died of SIGTERM before MPI_Finalize")
+
+
+def pids_of_waiting_ranks(folder: Path) -> list[int]:
+    """Return the process of each rank once ranks 0 and 1 wait in the last barrier, [] before."""
+    try:
+        trace = mpiprof.open(folder / "t")
+        _, pending = rank_state.find(trace)
+    except TraceError:
+        return []
+    if not any(p.arrived == [0, 1] and p.sequence >= FAULTY_CALL for p in pending):
+        return []
+    return [trace.tables.processes[rank]["pid"] for rank in range(trace.ranks)]
+
+
+def test_sigterm_from_outside_to_one_rank_or_to_all(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks, of which rank 2 sleeps and the others wait for it in a barrier."""
+    program = [str(compiled(mpi, SOURCE)), "sleep", "barrier", "2", "16", "0"]
+    for name, ended in (("one", [2]), ("all", [0, 1, 2])):
+        folder = tmp_path / name
+        folder.mkdir()
+        job = start([*mpi.mpiexec(3), str(mpi.python), *RECORD, "--", *program], cwd=folder)
+        try:
+            pids = wait_until(partial(pids_of_waiting_ranks, folder), "ranks wait", job)
+            for rank in ended:
+                os.kill(pids[rank], signal.SIGTERM)
+            job.wait()
+        finally:
+            end(job)
+        kind, odd, text = verdict_of(folder)
+        assert odd == (2,), text
+        if name == "one":
+            assert text.startswith("Rank 2 died of SIGTERM before MPI_Finalize")
+        else:
+            assert kind in ("missing", "dead") and "Rank 0 died" not in text
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_sigkill_of_a_rank_under_run_n(rank: int, mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks, which `run -n` starts."""
+    program = [str(compiled(mpi, SOURCE)), "kill", "barrier", str(rank), "16", "0"]
+    run([str(mpi.python), *RECORD, "-n", "3", "--", *program], cwd=tmp_path)
+    kind, odd, text = verdict_of(tmp_path)
+    assert (kind, odd) == ("dead", (rank,)), text
