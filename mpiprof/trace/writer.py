@@ -53,7 +53,7 @@ EXTENDED_HEADER_FIELDS = [
 RECORD_TYPE = np.dtype([(n, t) for n, t, _ in RECORD_FIELDS])
 KINDS = (
     *("empty", "call", "start", "completion", "extension", "summary", "statistics"),
-    *("sent", "received", "message_call"),
+    *("sent", "received", "message_call", "message_count"),
 )
 
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import mpiprof
 from mpiprof.hang import job_verdict, rank_state, verdict_text
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.verdict import Verdict
-from mpiprof.testing.synthetic import upgrade_folder
-from mpiprof.trace.checksum import add_checksum, compute_checksum
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.log import MESSAGES
 from mpiprof.trace.message_counts import COUNTS_END, TAG_CLASSES
 from mpiprof.trace.messages import UNSURE, WILDCARD
 from mpiprof.trace.types import MESSAGE_COUNT, RECEIVED_PART, SENT_PART, Array
-from mpiprof.trace.writer import CHUNK_BYTES
+from mpiprof.trace.writer import make_chunks
 from support.hang_traces import job
-from support.message_traces import CHECK_OFFSET, call, make_chunk, part, record
+from support.message_traces import call, part, record
 
 ANY = -1
 PROBES = ("probe", "mprobe")
-WINDOW_FIELDS = [["window", "u1", 10], ["content", "u1", 11]]
-TIME_FIELDS = [[f"{name}_ns", "<i8", 32 + 8 * i] for i, name in enumerate(OUTSIDE_CLASSES)]
 
 
 class MessageHang:
@@ -41,11 +38,7 @@ class MessageHang:
     def shape(self, rank: int, operation: str, peer: int | None, line: int, comm: str) -> int:
         """Return the id of a shape; peer: rank in the communicator, None without a peer."""
         site = f"app.c:{line}:main"
-        id_ = self.synthetic.add_shape(rank, operation, comm, site=site, peer=peer)
-        for row in self.synthetic.lines[rank]:
-            if row.get("shape") == id_:
-                row["peer"] = peer
-        return id_
+        return self.synthetic.add_shape(rank, operation, comm, site=site, peer=peer)
 
     def message(
         self,
@@ -116,28 +109,19 @@ class MessageHang:
 
     def write(self, folder: Path, finished: Any = False) -> mpiprof.Trace:
         """Write the trace and open it."""
+        synthetic = self.synthetic
         for rank in range(self.ranks):
-            self.synthetic.add(rank, 0, 0, 0, 0, kind=0)
-        upgrade_folder(self.synthetic.write(folder / "t", finished=finished))
-        for rank in range(self.ranks):
-            path = folder / "t" / f"rank-{rank:06d}.log"
-            content = path.read_bytes()
-            described = json.loads(content.split(b"\n")[0])
-            fields = [field for field in described["header"] if field[0] not in ("window", "check")]
-            described["header"] = [*fields, ["check", "<u4", CHECK_OFFSET], *WINDOW_FIELDS]
-            described["header"] += TIME_FIELDS if self.are_counts_known else []
-            line = add_checksum(json.dumps(described).encode()) + b"\n"
-            records = (self.open, self.counts, self.of_second_thread)
-            chunks = [_seal(rank, thread, r[rank]) for thread, r in enumerate(records)]
-            body = content[CHUNK_BYTES:] + b"".join(chunks)
-            path.write_bytes(line.ljust(CHUNK_BYTES, b"\0") + body)
+            synthetic.add(rank, 0, 0, 0, 0, kind=0)
+            if self.are_counts_known:  # a rank without counts has spent no time in messages
+                synthetic.spent[rank] = [0] * len(OUTSIDE_CLASSES)
+        synthetic.messages = {r: parts for r, parts in enumerate(self.open) if parts}
+        synthetic.message_sums = {r: parts for r, parts in enumerate(self.counts) if parts}
+        synthetic.write(folder / "t", finished=finished)
+        spent = synthetic.spent.get(0, ())
+        for rank, parts in enumerate(self.of_second_thread):
+            if parts:
+                of = rank, 2, 0, True
+                chunk = make_chunks(np.concatenate(parts), *of, spent=spent, content=MESSAGES)
+                with (folder / "t" / f"rank-{rank:06d}.log").open("ab") as log:
+                    log.write(chunk)
         return mpiprof.open(folder / "t")
-
-
-def _seal(rank: int, thread: int, records: list[Array]) -> bytes:
-    """Return a chunk of messages with its checksum; b"" without records."""
-    if not records:
-        return b""
-    content = make_chunk(rank, thread, 0, MESSAGES, *records)
-    check = compute_checksum(content, CHECK_OFFSET).to_bytes(4, "little")
-    return content[:CHECK_OFFSET] + check + content[CHECK_OFFSET + 4 :]
