@@ -37,6 +37,8 @@ static bool span_contains(const void *address, struct span s)
     return (uintptr_t)address >= s.low && (uintptr_t)address < s.high;
 }
 
+/* End the calls of this thread that have failed. `before` gets the state for after the handler: the
+ * ended calls are no longer in it. */
 static void handler_enter(struct thread *before, int error)
 {
     struct thread *const t = &self;
@@ -61,18 +63,22 @@ static void handler_enter(struct thread *before, int error)
     }
     if (span_contains(message, caller) && message->stamp == t->message.stamp) {
         message_failed(message, error);
+        before->message = t->message;
         t->message.object = NULL;
     }
     if (span_contains(creation, caller) && creation->stamp == t->creation.stamp) {
         comm_creation_end(creation, error);
+        before->creation = t->creation;
         t->creation.object = NULL;
     }
     if (span_contains(freeing, caller) && freeing->stamp == t->freeing.stamp) {
         comm_free_end(freeing, error);
+        before->freeing = t->freeing;
         t->freeing.object = NULL;
     }
     if (span_contains(completion, caller) && completion->stamp == t->completion.stamp) {
         request_completion_failed(completion);
+        before->completion = t->completion;
         t->completion.object = NULL;
     }
 }
