@@ -255,3 +255,10 @@ def test_successive_communicators_use_bounded_memory(mpich: Mpi, tmp_path: Path)
     )
     assert "more than" not in ended.stderr and "missing" not in ended.stderr
     assert len(raw_trace.read(tmp_path / "trace").of(0)) == 1400
+
+
+def test_ended_threads_leave_no_requests_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
+    """Each thread receives 64 messages; the entries of their requests serve the next thread."""
+    program = str(compiled(mpi, "messages_threads.c", "-pthread"))
+    argv = [*words_for(mpi, tmp_path / "trace"), "--", program]
+    assert int(run_mpi(mpi, 1, argv, check=True).stdout) < 2000

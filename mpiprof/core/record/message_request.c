@@ -123,6 +123,21 @@ void message_request_free(struct message_request *r)
     message_request_unlock();
 }
 
+/* Return the unused entries of a thread that ends. */
+void message_request_thread_end(void)
+{
+    message_request_lock();
+    while (spare != NULL) {
+        struct message_request *const r = spare;
+
+        spare = r->next;
+        r->next = unused;
+        unused = r;
+    }
+    spare_count = 0;
+    message_request_unlock();
+}
+
 void message_request_add(const struct message_side *side, MPI_Request handle, bool persistent)
 {
     if (atomic_load_explicit(&message_request_count, memory_order_relaxed) >= MOST_REQUESTS)

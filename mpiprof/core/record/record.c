@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "record/call.h"
+#include "record/message.h"
 #include "record/record.h"
 #include "tracefile/tracefile.h"
 
@@ -65,6 +66,7 @@ static void thread_end(void *unused)
         s->next = free_windows;
         free_windows = s;
         recorder_unlock();
+        message_request_thread_end();
     } else {
         free(s);
     }
