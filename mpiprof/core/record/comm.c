@@ -26,6 +26,7 @@ enum { MOST_COMMUNICATORS = 1 << 17 };
 
 static struct map by_handle;
 static _Atomic uint32_t entry_count;
+struct communicator *_Atomic comm_first;
 atomic_int comm_live_count;
 
 static void handle_map(MPI_Comm comm, struct communicator *c)
@@ -162,8 +163,11 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
         memory_free(c);
         c = again;
     } else if (has_table_space()) {
+        struct communicator *none = NULL;
+
         c->id = ++entry_count;
         comm_write(how, comm, c, &mine, &others);
+        atomic_compare_exchange_strong(&comm_first, &none, c);
     } else {
         c->unrecorded = true;
     }

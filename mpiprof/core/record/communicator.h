@@ -89,6 +89,7 @@ void comm_register(struct creation *c, MPI_Comm made);
 void comm_free_begin(struct freeing *f, MPI_Comm comm);
 void comm_free_end(struct freeing *f, int error);
 void comm_name_changed(MPI_Comm comm, int error);
+extern struct communicator *_Atomic comm_first; /* MPI_COMM_WORLD except under Sessions */
 extern atomic_int comm_live_count; /* communicators that the program has created and not freed */
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
 

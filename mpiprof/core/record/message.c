@@ -112,11 +112,9 @@ void message_begin_active(struct message_call *m, int operation, const struct me
     if (level != MESSAGES_OFF && !atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
         message_side_begin(&m->sent, operation, a->sent, false, a->comm, address);
         message_side_begin(&m->received, operation, a->received, true, a->comm, address);
-        m->shape =
-            m->received.comm != NULL ? m->received.part.shape
-            : a->comm != MPI_COMM_NULL
-                ? m->sent.part.shape
-                : message_shape_without_peer(operation, message_shape_default_comm(), address);
+        m->shape = m->received.comm != NULL   ? m->received.part.shape
+                   : a->comm != MPI_COMM_NULL ? m->sent.part.shape
+                                              : message_shape_without_comm(operation, address);
         m->numbered = level > MESSAGES_SUMS && m->shape != NULL;
         if (m->numbered) {
             if (m->sent.comm != NULL && !m->creates_request)

@@ -60,10 +60,8 @@ struct message_entry { /* lookup results of one of the thread's last calls */
 
 const struct message_entry *message_shape_find(int operation, int rank, MPI_Comm comm,
                                                const void *address);
-const struct call_shape *message_shape_without_peer(int operation, MPI_Comm comm,
-                                                    const void *address);
+const struct call_shape *message_shape_without_comm(int operation, const void *address);
 const struct call_shape *message_shape_of_peer(struct shape_group *group, int rank);
-MPI_Comm message_shape_default_comm(void);
 
 /* ---- one message of a call (message_side.c) */
 

@@ -62,7 +62,7 @@ void message_completion_begin(struct request_completion *w)
     }
     if (message_is_paused() || (c->parts == 0 && has_collectives(w)))
         return;
-    c->shape = message_shape_without_peer(w->operation, message_shape_default_comm(), w->address);
+    c->shape = message_shape_without_comm(w->operation, w->address);
     if (level > MESSAGES_SUMS && c->shape != NULL)
         c->open = call_write(c);
 }

@@ -37,7 +37,8 @@ const struct call_shape *message_shape_of_peer(struct shape_group *group, int ra
 static bool entry_fill(struct message_entry *e, int operation, int rank, MPI_Comm comm,
                        const void *caller, struct site *site)
 {
-    struct communicator *const c = comm_find(comm);
+    /* Calls without a communicator, such as a Wait, are recorded on the first one. */
+    struct communicator *const c = comm == COMM_NONE ? atomic_load(&comm_first) : comm_find(comm);
     const int members = c == NULL ? 0 : c->inter ? c->remote_size : c->size;
 
     e->shape = NULL;
@@ -84,17 +85,11 @@ const struct message_entry *message_shape_find(int operation, int rank, MPI_Comm
     return entry_fill(e, operation, peer, comm, caller, site) ? e : NULL;
 }
 
-/* Return the communicator under which calls without a communicator are recorded. */
-MPI_Comm message_shape_default_comm(void)
+/* Return the shape of a call without a communicator, or NULL if it has none. */
+const struct call_shape *message_shape_without_comm(int operation, const void *address)
 {
-    return recorder.sessions ? MPI_COMM_NULL : MPI_COMM_WORLD;
-}
-
-/* Return the shape of a call without a peer, such as a Wait, or NULL if it has none. */
-const struct call_shape *message_shape_without_peer(int operation, MPI_Comm comm,
-                                                    const void *address)
-{
-    const struct message_entry *const e = message_shape_find(operation, NO_MESSAGE, comm, address);
+    const struct message_entry *const e =
+        message_shape_find(operation, NO_MESSAGE, COMM_NONE, address);
 
     return e != NULL ? e->shape : NULL;
 }
