@@ -108,9 +108,10 @@ void message_completion_end(struct request_completion *w, int64_t now)
         if (message_is_logged(elapsed)) {
             struct record *const r = call_write(c);
 
-            if (r != NULL)
+            if (r != NULL) {
                 message_log_close(r, written_parts(c), w->since, now);
-            c->open = NULL;
+                c->open = NULL;
+            }
         }
     }
     message_completion_discard(w);
@@ -121,17 +122,17 @@ void message_completion_end(struct request_completion *w, int64_t now)
 void message_completion_discard(struct request_completion *w)
 {
     struct message_completion *const c = &w->messages;
-    int left = c->entries != NULL ? c->parts : 0;
+    int left = 0;
 
     if (c->open != NULL)
         message_log_clear(written_parts(c));
-    for (int i = 0; c->entries != NULL && i < w->count; i++)
-        if (c->entries[i] == NULL || is_gone(w, i)) {
-            if (c->entries[i] != NULL)
-                message_request_free(c->entries[i]);
-            left -= c->entries[i] != NULL;
+    for (int i = 0; c->entries != NULL && i < w->count; i++) {
+        if (is_gone(w, i)) {
+            message_request_free(c->entries[i]);
             c->entries[i] = NULL;
         }
+        left += c->entries[i] != NULL;
+    }
     if (left > 0) {
         message_request_lock();
         for (int i = 0; i < w->count; i++)

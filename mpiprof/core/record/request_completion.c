@@ -272,7 +272,6 @@ void request_completion_free(struct request_completion *w, int error)
     if (message_at(w, 0) != NULL && error == MPI_SUCCESS) {
         message_request_free(message_at(w, 0));
         w->messages.entries[0] = NULL;
-        w->messages.parts = 0;
     }
     observation_discard(w);
 }
