@@ -88,6 +88,17 @@ static bool is_gone(const struct request_completion *w, int i)
            request_completion_handle(w, i) == MPI_REQUEST_NULL;
 }
 
+/* Complete the message of a request to which the library's index points. MPICH 4.0's f08 layer
+ * counts indices from 0, so the index may be that of another request. */
+void message_completion_indexed(struct request_completion *w, int i, int status)
+{
+    const struct message_completion *const c = &w->messages;
+
+    if (c->entries != NULL && i >= 0 && i < w->count && c->entries[i] != NULL &&
+        (c->entries[i]->persistent || is_gone(w, i)))
+        message_request_complete(c->entries[i], status_at(w, status));
+}
+
 /* Complete the messages whose requests are null now, if nothing else has completed them. */
 void message_completion_null(struct request_completion *w)
 {

@@ -194,7 +194,7 @@ void request_completion_one(struct request_completion *w, int error, bool done, 
 
     if (!null_requests_finish(w, now))
         persistent_request_finish(w, i, now);
-    message_completion_index(w, i, 0);
+    message_completion_indexed(w, i, 0);
     message_completion_null(w);
     observation_end(w, now);
 }
@@ -214,7 +214,7 @@ void request_completion_some(struct request_completion *w, int error, const int 
     null_requests_finish(w, now);
     for (int i = 0; i < some; i++) {
         persistent_request_finish(w, indices[i] - base, now);
-        message_completion_index(w, indices[i] - base, i);
+        message_completion_indexed(w, indices[i] - base, i);
     }
     message_completion_null(w);
     observation_end(w, now);
