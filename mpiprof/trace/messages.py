@@ -40,8 +40,8 @@ class MessageCalls:
     Tables.shapes. thread: number. parts: number of messages, of which some may be missing below.
 
     Messages, in the order of their calls: call (index of the call), received (or sent), posted_ns,
-    bytes (-1 if unknown), number (on this side, among the messages of its class of tags), tag,
-    part_shape (of the call that posted it), flags.
+    bytes (-1 if unknown), number (equal on both sides; no order), tag, part_shape (of the call that
+    posted it), flags.
     """
 
     enter_ns: Int

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 8, LONGEST = 20000, TAGS = 40 };
+enum { MOST = 8, LONGEST = 20000, TAGS = 40, TAG_CLASSES = 16 };
+enum { WAITALL, WAITANY, WAITSOME, TESTALL, TESTANY, TESTSOME, WAITS, WAYS };
 
 struct message {
     int source, destination, tag, bytes, how_sent, how_received;
@@ -97,7 +98,45 @@ static void receive_now(const struct message *m, char *data, int any)
     check(m, data, &s);
 }
 
-static void round_run(int rank, const struct message *plan, int count, int posted)
+/* Complete requests in one of the ways, each time in an array at another place. */
+static void complete_all(MPI_Request *requests, int count, MPI_Status *statuses, int way)
+{
+    MPI_Request *moved = NULL;
+    int done = 0, all = 0, some = 0, indices[MOST];
+    MPI_Status found[MOST];
+
+    while (done < count) {
+        MPI_Request *const copy = malloc(MOST * sizeof *copy);
+
+        memcpy(copy, moved != NULL ? moved : requests, (size_t)count * sizeof *copy);
+        free(moved);
+        moved = copy;
+        switch (way) {
+        case WAITALL:
+            MPI_Waitall(count, moved, statuses);
+            all = 1;
+            break;
+        case TESTALL: MPI_Testall(count, moved, &all, statuses); break;
+        case WAITANY:
+            MPI_Waitany(count, moved, indices, found);
+            some = 1;
+            break;
+        case TESTANY: MPI_Testany(count, moved, indices, &some, found); break;
+        case WAITSOME: MPI_Waitsome(count, moved, &some, indices, found); break;
+        case TESTSOME: MPI_Testsome(count, moved, &some, indices, found); break;
+        default: /* one after the other, from the last */
+            indices[0] = count - 1 - done;
+            MPI_Wait(&moved[indices[0]], found);
+            some = 1;
+        }
+        for (int i = 0; i < some; i++)
+            statuses[indices[i]] = found[i];
+        done += all ? count : some;
+    }
+    free(moved);
+}
+
+static void round_run(int rank, const struct message *plan, int count, int posted, int way)
 {
     static char out[MOST][LONGEST], in[MOST][LONGEST];
     MPI_Request requests[2 * MOST];
@@ -115,10 +154,10 @@ static void round_run(int rank, const struct message *plan, int count, int poste
             memset(out[i], plan[i].source + plan[i].tag + plan[i].bytes, LONGEST);
             requests[MOST + sends++] = send_one(&plan[i], out[i]);
         }
-    for (int i = 0; !posted && i < count; i++)
+    for (int i = count - 1; !posted && i >= 0; i--) /* in another order than they are sent */
         if (plan[i].destination == rank)
             receive_now(&plan[i], in[i], plan[i].how_sent % 2);
-    MPI_Waitall(receives, requests, statuses);
+    complete_all(requests, receives, statuses, way);
     for (int i = 0; i < receives; i++)
         check(&plan[which[i]], in[which[i]], &statuses[i]);
     for (int i = 0; i < sends; i++) {
@@ -144,16 +183,17 @@ int main(int argc, char **argv)
     state = (uint64_t)atoll(argv[1]);
     for (int i = 0; i < atoi(argv[2]); i++) {
         const int count = 1 + random_below(MOST), posted = random_below(2);
+        const int apart = random_below(2) ? TAG_CLASSES : 1; /* the tags share a counter, or not */
 
         for (int j = 0; j < count; j++)
             plan[j] = (struct message){.source = random_below(size),
                                        .destination = random_below(size),
-                                       .tag = j + MOST * random_below(TAGS / MOST),
+                                       .tag = apart * (j + MOST * random_below(TAGS / MOST)),
                                        .bytes = random_below(10) > 0 ? random_below(100)
                                                                      : random_below(LONGEST),
                                        .how_sent = random_below(5),
                                        .how_received = random_below(6)};
-        round_run(rank, plan, count, posted);
+        round_run(rank, plan, count, posted, random_below(WAYS));
     }
     MPI_Finalize();
     return 0;

@@ -157,9 +157,11 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
 
     if (again != NULL) {
         const uint32_t id = again->id;
+        const struct open_receives receives = again->receives; /* some may still be open */
 
         memcpy(again, c, sizeof *c + hooks.comm_state_bytes);
         again->id = id;
+        again->receives = receives;
         memory_free(c);
         c = again;
     } else if (has_table_space()) {

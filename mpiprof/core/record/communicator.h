@@ -17,9 +17,11 @@ struct derived_entries {             /* window_file_comm.c */
     struct communicator *creator;    /* on which windows and files are created */
     struct communicator *persistent; /* rows of persistent operations, if the entry is shared */
 };
-struct open_receives {            /* message.c */
-    atomic_int all, wildcards;    /* posted and not complete */
-    atomic_bool order_is_unknown; /* a cancelled or failed receive may have matched a message */
+struct open_receives {            /* message_side.c */
+    atomic_int wildcards;         /* for any source or any tag, posted and not complete */
+    atomic_uint beside_wildcards; /* receives that were numbered while wildcards were open */
+    atomic_bool
+        order_is_unknown; /* a lost, cancelled or failed receive may have matched a message */
 };
 /* A communicator's entry. The first 64 bytes serve the path of every call. Behind it follows the
  * state of the layers that select algorithms (executor/private_comm.h). */

@@ -5,14 +5,17 @@
 
 /* ---- numbers of messages (message_number.c) */
 
-/* Messages with one peer on one communicator. Both sides count the messages of each class of tags in
- * the order in which MPI matches them. */
+/* Messages with one peer on one communicator. Both sides count the messages of each class of tags
+ * (tag modulo TAG_CLASSES) in the order in which MPI matches them. A counter contains the number of
+ * messages in its lower half, and the sum of the codes of their tags in its upper half. */
 struct message_peer {
-    struct record *_Atomic counts[TAG_CLASSES]; /* NULL before the first message of a class */
+    _Atomic uint64_t sent[TAG_CLASSES], received[TAG_CLASSES];
+    struct record *_Atomic counts[TAG_CLASSES]; /* numbers of messages in the log, or NULL */
+    atomic_uint last_receive; /* number of the last receive beside a wildcard (open_receives) */
 };
 struct message_part;
 struct message_peer *message_number_peer(const struct communicator *comm, int rank);
-bool message_number_next(struct message_peer *peer, struct message_part *p);
+uint32_t message_number_next(struct message_peer *peer, const struct message_part *p);
 uint32_t message_number_peek(struct message_peer *peer, int tag);
 void message_number_return(struct message_peer *peer, int tag, bool received);
 void message_number_stop(void);
@@ -74,9 +77,11 @@ struct message_side {
     struct communicator *comm; /* NULL if the call has no such message */
     struct shape_group *group;
     struct message_peer *peer; /* NULL if the message has no number */
-    bool numbered_late;        /* only its completion shows which message it is */
-    bool numbered;             /* it has been counted */
-    bool peeked;               /* a probe, which leaves the message to a later receive */
+    struct envelope envelope;
+    uint32_t posted_after; /* the communicator's last receive beside a wildcard */
+    bool numbered_late;    /* only its completion shows which message it is */
+    bool numbered;         /* it has been counted */
+    bool peeked;           /* a probe, which leaves the message to a later receive */
 };
 void message_side_begin(struct message_side *s, int operation, struct envelope e, bool received,
                         MPI_Comm comm, const void *address);

@@ -3,8 +3,9 @@
  * Messages between two ranks on a communicator that the same receives could match are matched in
  * the order in which they were sent. So the n-th message of a tag is the n-th on both sides. The
  * counters are per class of tags, because a program may use a new tag for each message. Messages of
- * different tags in one class may be received in another order than they were sent. Readers notice
- * that by the tag, which both sides record.
+ * different tags in one class may be received in another order than they were sent. So the number
+ * of a message also contains a code of the earlier tags in its class. On both sides of a message
+ * the numbers are equal only if equally many messages of each tag came before it.
  *
  * A receive that is posted for any source or any tag is numbered when it completes. Receives whose
  * order is unknown by then are marked with PART_UNSURE (message.c).
@@ -18,11 +19,11 @@
 #include "record/message.h"
 #include "record/record.h"
 
-enum { MOST_PEERS = 1 << 17, MOST_COUNTS = 1 << 16 };
+enum { MOST_PEERS = 1 << 17, MOST_COUNTS = 1 << 16, COUNT_BITS = 18 };
 
 static struct map peers; /* hash of communicator and rank -> struct message_peer * */
 static uint32_t peer_count, count_number;
-static bool counts_are_visible = true; /* in the log; protected by recorder.lock */
+static atomic_bool counts_are_visible = true; /* further counts are in the log */
 
 /* Return the counters of a rank of a communicator, or NULL if there are too many. */
 struct message_peer *message_number_peer(const struct communicator *comm, int rank)
@@ -46,9 +47,23 @@ struct message_peer *message_number_peer(const struct communicator *comm, int ra
     return peer;
 }
 
-static struct record *count_find(struct message_peer *peer, int tag)
+static uint64_t code_of(int tag)
 {
-    return atomic_load_explicit(&peer->counts[(unsigned)tag % TAG_CLASSES], memory_order_acquire);
+    return hash_mix((uint64_t)tag, 0) << 32;
+}
+
+/* Return the number of the next message: the count of its class if all earlier messages had its
+ * tag. Otherwise the upper bits differ. */
+static uint32_t number_of(uint64_t counter, uint64_t code)
+{
+    const uint64_t other_tags = counter - (counter & UINT32_MAX) * (code + 1);
+
+    return (uint32_t)counter + ((uint32_t)(other_tags >> 32) << COUNT_BITS);
+}
+
+static _Atomic uint64_t *counter_of(struct message_peer *peer, int tag, bool received)
+{
+    return &(received ? peer->received : peer->sent)[(unsigned)tag % TAG_CLASSES];
 }
 
 /* Record that readers find no further counts of this process. The caller holds recorder.lock. */
@@ -58,68 +73,80 @@ static void counts_end(void)
 
     if (r != NULL)
         r->choice = COUNTS_END;
-    counts_are_visible = false;
+    atomic_store(&counts_are_visible, false);
 }
 
-/* Return the count for a message, or NULL if memory is insufficient. Counts are in the log, so that
- * a reader of a job that hangs can compare both sides; beyond MOST_COUNTS they are in memory. */
+/* Return the count in the log for a message, or NULL if there are too many. A reader of a job that
+ * hangs compares the counts of both sides. */
 static struct record *count_create(struct message_peer *peer, const struct message_part *p)
 {
     const unsigned class = (unsigned)p->tag % TAG_CLASSES;
 
     recorder_lock();
-    struct record *r = count_find(peer, p->tag);
+    struct record *r = atomic_load(&peer->counts[class]);
 
-    if (r == NULL) {
-        if (counts_are_visible && ++count_number > MOST_COUNTS)
-            counts_end();
-        r = counts_are_visible ? record_message_count(p->shape->id) : NULL;
-        if (r == NULL)
-            r = calloc(1, sizeof *r);
-        if (r != NULL) {
+    if (r == NULL && atomic_load(&counts_are_visible)) {
+        r = ++count_number <= MOST_COUNTS ? record_message_count(p->shape->id) : NULL;
+        if (r != NULL)
             r->choice = (uint8_t)class;
-            atomic_store_explicit(&peer->counts[class], r, memory_order_release);
-        }
+        else
+            counts_end();
+        atomic_store_explicit(&peer->counts[class], r, memory_order_release);
     }
     recorder_unlock();
     return r;
 }
 
-/* Count the next message with the peer, and store its number. Returns false if memory is
- * insufficient. */
-bool message_number_next(struct message_peer *peer, struct message_part *p)
+/* Add a message to its count in the log. */
+static void count_add(struct message_peer *peer, const struct message_part *p)
 {
-    struct record *r = count_find(peer, p->tag);
+    struct record *r = atomic_load_explicit(&peer->counts[(unsigned)p->tag % TAG_CLASSES],
+                                            memory_order_acquire);
 
-    if (r == NULL && (r = count_create(peer, p)) == NULL)
-        return false;
+    if (r == NULL && atomic_load_explicit(&counts_are_visible, memory_order_relaxed))
+        r = count_create(peer, p);
+    if (r == NULL)
+        return;
     record_check();
     if (p->received) {
         const int64_t last = (int64_t)p->tag << 32 | p->shape->id;
 
-        p->number = (uint32_t)__atomic_fetch_add(&r->exit_ns, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&r->exit_ns, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&r->enter_ns, last, __ATOMIC_RELAXED);
     } else {
-        p->number = __atomic_fetch_add(&r->sequence, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&r->sequence, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&r->outside_ns, (uint32_t)p->tag, __ATOMIC_RELAXED);
         __atomic_store_n(&r->shape, p->shape->id, __ATOMIC_RELAXED);
     }
-    return true;
+}
+
+/* Return the number of the next message with the peer, and count it. */
+uint32_t message_number_next(struct message_peer *peer, const struct message_part *p)
+{
+    _Atomic uint64_t *const counter = counter_of(peer, p->tag, p->received);
+    const uint64_t code = code_of(p->tag);
+
+    count_add(peer, p);
+    return number_of(atomic_fetch_add_explicit(counter, code + 1, memory_order_relaxed), code);
 }
 
 /* Return the number of the next message that is received from the peer. */
 uint32_t message_number_peek(struct message_peer *peer, int tag)
 {
-    const struct record *const r = count_find(peer, tag);
+    _Atomic uint64_t *const counter = counter_of(peer, tag, true);
 
-    return r != NULL ? (uint32_t)__atomic_load_n(&r->exit_ns, __ATOMIC_RELAXED) : 0;
+    return number_of(atomic_load_explicit(counter, memory_order_relaxed), code_of(tag));
 }
 
 /* Undo message_number_next for a call that the library rejected. */
 void message_number_return(struct message_peer *peer, int tag, bool received)
 {
-    struct record *const r = count_find(peer, tag);
+    struct record *const r = atomic_load(&peer->counts[(unsigned)tag % TAG_CLASSES]);
 
+    atomic_fetch_sub_explicit(counter_of(peer, tag, received), code_of(tag) + 1,
+                              memory_order_relaxed);
+    if (r == NULL)
+        return;
     if (received)
         __atomic_fetch_sub(&r->exit_ns, 1, __ATOMIC_RELAXED);
     else
@@ -130,7 +157,7 @@ void message_number_return(struct message_peer *peer, int tag, bool received)
 void message_number_stop(void)
 {
     recorder_lock();
-    if (counts_are_visible)
+    if (atomic_load(&counts_are_visible))
         counts_end();
     recorder_unlock();
 }

@@ -91,26 +91,34 @@ void message_request_put(struct message_request *r)
     counter_add(&message_request_count, 1);
 }
 
-static void receives_count(const struct message_side *s, int change)
-{
-    atomic_fetch_add_explicit(&s->comm->receives.all, change, memory_order_relaxed);
-    if (s->numbered_late)
-        atomic_fetch_add_explicit(&s->comm->receives.wildcards, change, memory_order_relaxed);
-}
-
-/* Mark a message as posted or complete. The order of a communicator's open receives decides which
- * message each of them gets. */
+/* Mark a message as posted or complete, and count the open receives for any source or any tag. */
 static void active_set(struct message_request *r, bool active)
 {
-    if (r->side.part.received && r->active != active)
-        receives_count(&r->side, active ? 1 : -1);
+    if (r->side.numbered_late && r->active != active)
+        atomic_fetch_add_explicit(&r->side.comm->receives.wildcards, active ? 1 : -1,
+                                  memory_order_relaxed);
     r->active = active;
+}
+
+/* Mark the order of a communicator's receives as unknown if this one gets no number. */
+static void number_lost(const struct message_side *s)
+{
+    if (s->numbered_late)
+        atomic_store(&s->comm->receives.order_is_unknown, true);
+}
+
+/* Give up a message whose completion the recorder does not see. */
+static void message_lose(struct message_request *r)
+{
+    if (r->active)
+        number_lost(&r->side);
+    active_set(r, false);
 }
 
 /* Return the memory of an entry that is not in the table. */
 void message_request_free(struct message_request *r)
 {
-    active_set(r, false);
+    message_lose(r);
     if (spare_count < MOST_SPARE) {
         r->next = spare;
         spare = r;
@@ -140,21 +148,25 @@ void message_request_thread_end(void)
 
 void message_request_add(const struct message_side *side, MPI_Request handle, bool persistent)
 {
-    if (atomic_load_explicit(&message_request_count, memory_order_relaxed) >= MOST_REQUESTS)
+    if (atomic_load_explicit(&message_request_count, memory_order_relaxed) >= MOST_REQUESTS) {
+        number_lost(side);
         return;
+    }
     message_request_lock();
     struct message_request *const old = message_request_take(handle);
     struct message_request *const r = old != NULL ? old : entry_new();
 
     if (r != NULL) {
         if (old != NULL)
-            active_set(old, false);
+            message_lose(old);
         r->handle = map_key(handle);
         r->side = *side;
         r->persistent = persistent;
         r->active = false;
         active_set(r, !persistent);
         message_request_put(r);
+    } else {
+        number_lost(side);
     }
     message_request_unlock();
 }
@@ -162,6 +174,10 @@ void message_request_add(const struct message_side *side, MPI_Request handle, bo
 /* Start a persistent request. */
 void message_request_start(struct message_request *r, int64_t now)
 {
+    if (r->side.numbered_late) { /* the part has the source and the tag of the last message */
+        r->side.part.tag = r->side.envelope.tag;
+        r->side.part.shape = message_shape_of_peer(r->side.group, r->side.envelope.rank);
+    }
     message_side_post(&r->side, now);
     if (!message_is_paused())
         record_totals_add(CONTENT_MESSAGES, r->side.part.shape, 1, 0,
@@ -175,8 +191,13 @@ void message_request_complete(struct message_request *r, const void *status)
     if (!r->active)
         return;
     active_set(r, false);
-    if (r->side.part.flags & PART_CANCELLED && r->side.part.received)
+    /* While a Wait is under way, another thread can cancel its request, which only the status
+     * shows. */
+    if (r->side.part.received &&
+        (r->side.part.flags & PART_CANCELLED || (status != NULL && status_bytes(status) < 0))) {
+        r->side.part.flags |= PART_CANCELLED | PART_UNSURE;
         atomic_store(&r->side.comm->receives.order_is_unknown, true);
+    }
     message_side_complete(&r->side, status);
     if (r->side.part.received && r->side.part.bytes > 0)
         record_totals_add(CONTENT_MESSAGES, r->side.part.shape, 0, 0, 0, r->side.part.bytes);

@@ -1,0 +1,79 @@
+"""A message has the same number on both sides, or its receiver marks the number as uncertain.
+
+All on 2 ranks. The messages of a case have different sizes, which show a wrong partner.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from support.compilation import compiled
+from support.mpis import Mpi
+from test_messages import recorded, with_operation
+
+import mpiprof
+
+COPIES, STARTS = 100, 2  # as in messages_numbers.c
+
+
+def case(mpi: Mpi, name: str, folder: Path) -> mpiprof.Trace:
+    """Record one case of messages_numbers.c and return its trace."""
+    program = compiled(mpi, "messages_numbers.c", "-pthread")
+    recorded(mpi, 2, [program, name], folder / "trace", "all")
+    trace = mpiprof.open(folder / "trace")
+    assert trace.is_complete
+    assert trace.problems == []
+    assert (trace.message_calls["exit_ns"] != 0).all()
+    return trace
+
+
+def receives(trace: mpiprof.Trace) -> pd.DataFrame:
+    """Return the received messages of rank 0 by time, with the bytes of their partners."""
+    messages = with_operation(trace)
+    found = messages[messages["received"] & messages["complete"] & (messages["rank"] == 0)]
+    return found.assign(partner_bytes=messages["bytes"].reindex(found["partner"]).to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("name", "sure"),
+    [
+        ("freed", [False]),
+        ("truncated", [True, False]),
+        ("opposite_waits", [False, False, True]),
+        ("blocking_beside", [False, False, True]),
+        ("earlier_receive", [True, True]),
+        ("cancelled", [False, False]),
+    ],
+)
+def test_doubtful_numbers_are_marked(name: str, sure: list[bool], mpi: Mpi, tmp_path: Path) -> None:
+    found = receives(case(mpi, name, tmp_path))
+    if name == "truncated" and mpi.name == "mpich":  # MPI_Recv returns MPI_SUCCESS
+        sure = [True, True, True]
+    assert found["sure"].tolist() == sure
+    certain = found[found["partner"] >= 0]
+    assert certain["partner_bytes"].tolist() == certain["bytes"].tolist()
+    assert len(certain) == sum(sure)
+
+
+def test_tags_of_one_class_that_cross(mpi: Mpi, tmp_path: Path) -> None:
+    found = receives(case(mpi, "crossed_tags", tmp_path))
+    assert found["bytes"].tolist() == [2, 4, 1, 3, 5, 6]
+    paired = found[found["partner"] >= 0]
+    assert paired["partner_bytes"].tolist() == paired["bytes"].tolist()
+    assert paired["bytes"].tolist() == [5, 6]  # both sides have counted the same messages again
+
+
+def test_restarted_receive_from_any_source(mpi: Mpi, tmp_path: Path) -> None:
+    trace = case(mpi, "persistent", tmp_path)
+    sums = trace.message_sums
+    rows = sums[sums["operation"] == "recv_init"]
+    assert rows[["peer", "calls", "received"]].to_numpy().tolist() == [[-1, STARTS, 0], [1, 0, 3]]
+    assert receives(trace)["partner_bytes"].tolist() == [1, 2]
+
+
+def test_equivalent_communicators_at_once(mpi: Mpi, tmp_path: Path) -> None:
+    found = receives(case(mpi, "equivalent", tmp_path))
+    assert len(found) == 2 * COPIES
+    assert (found["partner_bytes"] == found["bytes"]).all()
