@@ -15,7 +15,7 @@ from test_messages import recorded, with_operation
 
 import mpiprof
 
-COPIES, STARTS = 100, 2  # as in messages_numbers.c
+COPIES, STARTS, PARTITIONED_BYTES = 100, 2, 20  # as in messages_numbers.c
 
 
 def case(mpi: Mpi, name: str, folder: Path) -> mpiprof.Trace:
@@ -77,3 +77,20 @@ def test_equivalent_communicators_at_once(mpi: Mpi, tmp_path: Path) -> None:
     found = receives(case(mpi, "equivalent", tmp_path))
     assert len(found) == 2 * COPIES
     assert (found["partner_bytes"] == found["bytes"]).all()
+
+
+def test_partitioned_messages_have_a_peer_and_bytes(mpi: Mpi, tmp_path: Path) -> None:
+    trace = case(mpi, "partitioned", tmp_path)
+    sums = trace.message_sums
+    rows = sums[sums["operation"].isin(["psend_init", "precv_init"])]
+    size = STARTS * PARTITIONED_BYTES
+    assert sorted(rows[["rank", "peer", "calls", "sent", "received"]].to_numpy().tolist()) == [
+        [0, 1, STARTS, 0, size],
+        [1, 0, STARTS, size, 0],
+    ]
+    messages = with_operation(trace)
+    waited = messages[messages["operation"] == "wait"]
+    columns = ["source", "destination", "tag", "bytes", "complete", "sure"]
+    assert waited[columns].to_numpy().tolist() == (
+        [[1, 0, 5, PARTITIONED_BYTES, True, False]] * 2 * STARTS
+    )

@@ -49,7 +49,8 @@ def argument_lines(function: Function, fortran: bool) -> list[str]:
             arrays = ("counts", "types", "displs", "aint_displs")
             address = name if fortran or parameter.kind in arrays else f"&{name}"
             lines.append(f"    .{ROLES[name]} = {address},")
-    lines.append(f"    .large = {str(function.large).lower()},")
+    large = function.large or has(function, "large_count")
+    lines.append(f"    .large = {str(large).lower()},")
     lines.append(f"    .fortran = {str(fortran).lower()},")
     return [*lines, "};"]
 
@@ -170,6 +171,7 @@ def message_lines(function: Function, fortran: bool, call: str) -> list[str]:
         f"    .comm = {comm or 'COMM_NONE'},",
         f"    .sent = {sent},",
         f"    .received = {received},",
+        *([f"    .partitions = {star}partitions,"] if "partitions" in names else []),
         "};",
         "struct message_call m;",
         f"message_begin(&m, OP_{function.operation}, &a, {'address' if fortran else 'CALLER()'});",

@@ -182,14 +182,20 @@ static void call_record(struct message_call *m, int64_t now)
     if (both)
         record_totals_add(CONTENT_MESSAGES, m->sent.part.shape, 0, 0, sent, 0);
     m->sent.part.posted_ns = m->received.part.posted_ns = m->enter_ns;
-    if (message_is_logged(elapsed)) {
-        struct record *const r = call_write(m);
+    struct record *const logged = message_is_logged(elapsed) ? call_write(m) : NULL;
 
-        if (r != NULL)
-            message_log_close(r, call_parts(m), m->enter_ns, now);
-    } else if (m->open != NULL) {
+    if (logged != NULL)
+        message_log_close(logged, call_parts(m), m->enter_ns, now);
+    else if (m->open != NULL)
         message_log_clear(call_parts(m));
-    }
+}
+
+/* Return the bytes of a sent message that the library has accepted. */
+static int64_t sent_bytes(const struct message_arguments *a)
+{
+    const int64_t bytes = byte_count_of_side(&a->buffers, &a->buffers.send);
+
+    return a->partitions > 0 && bytes > 0 ? bytes * a->partitions : bytes;
 }
 
 /* End a call that has completed its messages. matched: false if a probe found none. */
@@ -201,8 +207,7 @@ void message_end(struct message_call *m, int error, const struct message_argumen
     if (now == 0)
         return;
     if (m->sent.comm != NULL) {
-        m->sent.part.bytes =
-            m->sent.peer != NULL ? byte_count_of_side(&a->buffers, &a->buffers.send) : 0;
+        m->sent.part.bytes = message_side_exists(&m->sent) ? sent_bytes(a) : 0;
         message_side_complete(&m->sent, NULL);
     }
     if (m->received.comm != NULL && matched)
@@ -226,15 +231,14 @@ void message_posted(struct message_call *m, int error, const struct message_argu
     const bool tracked = m->numbered && request != MPI_REQUEST_NULL;
 
     m->received.part.posted_ns = m->sent.part.posted_ns = m->enter_ns;
-    if (m->sent.comm != NULL && m->sent.peer != NULL) {
-        m->sent.part.bytes = byte_count_of_side(&a->buffers, &a->buffers.send);
+    if (message_side_exists(&m->sent)) {
+        m->sent.part.bytes = sent_bytes(a);
         if (tracked && m->received.comm == NULL &&
             (m->creates_request || m->sent.part.bytes >= EAGER_BYTES ||
              m->sent.group->operation == OP_issend))
             message_request_add(&m->sent, request, m->creates_request);
     }
-    if (tracked && m->received.comm != NULL &&
-        (m->received.peer != NULL || m->received.numbered_late))
+    if (tracked && message_side_exists(&m->received))
         message_request_add(&m->received, request, m->creates_request);
     call_record(m, now);
     share_check(now);

@@ -89,6 +89,12 @@ void message_side_post(struct message_side *s, int64_t now);
 void message_side_complete(struct message_side *s, const void *status);
 void message_side_fail(struct message_side *s, bool refused);
 
+/* Return true if a message exists: not to or from MPI_PROC_NULL. */
+static inline bool message_side_exists(const struct message_side *s)
+{
+    return s->comm != NULL && (s->envelope.rank >= 0 || s->numbered_late);
+}
+
 /* ---- blocking calls, and calls that start or create a request (message.c) */
 
 enum message_level { MESSAGES_OFF, MESSAGES_SUMS, MESSAGES_AUTO, MESSAGES_ALL };
@@ -98,6 +104,7 @@ struct message_arguments {
     struct arguments buffers; /* counts and types: `send` of the sent, `recv` of the received */
     MPI_Comm comm;
     struct envelope sent, received;
+    int partitions; /* 0 if the message is not partitioned */
 };
 struct message_call {
     int64_t enter_ns; /* 0 if the call is not recorded */
