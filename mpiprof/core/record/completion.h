@@ -53,4 +53,4 @@ void message_completion_index(struct request_completion *w, int i, int status);
 void message_completion_indexed(struct request_completion *w, int i, int status);
 void message_completion_null(struct request_completion *w);
 void message_completion_end(struct request_completion *w, int64_t now);
-void message_completion_discard(struct request_completion *w);
+int message_completion_discard(struct request_completion *w);

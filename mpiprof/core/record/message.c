@@ -16,9 +16,8 @@
 #include "record/record.h"
 #include "tracefile/tracefile.h"
 
-/* The time that recording takes of a short call, and the calls after which the share of that time is
- * computed. */
-enum { SHORT_CALL_COST_NS = 100, CALLS_BETWEEN_CHECKS = 4096, MOST_SHARE_PERCENT = 2 };
+/* The time that recording takes of a short call, and after how much of it its share is computed. */
+enum { SHORT_CALL_COST_NS = 100, COST_BETWEEN_CHECKS_NS = 400000, MOST_SHARE_PERCENT = 2 };
 /* Checks in a row with a larger share, before only sums are recorded. */
 enum { CHECKS_BEFORE_SUMS = 4 };
 
@@ -40,19 +39,22 @@ void message_level_start(void)
     atomic_store(&message_level, level);
 }
 
-/* Record only sums once recording takes more than MOST_SHARE_PERCENT of the thread's time. */
-static void share_check(int64_t now)
+/* Add to the time that recording has taken. Once that is more than MOST_SHARE_PERCENT of the thread's
+ * time, only sums are recorded. */
+void message_cost_add(int64_t cost, int64_t now)
 {
     static _Thread_local int64_t last_ns;
     static _Thread_local int checks;
 
-    if (++self.message_calls % CALLS_BETWEEN_CHECKS != 0)
+    self.message_cost_ns += cost;
+    if (self.message_cost_ns < COST_BETWEEN_CHECKS_NS)
         return;
     const int64_t elapsed = now - last_ns;
-    const int64_t cost = (int64_t)CALLS_BETWEEN_CHECKS * SHORT_CALL_COST_NS;
+    const bool exceeds = self.message_cost_ns * 100 > elapsed * MOST_SHARE_PERCENT;
 
-    checks = last_ns != 0 && cost * 100 > elapsed * MOST_SHARE_PERCENT ? checks + 1 : 0;
+    checks = last_ns != 0 && exceeds ? checks + 1 : 0;
     last_ns = now;
+    self.message_cost_ns = 0;
     enum message_level before = MESSAGES_AUTO;
 
     if (checks >= CHECKS_BEFORE_SUMS &&
@@ -214,7 +216,7 @@ void message_end(struct message_call *m, int error, const struct message_argumen
         message_side_complete(&m->received, status);
     call_record(m, now);
     if (matched) /* a program that polls has time */
-        share_check(now);
+        message_cost_add(SHORT_CALL_COST_NS, now);
 }
 
 /* A standard send of fewer bytes is complete when its call returns. */
@@ -241,5 +243,5 @@ void message_posted(struct message_call *m, int error, const struct message_argu
     if (tracked && message_side_exists(&m->received))
         message_request_add(&m->received, request, m->creates_request);
     call_record(m, now);
-    share_check(now);
+    message_cost_add(SHORT_CALL_COST_NS, now);
 }

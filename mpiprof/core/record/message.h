@@ -119,6 +119,7 @@ struct message_call {
 };
 void message_level_start(void);
 bool message_is_logged(int64_t elapsed);
+void message_cost_add(int64_t cost, int64_t now);
 void message_begin_active(struct message_call *m, int operation, const struct message_arguments *a,
                           const void *address);
 void message_failed(struct message_call *m, int error);

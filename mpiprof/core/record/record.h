@@ -45,7 +45,8 @@ struct thread {
     struct activity message, creation, freeing, completion;
     struct message_entry *message_entries; /* on the heap, because static TLS is scarce */
     uint64_t last_stamp;
-    uint32_t used_records, used_messages, number, calls, message_calls;
+    int64_t message_cost_ns; /* of recording messages, since the last check of its share */
+    uint32_t used_records, used_messages, number, calls;
     bool refused;
     enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* state of SIGBUS in the thread's mask */
 };
