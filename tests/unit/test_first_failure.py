@@ -220,3 +220,29 @@ def test_the_rank_that_ended_first(
     (tmp_path / "t" / first_end.FILE).write_text(json.dumps({"rank": first}))
     verdict, text = conclude(lacking(), tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == (kind, odd), text
+
+
+EXCEPTION = "A Python exception may be the reason: look at its standard error."
+
+
+@pytest.mark.parametrize("site", ["app.py:5:main", "app.c:5:main"])
+def test_a_rank_without_a_signal_may_have_raised_an_exception(site: str, tmp_path: Path) -> None:
+    synthetic = job(3)
+    call(synthetic, 1, "bcast", root=1, site=site, ends=9_500)
+    for rank in (0, 2):
+        call(synthetic, rank, "bcast", root=1, site=site, ends=9_500)
+        call(synthetic, rank, "barrier", sequence=4, site=site)
+    synthetic.signal = [15, 0, 15]
+    verdict, text = conclude(synthetic, tmp_path, gone(3))
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,))
+    assert (EXCEPTION in text) == site.startswith("app.py"), text
+
+
+@pytest.mark.parametrize("site", ["at exit (mpi4py):0:", "app.py:9:main"])
+def test_mpi_finalize_at_exit_may_follow_an_exception(site: str, tmp_path: Path) -> None:
+    synthetic = lacking(3)
+    call(synthetic, 1, "finalize", site=site)
+    alive = JobProcesses(10_000, dict.fromkeys(range(3), True))
+    verdict, text = conclude(synthetic, tmp_path, alive)
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
+    assert (EXCEPTION in text) == site.startswith("at exit"), text
