@@ -96,7 +96,7 @@ MESSAGE_COLUMNS = {  # tables of messages in a data set, by name
         "source": "world rank of the sender, -1 if unknown",
         "destination": "world rank of the receiver, -1 if unknown",
         "tag": "tag of the message",
-        "number": "number among the messages of this class of tags between the two ranks",
+        "number": "equal on both sides of a message, and different for others of its tag and ranks",
         "bytes": "bytes of the message, -1 if unknown",
         "posted_ns": "when the message was posted",
         "site_id": "row of the table of sites for the call that posted it, -1 without",
