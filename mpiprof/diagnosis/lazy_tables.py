@@ -10,7 +10,7 @@ from mpiprof.diagnosis.delay_costs import find_delays, make_delay_table
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
-from mpiprof.metrics import message_tables, summary_tables, tables
+from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
 from mpiprof.metrics.collective_waits import find_collective_waits
@@ -37,6 +37,8 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "findings": find_findings,
     "hot": find_hot_callsites,
     "instances": tables.make_instances,
+    "interval_logs": interval_table.read_interval_logs,
+    "intervals": interval_table.make_intervals,
     "matrix": tables.make_matrix,
     "matrix_ranks": tables.matrix_ranks,
     "message_callsites": make_message_callsites,

@@ -178,6 +178,11 @@ class Folder:
         ]
 
     @property
+    def missing_counters(self) -> dict[str, str]:
+        """Counters that the intervals of some ranks lack, each with the reason."""
+        return {counter: reason for _, counter, reason in self.tables.missing_counters}
+
+    @property
     def program(self) -> str:
         """Name of the recorded program, "?" if unknown."""
         return str(self.meta.get("program") or "?")

@@ -114,7 +114,7 @@ def read_sums(trace: Records, rank: int) -> dict[str, Int]:
     shapes = np.append(trace.tables.shape_map(rank), -1)
     for chunks in trace.message_chunks(rank):
         for chunk in filter(Chunk.is_summed, chunks):
-            records = _read_intact(trace, chunk)
+            records = read_intact(trace, chunk)
             at = np.flatnonzero(records["kind"] == SUMMARY)
             at = at[at + SUM_RECORDS <= len(records)]
             extensions = [records[at + i] for i in range(1, SUM_RECORDS)]
@@ -135,7 +135,8 @@ def read_sums(trace: Records, rank: int) -> dict[str, Int]:
     return {name: values[known] for name, values in joined.items()}
 
 
-def _read_intact(trace: Records, chunk: Chunk) -> Array:
+def read_intact(trace: Records, chunk: Chunk) -> Array:
+    """Return the records of a chunk, or none if it is damaged, which is noted."""
     if chunk.log.is_intact(chunk.index):
         return chunk.read()
     trace.problems.add("a chunk of messages has a wrong checksum and is ignored")
@@ -144,7 +145,7 @@ def _read_intact(trace: Records, chunk: Chunk) -> Array:
 
 def _read_thread(trace: Records, chunks: list[Chunk]) -> Array:
     """Return the records of calls and messages of one thread."""
-    records = np.concatenate([_read_intact(trace, chunk) for chunk in chunks])
+    records = np.concatenate([read_intact(trace, chunk) for chunk in chunks])
     result: Array = records[np.isin(records["kind"], (MESSAGE_CALL, SENT_PART, RECEIVED_PART))]
     return result
 

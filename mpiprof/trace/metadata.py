@@ -102,6 +102,8 @@ class Tables:
     ends: dict[int, dict[str, Any]] = field(default_factory=dict)
     clocks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)
+    # (rank, counter, reason), if the intervals of a rank lack a counter
+    missing_counters: list[tuple[int, str, str]] = field(default_factory=list)
     sites: list[tuple[dict[str, Any], ...]] = field(default_factory=list)
     communicators: list[Communicator] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)

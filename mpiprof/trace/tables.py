@@ -122,6 +122,11 @@ class _Reader:
             )
         elif "note" in row:
             tables.notes.append((rank, check_text(row["note"])))
+        elif "missing_counter" in row:
+            missing = row["missing_counter"]
+            tables.missing_counters.append(
+                (rank, check_text(missing["counter"]), check_text(missing["reason"]))
+            )
         elif "shape" in row:
             check_text(row["operation"])
             self.raw["shape"][rank, check_integer(row["shape"], 0, MAX_ID)] = row

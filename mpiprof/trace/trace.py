@@ -205,6 +205,9 @@ class Trace(Records):
     delays: Table = _derived(
         "delays", "One row per rank and pair of call sites: work, and the waiting that it causes."
     )
+    intervals: Table = _derived(
+        "intervals", "One row per long interval between two calls of a rank: times and counters."
+    )
     spent: Table = _derived(
         "spent", "One row per rank: ns in unrecorded calls, by class; see metrics."
     )

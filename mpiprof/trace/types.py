@@ -24,6 +24,10 @@ SENT_PART: Final = 7  # a message that the next message call sends
 RECEIVED_PART: Final = 8  # a message that the next message call receives
 MESSAGE_CALL: Final = 9  # a call that sends, receives or completes messages
 MESSAGE_COUNT: Final = 10  # numbers of messages with one peer, in one class of tags
+INTERVAL: Final = 11  # the time between two calls
+INTERVAL_TIMES: Final = 12  # counters of the next interval
+INTERVAL_COUNTS: Final = 13  # more counters of the next interval
+INTERVAL_PRESSURE: Final = 14  # pressure on the node, until the end of the next interval
 
 OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST_CALL = 1, 2, 3, 4, 5  # codes of an extension's value
 EXTENSION_COLUMNS = ("outside", "start", "sent", "received", "longest")  # by code, from 1
