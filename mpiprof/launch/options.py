@@ -159,6 +159,13 @@ class Recording:
         help="record of point-to-point calls: sums by call site and peer, and calls that take long "
         "(auto) or all calls (all)",
     )
+    intervals: str = recorder_option(
+        "on",
+        "--intervals",
+        choices=("on", "off"),
+        help="record the time between calls of a rank with counters: processor time, faults, ... "
+        "(on), or not (off)",
+    )
     stack: int = recorder_option(
         1,
         "--stack",

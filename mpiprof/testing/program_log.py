@@ -18,6 +18,7 @@ from mpiprof.trace.types import (
     CALL,
     COMPLETION,
     EXTENSION,
+    INTERVAL,
     MESSAGE_CALL,
     OUTSIDE,
     RECEIVED_PART,
@@ -30,7 +31,7 @@ from mpiprof.trace.writer import RECORD_TYPE, make_sums
 
 LONG_CALL_NS = 20_000  # as in core/record/message.h: shorter calls are only in sums
 REQUEST_BYTES = 2048  # as in core/record/message.c: the request of a shorter send is not followed
-INTERVAL, LONG_INTERVAL_NS = 10, 200_000  # records of the time between two calls
+LONG_INTERVAL_NS = 200_000  # intervals between two calls that are logged
 NO_SHAPE = 0xFFFFFFFF  # in place of the shape of the call before the first one
 POINT_TO_POINT, COMPLETING = 0, 1  # indices into trace.layout.OUTSIDE_CLASSES
 CALLS, TOTAL, SENT_BYTES, RECEIVED_BYTES, LONGEST = range(5)  # rows of the sums, as in make_sums

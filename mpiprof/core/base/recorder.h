@@ -20,6 +20,7 @@ struct options {
     bool totals;  /* totals of all calls by call site, in a summary or beside events */
     bool partial, quiet;
     bool share;      /* others may read the trace, as far as the umask lets them */
+    bool intervals;  /* log intervals between calls, with counters */
     bool where;      /* sample what the program does before its calls */
     bool several;    /* the launch has parts */
     bool together;   /* all ranks record, of all parts; else a script may choose by rank */
@@ -39,14 +40,15 @@ struct options {
 };
 struct recorder {
     atomic_bool active;
-    atomic_bool paused;  /* after MPI_Pcontrol(0): calls are counted, not recorded */
-    atomic_bool stopped; /* disk full: calls are counted, records dropped */
-    atomic_bool limited; /* the log has its maximum size: calls are counted and summed up */
-    bool switching;      /* calls may run on catalogue algorithms */
-    bool by_site;        /* some rules name call sites */
-    bool agreed;         /* all ranks have the same rules and the same recorder */
-    bool shares_files;   /* with the other ranks of its node */
-    bool sessions;       /* Sessions without MPI_COMM_WORLD */
+    atomic_bool paused;         /* after MPI_Pcontrol(0): calls are counted, not recorded */
+    atomic_bool stopped;        /* disk full: calls are counted, records dropped */
+    atomic_bool logs_intervals; /* threads log intervals between calls (interval.c) */
+    atomic_bool limited;        /* the log has its maximum size: calls are counted and summed up */
+    bool switching;             /* calls may run on catalogue algorithms */
+    bool by_site;               /* some rules name call sites */
+    bool agreed;                /* all ranks have the same rules and the same recorder */
+    bool shares_files;          /* with the other ranks of its node */
+    bool sessions;              /* Sessions without MPI_COMM_WORLD */
     /* under Sessions: this process began with others that had begun earlier */
     bool begun_apart;
     bool passive;           /* this process never had files to write */

@@ -48,5 +48,21 @@ struct site *python_site_of(object *thread); /* requires the GIL */
 /* Return true if Python has ended and the address is in its library or in mpi4py's module. */
 bool python_site_is_exit_address(const void *address);
 void python_site_start(void);
-bool python_site_at_exit(void (*stop)(void));
+bool python_site_can_take_gil(void);
 void python_site_clear_preload(const char *value);
+
+/* ---- functions of the recorder that Python calls (python_hook.c) */
+
+struct python_method { /* PyMethodDef */
+    const char *name;
+    object *(*function)(object *, object *);
+    int flags;
+    const char *doc;
+};
+bool python_hook_add(const char *module_name, const char *attribute, const char *method_name,
+                     struct python_method *function);
+bool python_hook_at_exit(void (*stop)(void));
+
+/* ---- pauses of Python's garbage collector (python_gc.c) */
+
+const char *python_gc_start(void (*function)(bool begins));

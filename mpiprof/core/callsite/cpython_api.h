@@ -32,7 +32,7 @@ typedef void object;
     X(int, PyRun_SimpleString, (const char *))                                                     \
     X(void, Py_DecRef, (object *))
 
-/* Only for --where. */
+/* Only for functions that Python calls (python_hook.c) and for --where. */
 #define PYTHON_MORE(X)                                                                             \
     X(object *, PyThreadState_GetFrame, (object *))                                                \
     X(int, PyGILState_Check, (void))                                                               \
@@ -41,6 +41,7 @@ typedef void object;
     X(object *, PyImport_ImportModule, (const char *))                                             \
     X(object *, PyCFunction_NewEx, (void *, object *, object *))                                   \
     X(object *, PyObject_CallMethod, (object *, const char *, const char *, ...))                  \
+    X(object *, PyTuple_GetItem, (object *, ptrdiff_t))                                            \
     X(object *, Py_BuildValue, (const char *, ...))
 
 #define MEMBER(type, name, parameters) type(*name) parameters;

@@ -30,7 +30,8 @@ bool python_site_is_initialised(void)
            (py.finalising == NULL || !py.finalising());
 }
 
-static bool gil_is_safe(void)
+/* Return true if taking the GIL neither waits nor deadlocks. */
+bool python_site_can_take_gil(void)
 {
     if (recorder.options.python == PYTHON_ALWAYS)
         return true;
@@ -218,7 +219,7 @@ struct site *python_site(void)
         return NULL;
     if (python_frame_readable(thread))
         return site_of_frames(python_frame_next, python_frame_first(thread));
-    if (!gil_is_safe())
+    if (!python_site_can_take_gil())
         return NULL;
     const int lock = py.PyGILState_Ensure();
     struct site *const s =
@@ -257,7 +258,7 @@ void python_site_clear_preload(const char *value)
 {
     struct text t = {0};
 
-    if (!python_site_is_initialised() || !gil_is_safe())
+    if (!python_site_is_initialised() || !python_site_can_take_gil())
         return;
     if (value == NULL) {
         text_add(&t, "__import__('os').environ.pop('LD_PRELOAD', None)");
@@ -271,47 +272,6 @@ void python_site_clear_preload(const char *value)
         py.PyRun_SimpleString(t.bytes);
     py.PyGILState_Release(gil);
     text_free(&t);
-}
-
-/* Called on Python's thread when Python begins to finalise. */
-static void (*at_exit)(void);
-
-static object *call_at_exit(object *module, object *arguments)
-{
-    (void)module;
-    (void)arguments;
-    at_exit();
-    return py.Py_BuildValue("");
-}
-
-/* Register `stop` with atexit. Returns false if this is impossible. */
-bool python_site_at_exit(void (*stop)(void))
-{
-    enum { NO_ARGUMENTS = 4 };
-    static struct { /* PyMethodDef */
-        const char *name;
-        object *(*function)(object *, object *);
-        int flags;
-        const char *doc;
-    } method = {"stop", call_at_exit, NO_ARGUMENTS, NULL};
-
-    if (!python_site_is_initialised() || !gil_is_safe() || !py.can_sample)
-        return false;
-    at_exit = stop;
-    const int lock = py.PyGILState_Ensure();
-    object *const module = py.PyErr_Occurred() == NULL ? py.PyImport_ImportModule("atexit") : NULL;
-    object *const function = module != NULL ? py.PyCFunction_NewEx(&method, NULL, NULL) : NULL;
-    object *const done =
-        function != NULL ? py.PyObject_CallMethod(module, "register", "O", function) : NULL;
-    object *const all[] = {module, function, done};
-
-    if (done == NULL && module != NULL)
-        py.PyErr_Clear();
-    for (int i = 0; i < 3; i++)
-        if (all[i] != NULL)
-            py.Py_DecRef(all[i]);
-    py.PyGILState_Release(lock);
-    return done != NULL;
 }
 
 void python_site_start(void)

@@ -73,7 +73,7 @@ static const char *ticks_start(void)
         return "MPI_Init was not called on Python's main thread";
     if (strstr(py.Py_GetVersion(), "free-threading") != NULL)
         return "a Python build without the GIL";
-    if (!python_site_at_exit(ticks_stop))
+    if (!python_hook_at_exit(ticks_stop))
         return "Python already has other threads, or its thread states cannot be read";
     ticker_of = getpid();
     atomic_store(&ticking, true);

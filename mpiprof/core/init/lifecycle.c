@@ -17,7 +17,9 @@
 #include "executor/private_comm.h"
 #include "init/init.h"
 #include "record/communicator.h"
+#include "record/interval.h"
 #include "record/message.h"
+#include "record/node_pressure.h"
 #include "record/record.h"
 #include "selection/dispatch/select.h"
 #include "selection/online/key.h"
@@ -181,6 +183,7 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
         fatal_signal_install();
     presite_sample_start();
     message_level_start();
+    interval_start();
     if (recorder.options.summary && recorder.options.sample > 1)
         file_write_note("--sample: --record summary counts every call, not one in %u",
                         recorder.options.sample);
@@ -298,6 +301,8 @@ static void end_recording(void)
         return;
     fatal_signal_uninstall();
     presite_sample_end();
+    interval_end();
+    node_pressure_end();
     select_end();
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
         clock_synchronise("finalize", now_ns() + WAIT_FINALIZE_NS);

@@ -27,6 +27,7 @@
     X(AUTO, o->chooses, FLAG, NULL, true)                                                          \
     X(BASE, o->base, TEXT, "mpiprof-trace", false)                                                 \
     X(COMMAND, o->command, TEXT, "[]", false)                                                      \
+    X(INTERVALS, intervals, TEXT, "on", false)                                                     \
     X(INVOCATION, o->invocation, TEXT, "python -m mpiprof", false)                                 \
     X(JOB, o->job, TEXT, "", false)                                                                \
     X(LEARN, o->learn, TEXT, NULL, true)                                                           \
@@ -99,7 +100,7 @@ int64_t options_fingerprint(void)
 void options_read(void)
 {
     struct options *const o = &recorder.options;
-    const char *record, *python, *summary_to;
+    const char *intervals, *record, *python, *summary_to;
 
 #define X(name, member, convert, otherwise, compared)                                              \
     member = convert(text_of("MPIPROF_" #name, otherwise, compared));
@@ -109,6 +110,7 @@ void options_read(void)
     o->python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
                 : strcmp(python, "never") == 0 ? PYTHON_NEVER
                                                : PYTHON_AUTO;
+    o->intervals = strcmp(intervals, "off") != 0;
     o->summary = strcmp(record, "summary") == 0;
     o->ring = strncmp(record, "ring:", 5) == 0 ? atoll(record + 5) : 0;
     o->totals = o->summary || o->ring > 0 || summary_to != NULL;

@@ -5,6 +5,7 @@
  */
 #include "record/call.h"
 #include "base/operation.h"
+#include "record/interval.h"
 
 enum { OVERHEAD_EVERY = 64 };
 
@@ -92,12 +93,18 @@ static inline void call_enter(struct call *c, int operation, MPI_Comm handle, in
         c->begin_ns = now_ns();
 }
 
+static uint32_t call_interval_shape(const struct call *c)
+{
+    return c->shape_group != NULL ? c->shape_group->base.id : NO_SHAPE;
+}
+
 /* Find the site of a counted call, and create its record if the call is to be recorded. */
 static inline void call_note(struct call *c, struct recent *r, bool known)
 {
     if (c->comm != NULL) {
         if (!is_logged(c)) {
             unrecorded_mark(SPENT_NOTHING);
+            interval_forget();
             return;
         }
         if (!recorder.options.summary && /* a dropped call needs no site */
@@ -109,7 +116,7 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
     find_site(c, r, known);
     if (presite_sample_is_on)
         presite_sample_entered(c->site);
-    c->enter_ns = now_ns();
+    c->enter_ns = interval_enter(c, now_ns(), call_interval_shape(c));
     if (c->record != NULL) {
         c->record->enter_ns = c->enter_ns;
         record_publish(c->record, KIND_call);
@@ -247,6 +254,7 @@ static inline void call_settle(struct call *c)
     c->state = CALL_SETTLED;
     if (before == CALL_OBSERVED || before == CALL_SELECTED)
         hooks.ended(c, before == CALL_OBSERVED);
+    interval_leave(c, c->exit_ns != 0 ? c->exit_ns : INT64_MAX, call_interval_shape(c));
 }
 
 /* Complete a failed call before the program's error handler runs, because the handler may never

@@ -21,6 +21,7 @@ struct request_completion {
         const struct call_shape *shape;   /* NULL if the call is not recorded */
         struct record *open;
         int parts;
+        uint32_t interval_shape; /* of the call, for the intervals before and after it */
     } messages;
     struct activity outer;
     uint64_t stamp;
@@ -49,6 +50,7 @@ static inline MPI_Request request_completion_handle(const struct request_complet
 /* ---- messages that a Wait or Test completes (message_completion.c) */
 
 void message_completion_begin(struct request_completion *w);
+void message_completion_enter(struct request_completion *w);
 void message_completion_index(struct request_completion *w, int i, int status);
 void message_completion_indexed(struct request_completion *w, int i, int status);
 void message_completion_null(struct request_completion *w);

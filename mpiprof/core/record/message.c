@@ -13,6 +13,7 @@
 
 #include "base/pmpi.h"
 #include "record/communicator.h"
+#include "record/interval.h"
 #include "record/record.h"
 #include "tracefile/tracefile.h"
 
@@ -127,7 +128,11 @@ void message_begin_active(struct message_call *m, int operation, const struct me
                 m->open = call_write(m);
         }
     }
-    m->enter_ns = now_ns();
+    const int64_t now = now_ns();
+
+    m->enter_ns = interval_enter(m, now, interval_shape(m->shape));
+    if (m->open != NULL && m->enter_ns != now) /* an interval has replaced the open call */
+        m->open = call_write(m);
     if (m->open == NULL)
         return;
     for (int i = 1; i <= call_parts(m); i++)
@@ -143,6 +148,7 @@ static int64_t call_finish(struct message_call *m, int error)
     const int64_t now = now_ns();
 
     self.message = m->outer;
+    interval_leave(m, now, interval_shape(m->shape));
     unrecorded_add(SPENT_POINT_TO_POINT, now - m->enter_ns);
     if (m->shape == NULL || error == MPI_SUCCESS)
         return m->shape != NULL ? now : 0;
@@ -187,7 +193,7 @@ static void call_record(struct message_call *m, int64_t now)
     struct record *const logged = message_is_logged(elapsed) ? call_write(m) : NULL;
 
     if (logged != NULL)
-        message_log_close(logged, call_parts(m), m->enter_ns, now);
+        message_log_close(logged, call_parts(m), KIND_message_call, m->enter_ns, now);
     else if (m->open != NULL)
         message_log_clear(call_parts(m));
 }

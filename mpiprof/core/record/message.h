@@ -45,7 +45,8 @@ struct record *message_log_records(int parts);
 void message_log_part(struct record *r, const struct message_part *p);
 void message_log_call(struct record *r, const struct call_shape *shape, int all);
 void message_log_open(struct record *r, int64_t enter_ns);
-void message_log_close(struct record *r, int parts, int64_t enter_ns, int64_t exit_ns);
+void message_log_close(struct record *r, int parts, enum kind kind, int64_t enter_ns,
+                       int64_t exit_ns);
 void message_log_clear(int parts);
 
 /* ---- shapes of message calls (message_shape.c) */

@@ -7,6 +7,7 @@
 
 #include "base/pmpi.h"
 #include "record/completion.h"
+#include "record/interval.h"
 #include "record/message.h"
 #include "record/record.h"
 
@@ -48,6 +49,7 @@ void message_completion_begin(struct request_completion *w)
     struct message_completion *const c = &w->messages;
     const enum message_level level = atomic_load_explicit(&message_level, memory_order_relaxed);
 
+    c->interval_shape = NO_SHAPE;
     if (level == MESSAGES_OFF || atomic_load_explicit(&recorder.stopped, memory_order_relaxed))
         return;
     if (atomic_load_explicit(&message_request_count, memory_order_relaxed) > 0 && w->count > 0 &&
@@ -63,11 +65,29 @@ void message_completion_begin(struct request_completion *w)
             message_request_unlock();
         }
     }
-    if (message_is_paused() || (c->parts == 0 && has_collectives(w)))
+    const bool recorded = !message_is_paused() && (c->parts > 0 || !has_collectives(w));
+
+    if (!recorded && self.interval == NULL)
         return;
-    c->shape = message_shape_without_comm(w->operation, w->address);
+    const struct call_shape *const shape = message_shape_without_comm(w->operation, w->address);
+
+    c->interval_shape = interval_shape(shape);
+    c->shape = recorded ? shape : NULL;
     if (level > MESSAGES_SUMS && c->shape != NULL)
         c->open = call_write(c);
+}
+
+/* Read the clock before the native call, and log the interval before it. */
+void message_completion_enter(struct request_completion *w)
+{
+    struct message_completion *const c = &w->messages;
+    const int64_t now = now_ns();
+
+    w->since = interval_enter(w, now, c->interval_shape);
+    if (c->open != NULL && w->since != now) /* an interval has replaced the open call */
+        c->open = call_write(c);
+    if (c->open != NULL)
+        message_log_open(c->open, w->since);
 }
 
 static const void *status_at(const struct request_completion *w, int i)
@@ -123,7 +143,7 @@ void message_completion_end(struct request_completion *w, int64_t now)
             struct record *const r = call_write(c);
 
             if (r != NULL) {
-                message_log_close(r, written_parts(c), w->since, now);
+                message_log_close(r, written_parts(c), KIND_message_call, w->since, now);
                 c->open = NULL;
             }
         }

@@ -14,14 +14,15 @@
 static _Atomic int64_t logged_bytes;
 static atomic_bool full;
 
-/* Return true if the messages have used their half of the log. The first time, this is noted. */
+/* Return true if messages and intervals have used their half of the log. The first time, this is noted. */
 static bool is_full(void)
 {
     if (atomic_load(&logged_bytes) + CHUNK_BYTES <= recorder.options.limit / 2 && !file_is_full())
         return false;
     if (!atomic_exchange(&full, true))
-        file_write_note("the messages have filled half of the log, so later messages are only in "
-                        "the sums; raise the limit with --limit");
+        file_write_note("messages and intervals have filled half of the log, so later messages are "
+                        "only in the sums, and later intervals are missing; raise the limit with "
+                        "--limit");
     return true;
 }
 
@@ -73,12 +74,13 @@ void message_log_open(struct record *r, int64_t enter_ns)
     record_publish(r, KIND_message_call);
 }
 
-/* Publish a call that has ended, as a part of the log. */
-void message_log_close(struct record *r, int parts, int64_t enter_ns, int64_t exit_ns)
+/* Publish a call that has ended, or an interval, as a part of the log. */
+void message_log_close(struct record *r, int parts, enum kind kind, int64_t enter_ns,
+                       int64_t exit_ns)
 {
     r->enter_ns = enter_ns;
     r->exit_ns = exit_ns;
-    record_publish(r, KIND_message_call);
+    record_publish(r, kind);
     self.used_messages += (uint32_t)parts + 1;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "record/call.h"
+#include "record/interval_counters.h"
 #include "record/message.h"
 #include "record/record.h"
 #include "tracefile/tracefile.h"
@@ -71,6 +72,7 @@ static void thread_end(void *unused)
         free(s);
     }
     memory_free(t->message_entries);
+    interval_counter_close(t->interval);
     *t = (struct thread){.refused = true};
 }
 
@@ -97,6 +99,8 @@ static void thread_begin(struct thread *t)
         return;
     }
     t->window->head.task = (uint32_t)syscall(SYS_gettid);
+    if (atomic_load(&recorder.logs_intervals))
+        t->interval = interval_counter_open();
     if (thread_key_made)
         pthread_setspecific(thread_key, t);
 }

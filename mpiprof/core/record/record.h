@@ -13,6 +13,7 @@ struct call_shape;
 struct shape_group;
 struct site;
 struct message_entry;
+struct interval;
 
 enum { RECENT = 8 };
 struct call_arguments { /* arguments of a call, only for comparison */
@@ -44,6 +45,7 @@ struct thread {
     struct call *call;
     struct activity message, creation, freeing, completion;
     struct message_entry *message_entries; /* on the heap, because static TLS is scarce */
+    struct interval *interval;             /* on the heap; NULL if intervals are not logged */
     uint64_t last_stamp;
     int64_t message_cost_ns; /* of recording messages, since the last check of its share */
     uint32_t used_records, used_messages, number, calls;

@@ -8,6 +8,7 @@
 #include "base/pmpi.h"
 #include "record/call.h"
 #include "record/completion.h"
+#include "record/interval.h"
 #include "record/message.h"
 #include "record/record.h"
 
@@ -65,9 +66,7 @@ void request_completion_begin(struct request_completion *w)
         w->stamp = ++self.last_stamp;
         self.completion = (struct activity){w, w->stamp};
     }
-    w->since = now_ns();
-    if (w->messages.open != NULL)
-        message_log_open(w->messages.open, w->since);
+    message_completion_enter(w);
 }
 
 static void completion_record(struct request *r, int64_t since, int64_t now, bool freed)
@@ -84,8 +83,10 @@ static int64_t observation_time(struct request_completion *w)
 {
     const int64_t now = w->outside ? now_ns() : 0;
 
-    if (w->outside)
+    if (w->outside) {
         unrecorded_add(SPENT_COMPLETION, now - w->since);
+        interval_leave(w, now, w->messages.interval_shape);
+    }
     return now;
 }
 
@@ -114,10 +115,11 @@ static void observation_end(struct request_completion *w, int64_t now)
 }
 
 /* Clear the window's mark after a call other than a Wait or Test, without adding time. */
-static void observation_discard(struct request_completion *w)
+static void observation_discard(struct request_completion *w, int64_t now)
 {
     if (!w->outside)
         return;
+    interval_leave(w, now, w->messages.interval_shape);
     unrecorded_add(SPENT_NOTHING, 0);
     if (has_requests(w))
         self.completion = w->outer;
@@ -235,7 +237,7 @@ void request_completion_seen(struct request_completion *w, int error, bool done)
 /* Start, Startall. Each start is a separate instance, numbered from 1. */
 void request_completion_start(struct request_completion *w, int error)
 {
-    const int64_t now = has_requests(w) ? now_ns() : 0;
+    const int64_t now = has_requests(w) ? now_ns() : w->since;
 
     for (int i = 0; error == MPI_SUCCESS && has_requests(w) && i < w->count; i++) {
         struct request *const r = w->entries != NULL ? w->entries[i] : NULL;
@@ -250,7 +252,7 @@ void request_completion_start(struct request_completion *w, int error)
         if (!atomic_load(&recorder.paused))
             request_record(r, KIND_start, w->since, now);
     }
-    observation_discard(w);
+    observation_discard(w, now);
 }
 
 /* MPI_Cancel: whether the message is cancelled shows only at its completion. */
@@ -258,7 +260,7 @@ void request_completion_cancel(struct request_completion *w, int error)
 {
     if (message_at(w, 0) != NULL && error == MPI_SUCCESS)
         message_at(w, 0)->side.part.flags |= PART_CANCELLED;
-    observation_discard(w);
+    observation_discard(w, w->since);
 }
 
 void request_completion_free(struct request_completion *w, int error)
@@ -273,5 +275,5 @@ void request_completion_free(struct request_completion *w, int error)
         message_request_free(message_at(w, 0));
         w->messages.entries[0] = NULL;
     }
-    observation_discard(w);
+    observation_discard(w, w->since);
 }

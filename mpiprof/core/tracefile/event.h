@@ -14,6 +14,11 @@
  *   sent, received  part of the next message_call: enter_ns is the time when the message was posted,
  *                 exit_ns its bytes, sequence its number, outside_ns its tag, choice its flags
  *   message_call  open while exit_ns is 0; sequence is the number of its parts
+ *   interval      between two calls; sequence is the shape of the call before it, shape that of the
+ *                 call after it (UINT32_MAX: unknown), outside_ns the time before enter_ns that its
+ *                 counters include
+ *   interval_times, interval_counts  counters of the next interval (record/interval.c)
+ *   interval_pressure  of the node, until the next interval's end (record/node_pressure.c)
  *   summary       of the calls of a shape, as above
  *   message_count of the messages with one peer in one class of tags (message_number.c), updated in
  *                 place: sequence is the number of those sent, shape and outside_ns belong to the
@@ -74,7 +79,11 @@
     X(sent)                                                                                        \
     X(received)                                                                                    \
     X(message_call)                                                                                \
-    X(message_count)
+    X(message_count)                                                                               \
+    X(interval)                                                                                    \
+    X(interval_times)                                                                              \
+    X(interval_counts)                                                                             \
+    X(interval_pressure)
 
 #define MEMBER(type, name, format) type name;
 struct record {
