@@ -1,0 +1,161 @@
+"""Planted reasons of a delay, and the reasons that are found: `python -m benchmarks.delay_reasons`.
+
+Two ranks run several steps, and rank 1 is late in each step for one reason. Runs that other
+processes disturb are repeated. The exit code is 3 if a requirement is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+
+import mpiprof
+from benchmarks import jobs
+from benchmarks.checks import Row, printed
+from mpiprof.diagnosis import delay_reasons
+from mpiprof.diagnosis.delay_reasons import DelayReasons, explain_delay, find_largest_reason
+
+SOURCE = Path(__file__).with_suffix(".c")
+PYTHON_SOURCE = Path(__file__).parents[1] / "programs" / "garbage_collection.py"
+LATE_RANK = 1
+# Planted reason -> the right one.
+RIGHT = {
+    "work": delay_reasons.MORE_WORK,
+    "sleep": delay_reasons.BLOCKED,
+    "files": delay_reasons.BLOCKED,
+    "cold": delay_reasons.PAGE_FAULTS,
+    "touch": delay_reasons.PAGE_FAULTS,
+    "neighbour": delay_reasons.PREEMPTED,
+    "quota": delay_reasons.THROTTLED,
+    "untracked": delay_reasons.UNTRACKED_CALLS,
+    "collection": delay_reasons.GARBAGE_COLLECTION,
+}
+GROUPS = Path("/sys/fs/cgroup/cpu")  # control groups of version 1
+PERIOD_US, QUOTA_US = 10_000, 2_000
+MAX_QUEUE = 0.1  # share of rank 0's time in the run queue, on a machine that is not busy
+MAX_REPEATS = 3  # of a run that other processes disturb
+TIMES = 20
+MIN_RIGHT = 0.9
+THRESHOLD_MISSED = 3
+
+
+def names() -> list[str]:
+    """Return the reasons that can be planted here: only root may limit a control group."""
+    can_limit = os.geteuid() == 0 and os.access(GROUPS, os.W_OK)
+    return [name for name in RIGHT if name != "quota" or can_limit]
+
+
+@contextlib.contextmanager
+def program_words(
+    name: str, program: Path, folder: Path, python: str = sys.executable
+) -> Iterator[list[str]]:
+    """Yield the command that plants a reason; `program` is the compiled SOURCE."""
+    if name == "collection":
+        yield [python, str(PYTHON_SOURCE)]
+    elif name == "quota":
+        with control_group() as group:
+            yield [str(program), name, str(folder), str(group / "cgroup.procs")]
+    else:
+        yield [str(program), name, str(folder)]
+
+
+@contextlib.contextmanager
+def control_group() -> Iterator[Path]:
+    """Create a control group with a quota, and remove it when its processes have ended."""
+    group = GROUPS / f"mpiprof-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(QUOTA_US))
+        yield group
+    finally:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The intervals of both ranks between the two barriers."""
+
+    late: pd.DataFrame
+    reference: pd.DataFrame
+
+    def explain(self) -> DelayReasons:
+        """Return the reasons for which rank 1 is later than rank 0 at the second barrier."""
+        return explain_delay(self.late, self.reference)
+
+    @property
+    def were_disturbed(self) -> bool:
+        """True if rank 0 waited for a processor, too: then other processes hide the reason."""
+        length = self.reference["end_ns"] - self.reference["begin_ns"]
+        return bool(self.reference["queue_ns"].sum() > MAX_QUEUE * length.sum())
+
+    def judge(self, name: str) -> str:
+        """Return whether the named reason is right, undecided, disturbed or wrong."""
+        found = find_largest_reason(self.explain())
+        if found == RIGHT[name]:
+            return "right"
+        if self.were_disturbed:
+            return "disturbed"
+        return "undecided" if found is None else f"wrong: {found}"
+
+
+def read_steps(trace: mpiprof.Trace) -> Steps:
+    """Return the intervals between the two barriers."""
+    table = trace.intervals
+    source = PYTHON_SOURCE if table["after_site"].str.contains(PYTHON_SOURCE.name).any() else SOURCE
+    lines = source.read_text(encoding="utf-8").splitlines()
+    for side, mark in (("before", "before the step"), ("after", "after the step")):
+        (line,) = (number for number, text in enumerate(lines, 1) if mark in text)
+        table = table[table[f"{side}_site"].str.contains(rf":{line}\b")]
+    is_late = table["rank"] == LATE_RANK
+    return Steps(table[is_late], table[~is_late])
+
+
+def run_once(name: str, program: Path) -> str:
+    """Plant a reason, and return the judgement."""
+    with tempfile.TemporaryDirectory(dir=".") as made:
+        folder = Path(made).absolute()
+        with program_words(name, program, folder) as words:
+            command = [*jobs.recording(folder / "trace", "-n", "2"), *words]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return read_steps(mpiprof.open(folder / "trace")).judge(name)
+
+
+def rows(planted: list[str], times: int) -> Iterator[Row]:
+    """Run each planted reason several times, and yield its results."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = jobs.compiled(SOURCE, Path(folder)).path
+        for name in planted:
+            judgements = (run_once(name, program) for _ in range(times * MAX_REPEATS))
+            counts = Counter(islice((j for j in judgements if j != "disturbed"), times))
+            measured = ", ".join(f"{count} {result}" for result, count in counts.most_common())
+            is_met = counts["right"] >= MIN_RIGHT * times
+            is_met &= not any(result.startswith("wrong") for result in counts)
+            yield Row(
+                f"reason of a delay: {name}", f"{MIN_RIGHT:.0%}, none wrong", measured, is_met
+            )
+
+
+def command() -> int:
+    """Plant all reasons, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=TIMES, metavar="N")
+    parser.add_argument("planted", nargs="*", metavar="REASON", help="all by default")
+    args = parser.parse_args()
+    return 0 if printed(rows(args.planted or names(), args.times)) else THRESHOLD_MISSED
+
+
+if __name__ == "__main__":
+    sys.exit(command())
