@@ -166,6 +166,5 @@ void message_request_add(const struct message_side *side, MPI_Request handle, bo
 struct message_request *message_request_take(MPI_Request handle);
 void message_request_put(struct message_request *r);
 void message_request_free(struct message_request *r);
-void message_request_thread_end(void);
 void message_request_start(struct message_request *r, int64_t now);
 void message_request_complete(struct message_request *r, const void *status);

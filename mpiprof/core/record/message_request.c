@@ -20,6 +20,10 @@ static struct message_request *buckets[BUCKETS], *unused;
 /* Unused entries of this thread, so that a completion needs no second lock. */
 static _Thread_local struct message_request *spare;
 static _Thread_local int spare_count;
+static _Thread_local bool spare_is_returned; /* when the thread ends */
+static pthread_key_t spare_key;
+static pthread_once_t spare_once = PTHREAD_ONCE_INIT;
+static bool spare_key_made;
 
 void message_request_lock(void)
 {
@@ -115,25 +119,14 @@ static void message_lose(struct message_request *r)
     active_set(r, false);
 }
 
-/* Return the memory of an entry that is not in the table. */
-void message_request_free(struct message_request *r)
-{
-    message_lose(r);
-    if (spare_count < MOST_SPARE) {
-        r->next = spare;
-        spare = r;
-        spare_count++;
-        return;
-    }
-    message_request_lock();
-    r->next = unused;
-    unused = r;
-    message_request_unlock();
-}
-
 /* Return the unused entries of a thread that ends. */
-void message_request_thread_end(void)
+static void spare_return(void *unused_value)
 {
+    (void)unused_value;
+    spare_is_returned = false;
+    /* In a forked child, a thread that does not exist there may own the lock. */
+    if (!atomic_load(&recorder.active))
+        return;
     message_request_lock();
     while (spare != NULL) {
         struct message_request *const r = spare;
@@ -143,6 +136,37 @@ void message_request_thread_end(void)
         unused = r;
     }
     spare_count = 0;
+    message_request_unlock();
+}
+
+static void spare_key_make(void)
+{
+    spare_key_made = pthread_key_create(&spare_key, spare_return) == 0;
+}
+
+/* Ensure that this thread's unused entries are returned when it ends. */
+static bool spare_ensure(void)
+{
+    if (!spare_is_returned) {
+        pthread_once(&spare_once, spare_key_make);
+        spare_is_returned = spare_key_made && pthread_setspecific(spare_key, &spare) == 0;
+    }
+    return spare_is_returned;
+}
+
+/* Return the memory of an entry that is not in the table. */
+void message_request_free(struct message_request *r)
+{
+    message_lose(r);
+    if (spare_count < MOST_SPARE && spare_ensure()) {
+        r->next = spare;
+        spare = r;
+        spare_count++;
+        return;
+    }
+    message_request_lock();
+    r->next = unused;
+    unused = r;
     message_request_unlock();
 }
 

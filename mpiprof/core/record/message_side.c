@@ -1,4 +1,5 @@
 /* One message of a call: its identity from the time when it is posted to its completion. */
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "record/message.h"
 

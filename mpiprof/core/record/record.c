@@ -9,7 +9,6 @@
 
 #include "record/call.h"
 #include "record/interval_counters.h"
-#include "record/message.h"
 #include "record/record.h"
 #include "tracefile/tracefile.h"
 
@@ -67,7 +66,6 @@ static void thread_end(void *unused)
         s->next = free_windows;
         free_windows = s;
         recorder_unlock();
-        message_request_thread_end();
     } else {
         free(s);
     }
