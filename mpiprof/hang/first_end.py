@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import select
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,8 @@ from typing import Any
 from mpiprof.interface.output_files import file_mode_in, replace_file
 
 FILE = ".first-end"  # in the trace folder
-INTERVAL_S = 0.1  # between checks for ranks that start
+INTERVAL_S = 0.02  # between checks for ranks that start
 LAUNCHER = -1
-LAUNCHER_END_S = 5.0  # from the end of the first rank
 
 
 def read_first_end(folder: Path) -> int | None:
@@ -33,19 +33,25 @@ def read_first_end(folder: Path) -> int | None:
 def store_first_end(folder: Path, ranks: int, launcher: int) -> None:
     """Wait until the first rank of a launcher's process ends, and store it if it died."""
     with contextlib.closing(_Ends()) as ends:
-        alive = ends.add(LAUNCHER, launcher)
-        while alive and len(ends.owners) <= ranks:
-            if ends.find_first(INTERVAL_S) is not None:
-                return  # before all ranks are known
-            pids = {line["rank"]: line["process"]["pid"] for line in _read(folder, "process")}
-            alive = all(ends.add(rank, pid) for rank, pid in pids.items())
-        first = ends.find_first(None) if alive else LAUNCHER
-        if first is None or first == LAUNCHER:
-            return
-        ends.wait_for_launcher()
-    if first not in {line["rank"] for line in _read(folder, "end")}:
+        first = _find_first(ends, folder, ranks) if ends.add(LAUNCHER, launcher) else LAUNCHER
+    # A rank writes its end before its process ends.
+    if first != LAUNCHER and first not in {line["rank"] for line in _read(folder, "end")}:
         with contextlib.suppress(OSError):
             replace_file(folder / FILE, json.dumps({"rank": first}), file_mode_in(folder))
+
+
+def _find_first(ends: _Ends, folder: Path, ranks: int) -> int:
+    """Return the rank that ends first, or LAUNCHER if that is unknown."""
+    pids: dict[int, int] = {}
+    while len(pids) < ranks:
+        if LAUNCHER in ends.list_ended(0):
+            return LAUNCHER
+        time.sleep(INTERVAL_S)
+        pids = {line["rank"]: line["process"]["pid"] for line in _read(folder, "process")}
+        unseen = [rank for rank, pid in pids.items() if not ends.add(rank, pid)]
+    if unseen:  # ended before they were known
+        return unseen[0] if len(unseen) == 1 and not ends.list_ended(0) else LAUNCHER
+    return ends.list_ended(None)[0]
 
 
 def _read(folder: Path, field: str) -> Iterator[dict[str, Any]]:
@@ -83,13 +89,6 @@ class _Ends:
         self.epoll.register(descriptor, select.EPOLLIN)
         return True
 
-    def find_first(self, timeout_s: float | None) -> int | None:
-        """Return the process that ended first; None if none ended within the timeout."""
-        ended = self.epoll.poll(timeout_s)
-        return self.owners[ended[0][0]] if ended else None
-
-    def wait_for_launcher(self) -> None:
-        """Wait until the launcher has ended the other ranks and itself."""
-        for descriptor, owner in self.owners.items():
-            if owner == LAUNCHER:
-                select.select([descriptor], [], [], LAUNCHER_END_S)
+    def list_ended(self, timeout_s: float | None) -> list[int]:
+        """Return the processes that have ended, the first one first; None: wait for one."""
+        return [self.owners[descriptor] for descriptor, _ in self.epoll.poll(timeout_s)]

@@ -50,6 +50,11 @@ def store_limit(folder: Path, limit_s: float) -> None:
         replace_file(folder / LIMIT_FILE, json.dumps({"limit_s": limit_s}), file_mode_in(folder))
 
 
+def has_reported_hang(folder: Path) -> bool:
+    """Return whether `--watch` has reported a hang, after which no call was made."""
+    return (folder / LIMIT_FILE).exists()
+
+
 def remove_limit(folder: Path) -> None:
     """Remove the stored limit because the job continues."""
     with contextlib.suppress(OSError):

@@ -8,12 +8,13 @@ from functools import cached_property
 
 from mpiprof.hang.first_end import read_first_end
 from mpiprof.hang.first_failure import FatalSignals
-from mpiprof.hang.hang_threshold import HangThreshold, select_lasting
+from mpiprof.hang.hang_threshold import HangThreshold, has_reported_hang, select_lasting
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Instances, Pending, Positions
 from mpiprof.hang.wait_graph import Link
 from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
+from mpiprof.trace.types import SENDER_ITSELF
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,20 @@ class Job:
         self.pending = [] if self.blind else pending
         noted = trace.logs.signals | processes.signals
         self.signals = {rank: noted[rank] for rank in self.left if noted.get(rank)}
-        senders = trace.logs.senders | processes.senders
-        self.fatal_signals = FatalSignals(self.signals, senders, read_first_end(trace.path))
         self.gone = [r for r in self.left if r in self.signals or processes.alive.get(r) is False]
         self.aborted = sorted(r for r, e in trace.tables.ends.items() if e["reason"] == "abort")
         everyone = len(self.gone) == len(self.left)
         self.ended = bool(self.left) and (bool(self.aborted) or everyone)
+        self.fatal_signals = self._find_fatal_signals()
+
+    def _find_fatal_signals(self) -> FatalSignals:
+        """Return the signals of ranks, with evidence of the rank that ended first."""
+        senders = self.trace.logs.senders | self.processes.senders
+        if not self.ended or not has_reported_hang(self.trace.path):
+            return FatalSignals(self.signals, senders, read_first_end(self.trace.path))
+        # After the report, the agent (`--on-hang abort`) or a user ends the ranks one by one.
+        by_themselves = {rank: s for rank, s in senders.items() if s == SENDER_ITSELF}
+        return FatalSignals(self.signals, by_themselves)
 
     @cached_property
     def long(self) -> Instances:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benchmarks.faults import SOURCE
 from support.compilation import compiled
-from support.jobs import end, run, run_mpi, start
+from support.jobs import end, run_mpi, start
 from support.mpis import Mpi
 from support.wait_until import wait_until
 
@@ -37,14 +37,14 @@ def test_a_rank_that_ends_itself_by_sigterm(mpi: Mpi, tmp_path: Path) -> None:
     assert text.startswith("Rank 1 died of SIGTERM before MPI_Finalize")
 
 
-def pids_of_waiting_ranks(folder: Path) -> list[int]:
-    """Return the process of each rank once ranks 0 and 1 wait in the last barrier, [] before."""
+def pids_of_waiting_ranks(folder: Path, waiting: list[int]) -> list[int]:
+    """Return the process of each rank once some ranks wait in the last barrier, [] before."""
     try:
         trace = mpiprof.open(folder / "t")
         _, pending = rank_state.find(trace)
     except TraceError:
         return []
-    if not any(p.arrived == [0, 1] and p.sequence >= FAULTY_CALL for p in pending):
+    if not any(p.arrived == waiting and p.sequence >= FAULTY_CALL for p in pending):
         return []
     return [trace.tables.processes[rank]["pid"] for rank in range(trace.ranks)]
 
@@ -57,7 +57,7 @@ def test_sigterm_from_outside_to_one_rank_or_to_all(mpi: Mpi, tmp_path: Path) ->
         folder.mkdir()
         job = start([*mpi.mpiexec(3), str(mpi.python), *RECORD, "--", *program], cwd=folder)
         try:
-            pids = wait_until(partial(pids_of_waiting_ranks, folder), "ranks wait", job)
+            pids = wait_until(partial(pids_of_waiting_ranks, folder, [0, 1]), "ranks wait", job)
             for rank in ended:
                 os.kill(pids[rank], signal.SIGTERM)
             job.wait()
@@ -73,8 +73,16 @@ def test_sigterm_from_outside_to_one_rank_or_to_all(mpi: Mpi, tmp_path: Path) ->
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_sigkill_of_a_rank_under_run_n(rank: int, mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks, which `run -n` starts."""
-    program = [str(compiled(mpi, SOURCE)), "kill", "barrier", str(rank), "16", "0"]
-    run([str(mpi.python), *RECORD, "-n", "3", "--", *program], cwd=tmp_path)
-    kind, odd, text = verdict_of(tmp_path)
-    assert (kind, odd) == ("dead", (rank,)), text
+    """On 3 ranks, which `run -n` starts: the rank that sleeps is killed."""
+    program = [str(compiled(mpi, SOURCE)), "sleep", "barrier", str(rank), "16", "0"]
+    job = start([str(mpi.python), *RECORD, "-n", "3", "--", *program], cwd=tmp_path)
+    try:
+        waiting = [other for other in range(3) if other != rank]
+        pids = wait_until(partial(pids_of_waiting_ranks, tmp_path, waiting), "ranks wait", job)
+        os.kill(pids[rank], signal.SIGKILL)
+        job.wait()
+    finally:
+        end(job)
+    wait_until(lambda: verdict_of(tmp_path)[0] == "dead", "the first end is stored")
+    _, odd, text = verdict_of(tmp_path)
+    assert odd == (rank,), text

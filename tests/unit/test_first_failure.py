@@ -14,7 +14,7 @@ from support.hang_traces import HERE, THERE, call, conclude, job
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.hang import first_end, rank_state, status
+from mpiprof.hang import first_end, hang_threshold, rank_state, status
 from mpiprof.hang.processes import JobProcesses
 
 DOUBT = "No signal is noted of"
@@ -201,6 +201,16 @@ def test_sigterm_to_all_ranks_of_a_hang_is_no_death(signals: list[int], tmp_path
     verdict, _ = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) != ("dead", (0,))
     assert verdict.kind in ("missing", "dead") and verdict.odd_ranks == (1,)
+
+
+def test_sigterm_after_the_report_of_a_hang_is_no_death(tmp_path: Path) -> None:
+    """`--on-hang abort` ends one rank, and MPICH's launcher then kills the others."""
+    synthetic = lacking()
+    synthetic.signal = [0, 15 | ELSEWHERE, 0, 0]
+    (tmp_path / "t").mkdir()
+    hang_threshold.store_limit(tmp_path / "t", 2.0)
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
+    assert "SIGTERM" not in text and verdict.odd_ranks == (1,)
 
 
 def test_a_dead_rank_beside_living_ranks(tmp_path: Path) -> None:
