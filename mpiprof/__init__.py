@@ -20,10 +20,10 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users e
     from mpiprof.dashboard.notebook import Plots
     from mpiprof.diagnosis.lazy_tables import DERIVED
     from mpiprof.formats.otf2 import open_converted
-    from mpiprof.metrics.library_algorithms import name_native_shapes
+    from mpiprof.metrics.library_algorithms import name_shapes
     from mpiprof.trace import Trace
 
-    return Trace(open_converted(path), {**DERIVED, "plot": Plots, "shapes": name_native_shapes})
+    return Trace(open_converted(path), {**DERIVED, "plot": Plots, "shapes": name_shapes})
 
 
 def __dir__() -> list[str]:

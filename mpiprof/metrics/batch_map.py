@@ -20,7 +20,7 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import CallsiteKey
-from mpiprof.metrics.library_algorithms import name_native_shapes
+from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import FILE_NAME, Block
 from mpiprof.trace.trace import Trace
@@ -183,4 +183,4 @@ def _open_trace(path: str) -> Trace:
 
 @functools.lru_cache(maxsize=2)
 def _open_trace_once(path: str, _made_ns: int) -> Trace:
-    return Trace(path, {"shapes": name_native_shapes})
+    return Trace(path, {"shapes": name_shapes})

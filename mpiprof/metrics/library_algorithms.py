@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mpiprof.datatypes import DATATYPES
+from mpiprof.metrics.object_methods import name_object_methods
 from mpiprof.model.library_choice import LibraryCall, identify_library, predict_choice
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.metadata import Communicator, Shape
@@ -23,6 +24,11 @@ NO_REDUCTIONS = ("MPI_REPLACE", "MPI_NO_OP")  # predefined operations
 def is_native(algorithm: str) -> bool:
     """Return whether the library itself chose the algorithm, under any name."""
     return algorithm == NATIVE or algorithm.startswith(f"{NATIVE}:")
+
+
+def name_shapes(trace: Trace) -> list[Shape]:
+    """Return the trace's shapes with the names of library algorithms and of mpi4py's methods."""
+    return name_object_methods(trace, name_native_shapes(trace))
 
 
 def name_native_shapes(trace: Trace) -> list[Shape]:

@@ -162,8 +162,12 @@ def _locations_of_finding(trace: Trace, finding: Finding) -> list[dict[str, Any]
 
 
 def locations_of(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the file, line and function of call sites."""
-    return [{name: site.get(name) for name in ("file", "line", "function")} for site in sites]
+    """Return file, line and function of call sites, and the method of mpi4py if there is one."""
+    return [
+        {name: site.get(name) for name in ("file", "line", "function")}
+        | ({"method": site["method"]} if site.get("method") else {})
+        for site in sites
+    ]
 
 
 def _value_as_data(value: Any) -> Any:

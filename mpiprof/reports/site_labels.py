@@ -22,7 +22,8 @@ def site_pattern(sites: Sequence[Site]) -> str:
     """Return the pattern that selects these sites with --site."""
     if not sites:
         return ""
-    return format_site({**sites[0], "function": None} if sites[0].get("file") else sites[0])
+    location = {**sites[0], "method": None}
+    return format_site({**location, "function": None} if location.get("file") else location)
 
 
 def format_callsite(trace: Trace, callsite: int) -> str:

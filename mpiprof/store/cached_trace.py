@@ -12,7 +12,7 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.formats.otf2 import open_converted
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.metrics.library_algorithms import name_native_shapes
+from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.clock import Clock
@@ -42,7 +42,7 @@ def open_trace(
     folder = open_converted(path)
     if workers is not None:
         require_dataset(folder)
-    trace = _Trace(folder, {**DERIVED, **caching, "shapes": name_native_shapes}, workers)
+    trace = _Trace(folder, {**DERIVED, **caching, "shapes": name_shapes}, workers)
     trace.given_machine = machine
     return trace
 

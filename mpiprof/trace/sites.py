@@ -21,7 +21,8 @@ def describe_sites(
 ) -> list[list[dict[str, Any]]]:
     """Return a list of {"file", "line", "function"} for each group of site indices (-1 unknown).
 
-    The innermost frame is described. Further recorded frames are in "stack".
+    The innermost frame is described. Further recorded frames are in "stack". A site of a method of
+    mpi4py for objects also has "method" (metrics/object_methods.py).
     """
     wanted = sorted({i for group in groups for i in group if i >= 0})
     known = dict(zip(wanted, _describe_stacks([sites[i] for i in wanted]), strict=True))
@@ -29,13 +30,14 @@ def describe_sites(
 
 
 def format_site(site: Site) -> str:
-    """Return a site as "file:line function", or as much of it as is known."""
+    """Return a site as "file:line function, method", or as much of it as is known."""
     file = site.get("file")
     name = Path(str(file)).name if file else ""
     line = site.get("line")
     where = f"{name}:{line}" if line else name
     function = site.get("function")
-    return " ".join(str(part) for part in (where, function) if part) or "unknown place"
+    text = " ".join(str(part) for part in (where, function) if part) or "unknown place"
+    return f"{text}, {site['method']}" if site.get("method") else text
 
 
 def places(sites: Sequence[Site]) -> str:
@@ -91,7 +93,8 @@ def _describe_frame(
         file, offset, symbol = frame["module"], frame["offset"], frame.get("symbol")
         name = readable.get(str(symbol), symbol) or hex(offset)
         file, line, function = resolved.get((file, offset), (file, None, name))
-    return {"file": file, "line": line, "function": function}
+    described = {"file": file, "line": line, "function": function}
+    return {**described, "method": frame["method"]} if "method" in frame else described
 
 
 def _tool_output(tool: str, words: Sequence[str], input_text: str = "") -> list[str]:

@@ -149,7 +149,7 @@ def read(folder: Path, workers: Workers, sample: bool) -> Found:
     client = workers.client
     before = client.run(time.process_time)
     began = time.perf_counter()
-    trace = Trace(folder, {**DERIVED, "shapes": library_algorithms.name_native_shapes}, workers)
+    trace = Trace(folder, {**DERIVED, "shapes": library_algorithms.name_shapes}, workers)
     table = trace.callsites
     wall = time.perf_counter() - began
     after = client.run(time.process_time)

@@ -24,7 +24,7 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError
 from mpiprof.interface import progress
 from mpiprof.metrics import aggregate, batch_map
-from mpiprof.metrics.library_algorithms import name_native_shapes
+from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace, dataset
 
@@ -61,7 +61,7 @@ def client(cluster: Any) -> Any:
 
 
 def with_workers(folder: Path, client: Any) -> Trace:
-    return Trace(folder, {**DERIVED, "shapes": name_native_shapes}, dask_workers.Workers(client))
+    return Trace(folder, {**DERIVED, "shapes": name_shapes}, dask_workers.Workers(client))
 
 
 def check(folder: Path, client: Any, scratch: Path) -> None:

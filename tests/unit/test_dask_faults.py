@@ -19,7 +19,7 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
 from mpiprof.metrics import batch_map
-from mpiprof.metrics.library_algorithms import name_native_shapes
+from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 
@@ -54,7 +54,7 @@ def cluster() -> Iterator[Any]:
 
 def passing(folder: Path, client: Any) -> Iterator[Any]:
     """Start a slow pass."""
-    trace = Trace(folder, {**DERIVED, "shapes": name_native_shapes}, dask_workers.Workers(client))
+    trace = Trace(folder, {**DERIVED, "shapes": name_shapes}, dask_workers.Workers(client))
     return iter(batch_map.BatchPass(trace, _slow))
 
 

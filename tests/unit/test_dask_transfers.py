@@ -14,7 +14,7 @@ from support.dataset_traces import exported
 from support.synthetic import Synthetic
 
 from mpiprof.diagnosis.lazy_tables import DERIVED
-from mpiprof.metrics.library_algorithms import name_native_shapes
+from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 
@@ -68,7 +68,7 @@ def heaviest(folder: Path) -> dict[str, int]:
     """Return the bytes of the largest result of each pass."""
     found = {}
     worker = Weighing()
-    trace = Trace(folder, {**DERIVED, "shapes": name_native_shapes}, worker)
+    trace = Trace(folder, {**DERIVED, "shapes": name_shapes}, worker)
     for name, make in PASSES.items():
         worker.back.clear()
         make(trace)
@@ -91,9 +91,7 @@ def test_what_all_items_share_is_sent_once(tmp_path: Path, monkeypatch: pytest.M
         distributed.LocalCluster(2, silence_logs=logging.CRITICAL, **options) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        trace = Trace(
-            folder, {**DERIVED, "shapes": name_native_shapes}, dask_workers.Workers(client)
-        )
+        trace = Trace(folder, {**DERIVED, "shapes": name_shapes}, dask_workers.Workers(client))
         table = trace.callsites
         sent: list[int] = []
         submit = client.submit
