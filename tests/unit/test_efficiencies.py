@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.message_traces import MessageTrace, call, part
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -14,6 +15,7 @@ from mpiprof.__main__ import main
 from mpiprof.metrics.efficiencies import RankTimes, compute_efficiencies
 from mpiprof.reports.efficiency_table import efficiency_fact
 from mpiprof.trace import Trace
+from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
 MS = 1_000_000
 
@@ -80,6 +82,28 @@ def test_waiting_in_messages_is_bounded_if_it_is_not_known(tmp_path: Path) -> No
         "80 % parallel = 100 % load balance × 80 % communication (serialisation 80 to 100 %, "
         "transfer 80 to 100 %: the waiting in MPI is not known in full)"
     )
+
+
+def test_waiting_for_a_late_sender_is_no_transfer(tmp_path: Path) -> None:
+    """The receive takes from 40 to 92 us of 100; the send is posted at 60 and takes 35 us.
+
+    Useful are 65 and 48 us. Rank 1 waits for 20 us and transfers for 32 us.
+    """
+    messages = MessageTrace()
+    messages.synthetic.started_ns, messages.synthetic.ended_ns = 0, 100_000
+    send, recv = messages.shape(0, "send", 1), messages.shape(1, "recv", 0)
+    large = 1 << 20
+    sent = part(SENT_PART, send, posted=60_000, bytes_=large)
+    received = part(RECEIVED_PART, recv, posted=40_000, bytes_=large)
+    messages.add_chunk(0, call(send, 60_000, 95_000, sent))
+    messages.add_chunk(1, call(recv, 40_000, 92_000, received))
+    trace = messages.write(tmp_path / "t")
+    trace.spent[["point_to_point", "completion", "one_sided", "files"]] = 0.0
+    trace.spent["point_to_point"] = [35_000.0, 52_000.0]
+    row = run_row(trace)
+    assert row["load_balance"] == pytest.approx(56.5 / 65)
+    assert row["serialisation"] == pytest.approx(65 / 68)
+    assert row["transfer"] == pytest.approx(0.68)
 
 
 def test_a_wait_for_a_collective_counts_once(tmp_path: Path) -> None:
