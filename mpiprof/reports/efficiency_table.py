@@ -19,7 +19,6 @@ COLUMNS = {
     "serialisation": "serialisation",
     "transfer": "transfer",
 }
-UNSURE = ("serialisation", "transfer")  # depend on the waiting in MPI
 LEGEND = (
     "parallel = load balance × serialisation × transfer. Load balance: mean useful time of the "
     "ranks over the longest; serialisation: waiting that remains with an ideal network; transfer: "
@@ -32,14 +31,10 @@ def efficiency_fact(trace: Trace) -> str:
     run = run_efficiencies(trace)
     if run is None or math.isnan(run["load_balance"]):
         return ""
-    parts = [f"{format_share(run['load_balance'])} load balance"]
-    if math.isnan(run["transfer"]):
-        ranges = ", ".join(f"{name} {format_factor_range(run, name)}" for name in UNSURE)
-        known = f"{format_share(run['communication'])} communication"
-        parts.append(f"{known} ({ranges}: the waiting in MPI is not known in full)")
-    else:
-        parts += [f"{format_share(run[name])} {name}" for name in UNSURE]
-    return f"{format_share(run['parallel'])} parallel = {' × '.join(parts)}"
+    known = ["communication"] if math.isnan(run["transfer"]) else ["serialisation", "transfer"]
+    parts = [f"{name} {format_share(run[name])}" for name in known]
+    balance = f"load balance {format_share(run['load_balance'])}"
+    return f"{format_share(run['parallel'])}: {', '.join([balance, *parts])}"
 
 
 def run_efficiencies(trace: Trace) -> dict[str, Any] | None:
