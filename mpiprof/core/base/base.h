@@ -73,7 +73,9 @@ extern atomic_bool mapped_is_unguarded;
 void *mapped_add(int descriptor, off_t offset, size_t bytes, int flags);
 void mapped_set_message(const char *folder, const char *file);
 bool mapped_replace(const void *address); /* called in a signal handler */
-void mapped_replace_beyond(off_t end);
+struct mapping;
+struct mapping *mapped_newest(void);
+void mapped_replace_beyond(struct mapping *newest, off_t end);
 bool mapped_is_lost(const void *address);
 void mapped_remove(void *start);
 

@@ -100,10 +100,17 @@ bool mapped_replace(const void *address)
     return done;
 }
 
-/* Replace all mappings beyond the end of their file. */
-void mapped_replace_beyond(off_t end)
+/* Return the newest mapping. */
+struct mapping *mapped_newest(void)
 {
-    for (struct mapping *m = atomic_load(&mappings); m != NULL; m = m->next)
+    return atomic_load(&mappings);
+}
+
+/* Replace the mappings beyond the end of their file. newest: the newest mapping before the end was
+ * read, because another thread may have extended the file since then, and mapped the new part. */
+void mapped_replace_beyond(struct mapping *newest, off_t end)
+{
+    for (struct mapping *m = newest; m != NULL; m = m->next)
         if (m->end > end && atomic_load(&m->state) == MAPPED)
             mapping_replace(m);
 }

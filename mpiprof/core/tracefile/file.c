@@ -134,10 +134,12 @@ bool file_open(const char *folder, int rank, const char *node)
 /* Replace truncated mappings before a write, where no handler can replace them (bus_error.c). */
 void file_check_length(void)
 {
+    struct mapping *const newest = mapped_newest(); /* before the length is read */
     struct stat s;
 
     if (log_file.descriptor >= 0)
-        mapped_replace_beyond(signal_guard_file_status(log_file.descriptor, &s) ? s.st_size : 0);
+        mapped_replace_beyond(newest,
+                              signal_guard_file_status(log_file.descriptor, &s) ? s.st_size : 0);
 }
 
 /* Reserve bytes at the end of the log. Returns their offset, or 0 if the header is lost. */
