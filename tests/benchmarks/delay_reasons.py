@@ -25,6 +25,7 @@ from benchmarks import jobs
 from benchmarks.checks import Row, printed
 from mpiprof.diagnosis import delay_reasons
 from mpiprof.diagnosis.delay_reasons import DelayReasons, explain_delay, find_largest_reason
+from mpiprof.errors import MpiprofError
 
 SOURCE = Path(__file__).with_suffix(".c")
 PYTHON_SOURCE = Path(__file__).parents[1] / "programs" / "garbage_collection.py"
@@ -112,7 +113,7 @@ class Steps:
 
 
 def read_steps(trace: mpiprof.Trace) -> Steps:
-    """Return the intervals between the two barriers."""
+    """Return the intervals between the two barriers, which both ranks must have."""
     table = trace.intervals
     source = PYTHON_SOURCE if table["after_site"].str.contains(PYTHON_SOURCE.name).any() else SOURCE
     lines = source.read_text(encoding="utf-8").splitlines()
@@ -120,6 +121,8 @@ def read_steps(trace: mpiprof.Trace) -> Steps:
         (line,) = (number for number, text in enumerate(lines, 1) if mark in text)
         table = table[table[f"{side}_site"].str.contains(rf":{line}\b")]
     is_late = table["rank"] == LATE_RANK
+    if is_late.all() or not is_late.any():
+        raise MpiprofError(f"{trace.path}: no intervals between the barriers of {source.name}")
     return Steps(table[is_late], table[~is_late])
 
 
@@ -136,7 +139,7 @@ def run_once(name: str, program: Path) -> str:
 def rows(planted: list[str], times: int) -> Iterator[Row]:
     """Run each planted reason several times, and yield its results."""
     with tempfile.TemporaryDirectory() as folder:
-        program = jobs.compiled(SOURCE, Path(folder)).path
+        program = jobs.compiled(SOURCE, Path(folder), "-g").path
         for name in planted:
             judgements = (run_once(name, program) for _ in range(times * MAX_REPEATS))
             counts = Counter(islice((j for j in judgements if j != "disturbed"), times))

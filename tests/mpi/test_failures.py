@@ -157,7 +157,8 @@ def test_disk_full_of_records(mpi: Mpi, failing: Path, small_disk: Path) -> None
     # The space that the first stopped rank leaves may suffice for the other.
     stopped = ended.stderr.count("recording stops")
     assert stopped in (1, 2)
-    assert ended.stderr.count("calls are missing") == stopped
+    # A rank may stop when it logs the interval after its last call.
+    assert 1 <= ended.stderr.count("calls are missing") <= stopped
 
 
 def many_sites(folder: Path) -> Path:

@@ -20,7 +20,7 @@ for _ in range(3000):
 def test_every_line_and_every_chunk_of_a_trace_has_its_sum(openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: full chunks and the last chunk of each rank have checksums."""
     (tmp_path / "app.py").write_text(PROGRAM)
-    words = ["-m", "mpiprof", "run", "-q", "-o", "trace", "app.py"]
+    words = ["-m", "mpiprof", "run", "-q", "--intervals", "off", "-o", "trace", "app.py"]
     run_mpi(openmpi, 2, [str(openmpi.python), *words], cwd=tmp_path, check=True)
     folder = tmp_path / "trace"
     for path in [*folder.glob("*.tables"), folder / "meta.json"]:
