@@ -28,6 +28,7 @@ COMPLEXITY = {"rank": 1.1, "early": 1.1, "node": 1.1, "gradient": 1.05, "each": 
 MAX_TRIED = 16  # larger sets are not tested rank by rank
 MIN_RANK_GAIN = 0.02  # minimum share of the set's wait that each of its ranks must explain
 MIN_EVENTS = 3  # minimum number of late instances for a rank to be blamed
+MIN_LATE_SHARE = 0.9  # minimum share of the instances for lateness that varies
 MAX_GAP = 4  # instances
 MIN_SPORADIC_SHARE = 0.2  # minimum share of the wait that a sporadic rank explains beyond chance
 
@@ -116,32 +117,52 @@ def _find_prerequisite(
 
 def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
-    spans = onsets.find_phases(grid, arrival)
+    spans, is_found = onsets.find_phases(grid, arrival), False
     for rank_set, columns in _phase_rank_sets(grid, arrival, waits, spans):
         groups.setdefault(rank_set.key, []).append((rank_set, columns))
     for of in groups.values():
         first = max((rank_set for rank_set, _ in of), key=lambda rank_set: rank_set.late_ns)
         refined = [onsets.refine_span(grid, arrival, first.rows, span, spans) for _, span in of]
         of = [(rank_set, c) for (rank_set, _), c in zip(of, refined, strict=True) if c is not None]
-        if not of:
-            continue
-        shift = np.zeros_like(arrival)
-        for rank_set, columns in of:
-            shift[:, columns] = rank_set.shift[:, None]
-        columns = np.unique(np.concatenate([columns for _, columns in of]))
-        gain = compute_gain(grid, arrival, shift, waits)
-        if gain <= 0:
-            continue
-        late = float(
-            np.average([rank_set.late_ns for rank_set, _ in of], weights=[len(c) for _, c in of])
-        )
-        ranks = tuple(grid.ranks[first.rows].tolist())
-        p = max(rank_set.p for rank_set, _ in of)
-        each = first.kind == "each"
-        cause = "rank" if each else first.kind
-        levels = onsets.find_levels([(columns, rank_set.late_ns) for rank_set, columns in of])
-        steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
-        yield _Candidate(replace(steady, levels=levels), shift)
+        if of:
+            yield from _make_steady(grid, arrival, waits, of)
+            is_found = True
+    if not is_found and len(spans) > 1:
+        # The lateness may vary so slowly that its phases have no sharp edges.
+        columns = np.arange(grid.instance_count)
+        whole = _find_best_set(grid, arrival, waits, columns, len(spans) + 1)
+        if whole is not None and whole.kind in ("rank", "node") and _is_mostly_late(arrival, whole):
+            yield from _make_steady(grid, arrival, waits, [(whole, columns)])
+
+
+def _is_mostly_late(arrival: Float, rank_set: RankSet) -> bool:
+    """Return whether ranks are late by a quarter of their usual lateness in nearly all columns."""
+    late = onsets.rows_lateness(arrival, rank_set.rows)
+    return bool((late > rank_set.late_ns / 4).mean() >= MIN_LATE_SHARE)
+
+
+def _make_steady(
+    grid: ArrivalMatrix, arrival: Float, waits: Float, of: list[tuple[RankSet, Int]]
+) -> Iterator[_Candidate]:
+    """Yield the candidate of one set of ranks in some phases, if it explains any wait."""
+    first = max((rank_set for rank_set, _ in of), key=lambda rank_set: rank_set.late_ns)
+    shift = np.zeros_like(arrival)
+    for rank_set, columns in of:
+        shift[:, columns] = rank_set.shift[:, None]
+    columns = np.unique(np.concatenate([columns for _, columns in of]))
+    gain = compute_gain(grid, arrival, shift, waits)
+    if gain <= 0:
+        return
+    late = float(
+        np.average([rank_set.late_ns for rank_set, _ in of], weights=[len(c) for _, c in of])
+    )
+    ranks = tuple(grid.ranks[first.rows].tolist())
+    p = max(rank_set.p for rank_set, _ in of)
+    each = first.kind == "each"
+    cause = "rank" if each else first.kind
+    levels = onsets.find_levels([(columns, rank_set.late_ns) for rank_set, columns in of])
+    steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
+    yield _Candidate(replace(steady, levels=levels), shift)
 
 
 def _phase_rank_sets(

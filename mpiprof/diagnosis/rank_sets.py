@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
-from mpiprof.diagnosis.significance import p_above
+from mpiprof.diagnosis.significance import p_above, p_apart_from_others
 from mpiprof.metrics.variance_components import nodes_differ
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.trace.types import Float, Int
@@ -138,7 +138,8 @@ def _divide(
     least = sign * float(shift[few[-1]])
     if least <= max(grid.least_ns, MAX_LEVEL_SHARE * amount):
         return None
-    p = min(float(p_above(sign * apart).max()) * len(mean), 1.0)
+    p_apart = p_apart_from_others(sign * mean[few], sign * mean[other_rows])
+    p = min(float(p_above(sign * apart, p_apart).max()) * len(mean), 1.0)
     return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
 
 
@@ -198,8 +199,8 @@ def _every_rank_set(grid: ArrivalMatrix, centred: Float, mean: Float) -> RankSet
     """
     if len(mean) < MIN_LINEAR_RANKS or _count_on_level(mean) >= len(mean) / 2:
         return None
-    halves = [_trimmed_means(half) for half in np.array_split(centred, 2, axis=1)]
-    constant = np.corrcoef(*halves)[0, 1] >= MIN_CORRELATION
+    first, second = (_trimmed_means(half) for half in np.array_split(centred, 2, axis=1))
+    constant = float(np.corrcoef(first, second)[0, 1]) >= MIN_CORRELATION
     if centred.shape[1] < grid.instance_count or not constant:
         return None
     shift = mean - mean.min()

@@ -16,6 +16,7 @@ MAX_SIGNS = 40  # exponent of 0.5 in the smallest p-value of equal signs
 MIN_DEGREES_OF_FREEDOM = 3.0  # degrees of freedom
 MAX_CORRELATION = 0.9
 MIN_KEPT, MAX_KEPT = 0.8, 0.995  # share of its predecessor that a persistent value keeps
+MIN_OTHERS = 3  # ranks whose means have a distribution
 STEPS = 2  # differences that may be lasting changes
 BLOCKS = 16  # minimum number of blocks in a series
 
@@ -32,29 +33,47 @@ def stretch_means(values: Float, most: int) -> Float:
         return np.asarray(sums / np.where(number > 0, number, np.nan))
 
 
-def p_above(values: Float) -> Float:
+def p_above(values: Float, p_apart: float = 1.0) -> Float:
     """Return the p-value that each row exceeds zero, in its mean or in most of its values.
 
     The better of two tests is taken: the mean detects small shifts in even noise, and the sign
-    detects shifts that spikes hide.
+    detects shifts that spikes hide. p_apart: see `p_apart_from_others`.
     """
-    mean = p_above_zero(values)
-    signs = p_above_zero(np.sign(values))
+    mean = p_above_zero(values, p_apart)
+    signs = p_above_zero(np.sign(values), p_apart)
     for row in np.flatnonzero(signs < mean):
         known_values = values[row][~np.isnan(values[row])]
         # Chance of equal signs, where a persistent stretch counts once.
         number = len(known_values) / persistence_ratio(known_values)
-        number = min(number, float(effective_counts(known_values[None])[0]), MAX_SIGNS)
-        signs[row] = max(signs[row], 0.5**number)
+        effective = float(effective_counts(known_values[None])[0])
+        persistent = min(0.5 ** min(effective, MAX_SIGNS), p_apart)
+        signs[row] = max(signs[row], 0.5 ** min(number, MAX_SIGNS), persistent)
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
-def p_above_zero(values: Float) -> Float:
+def p_apart_from_others(mean: Float, others: Float) -> float:
+    """Return the p-value that the least of some means belongs to the means of the other ranks.
+
+    Ranks that wander alike differ in their means, however long they keep them. A rank outside the
+    distribution of the others does not wander like them. Returns 1 with less than 3 others.
+    """
+    from scipy import special
+
+    count = len(others)
+    if count < MIN_OTHERS:
+        return 1.0
+    spread = max(float(others.std(ddof=1)), 1.0) * np.sqrt(1 + 1 / count)
+    score = (float(mean.min()) - float(others.mean())) / spread
+    return min(float(special.stdtr(count - 1, -score)) * (count + len(mean)), 1.0)
+
+
+def p_above_zero(values: Float, p_apart: float = 1.0) -> Float:
     """Return the p-value that the mean of each row exceeds zero.
 
     values: rows x instances, in order. The p-value is the largest of t-tests on means of short and
     long stretches, because slow fluctuations show only in long stretches, and of a t-test with the
-    effective number of values, because fluctuations may be slower than the run.
+    effective number of values, because fluctuations may be slower than the run. The last test is
+    not needed for a rank apart from the others (p_apart).
     """
     short, long = (stretch_means(values, most) for most in STRETCHES)
     if short.shape[-1] == long.shape[-1]:
@@ -63,7 +82,7 @@ def p_above_zero(values: Float) -> Float:
         _p_of_correlated_means(short, neighbour_correlation(short)),
         _p_of_correlated_means(long, 0.0),
     )
-    return np.asarray(np.maximum(p, _p_of_persistent_values(values)))
+    return np.asarray(np.maximum(p, np.minimum(_p_of_persistent_values(values), p_apart)))
 
 
 def _p_of_persistent_values(values: Float) -> Float:
@@ -93,7 +112,8 @@ def effective_counts(values: Float) -> Float:
         product = np.nan_to_num(deviations[:, :-1] * deviations[:, 1:]).sum(1)
         kept = np.where(power > 0, product / power, 0.0)
         kept = np.minimum(kept + (1 + 3 * kept) / counts, MAX_KEPT)  # as in neighbour_correlation
-    return np.where(kept >= MIN_KEPT, counts * (1 - kept) / (1 + kept), counts)
+    effective: Float = np.where(kept >= MIN_KEPT, counts * (1 - kept) / (1 + kept), counts)
+    return effective
 
 
 def _p_of_correlated_means(means: Float, alike: Float | float) -> Float:
