@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mpiprof.trace import Trace
-from mpiprof.trace.message_counts import TAG_CLASSES, MessageCounts, Unreceived
+from mpiprof.trace.message_counts import MAX_COUNT, TAG_CLASSES, MessageCounts, Unreceived
 from mpiprof.trace.messages import UNSURE, read_calls
 from mpiprof.trace.metadata import Communicator
 
@@ -91,14 +91,15 @@ def find_waits(trace: Trace, rank: int) -> list[MessageWait]:
         messages = []
         for i in parts:
             posted = shapes[int(calls.part_shape[i])]
-            is_numbered = not int(calls.flags[i]) & UNSURE
+            number = int(calls.number[i])
+            is_numbered = not int(calls.flags[i]) & UNSURE and number < MAX_COUNT
             messages.append(
                 OpenMessage(
                     bool(calls.received[i]),
                     posted.communicator,
                     posted.peer,
                     int(calls.tag[i]),
-                    int(calls.number[i]) if is_numbered else None,
+                    number if is_numbered else None,
                     posted.operation,
                     posted.site,
                 )

@@ -15,6 +15,8 @@ from mpiprof.trace.records import Records
 from mpiprof.trace.types import MESSAGE_COUNT
 
 TAG_CLASSES = 16
+# Larger numbers of messages contain a code of other tags (core/record/message_number.c).
+MAX_COUNT = 1 << 18
 COUNTS_END = TAG_CLASSES  # class in the record after which a process counts no more messages
 POINT_TO_POINT = 0  # index into trace.layout.OUTSIDE_CLASSES and CALL_CLASSES
 

@@ -134,12 +134,13 @@ def test_a_silent_rank_is_waited_for_once(mpich: Mpi, tmp_path: Path) -> None:
 
 def test_wait_for_a_message_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     program = compiled(mpi, "messages_sessions.c")
-    words = [mpi.python, "-m", "mpiprof", "run", "-q", "--messages", "all"]
-    run_mpi(mpi, 2, [*words, "-o", tmp_path / "trace", "--", program], check=True)
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all"]
+    run_mpi(mpi, 2, [*words, "-o", str(tmp_path / "trace"), "--", program], check=True)
     trace = mpiprof.open(tmp_path / "trace")
     operations = trace.message_calls["operation"].tolist()
     assert operations == ["irecv", "wait", "send"]
     messages = trace.messages
-    (received,) = messages[messages["received"] & messages["complete"]].itertuples()
-    assert (received.source, received.destination, received.bytes) == (1, 0, 4)
-    assert received.partner >= 0
+    received = messages[messages["received"] & messages["complete"]]
+    columns = ["source", "destination", "bytes"]
+    assert received[columns].to_numpy().tolist() == [[1, 0, 4]]
+    assert int(received["partner"].iloc[0]) >= 0

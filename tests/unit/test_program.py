@@ -13,9 +13,9 @@ import mpiprof
 from mpiprof.operations import OPERATIONS, WaitRule
 from mpiprof.testing.neighbours import make_grid, make_neighbours, make_ring
 from mpiprof.testing.program import Program
-from mpiprof.testing.program_log import INTERVAL, LONG_CALL_NS, NO_SHAPE
+from mpiprof.testing.program_log import LONG_CALL_NS, NO_SHAPE
 from mpiprof.testing.simulation import Network
-from mpiprof.trace.types import MESSAGE_CALL
+from mpiprof.trace.types import INTERVAL, MESSAGE_CALL
 
 START, LATENCY, CALL = 1_000_000, 1_000, 100
 MS = 1_000_000
