@@ -31,22 +31,21 @@ class Delays:
     sites: list[tuple[int, int]]
     callsite: Int  # of each group of waits; -1 in messages
     meetings_of_all: Int  # times at which all ranks had arrived at a synchronising collective
-    calls_of_all: Int  # the same for other collectives
     replay: Replay
 
 
 def find_delays(trace: Trace) -> Delays:
     """Return the delays of a run."""
     collective: CollectiveWaits = trace.derive("collective_waits")
-    intervals, sites = _find_gaps(*read_recorded_calls(trace))
+    intervals, sites = _find_intervals(trace)
     message_waits = trace.message_waits
     waits = _join_waits(trace, collective, message_waits)
     graph = DelayGraph(waits, intervals, trace.ranks)
     callsite = np.concatenate([collective.callsite, np.full(len(message_waits), -1, np.int64)])
     meetings = _join_meetings(trace, collective.meetings)
     replay = Replay(waits, _find_meeting_communicators(collective, waits), meetings, trace.ranks)
-    met, called = (_times_of_all(trace, of) for of in (collective.meetings, collective.others))
-    return Delays(waits, intervals, graph, sites, callsite, met, called, replay)
+    of_all = _find_meetings_of_all(trace, collective.meetings)
+    return Delays(waits, intervals, graph, sites, callsite, of_all, replay)
 
 
 def make_delay_table(trace: Trace) -> pd.DataFrame:
@@ -80,10 +79,10 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
     return table.sort_values("cost_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _times_of_all(trace: Trace, times: dict[int, Int]) -> Int:
-    """Return the times of the communicators that contain all ranks."""
+def _find_meetings_of_all(trace: Trace, meetings: dict[int, Int]) -> Int:
+    """Return the meetings on communicators that contain all ranks."""
     communicators = trace.tables.communicators
-    of_all = [of for i, of in times.items() if len(communicators[i].ranks) == trace.ranks]
+    of_all = [of for i, of in meetings.items() if len(communicators[i].ranks) == trace.ranks]
     return np.concatenate([np.zeros(0, np.int64), *of_all])
 
 
@@ -105,21 +104,39 @@ def _find_meeting_communicators(collective: CollectiveWaits, waits: Waits) -> In
     return communicator
 
 
+def _find_intervals(trace: Trace) -> tuple[Intervals, list[tuple[int, int]]]:
+    """Return the intervals of work, and the pairs of sites around them.
+
+    Traces without records of long intervals have only the gaps between recorded calls.
+    """
+    table = trace.intervals
+    if not len(table):
+        return _find_gaps(*read_recorded_calls(trace))
+    names = ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id")
+    rank, begin, end, before, after = (table[name].to_numpy() for name in names)
+    key, sites = _number_pairs(before, after)
+    return Intervals(rank, begin, end, key), sites
+
+
 def _find_gaps(
     rank: Int, enter_ns: Int, exit_ns: Int, site: Int
 ) -> tuple[Intervals, list[tuple[int, int]]]:
-    """Return the intervals between recorded calls, and the pairs of sites around them."""
+    """Return the gaps between recorded calls, and the pairs of sites around them."""
     # Calls of several threads may overlap.
     latest = exit_ns.copy()
     edges = np.flatnonzero(np.diff(rank, prepend=-1))
     for begin, end in zip(edges, [*edges[1:], len(rank)], strict=True):
         latest[begin:end] = np.maximum.accumulate(latest[begin:end])
     gap = np.flatnonzero((rank[1:] == rank[:-1]) & (enter_ns[1:] > latest[:-1]))
-    site_count = int(site.max(initial=0)) + 2
-    code = (site[gap] + 1) * site_count + site[gap + 1] + 1
-    pairs, key = np.unique(code, return_inverse=True)
-    sites = [(pair // site_count - 1, pair % site_count - 1) for pair in pairs.tolist()]
+    key, sites = _number_pairs(site[gap], site[gap + 1])
     return Intervals(rank[gap], latest[gap], enter_ns[gap + 1], key), sites
+
+
+def _number_pairs(before: Int, after: Int) -> tuple[Int, list[tuple[int, int]]]:
+    """Return the number of each pair of sites, and the pairs."""
+    count = int(max(before.max(initial=0), after.max(initial=0))) + 2
+    pairs, number = np.unique((before + 1) * count + after + 1, return_inverse=True)
+    return number, [(pair // count - 1, pair % count - 1) for pair in pairs.tolist()]
 
 
 def _join_waits(trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame) -> Waits:

@@ -7,13 +7,20 @@ rank arrives late as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mpiprof.diagnosis.delay_costs import NOWHERE, Delays
-from mpiprof.diagnosis.delay_matrix import DelayMatrix
+from mpiprof.diagnosis.delay_matrix import (
+    DelayMatrix,
+    RepetitionMatrix,
+    StepMatrix,
+    find_step_edges,
+)
+from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
@@ -23,6 +30,9 @@ from mpiprof.trace.types import Bool, Float, Int
 
 MIN_SHARE = 0.01  # share of all ranks' time in waits for messages, from which they are followed
 MAX_CALLS = 1 << 25
+MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
+MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
+MAX_KEYS = 3  # pairs of call sites that are examined in runs without steps
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
 
 
@@ -44,23 +54,73 @@ def are_messages_followed(trace: Trace) -> bool:
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
     """Return the findings for all waits of the run, or those at one call site of collectives."""
     delays: Delays = trace.derive("delays_found")
-    chosen = np.ones(len(delays.callsite), np.bool_)
+    chosen = np.ones(len(delays.callsite))
     if callsite is not None:
-        chosen = delays.callsite == callsite
+        chosen = (delays.callsite == callsite).astype(np.float64)
     costs = delays.graph.compute_costs(chosen)
-    waiting = float(costs.interval_ns.sum() + costs.rest_ns.sum())
+    waiting, cost_ns = float(costs.interval_ns.sum() + costs.rest_ns.sum()), costs.interval_ns
     if not waiting > 0:
         return []
-    grid = DelayMatrix(trace, delays, costs, chosen)
-    patterns = [one for one in find_patterns(grid)[0] if _is_by_work(trace, delays, one)]
+    found, count = [], 1
+    for grid in _make_matrices(trace, delays, cost_ns, chosen):
+        count = max(count, grid.instance_count)
+        patterns = _join_ranks(find_patterns(grid)[0])
+        found += [(grid, one) for one in patterns if _is_by_work(trace, delays, one)]
+    # What remains of a large delay after its removal is no other delay.
+    least = MIN_SECOND_SHARE * max((pattern.gain_ns for _, pattern in found), default=0.0)
     findings = [
-        _pattern_finding(trace, delays, grid, pattern, costs.interval_ns) for pattern in patterns
+        _pattern_finding(trace, grid, pattern, cost_ns)
+        for grid, pattern in found
+        if pattern.gain_ns >= least
     ]
-    rest = waiting - sum(pattern.gain_ns for pattern in patterns)
-    if not patterns or rest >= MIN_REST_SHARE * waiting:
-        evidence = {"work": None, "instances": grid.instance_count, "besides": bool(patterns)}
+    rest = waiting - sum(finding.cost_ns for finding in findings)
+    if not findings or rest >= MIN_REST_SHARE * waiting:
+        evidence = {"work": None, "instances": count, "besides": bool(findings)}
         findings.append(_make_finding(trace, "noise", rest, certainty=0.0, evidence=evidence))
     return sorted(findings, key=lambda finding: -finding.cost_ns)
+
+
+def _join_ranks(patterns: Sequence[Pattern]) -> list[Pattern]:
+    """Join late ranks with those that hide their delay, if both are late in the same columns."""
+    joined: list[Pattern] = []
+    at: list[int] = []  # index in `joined` of each pattern
+    for pattern in patterns:
+        first = at[pattern.once] if pattern.once is not None else None
+        if first is not None and _belong_together(joined[first], pattern):
+            joined[first] = replace(
+                joined[first],
+                ranks=(*joined[first].ranks, *pattern.ranks),
+                gain_ns=joined[first].gain_ns + pattern.gain_ns,
+                late_ns=max(joined[first].late_ns, pattern.late_ns),
+                p=max(joined[first].p, pattern.p),
+            )
+            at.append(first)
+        else:
+            at.append(len(joined))
+            joined.append(pattern)
+    return joined
+
+
+def _belong_together(first: Pattern, second: Pattern) -> bool:
+    """Return whether two patterns are of late ranks, constant, and in mostly the same columns."""
+    if not first.cause == second.cause == "rank" or first.grows or second.grows:
+        return False
+    common = len(np.intersect1d(first.instances, second.instances))
+    return common >= MIN_COMMON_SHARE * max(len(first.instances), len(second.instances))
+
+
+def _make_matrices(
+    trace: Trace, delays: Delays, cost_ns: Float, chosen: Float
+) -> Iterator[DelayMatrix]:
+    """Yield the matrix of the run's steps, or one for each pair of call sites with much cost."""
+    edges = find_step_edges(trace, delays)
+    if edges is not None:
+        yield StepMatrix(trace, delays, edges, cost_ns, chosen)
+        return
+    cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
+    for key in np.argsort(-cost, kind="stable")[:MAX_KEYS].tolist():
+        if cost[key] > 0:
+            yield RepetitionMatrix(trace, delays, key, cost_ns)
 
 
 def _is_by_work(trace: Trace, delays: Delays, pattern: Pattern) -> bool:
@@ -86,11 +146,9 @@ def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Findi
     return Finding(cause, round(cost), cost / whole, callsites, **fields)
 
 
-def _pattern_finding(
-    trace: Trace, delays: Delays, grid: DelayMatrix, pattern: Pattern, cost_ns: Float
-) -> Finding:
-    number = grid.number[pattern.instances]
-    chosen = _find_intervals(delays, grid, pattern)
+def _pattern_finding(trace: Trace, grid: DelayMatrix, pattern: Pattern, cost_ns: Float) -> Finding:
+    number, delays = grid.number[pattern.instances], grid.delays
+    chosen = _find_intervals(grid, pattern)
     evidence = {
         "late_ns": pattern.late_ns,
         "late_instances": count_late_instances(pattern, grid),
@@ -99,13 +157,16 @@ def _pattern_finding(
         "offsets": list(pattern.offsets),
         "step": pattern.step,
         "each": pattern.each,
+        "stay": _find_stay(grid, pattern) if pattern.cause == "moving" else None,
+        "late_by_rank": _find_lateness(grid, pattern),
         "levels": [list(level) for level in pattern.levels],
         "grows": None if pattern.grows is None else list(pattern.grows),
-        "synchronised": grid.synchronised,
+        "unit": grid.unit,
         "recorded": [0, grid.instance_count - 1],
         "host": _find_host(trace, pattern.node),
-        "saved_ns": _find_saved_time(trace, delays, grid, pattern, cost_ns),
+        "saved_ns": _find_saved_time(trace, grid, pattern),
         "work": list(_find_locations(trace, delays, cost_ns, chosen)),
+        "reason": _find_reason(trace, grid, cost_ns, chosen),
     }
     return _make_finding(
         trace,
@@ -122,19 +183,33 @@ def _pattern_finding(
     )
 
 
-def _find_saved_time(
-    trace: Trace, delays: Delays, grid: DelayMatrix, pattern: Pattern, cost_ns: Float
-) -> float:
+def _find_saved_time(trace: Trace, grid: DelayMatrix, pattern: Pattern) -> float:
     """Return how much earlier the run would end if a pattern's ranks worked as long as the median.
 
-    The work is removed where it causes waiting.
+    The work is removed from the longest intervals. If all ranks differ, all are at most at the
+    median.
     """
-    excess = grid.compute_excess(pattern.ranks, pattern.instances)
-    removed = grid.spread_over_intervals(delays, excess, cost_ns)
-    removed = np.minimum(removed, delays.intervals.end_ns - delays.intervals.begin_ns)
-    lead = delays.replay.compute_leads(delays.intervals, removed)
+    differ = pattern.each or pattern.cause == "gradient"
+    ranks = () if differ else pattern.ranks
+    removed = grid.spread_over_intervals(grid.compute_excess(ranks, pattern.instances), ranks)
+    lead = grid.delays.replay.compute_leads(grid.delays.intervals, removed)
     end = np.array([trace.spans.get(rank, (0, 0))[1] for rank in range(trace.ranks)])
     return float(end.max() - (end - lead).max())
+
+
+def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:
+    """Return the number of columns for which the delay stays at a rank before it moves."""
+    latest = np.nanargmax(grid.arrival[:, pattern.instances], axis=0)
+    edges = np.flatnonzero(np.diff(latest)) + 1
+    return round(float(np.median(np.diff([0, *edges, len(latest)]))))
+
+
+def _find_lateness(grid: DelayMatrix, pattern: Pattern) -> list[tuple[int, float]]:
+    """Return the usual delay of each rank of a pattern in ns, the largest first."""
+    excess = grid.compute_excess(pattern.ranks, pattern.instances)[:, pattern.instances]
+    row = np.searchsorted(grid.ranks, pattern.ranks)
+    late = np.median(excess[row], axis=1).tolist() if len(row) else []
+    return sorted(zip(pattern.ranks, late, strict=True), key=lambda pair: -pair[1])
 
 
 def _find_host(trace: Trace, node: str | None) -> str | None:
@@ -142,14 +217,40 @@ def _find_host(trace: Trace, node: str | None) -> str | None:
     return next(hosts, node)
 
 
-def _find_intervals(delays: Delays, grid: DelayMatrix, pattern: Pattern) -> Bool:
-    """Return which intervals belong to the ranks and steps of a pattern."""
-    in_step = np.zeros(grid.instance_count, np.bool_)
-    in_step[pattern.instances] = True
-    chosen: Bool = in_step[grid.step]
+def _find_intervals(grid: DelayMatrix, pattern: Pattern) -> Bool:
+    """Return which intervals belong to the ranks and columns of a pattern."""
+    in_pattern = np.zeros(grid.instance_count + 1, np.bool_)  # the last element is for OUTSIDE
+    in_pattern[pattern.instances] = True
+    chosen: Bool = in_pattern[grid.column]
     if pattern.ranks:
-        chosen &= np.isin(delays.intervals.rank, pattern.ranks)
+        chosen &= np.isin(grid.delays.intervals.rank, pattern.ranks)
     return chosen
+
+
+def _find_reason(
+    trace: Trace, grid: DelayMatrix, cost_ns: Float, chosen: Bool
+) -> dict[str, Any] | None:
+    """Return the reason of a delay in its costliest place, and its share; None without counters.
+
+    reason: None if it cannot be told. shares: of all reasons that are not 0. Source: the counters
+    of the intervals (delay_reasons.py), compared with the intervals of the other ranks between the
+    same calls, or of the same ranks at other times.
+    """
+    table, intervals = trace.intervals, grid.delays.intervals
+    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], len(grid.delays.sites))
+    if not len(table) or not cost.any():
+        return None
+    here = intervals.key == np.argmax(cost)
+    late = chosen & here & (cost_ns > 0)
+    late_ranks = np.unique(intervals.rank[late])
+    reference = here & ~np.isin(intervals.rank, late_ranks)
+    if not reference.any():
+        reference = here & ~chosen
+    reasons = explain_delay(table[late], table[reference])
+    if not reasons.excess_ns > 0:
+        return None
+    shares = {name: ns / reasons.excess_ns for name, ns in reasons.shares_ns.items() if ns > 0}
+    return {"reason": find_largest_reason(reasons), "shares": shares}
 
 
 def _find_locations(

@@ -132,8 +132,8 @@ class DelayGraph:
         self.rest_share += _sum_groups(later.group, later.share, groups)
         self.passed = passed.take(earlier)
 
-    def compute_costs(self, chosen: Bool | None = None) -> DelayCosts:
-        """Return the costs of all waits, or of the waits in some groups.
+    def compute_costs(self, chosen: Float | None = None) -> DelayCosts:
+        """Return the costs of all waits, or of some groups: `chosen` is 1 for these, else 0.
 
         The costs of all intervals and the rests add up to the sum of these waits.
         """

@@ -26,7 +26,7 @@ class CollectiveWaits:
     Calls of all ranks, by rank and time: call_rank, enter_ns, exit_ns, site_id. A nonblocking
     operation is two calls, of which the second completes it.
     meetings: times at which all members of a communicator (by index) had arrived, of operations
-    that synchronise. others: the same of all other operations.
+    that synchronise.
     """
 
     awaited: Int
@@ -43,7 +43,6 @@ class CollectiveWaits:
     exit_ns: Int
     site_id: Int
     meetings: dict[int, Int]
-    others: dict[int, Int]
 
 
 def find_collective_waits(trace: Trace) -> CollectiveWaits:
@@ -66,7 +65,6 @@ class _Collector:
         self.members: list[list[Int]] = []  # group, rank, begin, end
         self.calls: list[list[Int]] = []  # rank, enter, exit, site
         self.meetings: dict[int, list[Int]] = {}
-        self.others: dict[int, list[Int]] = {}
         self.group_count = 0
 
     def add(self, batch: Batch) -> None:
@@ -79,9 +77,9 @@ class _Collector:
             if not arrival.shape[1]:
                 continue
             self._add_waits(signature, batch.communicator, arrival, begin, finish)
-            is_meeting = signature.group.rule is WaitRule.ALL_FOR_ALL
-            times = self.meetings if is_meeting else self.others
-            times.setdefault(batch.communicator.index, []).append(arrival.max(0))
+            if signature.group.rule is WaitRule.ALL_FOR_ALL:
+                meetings = self.meetings.setdefault(batch.communicator.index, [])
+                meetings.append(arrival.max(0))
 
     def join(self) -> CollectiveWaits:
         """Return everything collected."""
@@ -90,10 +88,7 @@ class _Collector:
         call_rank, enter, exit_, site = _join_columns(self.calls, 4)
         order = np.lexsort((enter, call_rank))
         calls = call_rank[order], enter[order], exit_[order], site[order]
-        meetings, others = (
-            {index: np.sort(np.concatenate(of)) for index, of in times.items()}
-            for times in (self.meetings, self.others)
-        )
+        meetings = {index: np.sort(np.concatenate(of)) for index, of in self.meetings.items()}
         return CollectiveWaits(
             awaited,
             until,
@@ -106,7 +101,6 @@ class _Collector:
             end,
             *calls,
             meetings=meetings,
-            others=others,
         )
 
     def _add_calls(self, batch: Batch) -> None:

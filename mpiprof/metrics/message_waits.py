@@ -77,8 +77,7 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     calls, messages = trace.message_calls, trace.messages
     if not len(messages):
         return _make_table(*([np.zeros(0, np.int64)] * 6))
-    rank, begin_ns, end_ns, _ = read_recorded_calls(trace)
-    activities = Activities.join(rank, begin_ns, end_ns)
+    activities = _find_activities(trace)
     message: dict[str, Array] = {str(name): messages[name].to_numpy() for name in messages}
     call = message["call"]
     enter, exit_ = (calls[name].to_numpy()[call] for name in ("enter_ns", "exit_ns"))
@@ -133,6 +132,18 @@ def read_recorded_calls(trace: Trace) -> list[Int]:
     joined = [np.concatenate([of, calls[name].to_numpy()[closed]]) for of, name in columns]
     order = np.lexsort((joined[1], joined[0]))
     return [column[order] for column in joined]
+
+
+def _find_activities(trace: Trace) -> Activities:
+    """Return the recorded calls and the long intervals between calls."""
+    rank, begin, end, _ = read_recorded_calls(trace)
+    intervals = trace.intervals
+    return Activities.join(
+        np.concatenate([rank, intervals["rank"]]),
+        np.concatenate([begin, intervals["begin_ns"]]),
+        np.concatenate([end, intervals["end_ns"]]),
+        has_intervals=len(intervals) > 0,
+    )
 
 
 def _find_posting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mpiprof.diagnosis import delay_reasons as reasons
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import (
     capitalise,
@@ -20,7 +21,21 @@ from mpiprof.trace import Trace
 MAX_SPANS = 3
 MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
 WHOLE_SHARE = 0.95
+MAX_RATIO = 1.2  # between delays that are reported as one
 MIN_SAVED_SHARE = 0.005  # of the run time
+
+
+REASONS = {
+    reasons.MORE_WORK: "more work on the processor",
+    reasons.SLOWER_PROCESSOR: "a slower processor, with the same number of instructions",
+    reasons.PREEMPTED: "preemption: ready to run, while other processes have the processor",
+    reasons.THROTTLED: "the quota of the control group: throttled",
+    reasons.BLOCKED: "time off the processor: sleeping, or waiting for files or locks",
+    reasons.PAGE_FAULTS: "page faults",
+    reasons.MOVED: "moves between processors",
+    reasons.GARBAGE_COLLECTION: "garbage collection",
+    reasons.UNTRACKED_CALLS: "one-sided and file calls of MPI",
+}
 
 
 def is_delay(finding: Finding) -> bool:
@@ -38,48 +53,85 @@ def delay_clause(finding: Finding) -> str:
     late = format_time(max([evidence["late_ns"], *(evidence["grows"] or ())]))
     longer = f"{late} longer than the other ranks"
     if finding.cause == "gradient":
-        most = f"up to {late} per step at {format_ranks(finding.ranks)}"
+        most = f"up to {late} per {evidence['unit']} at {format_ranks(finding.ranks)}"
         return f"work grows along the ranks{where}, {most}"
     if finding.cause == "moving":
-        subject = f"{format_ranks(finding.ranks)} work {longer} in turn"
-        again = f", the same rank again after {finding.period} steps" if finding.period else ""
+        subject = f"{format_ranks(finding.ranks)} work {longer}{where} in turn"
+        stay = f", {evidence['stay']} {evidence['unit']}s each" if evidence["stay"] > 1 else ""
+        again = (
+            f", the same rank again after {finding.period} {evidence['unit']}s"
+            if finding.period
+            else ""
+        )
         further = f", {evidence['step']} further each time" if evidence["step"] else ""
-        return f"{subject}{again or further}{where}"
+        return f"{subject}{stay}{again or further}"
     subject, s = format_ranks(finding.ranks), "" if len(finding.ranks) > 1 else "s"
     if finding.cause == "node":
         subject, s = f"the ranks on {evidence['host'] or format_ranks(finding.ranks)}", ""
     if not finding.ranks:
-        return f"the work of the ranks differs by {late}{_steps_clause(finding)}{where}"
+        return f"the work of the ranks differs by {late}{where}{_steps_clause(finding)}"
     if finding.cause == "early":
         less = f"{late} less than the other ranks{_steps_clause(finding)}"
         return f"{subject} work{s} {less}, and wait{s} for them"
-    return f"{subject} work{s} {longer}{_steps_clause(finding)}{where}"
+    if evidence["each"]:
+        beyond = f"{late} beyond the median of all ranks"
+        longest = f"rank {finding.ranks[0]} works longest, {beyond}"
+        return f"the work differs from rank to rank, and {longest}{where}{_steps_clause(finding)}"
+    if finding.cause == "rank" and _differ(evidence["late_by_rank"]):
+        return f"{_list_delays(evidence['late_by_rank'])}{where}{_steps_clause(finding)}"
+    return f"{subject} work{s} {longer}{where}{_steps_clause(finding)}"
+
+
+def _differ(late_by_rank: Sequence[tuple[int, float]]) -> bool:
+    """Return whether a few ranks have delays of different size."""
+    delays = [late_ns for _, late_ns in late_by_rank]
+    return 1 < len(delays) <= MAX_SPANS and delays[0] > MAX_RATIO * delays[-1]
+
+
+def _list_delays(late_by_rank: Sequence[tuple[int, float]]) -> str:
+    """Return the delay of each rank: "rank 33 works 5.00 ms, rank 10 works 3.00 ms longer ..."."""
+    parts = [f"rank {rank} works {format_time(late_ns)}" for rank, late_ns in late_by_rank]
+    return f"{', '.join(parts)} longer than the other ranks"
 
 
 def delay_evidence(trace: Trace, finding: Finding) -> str:
-    """Return what a finding from delays would save, and its evidence."""
-    return f"{saving_sentence(trace, finding)} {_basis_sentences(finding)}".strip()
+    """Return the reason of a delay, what its removal would save, and the evidence."""
+    parts = reason_sentence(finding), saving_sentence(trace, finding), _basis_sentences(finding)
+    return " ".join(part for part in parts if part)
+
+
+def reason_sentence(finding: Finding) -> str:
+    """Return the reason of a delay, or that it cannot be told; "" without counters."""
+    found = finding.evidence.get("reason")
+    if found is None:
+        return ""
+    if found["reason"] is None:
+        return "Its reason cannot be told from the counters."
+    share = found["shares"][found["reason"]]
+    amount = "" if share >= WHOLE_SHARE else f"{format_share(share)} of it is "
+    return capitalise(f"{amount}{REASONS[found['reason']]}.")
 
 
 def _basis_sentences(finding: Finding) -> str:
     evidence = finding.evidence
-    step = "A step ends when all ranks meet in a collective."
-    if not evidence.get("synchronised", True):
-        step = f"A step is a {format_count(evidence['instances'])}th of the run."
     if finding.cause == "noise":
         return ""
+    unit = evidence["unit"]
+    meaning = "A step ends when all ranks meet in a collective."
+    if unit != "step":
+        meaning = "The ranks are compared at equal repetitions of this work."
     if evidence["grows"]:
         first, last = (format_time(time) for time in evidence["grows"])
         change = "grows" if evidence["grows"][1] > evidence["grows"][0] else "shrinks"
-        return f"The delay {change} steadily, from {first} to {last}. {step}"
+        return f"The delay {change} steadily, from {first} to {last}. {meaning}"
     if evidence["levels"]:
         levels = evidence["levels"][:MAX_SPANS]
-        parts = [f"{format_time(ns)} in steps {first} to {last}" for first, last, ns in levels]
-        return f"The delay is {', then '.join(parts)}. {step}"
+        parts = [f"{format_time(ns)} in {unit}s {first} to {last}" for first, last, ns in levels]
+        return f"The delay is {', then '.join(parts)}. {meaning}"
     if finding.cause in ("rank", "periodic", "moving"):
         late, all_ = format_count(evidence["late_instances"]), format_count(evidence["instances"])
-        return f"This holds in {late} of {all_} steps. {step}"
-    return step
+        return f"This holds in {late} of {all_} {unit}s. {meaning}"
+    return meaning
 
 
 def saving_sentence(trace: Trace, finding: Finding) -> str:
@@ -108,24 +160,24 @@ def delay_advice(finding: Finding) -> str:
 
 
 def _steps_clause(finding: Finding) -> str:
-    """Return the steps that a finding covers, as the end of a clause."""
+    """Return the steps or repetitions that a finding covers, as the end of a clause."""
     evidence = finding.evidence
-    spans, count = evidence["spans"], evidence["instances"]
+    spans, count, unit = evidence["spans"], evidence["instances"], evidence["unit"]
     if finding.cause == "periodic" and finding.period:
         offsets = evidence["offsets"]
         if len(offsets) == 1:
-            return f" in every {format_ordinal(finding.period)} step, from step {offsets[0]} on"
-        return f" in {len(offsets)} of every {finding.period} steps"
+            return f", in every {format_ordinal(finding.period)} {unit} from {unit} {offsets[0]} on"
+        return f", in {len(offsets)} of every {finding.period} {unit}s"
     if not spans:
-        return " in each step"
+        return f", in each {unit}"
     if len(spans) > MAX_SPANS:
-        return f" in {format_count(evidence['late_instances'])} of {format_count(count)} steps"
+        return f", in {format_count(evidence['late_instances'])} of {format_count(count)} {unit}s"
     parts = [
         f"{first}" if first == last else f"{first} to {'the end' if last >= count - 1 else last}"
         for first, last in spans
     ]
     plural = "s" if len(spans) > 1 or spans[0][0] != spans[0][1] else ""
-    return f" in step{plural} {' and '.join(parts)}"
+    return f", in {unit}{plural} {' and '.join(parts)}"
 
 
 def _location_clause(evidence: Mapping[str, Any]) -> str:

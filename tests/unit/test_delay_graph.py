@@ -48,7 +48,7 @@ def test_a_wait_passes_its_cost_on_to_the_cause_of_the_awaited_ranks_wait() -> N
     graph = make_graph(waits, work, 3)
     assert graph.compute_costs().interval_ns.tolist() == [16, 0, 0, 0]
     assert graph.compute_costs().direct_ns.tolist() == [8, 0, 0, 0]
-    second_only = graph.compute_costs(np.array([False, True]))
+    second_only = graph.compute_costs(np.array([0.0, 1.0]))
     assert second_only.interval_ns.tolist() == [8, 0, 0, 0]
     assert second_only.direct_ns.tolist() == [0, 0, 0, 0]
 
