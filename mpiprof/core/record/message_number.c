@@ -100,8 +100,8 @@ static struct record *count_create(struct message_peer *peer, const struct messa
 /* Add a message to its count in the log. */
 static void count_add(struct message_peer *peer, const struct message_part *p)
 {
-    struct record *r = atomic_load_explicit(&peer->counts[(unsigned)p->tag % TAG_CLASSES],
-                                            memory_order_acquire);
+    struct record *r =
+        atomic_load_explicit(&peer->counts[(unsigned)p->tag % TAG_CLASSES], memory_order_acquire);
 
     if (r == NULL && atomic_load_explicit(&counts_are_visible, memory_order_relaxed))
         r = count_create(peer, p);
