@@ -115,6 +115,12 @@ def number_nodes(trace: Trace, ranks: Int) -> tuple[list[str], Int]:
     return list(index), np.array([index[name] for name in names], np.int64)
 
 
+def find_host(trace: Trace, node: str | None) -> str | None:
+    """Return the host name of a node, or the node itself if it has none."""
+    hosts = (p["host"] for p in trace.tables.processes.values() if p["node"] == node)
+    return next(hosts, node)
+
+
 def concatenate(parts: list[Int]) -> Int:
     """Return the concatenation of integer vectors; an empty vector if there are none."""
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)

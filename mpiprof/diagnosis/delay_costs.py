@@ -15,6 +15,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 NOWHERE = -1  # site of the start or the end of a run
+NEVER_NS = np.iinfo(np.int64).min  # before all times
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ def find_delays(trace: Trace) -> Delays:
 def make_delay_table(trace: Trace) -> pd.DataFrame:
     """Return one row per rank and pair of call sites, the costliest first.
 
-    rank, before_site and after_site (text; "" for the start), before_id and after_id, cost_ns
-    (waiting that it causes anywhere), direct_ns (the part of it in waits for this rank itself),
-    intervals (number), work_ns (their time), late_intervals (number of those with costs).
+    rank, before_id and after_id (sites of the calls before and after; NOWHERE at the start),
+    cost_ns (waiting that the work causes anywhere), direct_ns (the part of it in waits for this
+    rank itself), intervals (number), work_ns (their time), late_intervals (number with costs).
     """
     delays: Delays = trace.derive("delays_found")
     intervals, costs = delays.intervals, delays.graph.compute_costs()
@@ -98,9 +99,10 @@ def _join_meetings(trace: Trace, meetings: dict[int, Int]) -> Meetings:
 
 def _find_meeting_communicators(collective: CollectiveWaits, waits: Waits) -> Int:
     """Return the communicator whose meeting ends each group of waits, or -1."""
-    communicator = np.full(len(waits.awaited), -1, np.int64)
-    at = np.flatnonzero(collective.is_meeting)
-    communicator[at] = collective.communicator[at]
+    communicator = np.full(len(waits.awaited), -1, np.int64)  # messages have none
+    communicator[: len(collective.awaited)] = np.where(
+        collective.is_meeting, collective.communicator, -1
+    )
     return communicator
 
 
@@ -149,23 +151,22 @@ def _join_waits(trace: Trace, collective: CollectiveWaits, messages: pd.DataFram
     rank = np.concatenate([collective.rank, message["rank"]])
     begin = np.concatenate([collective.begin_ns, message["begin_ns"]])
     end = np.concatenate([collective.end_ns, message["until_ns"]])
-    start = trace.run_start_ns
-    since = _find_last_meetings(trace, collective.meetings, awaited, group, rank, begin)
-    pair = _find_last_pair_waits(awaited, until, group, rank, begin)
-    since = np.maximum(np.maximum(since, pair), start)
     first = np.full(len(awaited), np.iinfo(np.int64).max)
     np.minimum.at(first, group, begin)
+    met = _find_last_meetings(trace, collective.meetings, awaited, group, rank, first)
+    pair = _find_last_pair_waits(awaited, until, group, rank, begin)
+    since = np.maximum(np.maximum(met, pair), trace.run_start_ns)
     return Waits(awaited, until, np.minimum(since, first), group, rank, begin, end)
 
 
 def _find_last_meetings(
-    trace: Trace, meetings: dict[int, Int], awaited: Int, group: Int, rank: Int, begin: Int
+    trace: Trace, meetings: dict[int, Int], awaited: Int, group: Int, rank: Int, first: Int
 ) -> Int:
-    """Return for each group the last synchronising collective of all its ranks before it waits."""
-    never = np.iinfo(np.int64).min
-    since = np.full(len(awaited), never)
-    first = np.full(len(awaited), np.iinfo(np.int64).max)
-    np.minimum.at(first, group, begin)
+    """Return for each group the last synchronising collective of all its ranks before it waits.
+
+    first: begin of the group's first wait.
+    """
+    since = np.full(len(awaited), NEVER_NS)
     for index, times in meetings.items():
         member = np.zeros(trace.ranks, np.bool_)
         member[trace.tables.communicators[index].ranks] = True
@@ -179,8 +180,7 @@ def _find_last_meetings(
 
 def _find_last_pair_waits(awaited: Int, until: Int, group: Int, rank: Int, begin: Int) -> Int:
     """Return for each group of one rank the last time at which either rank waited for the other."""
-    never = np.iinfo(np.int64).min
-    since = np.full(len(awaited), never)
+    since = np.full(len(awaited), NEVER_NS)
     single = np.flatnonzero(np.bincount(group, minlength=len(awaited))[group] == 1)
     if not len(single):
         return since

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.diagnosis.arrival_matrix import find_host
 from mpiprof.diagnosis.delay_costs import NOWHERE, Delays
 from mpiprof.diagnosis.delay_matrix import (
     DelayMatrix,
@@ -66,7 +67,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
         count = max(count, grid.instance_count)
         patterns = _join_ranks(find_patterns(grid)[0])
         found += [(grid, one) for one in patterns if _is_by_work(trace, delays, one)]
-    # What remains of a large delay after its removal is no other delay.
+    # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max((pattern.gain_ns for _, pattern in found), default=0.0)
     findings = [
         _pattern_finding(trace, grid, pattern, cost_ns)
@@ -163,7 +164,7 @@ def _pattern_finding(trace: Trace, grid: DelayMatrix, pattern: Pattern, cost_ns:
         "grows": None if pattern.grows is None else list(pattern.grows),
         "unit": grid.unit,
         "recorded": [0, grid.instance_count - 1],
-        "host": _find_host(trace, pattern.node),
+        "host": find_host(trace, pattern.node),
         "saved_ns": _find_saved_time(trace, grid, pattern),
         "work": list(_find_locations(trace, delays, cost_ns, chosen)),
         "reason": _find_reason(trace, grid, cost_ns, chosen),
@@ -210,11 +211,6 @@ def _find_lateness(grid: DelayMatrix, pattern: Pattern) -> list[tuple[int, float
     row = np.searchsorted(grid.ranks, pattern.ranks)
     late = np.median(excess[row], axis=1).tolist() if len(row) else []
     return sorted(zip(pattern.ranks, late, strict=True), key=lambda pair: -pair[1])
-
-
-def _find_host(trace: Trace, node: str | None) -> str | None:
-    hosts = (p["host"] for p in trace.tables.processes.values() if p["node"] == node)
-    return next(hosts, node)
 
 
 def _find_intervals(grid: DelayMatrix, pattern: Pattern) -> Bool:

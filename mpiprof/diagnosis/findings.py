@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, find_host
 from mpiprof.diagnosis.causes import Causes, is_early_by_exit, ranks_late_by_messages
 from mpiprof.diagnosis.delay_findings import are_messages_followed, find_delay_findings
 from mpiprof.diagnosis.delay_origin import (
@@ -204,7 +204,7 @@ def _pattern_finding(
         "each": pattern.each,
         **_describe_change(pattern, grid),
         "recorded": [int(grid.number[0]), int(grid.number[-1])],
-        "host": _node_host(trace, pattern.node),
+        "host": find_host(trace, pattern.node),
         **began,
     }
     if pattern.cause == "early" and causes.point_to_point.value >= MAIN_SHARE:
@@ -237,11 +237,6 @@ def _describe_change(pattern: Pattern, grid: ArrivalMatrix) -> dict[str, Any]:
     at = grid.number.tolist()
     levels = [[at[first], at[last], late] for first, last, late in pattern.levels]
     return {"levels": levels} if levels else {}
-
-
-def _node_host(trace: Trace, node: str | None) -> str | None:
-    hosts = (p["host"] for p in trace.tables.processes.values() if p["node"] == node)
-    return next(hosts, node)
 
 
 def _barrier_findings(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:

@@ -227,8 +227,9 @@ def _needed_ranks(rank_set: RankSet, most: float, gain: Callable[[RankSet], floa
 
 def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     onset = onsets.find_trend_onset(arrival, waits)
-    for begin, sure in ((0, MAX_P), (onset, MAX_P / onsets.ONSETS))[: 1 + (onset > 0)]:
-        trend = onsets.find_trend(arrival[:, begin:], waits[begin:], sure)
+    for begin in dict.fromkeys((0, onset)):
+        tests = onsets.ONSETS if begin else 1
+        trend = onsets.find_trend(arrival[:, begin:], waits[begin:], MAX_P / tests)
         if trend is None or trend.fitted_line.max() <= grid.least_ns:
             continue
         columns = np.arange(begin, grid.instance_count)
@@ -238,7 +239,7 @@ def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> It
         ends = float(trend.fitted_line[0]), float(trend.fitted_line[-1])
         ranks = (int(grid.ranks[trend.row]),)
         late = float(np.median(trend.fitted_line))
-        p = trend.p * (onsets.ONSETS if begin else 1)
+        p = trend.p * tests
         yield _Candidate(Pattern("rank", ranks, late, columns, gain, p, grows=ends), shift)
 
 

@@ -83,7 +83,8 @@ def compare_runs(first: RunSite, other: RunSite, metric: str) -> Comparison:
     runs = first, other
     means = [float(run.stretches[metric].mean()) for run in runs]
     noise = [mean_variance(run.stretches[metric]) for run in runs]
-    # Of all ranks together, or of each rank: the same variation, so only the larger effect counts.
+    # One variation either concerns all ranks together or each rank by itself, so only the larger
+    # effect counts.
     whole = RUN_VARIATION**2 * (means[0] ** 2 + means[1] ** 2)
     parts = [*noise, (max(_rank_variance(runs, metric), whole), math.inf)]
     return _student_comparison(means[1] - means[0], parts)

@@ -17,7 +17,8 @@ from mpiprof.trace.types import SENDER_UNIT, Problems
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SAMPLES, SAMPLE_INTERVAL_S = 6, 0.15
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-# Of the samples, in state D; and bytes between the first and the last, mapped files included.
+# Minimum number of samples in state D, and of bytes between the first and the last sample; mapped
+# files are included.
 MIN_DISK_STATES, MIN_IO_BYTES = 2, 1 << 14
 IO_FIELDS = ("rchar", "wchar", "read_bytes", "write_bytes")
 MARKS_PER_WINDOW = 2 + len(OUTSIDE_CLASSES)

@@ -88,8 +88,8 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     able &= (peer >= 0) & (peer != message["rank"]) & (exit_ > 0)
     able &= posted <= exit_ + trace.clock_error_ns
     rows = np.flatnonzero(able)
-    # Of ranks with equal times, the one that became free last posted last. If the intervals without
-    # calls are unknown, it is rather the one that was seen in no call for longest.
+    # The rank that became free last counts as the last one among ranks with equal times. If the
+    # intervals without calls are unknown, the rank without a call for longest counts as the last.
     order = since if activities.has_intervals else -since
     rows = rows[np.lexsort((order[rows], posted[rows] // TIE_NS, call[rows]))]
     last = np.r_[call[rows][1:] != call[rows][:-1], np.ones(min(len(rows), 1), np.bool_)]
