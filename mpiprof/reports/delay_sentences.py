@@ -56,15 +56,7 @@ def delay_clause(finding: Finding) -> str:
         most = f"up to {late} per {evidence['unit']} at {format_ranks(finding.ranks)}"
         return f"work grows along the ranks{where}, {most}"
     if finding.cause == "moving":
-        subject = f"{format_ranks(finding.ranks)} work {longer}{where} in turn"
-        stay = f", {evidence['stay']} {evidence['unit']}s each" if evidence["stay"] > 1 else ""
-        again = (
-            f", the same rank again after {finding.period} {evidence['unit']}s"
-            if finding.period
-            else ""
-        )
-        further = f", {evidence['step']} further each time" if evidence["step"] else ""
-        return f"{subject}{stay}{again or further}"
+        return _moving_clause(finding, f"{longer}{where}")
     subject, s = format_ranks(finding.ranks), "" if len(finding.ranks) > 1 else "s"
     if finding.cause == "node":
         subject, s = f"the ranks on {evidence['host'] or format_ranks(finding.ranks)}", ""
@@ -80,6 +72,18 @@ def delay_clause(finding: Finding) -> str:
     if finding.cause == "rank" and _differ(evidence["late_by_rank"]):
         return f"{_list_delays(evidence['late_by_rank'])}{where}{_steps_clause(finding)}"
     return f"{subject} work{s} {longer}{where}{_steps_clause(finding)}"
+
+
+def _moving_clause(finding: Finding, longer: str) -> str:
+    """Return how a delay moves from rank to rank; longer: by how much, and where."""
+    evidence, unit = finding.evidence, finding.evidence["unit"]
+    stay = f", {evidence['stay']} {unit}s each" if evidence["stay"] > 1 else ""
+    moves = ""
+    if finding.period:
+        moves = f", the same rank again after {finding.period} {unit}s"
+    elif evidence["step"]:
+        moves = f", {evidence['step']} further each time"
+    return f"{format_ranks(finding.ranks)} work {longer} in turn{stay}{moves}"
 
 
 def _differ(late_by_rank: Sequence[tuple[int, float]]) -> bool:
