@@ -1,4 +1,4 @@
-"""mpiprof: which rank is late at every MPI collective of a program, why, and at what cost."""
+"""mpiprof: which rank of an MPI program makes the others wait, why, and at what cost."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def command_help() -> str:
         f"usage: {PROGRAM} VERB [options]",
         f"       {PROGRAM} app.py [args]        short for: {PROGRAM} run app.py [args]",
         "",
-        "Shows who is late at every MPI collective of a program, and what it costs.",
+        "Shows which rank of an MPI program makes the others wait, and what it costs.",
         "",
     ]
     for verb in VERBS:
