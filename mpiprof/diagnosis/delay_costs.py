@@ -9,12 +9,13 @@ import pandas as pd
 
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
 from mpiprof.diagnosis.replay import Meetings, Replay
-from mpiprof.metrics.collective_waits import CollectiveWaits
+from mpiprof.metrics.collective_waits import CollectiveWaits, number_codes
 from mpiprof.metrics.message_waits import read_recorded_calls
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 NOWHERE = -1  # site of the start or the end of a run
+MAX_PAIRS_PER_INTERVAL = 4  # more possible pairs of sites are numbered by sorting
 NEVER_NS = np.iinfo(np.int64).min  # before all times
 
 
@@ -22,8 +23,7 @@ NEVER_NS = np.iinfo(np.int64).min  # before all times
 class Delays:
     """Waits and intervals of a run and the graph of their causes, as input to findings.
 
-    sites: pairs of sites (before, after) by key of the intervals. The groups of waits for messages
-    (metrics/message_waits.py) follow those of the collectives.
+    waits: in order of time. sites: pairs of sites (before, after) by key of the intervals.
     """
 
     waits: Waits
@@ -31,6 +31,7 @@ class Delays:
     graph: DelayGraph
     sites: list[tuple[int, int]]
     callsite: Int  # of each group of waits; -1 in messages
+    communicator: Int  # index, if a group of waits ends when all members have arrived, else -1
     meetings_of_all: Int  # times at which all ranks had arrived at a synchronising collective
     replay: Replay
 
@@ -39,14 +40,14 @@ def find_delays(trace: Trace) -> Delays:
     """Return the delays of a run."""
     collective: CollectiveWaits = trace.derive("collective_waits")
     intervals, sites = _find_intervals(trace)
-    message_waits = trace.message_waits
-    waits = _join_waits(trace, collective, message_waits)
+    waits, number = _join_waits(trace, collective, trace.message_waits)
     graph = DelayGraph(waits, intervals, trace.ranks)
-    callsite = np.concatenate([collective.callsite, np.full(len(message_waits), -1, np.int64)])
+    callsite = np.append(collective.callsite, -1)[number]
+    met = np.append(np.where(collective.is_meeting, collective.communicator, -1), -1)[number]
     meetings = _join_meetings(trace, collective.meetings)
-    replay = Replay(waits, _find_meeting_communicators(collective, waits), meetings, trace.ranks)
+    replay = Replay(waits, met, meetings, trace.ranks)
     of_all = _find_meetings_of_all(trace, collective.meetings)
-    return Delays(waits, intervals, graph, sites, callsite, of_all, replay)
+    return Delays(waits, intervals, graph, sites, callsite, met, of_all, replay)
 
 
 def make_delay_table(trace: Trace) -> pd.DataFrame:
@@ -97,15 +98,6 @@ def _join_meetings(trace: Trace, meetings: dict[int, Int]) -> Meetings:
     return Meetings(time[order], communicator[order], members)
 
 
-def _find_meeting_communicators(collective: CollectiveWaits, waits: Waits) -> Int:
-    """Return the communicator whose meeting ends each group of waits, or -1."""
-    communicator = np.full(len(waits.awaited), -1, np.int64)  # messages have none
-    communicator[: len(collective.awaited)] = np.where(
-        collective.is_meeting, collective.communicator, -1
-    )
-    return communicator
-
-
 def _find_intervals(trace: Trace) -> tuple[Intervals, list[tuple[int, int]]]:
     """Return the intervals of work, and the pairs of sites around them.
 
@@ -137,26 +129,41 @@ def _find_gaps(
 def _number_pairs(before: Int, after: Int) -> tuple[Int, list[tuple[int, int]]]:
     """Return the number of each pair of sites, and the pairs."""
     count = int(max(before.max(initial=0), after.max(initial=0))) + 2
-    pairs, number = np.unique((before + 1) * count + after + 1, return_inverse=True)
+    code = (before + 1) * count + after + 1
+    if count * count <= MAX_PAIRS_PER_INTERVAL * len(code):
+        pairs, number = number_codes(code, count * count)
+    else:
+        pairs, number = np.unique(code, return_inverse=True)
     return number, [(pair // count - 1, pair % count - 1) for pair in pairs.tolist()]
 
 
-def _join_waits(trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame) -> Waits:
-    """Return the waits in collectives and messages, with the last meeting before each."""
+def _join_waits(
+    trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame
+) -> tuple[Waits, Int]:
+    """Return the waits in collectives and messages by time, with the last meeting before each.
+
+    Also returns the number of each group in `collective`, -1 for messages.
+    """
     groups = len(collective.awaited)
     message = {name: messages[name].to_numpy() for name in messages}
-    awaited = np.concatenate([collective.awaited, message["awaited"]])
     until = np.concatenate([collective.until_ns, message["until_ns"]])
-    group = np.concatenate([collective.group, groups + np.arange(len(messages))])
-    rank = np.concatenate([collective.rank, message["rank"]])
-    begin = np.concatenate([collective.begin_ns, message["begin_ns"]])
-    end = np.concatenate([collective.end_ns, message["until_ns"]])
+    order = np.argsort(until, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    until, awaited = until[order], np.concatenate([collective.awaited, message["awaited"]])[order]
+    group = np.concatenate([place[collective.group], place[groups:]])
+    member = np.argsort(group, kind="stable")
+    group = group[member]
+    rank = np.concatenate([collective.rank, message["rank"]])[member]
+    begin = np.concatenate([collective.begin_ns, message["begin_ns"]])[member]
+    end = np.concatenate([collective.end_ns, message["until_ns"]])[member]
     first = np.full(len(awaited), np.iinfo(np.int64).max)
     np.minimum.at(first, group, begin)
     met = _find_last_meetings(trace, collective.meetings, awaited, group, rank, first)
     pair = _find_last_pair_waits(awaited, until, group, rank, begin)
     since = np.maximum(np.maximum(met, pair), trace.run_start_ns)
-    return Waits(awaited, until, np.minimum(since, first), group, rank, begin, end)
+    waits = Waits(awaited, until, np.minimum(since, first), group, rank, begin, end)
+    return waits, np.where(order < groups, order, -1)
 
 
 def _find_last_meetings(
@@ -179,7 +186,10 @@ def _find_last_meetings(
 
 
 def _find_last_pair_waits(awaited: Int, until: Int, group: Int, rank: Int, begin: Int) -> Int:
-    """Return for each group of one rank the last time at which either rank waited for the other."""
+    """Return for each group of one rank the last time at which either rank waited for the other.
+
+    The groups are in order of time.
+    """
     since = np.full(len(awaited), NEVER_NS)
     single = np.flatnonzero(np.bincount(group, minlength=len(awaited))[group] == 1)
     if not len(single):
@@ -187,7 +197,7 @@ def _find_last_pair_waits(awaited: Int, until: Int, group: Int, rank: Int, begin
     of = group[single]
     low, high = np.minimum(rank[single], awaited[of]), np.maximum(rank[single], awaited[of])
     pair = low * (int(high.max()) + 1) + high
-    order = np.lexsort((until[of], pair))
+    order = np.argsort(pair, kind="stable")
     before, after = order[:-1], order[1:]
     met = (pair[before] == pair[after]) & (until[of[before]] <= begin[single[after]])
     since[of[after[met]]] = until[of[before[met]]]

@@ -66,7 +66,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     for grid in _make_matrices(trace, delays, cost_ns, chosen):
         count = max(count, grid.instance_count)
         patterns = _join_ranks(find_patterns(grid)[0])
-        found += [(grid, one) for one in patterns if _is_by_work(trace, delays, one)]
+        found += [(grid, one) for one in patterns if _is_by_work(delays, one)]
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max((pattern.gain_ns for _, pattern in found), default=0.0)
     findings = [
@@ -124,7 +124,7 @@ def _make_matrices(
             yield RepetitionMatrix(trace, delays, key, cost_ns)
 
 
-def _is_by_work(trace: Trace, delays: Delays, pattern: Pattern) -> bool:
+def _is_by_work(delays: Delays, pattern: Pattern) -> bool:
     """Return whether a pattern is about work: early ranks may wait by their role.
 
     Examples of such roles are the root of a reduction, and a receiver in a pipeline. In a
@@ -135,10 +135,8 @@ def _is_by_work(trace: Trace, delays: Delays, pattern: Pattern) -> bool:
     waits = delays.waits
     mine = np.isin(waits.rank, pattern.ranks)
     wait_ns = np.where(mine, waits.end_ns - waits.begin_ns, 0)
-    met = trace.derive("collective_waits").is_meeting
-    in_meeting = np.zeros(len(waits.awaited), np.bool_)
-    in_meeting[: len(met)] = met
-    return bool(wait_ns[in_meeting[waits.group]].sum() >= wait_ns.sum() / 2)
+    in_meeting = delays.communicator[waits.group] >= 0
+    return bool(wait_ns[in_meeting].sum() >= wait_ns.sum() / 2)
 
 
 def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Finding:

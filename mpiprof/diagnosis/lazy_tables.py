@@ -50,6 +50,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "messages": message_tables.make_messages,
     "phases": find_phases,
     "point_to_point": point_to_point_time,
+    "shape_facts": message_tables.make_shape_facts,
     "spent": unrecorded_time,
     "processes": tables.make_processes,
     "rank_totals": make_rank_totals,

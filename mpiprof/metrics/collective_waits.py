@@ -86,7 +86,7 @@ class _Collector:
         awaited, until, callsite, communicator, is_meeting = _join_columns(self.groups, 5)
         group, rank, begin, end = _join_columns(self.members, 4)
         call_rank, enter, exit_, site = _join_columns(self.calls, 4)
-        order = np.lexsort((enter, call_rank))
+        order = sort_calls(call_rank, enter)
         calls = call_rank[order], enter[order], exit_[order], site[order]
         meetings = {index: np.sort(np.concatenate(of)) for index, of in self.meetings.items()}
         return CollectiveWaits(
@@ -127,7 +127,7 @@ class _Collector:
         wait = compute_waits(arrival, begin, finish, signature.group)
         row, column = np.nonzero(wait > self.least_ns)
         awaited = awaited_rows(arrival, signature.group)[row, column]
-        code, group = np.unique(column * len(ranks) + awaited, return_inverse=True)
+        code, group = number_codes(column * len(ranks) + awaited, arrival.size)
         instance, awaited_row = code // len(ranks), code % len(ranks)
         is_meeting = signature.group.rule is WaitRule.ALL_FOR_ALL
         numbers = (signature.callsite, communicator.index, int(is_meeting))
@@ -143,6 +143,26 @@ class _Collector:
             [group + self.group_count, ranks[row], begins, begins + wait[row, column]]
         )
         self.group_count += len(code)
+
+
+def sort_calls(rank: Int, time_ns: Int) -> Int:
+    """Return the order of calls by rank and time; equal ones keep their order.
+
+    Much faster than `lexsort` if the calls consist of a few parts that are in order.
+    """
+    origin = int(time_ns.min(initial=0))
+    stride = int(time_ns.max(initial=0)) - origin + 1
+    return np.argsort(rank * stride + (time_ns - origin), kind="stable")
+
+
+def number_codes(code: Int, limit: int) -> tuple[Int, Int]:
+    """Return the codes that occur, in order, and the number of each code; all are below a limit."""
+    occurs = np.zeros(limit, np.bool_)
+    occurs[code] = True
+    known = np.flatnonzero(occurs)
+    number = np.empty(limit, np.int64)
+    number[known] = np.arange(len(known))
+    return known, number[code]
 
 
 def _join_columns(parts: list[list[Int]], count: int) -> list[Int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.collective_waits import CollectiveWaits
+from mpiprof.metrics.collective_waits import CollectiveWaits, sort_calls
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
@@ -46,7 +46,7 @@ class Activities:
     @staticmethod
     def join(rank: Int, begin_ns: Int, end_ns: Int, has_intervals: bool = False) -> Activities:
         """Return activities in order."""
-        order = np.lexsort((begin_ns, rank))
+        order = sort_calls(rank, begin_ns)
         return Activities(rank[order], begin_ns[order], end_ns[order], has_intervals)
 
     def last_pause(self, rank: Int, time_ns: Int) -> tuple[Int, Int]:
@@ -77,31 +77,30 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     calls, messages = trace.message_calls, trace.messages
     if not len(messages):
         return _make_table(*([np.zeros(0, np.int64)] * 6))
-    activities = _find_activities(trace)
     message: dict[str, Array] = {str(name): messages[name].to_numpy() for name in messages}
     call = message["call"]
-    enter, exit_ = (calls[name].to_numpy()[call] for name in ("enter_ns", "exit_ns"))
-    received = message["received"]
-    peer = np.where(received, message["source"], message["destination"])
-    posted, since = _find_posting(message, peer, exit_, activities)
-    able = _can_wait(message, calls["operation"].to_numpy()[call])
-    able &= (peer >= 0) & (peer != message["rank"]) & (exit_ > 0)
-    able &= posted <= exit_ + trace.clock_error_ns
+    enter, exit_ = (calls[name].to_numpy() for name in ("enter_ns", "exit_ns"))
+    peer = np.where(message["received"], message["source"], message["destination"])
+    able = _can_wait(message, calls["operation"].to_numpy())
+    able &= (peer >= 0) & (peer != message["rank"]) & (exit_[call] > 0)
     rows = np.flatnonzero(able)
+    activities = _find_activities(trace)
+    posted, since = _find_posting(message, rows, peer, exit_[call[rows]], activities)
+    possible = posted <= exit_[call[rows]] + trace.clock_error_ns
+    rows, posted, since = rows[possible], posted[possible], since[possible]
     # The rank that became free last counts as the last one among ranks with equal times. If the
     # intervals without calls are unknown, the rank without a call for longest counts as the last.
     order = since if activities.has_intervals else -since
-    rows = rows[np.lexsort((order[rows], posted[rows] // TIE_NS, call[rows]))]
-    last = np.r_[call[rows][1:] != call[rows][:-1], np.ones(min(len(rows), 1), np.bool_)]
-    rows = rows[last]
-    until = np.minimum(posted[rows], exit_[rows])
-    waits = until > enter[rows] + trace.clock_error_ns
+    last = _find_last(call[rows], posted // TIE_NS, order)
+    rows, posted = rows[last], posted[last]
+    until = np.minimum(posted, exit_[call[rows]])
+    waits = until > enter[call[rows]] + trace.clock_error_ns
     rows, until = rows[waits], until[waits]
-    wrong = _is_wrong_order(message, call[rows], posted, until)
+    wrong = _is_wrong_order(message, call[rows], until)
     sends = np.where(wrong, WRONG_ORDER, LATE_SENDER)
-    state = np.where(received[rows], sends, LATE_RECEIVER).astype(object)
+    state = np.where(message["received"][rows], sends, LATE_RECEIVER).astype(object)
     return _make_table(
-        call[rows], rows, message["rank"][rows], peer[rows], enter[rows], until, state
+        call[rows], rows, message["rank"][rows], peer[rows], enter[call[rows]], until, state
     )
 
 
@@ -130,7 +129,7 @@ def read_recorded_calls(trace: Trace) -> list[Int]:
         (collective.site_id, "site_id"),
     ]
     joined = [np.concatenate([of, calls[name].to_numpy()[closed]]) for of, name in columns]
-    order = np.lexsort((joined[1], joined[0]))
+    order = sort_calls(joined[0], joined[1])
     return [column[order] for column in joined]
 
 
@@ -147,39 +146,58 @@ def _find_activities(trace: Trace) -> Activities:
 
 
 def _find_posting(
-    message: dict[str, Array], peer: Int, exit_: Int, activities: Activities
+    message: dict[str, Array], rows: Int, peer: Int, exit_: Int, activities: Activities
 ) -> tuple[Int, Int]:
-    """Return when the other rank posted each message, and its last known time before that.
+    """Return when the other rank posted some messages, and its last known time before that.
 
-    Both times are equal if the posting call is recorded.
+    Both times are equal if the posting call is recorded. exit_: end of the calls of these messages.
     """
-    partner = message["partner"]
-    last, before = activities.last_pause(np.maximum(peer, 0), exit_)
-    known = partner >= 0
-    posted = np.where(known, message["posted_ns"][partner], last)
-    return posted, np.where(known, posted, before)
+    partner = message["partner"][rows]
+    posted = message["posted_ns"][partner]
+    since = posted.copy()
+    unknown = np.flatnonzero(partner < 0)
+    posted[unknown], since[unknown] = activities.last_pause(peer[rows[unknown]], exit_[unknown])
+    return posted, since
+
+
+def _find_last(call: Int, *keys: Int) -> Int:
+    """Return for each call the position with the largest keys, of equal ones the last.
+
+    call: ascending. keys: the first one counts most.
+    """
+    rows = np.arange(len(call))
+    for key in keys:
+        first = np.flatnonzero(np.diff(call[rows], prepend=-1))
+        if len(first) == len(rows):
+            return rows
+        largest = np.maximum.reduceat(key[rows], first)
+        rows = rows[key[rows] == np.repeat(largest, np.diff(first, append=len(rows)))]
+    last: Int = rows[np.flatnonzero(np.diff(call[rows], append=-1))]
+    return last
 
 
 def _can_wait(message: dict[str, Array], operation: Array) -> Bool:
-    """Return which messages a call can wait for."""
-    synchronous = np.array(["ssend" in name for name in operation], np.bool_)
-    large = synchronous | (message["bytes"] >= MIN_RENDEZVOUS_BYTES)
-    able: Bool = message["complete"] & (message["received"] | large)
+    """Return which messages a call can wait for; operation: of each call."""
+    able: Bool = message["complete"] & (
+        message["received"] | (message["bytes"] >= MIN_RENDEZVOUS_BYTES)
+    )
+    small = np.flatnonzero(message["complete"] & ~able)
+    able[small] = ["ssend" in name for name in operation[message["call"][small]]]
     return able
 
 
-def _is_wrong_order(message: dict[str, Array], call: Int, posted: Int, until: Int) -> Bool:
+def _is_wrong_order(message: dict[str, Array], call: Int, until: Int) -> Bool:
     """Return for calls whether a later call of the rank receives a message sent before `until`."""
     known = np.flatnonzero(message["received"] & message["complete"] & (message["partner"] >= 0))
-    known = known[np.argsort(message["call"][known], kind="stable")]
     if not len(known):
         return np.zeros(len(call), np.bool_)
     rank, of_call = message["rank"][known], message["call"][known]
+    posted = message["posted_ns"][message["partner"][known]]
     # The earliest posting among this and later messages of the rank, from the end.
     earliest = np.empty(len(known), np.int64)
     edges = np.flatnonzero(np.diff(rank, prepend=-1))
     for begin, end in zip(edges, [*edges[1:], len(known)], strict=True):
-        earliest[begin:end] = np.minimum.accumulate(posted[known[begin:end]][::-1])[::-1]
+        earliest[begin:end] = np.minimum.accumulate(posted[begin:end][::-1])[::-1]
     next_ = np.searchsorted(of_call, call, side="right")
     inside = next_ < len(known)
     at = np.minimum(next_, len(known) - 1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.halo_waits import halo_waits
 
+from mpiprof.diagnosis import delay_windows
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
 from mpiprof.trace.types import Int
 
@@ -100,3 +101,47 @@ def test_the_slow_rank_of_a_halo_exchange_bears_nearly_all_cost(ranks: int, nois
     assert found.interval_ns.sum() + found.rest_ns.sum() == pytest.approx(total)
     assert by_rank[ranks // 2] >= 0.97 * total
     assert found.interval_ns.min() >= 0 and found.rest_ns.min() >= 0
+
+
+@pytest.mark.parametrize("block_items", [1, 50, 500])
+def test_costs_do_not_depend_on_the_size_of_blocks(block_items: int) -> None:
+    waits, intervals = halo_waits(8, slow=4, steps=10, noise=0.3)
+    whole = DelayGraph(waits, intervals, 8)
+    divided = DelayGraph(waits, intervals, 8, block_items)
+    assert len(whole.blocks) == 1 < len(divided.blocks)
+    chosen = np.arange(len(waits.awaited)) % 3 == 0
+    for some in (None, chosen.astype(np.float64)):
+        known, found = (graph.compute_costs(some) for graph in (whole, divided))
+        for name in ("interval_ns", "direct_ns", "rest_ns", "wait_ns"):
+            expected = getattr(known, name)
+            assert getattr(found, name) == pytest.approx(expected, rel=1e-9, abs=1e-3)
+
+
+def test_costs_do_not_depend_on_the_order_of_groups_and_members() -> None:
+    waits, intervals = halo_waits(8, slow=4, steps=10, noise=0.3)
+    random = np.random.default_rng(1)
+    number, member = (random.permutation(len(of)) for of in (waits.awaited, waits.group))
+    order = np.argsort(number)
+    mixed = Waits(
+        waits.awaited[order],
+        waits.until_ns[order],
+        waits.since_ns[order],
+        number[waits.group][member],
+        waits.rank[member],
+        waits.begin_ns[member],
+        waits.end_ns[member],
+    )
+    known, found = (DelayGraph(of, intervals, 8).compute_costs() for of in (waits, mixed))
+    assert found.interval_ns == pytest.approx(known.interval_ns, rel=1e-9, abs=1e-3)
+
+
+@pytest.mark.parametrize("reach", [1, 3, 4])
+def test_a_window_contains_a_limited_number_of_items(
+    reach: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 0 works 9 and 3 longer than rank 1; the ranks have never met."""
+    monkeypatch.setattr(delay_windows, "MAX_REACH", reach)
+    work = [(0, 0, 10, 0), (0, 10, 11, 0), (0, 11, 12, 0), (0, 12, 16, 0)]
+    early = [(1, i, i + 1, 0) for i in range(4)]
+    found = costs([(0, 16, 0, [(1, 4)])], [*work, *early], 2)[:4]
+    assert found == pytest.approx({4: [9, 0, 0, 3], 3: [0, 2, 2, 8], 1: [0, 0, 0, 12]}[reach])
