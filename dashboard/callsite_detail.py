@@ -67,10 +67,11 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
 
 
 def callsite_facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the metrics of a call site as pairs of name and text: the headed columns."""
+    """Return the metrics of a call site as pairs of name and text: the columns with headings."""
+    known = columns.recorded() if "instances" in row else columns.of_messages()
     return [
         (column.meaning, filtered_tables.shorten_text(column.text(row)))
-        for column in columns.recorded()
+        for column in known
         if column.heading and column.name not in TITLE and column.informs([row])
     ]
 

@@ -10,8 +10,9 @@ import dash
 import dash_mantine_components as dmc
 import pandas as pd
 import plotly.graph_objects as go
-from dash import Output, State, dcc, html
+from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_share, format_time
@@ -22,7 +23,7 @@ from mpiprof.reports import colours, sentences
 from . import theme
 from .source_excerpt import Excerpt
 from .trace_data import TraceData
-from .url_state import PageState, parse
+from .url_state import PageState, change_filters, parse
 
 log = logging.getLogger(__name__)
 CONFIG: Any = {
@@ -90,6 +91,27 @@ def query_callback(app: dash.Dash, *inputs: Any) -> Callable[[Callable[..., Any]
     """Return the decorator of state_callback for a function that returns the new URL query."""
     query = Output("url", "search", allow_duplicate=True)
     return state_callback(app, query, *inputs, prevent_initial_call=True)
+
+
+def link_matrix_to_timeline(app: dash.Dash, graph: str) -> None:
+    """Let a click in a matrix of ranks open the timeline of the ranks of both axes."""
+
+    @state_callback(
+        app,
+        Output("url", "pathname", allow_duplicate=True),
+        Output("url", "search", allow_duplicate=True),
+        Input(graph, "clickData"),
+        prevent_initial_call=True,
+    )
+    def show_both(clicked: Any, state: PageState) -> tuple[str, str]:
+        """Open the timeline of the ranks of a cell."""
+        try:
+            point = clicked["points"][0]
+            pair = [str(point["y"]), str(point["x"])]
+        except (TypeError, KeyError, IndexError):
+            raise PreventUpdate from None
+        ranks = {"ranks": ", ".join(dict.fromkeys(pair))}
+        return "/timeline", change_filters(state.without_page_keys(), ranks).format_query()
 
 
 def deferred_container(name: str, **more: Any) -> Component:

@@ -12,11 +12,15 @@ from mpiprof.reports.site_labels import places
 from mpiprof.trace.sites import label_site
 from mpiprof.trace.types import Float, Int
 
+from . import message_tables
 from .trace_data import TraceData
 from .url_state import PageState
 
 SUM_COLUMNS = ["elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns", "last"]
-TIME_PARTS = ("outside", "point to point", "work", "waiting", "other collectives")
+TIME_PARTS = (
+    *("outside", "point to point", "waiting for messages"),
+    *("work", "waiting", "other collectives"),
+)
 SPARKLINE_PARTS = 40  # points of a sparkline
 
 
@@ -40,12 +44,21 @@ def _summary_totals(data: TraceData) -> pd.DataFrame:
 
 
 def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
-    """Return rank, where (host, processors), SUM_COLUMNS and point_to_point_ns per passing rank."""
+    """Return one row per passing rank, without messages in SUM_COLUMNS.
+
+    rank, where (host, processors), SUM_COLUMNS, point_to_point_ns, message_wait_ns (its wait for
+    messages) and message_caused_ns (wait of others for its messages).
+    """
     ranks = data.filtered_ranks(state)
     sums = filtered_totals(data, state).groupby("rank")[SUM_COLUMNS].sum()
     table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
     between = data.derive("point_to_point")
-    table["point_to_point_ns"] = between[ranks]
+    # `point_to_point` ends with the last collective, and older traces have no message sums.
+    in_messages = message_tables.time_by_rank(data)
+    table["point_to_point_ns"] = np.maximum(between, in_messages)[ranks]
+    messages = message_tables.filtered_messages(data, state)
+    for name, by in (("message_wait_ns", "rank"), ("message_caused_ns", "awaited")):
+        table[name] = messages.sum_waits(by).reindex(ranks, fill_value=0).to_numpy(np.int64)
     table["where"] = [data.describe_location(rank) for rank in ranks.tolist()]
     return table
 
@@ -65,7 +78,9 @@ def time_composition(data: TraceData, state: PageState) -> pd.DataFrame:
     collective = float(everything["elapsed_ns"].sum())
     outside = max(whole - collective, 0.0)
     between = min(float(ranks["point_to_point_ns"].sum()), outside)
-    values = [outside - between, between, elapsed - wait, wait, collective - elapsed]
+    waited = min(float(everything["message_wait_ns"].sum()), between)
+    values = [outside - between, between - waited, waited]
+    values += [elapsed - wait, wait, collective - elapsed]
     names = [
         "unknown" if p == "work" and lacks_complete_instances(data.trace) else p for p in TIME_PARTS
     ]
@@ -95,6 +110,14 @@ def filtered_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
     table["wait_share"] = table["total_wait_ns"] / whole
     order = ["total_wait_ns", "total_elapsed_ns"]
     return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
+
+
+def all_callsites(data: TraceData, state: PageState) -> list[dict[str, Any]]:
+    """Return the passing call sites of collectives and of messages, costliest first."""
+    tables = filtered_callsites(data, state), message_tables.filtered_message_callsites(data, state)
+    rows = [row for table in tables for row in table_records(table)]
+    order = ("total_wait_ns", "total_elapsed_ns")
+    return sorted(rows, key=lambda row: [-np.nan_to_num(float(row[n]), nan=-1) for n in order])
 
 
 def parse_band(state: PageState) -> tuple[int, int] | None:

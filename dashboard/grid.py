@@ -37,18 +37,23 @@ def shown() -> list[Column]:
 
 
 def make_grid(rows: list[dict[str, Any]], state: PageState) -> Component:
-    """Return the grid of call sites, with the URL's call site selected."""
-    chosen = str(state.get_number("callsite", -1))
+    """Return the grid of call sites, with the URL's call site selected.
+
+    Columns that no row has, such as those of messages in a run without messages, are left out.
+    """
+    chosen = state.get("callsite")
     sorts = sort_model(state)
     low = len(rows) <= LOW_GRID_ROWS
+    names = {name for row in rows for name in row}
+    present = [column for column in shown() if column.name in names or not rows]
     return dag.AgGrid(
         id="callsite-grid",
-        columnDefs=[definition(c) | sorts.get(c.name, {}) for c in shown()],
+        columnDefs=[definition(c) | sorts.get(c.name, {}) for c in present],
         filterModel=filter_model(state),
         eventListeners={key: ["arranged(params)"] for key in ("sortChanged", "filterChanged")},
         rowData=rows,
         getRowId="params.data.callsite",
-        selectedRows={"ids": [chosen]} if chosen != "-1" else None,
+        selectedRows={"ids": [chosen]} if chosen else None,
         defaultColDef=dict.fromkeys(COLUMN_FEATURES, True),
         dashGridOptions={
             "rowSelection": ROW_SELECTION,
@@ -98,23 +103,26 @@ def _as_text(column: Column) -> bool:
 
 
 def make_grid_rows(data: TraceData, state: PageState) -> list[dict[str, Any]]:
-    """Return the rows of the grid, costliest first."""
+    """Return the rows of the grid, costliest first, of collectives and of messages."""
     sparks = filtered_tables.make_sparklines(data)
-    table = filtered_tables.filtered_callsites(data, state).head(MAX_ROWS)
-    rows = []
-    for row in filtered_tables.table_records(table):
-        callsite = int(row["callsite"])
-        cells: dict[str, Any] = {"callsite": str(callsite), "instances": int(row["instances"])}
+    rows = filtered_tables.all_callsites(data, state)[:MAX_ROWS]
+    made = []
+    for row in rows:
+        cells: dict[str, Any] = {"callsite": str(row["callsite"])}
+        if "instances" in row:
+            cells |= {"instances": int(row["instances"])}
         for column in shown():
-            if column.quantity == "picture":
-                cells[column.name] = sparks.get(callsite, [])
+            if column.quantity == "picture" and "instances" in row:
+                cells[column.name] = sparks.get(int(row["callsite"]), [])
+            elif column.name not in row:
+                continue
             elif _as_text(column):
                 cells[column.name] = filtered_tables.shorten_text(column.text(row))
             else:
                 known = column.text(row) != UNKNOWN
                 cells[column.name] = plain_number(row[column.name]) if known else None
-        rows.append(cells)
-    return rows
+        made.append(cells)
+    return made
 
 
 def definition(column: Column) -> dict[str, Any]:

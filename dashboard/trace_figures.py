@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
 from mpiprof.metrics.rank_totals import lateness_picture, read_instance
+from mpiprof.metrics.wait_matrix import MAX_ROWS, WaitMatrix
 from mpiprof.reports.site_labels import places
 from mpiprof.store import cached_trace
 from mpiprof.timeline.build import open_or_build
@@ -20,12 +21,13 @@ from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
 from mpiprof.trace.types import Float, Int
 
-from . import filtered_tables, predictions, theme
+from . import filtered_tables, message_tables, predictions, theme
 from .figures import algorithms as races
 from .figures import axes, distribution, overview
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import timeline as timelines
+from .message_tables import MessageRows
 from .trace_data import TraceData
 from .url_state import PageState, parse_ranks
 
@@ -40,15 +42,38 @@ def draw_time(data: TraceData, state: PageState) -> go.Figure:
 
 def draw_ranks(data: TraceData, state: PageState) -> go.Figure:
     """Return the wait time of each rank and the wait time that each rank causes."""
-    return overview.draw_ranks(filtered_tables.totals_by_rank(data, state))
+    table = filtered_tables.totals_by_rank(data, state)
+    table["total_wait_ns"] += table["message_wait_ns"]
+    table["caused_ns"] += table["message_caused_ns"]
+    return overview.draw_ranks(table)
+
+
+def draw_message_ranks(data: TraceData, state: PageState, rows: MessageRows) -> go.Figure:
+    """Return the wait of each rank in some calls on messages, and the wait that it causes."""
+    ranks = data.filtered_ranks(state)
+    sums = {
+        name: rows.sum_waits(by).reindex(ranks, fill_value=0).to_numpy()
+        for name, by in (("total_wait_ns", "rank"), ("caused_ns", "awaited"))
+    }
+    where = [data.describe_location(rank) for rank in ranks.tolist()]
+    return overview.draw_ranks(pd.DataFrame({"rank": ranks, "where": where, **sums}))
 
 
 def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()) -> go.Figure:
-    """Return the matrix of wait times at some call sites, or at all of the filtered operations."""
-    if not callsites:
-        table = data.callsites
-        callsites = tuple(table[table["operation"].isin(state.operations)]["callsite"].tolist())
-    return overview.draw_wait_matrix(data.derive("waiting_for", callsites))
+    """Return the matrix of wait times at some call sites of collectives.
+
+    Without call sites, it is of all collectives and messages of the filtered operations.
+    """
+    if callsites:
+        return overview.draw_wait_matrix(data.derive("waiting_for", callsites))
+    table = data.callsites
+    callsites = tuple(table[table["operation"].isin(state.operations)]["callsite"].tolist())
+    chosen = PageState(operations=state.operations)
+    cells: Any = message_tables.filtered_messages(data, chosen).make_matrix(MAX_ROWS).wait_ns
+    matrix = data.derive("waiting_for", callsites)
+    if callsites or not state.operations:
+        cells = cells + matrix.total_wait_ns
+    return overview.draw_wait_matrix(WaitMatrix(matrix.ranks, cells))
 
 
 def draw_factors(data: TraceData, state: PageState, callsite: int) -> go.Figure:

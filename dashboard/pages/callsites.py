@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import dash
@@ -9,13 +10,13 @@ from dash import Input, Output, State, dcc
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from .. import callsite_detail, components
+from .. import callsite_detail, components, message_detail, message_tables
 from .. import grid as grids
 from .. import url_state as states
 from ..trace_data import TraceContext
 
 TITLE, PATH = "Call sites", "/callsites"
-PAGE_KEYS = frozenset(("callsite", "instance", "sort", "where", "order", "band"))
+PAGE_KEYS = frozenset(("callsite", "instance", "sort", "where", "order", "band", "pairs"))
 SKELETON = (260, 120, 420)
 GRID_HINT = (
     "Select a call site by click, or with the arrow keys and space. Headings sort. The "
@@ -46,7 +47,7 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         chosen = rows[0].get("callsite") if isinstance(rows, list) and rows else None
         if chosen is None or str(chosen) == state.get("callsite"):
             raise PreventUpdate
-        return state.set_keys(callsite=chosen, instance=None, band=None).format_query()
+        return state.set_keys(callsite=chosen, instance=None, band=None, pairs=None).format_query()
 
     @components.state_callback(
         app,
@@ -57,16 +58,18 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     )
     def show(_: str, shown: str | None, state: states.PageState) -> Any:
         """Show the selected call site, unless only its selected instance has changed."""
-        chosen = state.get_number("callsite", -1)
+        chosen, messages = state.get_number("callsite", -1), state.get("callsite")
         relevant = state.set_keys(instance=None, sort=None, where=None)
         now = f"{state.dark} {relevant.format_query()}"
         if now == shown:
             raise PreventUpdate
-        if chosen < 0:
+        if message_tables.parse_callsite(messages) is not None:
+            make = partial(message_detail.make_layout, context, state, messages)
+        elif chosen >= 0:
+            make = partial(callsite_detail.make_layout, context, state, chosen)
+        else:
             return None, now
-        content = components.make_or_message(
-            "a call site", lambda: callsite_detail.make_layout(context, state, chosen)
-        )
-        return content, now
+        return components.make_or_message("a call site", make), now
 
     callsite_detail.register_callbacks(app, context)
+    components.link_matrix_to_timeline(app, "message-pairs")

@@ -7,19 +7,26 @@ from typing import Any
 import dash
 from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
-from dash.exceptions import PreventUpdate
 
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.libraries import mpi_name
 from mpiprof.reports import colours, phrases, text
 
-from .. import components, explanations, filtered_tables, trace_figures
+from .. import (
+    components,
+    explanations,
+    filtered_tables,
+    message_detail,
+    message_tables,
+    trace_figures,
+)
 from .. import url_state as states
 from ..figures import overview as figures
 from ..trace_data import TraceContext, TraceData
 from . import live
 
 TITLE, PATH = "Overview", "/"
+PAGE_KEYS = frozenset((message_detail.KEY,))
 MAX_SITES = 12
 SKELETON = (130, 220, 150, 360)
 
@@ -39,12 +46,13 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         components.deferred_container("overview-time"),
         components.deferred_container("overview-waiting"),
         components.deferred_container("overview-whom"),
+        components.deferred_container("overview-messages"),
     )
 
 
 def time_card(data: TraceData, state: states.PageState) -> Component:
     """Return the composition of all ranks' time, or a note if no operation was recorded."""
-    if not len(filtered_tables.filtered_callsites(data, state)):
+    if not filtered_tables.all_callsites(data, state):
         how = "passes the filters" if len(data.callsites) else "was recorded"
         return components.empty_state(f"No collective operation {how}", "")
     parts = filtered_tables.time_composition(data, state)
@@ -62,13 +70,13 @@ def time_card(data: TraceData, state: states.PageState) -> Component:
 
 def waiting_card(data: TraceData, state: states.PageState) -> Component | None:
     """Return the wait time by call site and rank; for a summary, the elapsed time."""
-    rows = filtered_tables.filtered_callsites(data, state)
-    if not len(rows):
+    rows = filtered_tables.all_callsites(data, state)
+    if not rows:
         return None
     whole = max(float(filtered_tables.time_composition(data, state)["ns"].sum()), 1.0)
     summary = data.trace.record == "summary"
     title, quantity = ("Time", "elapsed") if summary else ("Waiting", "wait")
-    bars = callsite_bars(filtered_tables.table_records(rows), state, quantity, whole)
+    bars = callsite_bars(rows, state, quantity, whole)
     sites = components.make_card(f"{title} by call site", *bars)
     if summary:
         return components.side_by_side(sites)
@@ -82,7 +90,7 @@ def waiting_card(data: TraceData, state: states.PageState) -> Component | None:
 
 def wait_matrix_card(data: TraceData, state: states.PageState) -> Component | None:
     """Return the matrix of wait times, or None for a summary, which lacks these data."""
-    if data.trace.record == "summary" or not len(filtered_tables.filtered_callsites(data, state)):
+    if data.trace.record == "summary" or not filtered_tables.all_callsites(data, state):
         return None
     return components.make_card(
         "Who waits for whom",
@@ -91,6 +99,12 @@ def wait_matrix_card(data: TraceData, state: states.PageState) -> Component | No
         + (", of the operations chosen above" if state.operations else "")
         + ". The sum of a row is its waiting. A click shows both on the timeline.",
     )
+
+
+def message_matrix_card(data: TraceData, state: states.PageState) -> Component | None:
+    """Return the matrix of messages between ranks, or None without messages."""
+    rows = message_tables.filtered_messages(data, state)
+    return message_detail.make_matrix_card(rows, state, "messages", ("bytes", "messages", "wait"))
 
 
 def run_facts(data: TraceData) -> list[tuple[str, Any]]:
@@ -120,12 +134,12 @@ def callsite_bars(
 ) -> list[Component]:
     """Return the costliest call sites by "wait" or "elapsed" as bars with links."""
     column = f"total_{quantity}_ns"
-    ordered = sorted(rows, key=lambda row: -row[column])
+    ordered = sorted(rows, key=lambda row: -row[column] if row[column] >= 0 else 1)
     largest = float(ordered[0][column]) or 1.0
     bars: list[Component] = []
     for row in ordered[:MAX_SITES]:
         value = float(row[column])
-        known = quantity == "elapsed" or row["complete_instances"]
+        known = quantity == "elapsed" or row.get("complete_instances", value >= 0)
         value_text = f"{format_time(value)} · {format_share(value / whole_ns)}"
         bars.append(
             components.make_bar_link(
@@ -149,30 +163,20 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         ("overview-time", time_card),
         ("overview-waiting", waiting_card),
         ("overview-whom", wait_matrix_card),
+        ("overview-messages", message_matrix_card),
         ("findings", explanations.findings_cards),
         ("gains", explanations.gain_cards),
     ):
         _register_card(app, context, name, make)
 
-    @components.state_callback(
-        app,
-        Output("url", "pathname", allow_duplicate=True),
-        Output("url", "search", allow_duplicate=True),
-        Input("whom", "clickData"),
-        prevent_initial_call=True,
-    )
-    def show_both(clicked: Any, state: states.PageState) -> tuple[str, str]:
-        """Open the timeline of the waiting ranks and the awaited ranks."""
-        try:
-            point = clicked["points"][0]
-            pair = [str(point["y"]), str(point["x"])]
-        except (TypeError, KeyError, IndexError):
-            raise PreventUpdate from None
-        ranks = {"ranks": ", ".join(dict.fromkeys(pair))}
-        return "/timeline", states.change_filters(state.without_page_keys(), ranks).format_query()
+    for graph in ("whom", "messages"):
+        components.link_matrix_to_timeline(app, graph)
 
 
 def _register_card(app: dash.Dash, context: TraceContext, name: str, make: Any) -> None:
-    @components.state_callback(app, Output(name, "children"), Input(name, "id"))
-    def show(_: str, state: states.PageState) -> Any:
+    follows = (Input("url", "search"),) if name == "overview-messages" else ()
+
+    @components.state_callback(app, Output(name, "children"), Input(name, "id"), *follows)
+    def show(*values: Any) -> Any:
+        state = values[-1]
         return components.make_or_message(name, lambda: make(context.latest_data(state), state))

@@ -39,7 +39,9 @@ def write(folder: Path) -> None:
     (folder / "packages.md").write_text(packages(), "utf-8")
     (folder / "columns.md").write_text(tables(), "utf-8")
     (folder / "waits.md").write_text(waits(), "utf-8")
-    (folder / "callsites.md").write_text(callsites(), "utf-8")
+    (folder / "callsites.md").write_text(callsites(columns.recorded()), "utf-8")
+    messages = callsites(columns.of_messages())
+    (folder / "message_callsites.md").write_text(messages, "utf-8")
     calls = table(("column", "meaning"), named(export_columns.CALL_COLUMNS))
     (folder / "calls.md").write_text(calls + "\n", "utf-8")
     (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
@@ -137,11 +139,10 @@ def tables() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def callsites() -> str:
-    """Return the table of the columns of call sites: name, unit and meaning."""
+def callsites(chosen: Sequence[columns.Column]) -> str:
+    """Return the table of some columns of call sites: name, unit and meaning."""
     rows = [
-        (f"`{c.name}`", QUANTITIES[c.quantity].unit, prose(c.details or c.meaning))
-        for c in columns.recorded()
+        (f"`{c.name}`", QUANTITIES[c.quantity].unit, prose(c.details or c.meaning)) for c in chosen
     ]
     return table(("column", "unit", "meaning"), rows) + "\n"
 

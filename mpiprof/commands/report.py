@@ -13,6 +13,7 @@ line and function. -o writes a file in the format that its ending selects: Markd
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
         is_text = columns.find(args.sort).is_text  # numbers are sorted with the largest first
         callsites: Any = trace.callsites.sort_values(args.sort, ascending=is_text, kind="stable")
     refuse_unreadable(trace)
+    messages: Any = trace.message_callsites
     if args.site:
-        callsites = select_callsites(callsites, args.site)
+        callsites, messages = select_callsites((callsites, messages), args.site)
     findings = []
     if args.json or to or (args.by == "callsite" and not args.site):
         with show_work("looking for causes"):
@@ -86,12 +88,14 @@ def run(args: argparse.Namespace) -> int:
     if wrong:
         print(f"{wrap_paragraph(wrong, 0)}\n")
     if args.json or to:
-        document = make_document(args, to, trace, callsites, findings)
+        document = make_document(args, to, trace, callsites, messages, findings)
         if args.output is None:
             print(document)
         else:
             write_text(args.output, document + "\n" * (not document.endswith("\n")))
             print(f"{args.output}: the report")
+    elif args.site and not len(callsites):
+        print(report_message_callsites(trace, messages, args.top, named))
     elif args.site:
         print(report_one_callsite(trace, callsites, args.top, named))
     elif args.by != "callsite":
@@ -102,15 +106,23 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.incomplete:
         fail_on.refuse_incomplete(trace)
-    rows = [json.row_as_data(row) for row in callsites.to_dict("records")]
+    rows = json.callsites_as_data(callsites) + json.message_callsites_as_data(messages)
     run_ = {f"run.{name}": value for name, value in json.totals_as_data(trace).items()}
     return fail_on.judge(args.fail_on, condition, rows, run_)
 
 
 def make_document(
-    args: argparse.Namespace, to: str, trace: Trace, callsites: Any, findings: list[Finding]
+    args: argparse.Namespace,
+    to: str,
+    trace: Trace,
+    callsites: Any,
+    messages: Any,
+    findings: list[Finding],
 ) -> str:
-    """Return a report as JSON, Markdown or a page, selected by the ending of its name."""
+    """Return a report as JSON, Markdown or a page, selected by the ending of its name.
+
+    callsites: of collectives. messages: call sites of messages.
+    """
     from mpiprof.hang import verdict_text
 
     if to == ".md":
@@ -126,7 +138,7 @@ def make_document(
     from mpiprof.reports import json, selector_report, text
 
     verdict, sentences = verdict_text.trace_verdict(trace)
-    data = json.make_report(trace, callsites, findings) | {
+    data = json.make_report(trace, callsites, messages, findings) | {
         "selection": selector_report.list_keys(trace),
         "times": text.rank_times_as_data(trace),
         "hang": verdict_text.as_json(trace, verdict, sentences) if verdict.is_bad else None,
@@ -167,17 +179,20 @@ def sort_column(name: str) -> str:
     return column_by_name[name]
 
 
-def select_callsites(callsites: Any, pattern: str) -> Any:
-    """Return the call sites that match a pattern; raises UsageError if none does."""
+def select_callsites(tables: Sequence[Any], pattern: str) -> list[Any]:
+    """Return the call sites of each table that match a pattern; raises UsageError if none does."""
     from mpiprof.reports.site_labels import matches_pattern, places
 
-    rows = callsites.to_dict("records")
-    matches = [matches_pattern(row["operation"], row["sites"], pattern) for row in rows]
-    if not any(matches):
+    rows = [row for table in tables for row in table.to_dict("records")]
+    selected = []
+    for table in tables:
+        named = zip(table["operation"], table["sites"], strict=True)
+        selected.append(table[[matches_pattern(*names, pattern) for names in named]])
+    if not any(map(len, selected)):
         locations = dict.fromkeys(places(row["sites"]) for row in rows)
         suggestion = suggest_names(pattern, locations) if locations else "none was recorded"
         raise UsageError(f"--site {pattern}: no such call site; {suggestion}")
-    return callsites[matches]
+    return selected
 
 
 def report_by_callsite(
@@ -199,13 +214,13 @@ def report_by_callsite(
     from mpiprof.reports.table import render, wrap_paragraph
 
     parts, top = [verdict_and_facts(trace, findings)], args.top
+    if findings:
+        problems = [sentences.finding_text(trace, f) for f in findings[:MAX_FINDINGS]]
+        lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
+        parts.append("What costs most\n" + "\n".join(lines))
     if not len(callsites):
         parts.append("No collective operation was recorded.")
     else:
-        if findings:
-            problems = [sentences.finding_text(trace, f) for f in findings[:MAX_FINDINGS]]
-            lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
-            parts.append("What costs most\n" + "\n".join(lines))
         limit_note = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
         names = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}
         table = callsite_table.text(callsites.head(top))
@@ -230,7 +245,7 @@ def report_by_callsite(
         legend = wrap_paragraph(efficiency_table.LEGEND)
         title = efficiency_table.phase_title(trace)
         parts.append(f"{title}\n{render(*phases)}\n{legend}")
-    parts.append(text.next_command(named, callsites))
+    parts.append(text.next_command(named, callsites, message_table.reported_callsites(trace)))
     return "\n\n".join(parts)
 
 
@@ -241,7 +256,7 @@ def verdict_and_facts(trace: Trace, findings: list[Finding]) -> str:
     from mpiprof.reports.table import wrap_paragraph
 
     title, facts = text.fact_lines(trace).split("\n", 1)
-    if not len(trace.callsites):
+    if not len(trace.callsites) and not findings:
         return f"{title}\n{facts}"
     lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
     return "\n".join([title, "", *map(wrap_paragraph, lines), "", facts])
@@ -296,6 +311,23 @@ def report_one_callsite(trace: Trace, callsites: Any, top: int, named: TracePath
         parts.append(f"Its ranks\n{ranks}")
     parts.append(f"next: {format_command('report', *named)}   (all call sites)")
     return "\n\n".join(parts)
+
+
+def report_message_callsites(trace: Trace, messages: Any, top: int, named: TracePaths) -> str:
+    """Return the given call sites of messages, and the pairs of ranks of the first one."""
+    from mpiprof.reports import message_table
+    from mpiprof.reports.site_labels import routine_at
+    from mpiprof.reports.table import wrap_paragraph
+
+    row = messages.iloc[0].to_dict()
+    pairs = message_table.pair_text(trace, row, top)
+    parts = [
+        wrap_paragraph(message_table.message_cost_sentence(row), 0),
+        message_table.callsite_text(messages, top),
+        f"Pairs of ranks at {routine_at(row)}\n{pairs}",
+        f"next: {format_command('report', *named)}   (all call sites)",
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def report_causes(trace: Trace, callsite: int, top: int) -> str:

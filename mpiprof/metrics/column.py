@@ -16,14 +16,16 @@ from mpiprof.interface.format_units import (
 )
 from mpiprof.metrics.callsite_sums import CallsiteSums
 from mpiprof.metrics.instance_rows import Rows
+from mpiprof.metrics.message_callsite_sums import MessageCallsiteSums
 from mpiprof.metrics.summary_callsites import SummarySums
 from mpiprof.trace.sites import places
 from mpiprof.trace.types import Float
 
 Row = Mapping[Any, Any]
 
-# Tables for people. Markdown has the columns of the terminal.
-TERMINAL, PAGE, GRID = "terminal", "page", "grid"
+# Tables for people. Markdown has the columns of the terminal. The grid shows call sites of
+# collectives and of messages; reports have a table of messages of their own.
+TERMINAL, PAGE, GRID, MESSAGES = "terminal", "page", "grid", "messages"
 EVERYWHERE = (TERMINAL, PAGE, GRID)
 
 
@@ -75,6 +77,8 @@ class Column:
     # without it from the data that pass its filters.
     recorded: Callable[[CallsiteSums], Any] | None = None
     summary: Callable[[SummarySums], Any] | None = None  # the same for a summary; by default NaN
+    # Value at each call site of messages, which lack the column without it.
+    messages: Callable[[MessageCallsiteSums], Any] | None = None
 
     @property
     def is_text(self) -> bool:
@@ -82,7 +86,9 @@ class Column:
         return self.quantity in TEXTS
 
     def text(self, row: Row) -> str:
-        """Return the text of a row in tables for people."""
+        """Return the text of a row in tables for people, "" if its call site lacks the column."""
+        if self.name not in row:
+            return ""
         if self.cell is not None:
             return self.cell(row)
         return QUANTITIES[self.quantity].format(row[self.name])

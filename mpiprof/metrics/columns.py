@@ -1,8 +1,9 @@
-"""The columns of the table of call sites, in the order of all tables but the dashboard's grid.
+"""The columns of the tables of call sites, in the order of all tables but the dashboard's grid.
 
 A new column is one entry: name, quantity, meaning, heading and computation. See metrics/column.py.
-`Trace.callsites`, the report in all its formats, the grid of the dashboard, --sort, --fail-on,
-exported instances and the reference page read the table through the functions at the end.
+`Trace.callsites`, `Trace.message_callsites`, the report in all its formats, the grid of the
+dashboard, --sort, --fail-on, exported instances and the reference page read the table through the
+functions at the end.
 """
 
 from __future__ import annotations
@@ -21,14 +22,22 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.metrics.callsite_sums import CallsiteSums, counted, latest_ranks, latest_shares
-from mpiprof.metrics.column import EVERYWHERE, GRID, PAGE, TERMINAL, Column, Row, mean
+from mpiprof.metrics.column import EVERYWHERE, GRID, MESSAGES, PAGE, TERMINAL, Column, Row, mean
 from mpiprof.metrics.instance_rows import Rows
+from mpiprof.metrics.message_callsite_sums import MessageCallsiteSums
 from mpiprof.metrics.quantiles import LEVELS
 from mpiprof.metrics.summary_callsites import SummarySums
 from mpiprof.operations import WAIT_STATES, operations_in
 from mpiprof.trace.types import Float
 
-__all__ = ["COLUMNS", "GRID", "PAGE", "TERMINAL", "Column"]
+__all__ = ["COLUMNS", "GRID", "MESSAGES", "PAGE", "TERMINAL", "Column"]
+
+ANYWHERE, SHARED = (*EVERYWHERE, MESSAGES), (GRID, MESSAGES)
+MESSAGE_STATES = {  # wait states of calls on messages (metrics/message_waits.py)
+    "late_sender": "for messages that were sent late",
+    "wrong_order": "for late messages, while others that were sent earlier are received later",
+    "late_receiver": "in sends, for late receives",
+}
 
 
 def _format_instances(row: Row) -> str:
@@ -52,6 +61,11 @@ def _format_algorithm(row: Row) -> str:
     return "" if name == "native" else str(name)
 
 
+def _any_imbalance(rows: Sequence[Row]) -> bool:
+    """Return whether the rows have imbalance; call sites of messages have none."""
+    return not rows or any("worst_imbalance_ns" in row for row in rows)
+
+
 def _format_total_wait(row: Row) -> str:
     """Return the total wait, if any instance was complete."""
     is_known = not pd.isna(row.get("wait_ns", 0))
@@ -65,7 +79,15 @@ def wait_limits(row: Row) -> str:
 
 def _format_wait_share(row: Row) -> str:
     """Return the total wait as a share of the time of the ranks, if any instance was complete."""
-    return UNKNOWN if pd.isna(row["wait_ns"]) else format_share(row["wait_share"])
+    is_known = not pd.isna(row.get("wait_ns", 0))
+    return format_share(row["wait_share"]) if is_known else UNKNOWN
+
+
+def _format_awaited(row: Row) -> str:
+    """Return the rank that causes most of the wait, and its share of the wait."""
+    if pd.isna(row["awaited_rank"]):
+        return UNKNOWN
+    return f"{row['awaited_rank']} in {format_share(row['awaited_share'])}"
 
 
 def _format_latest(row: Row) -> str:
@@ -77,14 +99,14 @@ def _format_latest(row: Row) -> str:
 
 # fmt: off
 COLUMNS: tuple[Column, ...] = (
-    Column("operation", "text", "the collective without MPI_",
-        heading="routine", views=EVERYWHERE, width=105,
+    Column("operation", "text", "the call without MPI_",
+        heading="routine", views=ANYWHERE, width=105,
         recorded=lambda sums: [key.operation for key in sums.keys],
-        summary=lambda sums: sums.operations),
+        summary=lambda sums: sums.operations, messages=lambda sums: sums.operations),
     Column("sites", "sites", "file, line and function; how many more there are",
         details="places in the program: file, line, function",
-        heading="call site", views=EVERYWHERE, width=190, recorded=lambda sums: sums.sites,
-        summary=lambda sums: sums.sites),
+        heading="call site", views=ANYWHERE, width=190, recorded=lambda sums: sums.sites,
+        summary=lambda sums: sums.sites, messages=lambda sums: sums.sites),
     Column("algorithm", "text", "algorithms of its instances",
         details="what it ran on: `native`, with the library's own name where that is certain "
         "(`native:ring`), or one of ours; several are joined by `+`",
@@ -110,12 +132,18 @@ COLUMNS: tuple[Column, ...] = (
         "instances of which all arrivals are known; the means are over these",
         heading="known", views=(TERMINAL, PAGE), legend=True, needed=_any_incomplete,
         recorded=lambda sums: sums.count("complete"), summary=lambda sums: sums.total("observed")),
+    Column("calls", "count", "calls of all ranks",
+        heading="calls", views=SHARED, priority=2, messages=lambda sums: sums.total("calls")),
     Column("size", "count", "ranks of its communicator, the largest",
         heading="ranks", views=(GRID,), priority=10, width=70,
         recorded=lambda sums: sums.count("size"), summary=lambda sums: sums.extreme("size", "max")),
-    mean("bytes", "size", "bytes that a rank sends, mean",
+    mean("bytes", "size", "bytes that a rank sends, mean; of messages also what it receives",
         lambda rows: rows.bytes, summary=lambda sums: sums.average("bytes"),
-        heading="bytes", views=EVERYWHERE, priority=5),
+        messages=lambda sums: sums.mean(sums.total("sent") + sums.total("received")),
+        heading="bytes", views=ANYWHERE, priority=5),
+    Column("sent", "size", "bytes that all ranks send", messages=lambda sums: sums.total("sent")),
+    Column("received", "size", "bytes that all ranks receive, as far as known",
+        messages=lambda sums: sums.total("received")),
     Column("bytes_min", "size", "bytes that a rank sends, least",
         instance=lambda rows: rows.bytes_min, recorded=lambda sums: sums.extreme("bytes_min"),
         summary=lambda sums: sums.extreme("bytes_min", "min")),
@@ -130,7 +158,10 @@ COLUMNS: tuple[Column, ...] = (
         summary=lambda sums: sums.average("message_bytes")),
     mean("mean_elapsed_ns", "duration", "mean time in the call",
         lambda rows: rows.mean_elapsed, summary=lambda sums: sums.mean_elapsed_ns,
-        heading="ē", views=EVERYWHERE, priority=7, legend=True),
+        messages=lambda sums: sums.mean(sums.elapsed_ns),
+        heading="ē", views=ANYWHERE, priority=7, legend=True),
+    Column("longest_ns", "duration", "time in the longest call",
+        heading="longest", views=(MESSAGES,), priority=3, messages=lambda sums: sums.longest()),
     *(
         Column(f"elapsed_{level}_ns", "duration",
             f"{percent} % quantile of the instances' time in the call (mean over ranks)",
@@ -182,10 +213,12 @@ COLUMNS: tuple[Column, ...] = (
         "time in the call after the first rank had left, summed over ranks",
         lambda rows: rows.skew),
     Column("total_wait_ns", "duration", "total wait, over ranks and instances",
-        heading="Σ wait", views=EVERYWHERE, width=90, legend=True, cell=_format_total_wait,
-        recorded=lambda sums: sums.total("wait_ns"), summary=lambda sums: sums.wait_ns),
+        heading="Σ wait", views=ANYWHERE, width=90, legend=True, cell=_format_total_wait,
+        recorded=lambda sums: sums.total("wait_ns"), summary=lambda sums: sums.wait_ns,
+        messages=lambda sums: sums.wait_ns),
     Column("wait_share", "share", "total wait, of the time of all ranks",
-        heading="of time", views=(GRID,), width=75, cell=_format_wait_share),
+        heading="of time", views=SHARED, width=75, legend=True, cell=_format_wait_share,
+        messages=lambda sums: sums.wait_ns / sums.whole_ns),
     Column("total_wait_low_ns", "duration", "where Σ wait lies, as it is an estimate",
         details="lower limit of the total wait, where it is an estimate; else the total wait",
         heading="between", views=(TERMINAL, PAGE), priority=1, legend=True, cell=wait_limits,
@@ -201,9 +234,21 @@ COLUMNS: tuple[Column, ...] = (
             summary=partial(SummarySums.wait_in, state=state))
         for state, rule in WAIT_STATES.items()
     ),
+    *(
+        Column(f"total_wait_{state}_ns", "duration", f"of the total wait, {meaning}",
+            messages=partial(MessageCallsiteSums.wait_in, state=state))
+        for state, meaning in MESSAGE_STATES.items()
+    ),
+    Column("awaited_rank", "rank", "rank that causes most of the wait, and its share of it",
+        details="rank that causes most of the wait; null if nobody waits",
+        heading="mostly for", views=SHARED, priority=1, width=100, legend=True,
+        cell=_format_awaited, messages=lambda sums: sums.awaited["rank"].array),
+    Column("awaited_share", "share", "share of the wait that this rank causes",
+        messages=lambda sums: sums.awaited["share"].to_numpy()),
     Column("worst_imbalance_over_run", "picture",
         "last minus first arrival, from instance to instance",
-        heading="ω over the run", views=(PAGE, GRID), priority=3, width=148),
+        heading="ω over the run", views=(PAGE, GRID), priority=3, width=148,
+        needed=_any_imbalance),
     Column("latest_rank", "rank", "who comes last most often",
         details="the rank that comes last most often; null if none is late by more than the clock "
         "error",
@@ -217,8 +262,9 @@ COLUMNS: tuple[Column, ...] = (
         recorded=lambda sums: sums.ratio("balanced", "judged"),
         summary=lambda sums: sums.balanced_share),
     Column("total_elapsed_ns", "duration", "time of all ranks in the calls",
-        heading="time", views=(GRID,), priority=10, recorded=lambda sums: sums.total("elapsed"),
-        summary=lambda sums: sums.elapsed_ns),
+        heading="time", views=SHARED, priority=10, legend=True,
+        recorded=lambda sums: sums.total("elapsed"), summary=lambda sums: sums.elapsed_ns,
+        messages=lambda sums: sums.elapsed_ns),
     Column("total_elapsed_low_ns", "duration",
         "lower limit of the time of all ranks in the calls, where it is an estimate",
         recorded=lambda sums: sums.limits["total_elapsed_low_ns"],
@@ -240,9 +286,19 @@ def recorded() -> list[Column]:
     return [column for column in COLUMNS if column.recorded is not None]
 
 
+def of_messages() -> list[Column]:
+    """Return the columns of call sites of messages: those of `Trace.message_callsites` and JSON."""
+    return [column for column in COLUMNS if column.messages is not None]
+
+
 def numbers() -> tuple[str, ...]:
     """Return the names of the columns with numbers, for --sort and --fail-on."""
     return tuple(column.name for column in recorded() if not column.is_text)
+
+
+def message_numbers() -> tuple[str, ...]:
+    """Return the names of the columns with numbers of call sites of messages, for --fail-on."""
+    return tuple(column.name for column in of_messages() if not column.is_text)
 
 
 def texts() -> tuple[str, ...]:

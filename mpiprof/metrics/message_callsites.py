@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
+from mpiprof.metrics import columns
+from mpiprof.metrics.message_callsite_sums import MessageCallsiteSums, sum_message_callsites
 from mpiprof.trace.trace import Trace
 
-SUMS = {"calls": "sum", "sent": "sum", "received": "sum", "total_ns": "sum", "longest_ns": "max"}
+PAIR = ["source", "destination"]
+COUNTS = ["messages", "bytes"]
 
 
 def make_message_callsites(trace: Trace) -> pd.DataFrame:
     """Return one row per operation and call site of messages, by descending time.
 
-    operation, site (text), site_id, calls, sent and received (bytes), total_ns and longest_ns (time
-    in the calls), wait_ns (in waits for late ranks), awaited (rank that causes most of the wait, -1
-    if there is none), awaited_share (of the wait).
+    `site_id` is the index of the call site in the tables, -1 if it is unknown. The further columns
+    are the entries of metrics/columns.py that are computed from messages.
     """
-    keys = ["operation", "site", "site_id"]
-    table = trace.message_sums.groupby(keys, sort=False).agg(SUMS).reset_index()
-    waits = trace.message_waits
-    calls = trace.message_calls.iloc[waits["call"]]
-    waits = waits.assign(
-        operation=calls["operation"].to_numpy(), site_id=calls["site_id"].to_numpy()
-    )
-    pairs = waits.groupby(["operation", "site_id", "awaited"])["wait_ns"].sum().reset_index()
-    of_site = pairs.groupby(["operation", "site_id"])["wait_ns"]
-    worst = pairs.loc[of_site.idxmax()].assign(whole_ns=of_site.sum().to_numpy())
-    worst["awaited_share"] = worst["wait_ns"] / worst["whole_ns"]
-    worst = worst.drop(columns="wait_ns").rename(columns={"whole_ns": "wait_ns"})
-    table = table.merge(worst, how="left", on=["operation", "site_id"])
-    table["wait_ns"] = table["wait_ns"].fillna(0).astype(np.int64)
-    table["awaited"] = table["awaited"].fillna(-1).astype(np.int64)
-    table["awaited_share"] = table["awaited_share"].fillna(0.0)
-    return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+    return make_message_table(sum_message_callsites(trace))
+
+
+def make_message_table(sums: MessageCallsiteSums) -> pd.DataFrame:
+    """Return the table of call sites of messages from their sums."""
+    table: dict[str, Any] = {"site_id": sums.keys["site_id"].to_numpy()}
+    for column in columns.of_messages():
+        assert column.messages is not None
+        table[column.name] = column.messages(sums)
+    made = pd.DataFrame(table)
+    return made.sort_values("total_elapsed_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def make_message_matrix(trace: Trace) -> pd.DataFrame:
@@ -42,19 +40,29 @@ def make_message_matrix(trace: Trace) -> pd.DataFrame:
     source, destination (world ranks), messages, bytes (as sent), wait_ns (of the destination for
     the source), send_wait_ns (of the source for the destination).
     """
-    pair = ["source", "destination"]
-    sums = trace.message_sums
-    sums = sums[sums["operation"].str.contains("send") & (sums["peer"] >= 0)]
-    sent = sums.rename(
-        columns={"rank": "source", "peer": "destination", "calls": "messages", "sent": "bytes"}
-    )
-    table = sent.groupby(pair)[["messages", "bytes"]].sum()
-    waits = trace.message_waits
+    return make_pair_table(trace.message_sums, trace.message_waits)
+
+
+def make_pair_table(sums: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of pairs of ranks from rows of `message_sums` and `message_waits`."""
+    sums = sums[sums["peer"] >= 0].rename(columns={"sent": "bytes", "calls": "messages"})
+    # A call that sends and receives counts at the peer that it receives from.
+    exchanges = sums["operation"].str.contains("sendrecv")
+    sends = sums["operation"].str.contains("send") & ~exchanges
+    outward = {"rank": "source", "peer": "destination"}
+    inward = {"peer": "source", "rank": "destination"}
+    parts = [
+        sums[sends].rename(columns=outward),
+        sums[exchanges].rename(columns=outward).assign(messages=0),
+        sums[exchanges].rename(columns=inward).assign(bytes=0),
+    ]
+    table = pd.concat([part[[*PAIR, *COUNTS]] for part in parts]).groupby(PAIR).sum()
     of_sender = waits["state"] == "late_receiver"
-    for name, chosen, columns in (
+    for name, chosen, ranks in (
         ("wait_ns", ~of_sender, {"awaited": "source", "rank": "destination"}),
         ("send_wait_ns", of_sender, {"rank": "source", "awaited": "destination"}),
     ):
-        of = waits[chosen].rename(columns=columns).groupby(pair)["wait_ns"].sum()
-        table = table.join(of.rename(name), how="outer")
-    return table.fillna(0).astype(np.int64).reset_index()
+        wait_ns = waits[chosen].rename(columns=ranks).groupby(PAIR)["wait_ns"].sum()
+        table = table.join(wait_ns.rename(name), how="outer")
+    table = table.fillna(0).astype(np.int64)
+    return table[(table != 0).any(axis=1)].reset_index()

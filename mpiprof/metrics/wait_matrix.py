@@ -36,10 +36,14 @@ def compute_wait_matrix(trace: Trace, callsites: Sequence[int] = ()) -> WaitMatr
     arguments = (frozenset(callsites), row, callsite_scales(trace))
     for part in BatchPass(trace, _batch_wait_matrix, *arguments, known=trace.aggregate[1]):
         sums += part.value
+    return WaitMatrix(list_rank_runs(row), sums.reshape(count, count))
+
+
+def list_rank_runs(row: Int) -> tuple[tuple[int, int], ...]:
+    """Return the first and last world rank of each row, from the row of each rank."""
     edges = np.flatnonzero(np.diff(row, prepend=-1))
-    ends = [*(edges[1:] - 1).tolist(), trace.ranks - 1]
-    ranks = tuple(zip(edges.tolist(), ends, strict=True))
-    return WaitMatrix(ranks, sums.reshape(count, count))
+    ends = [*(edges[1:] - 1).tolist(), len(row) - 1]
+    return tuple(zip(edges.tolist(), ends, strict=True))
 
 
 def _batch_wait_matrix(

@@ -21,9 +21,16 @@ def text(callsites: Any) -> str:
 
 def callsite_columns(callsites: Any) -> list[Column]:
     """Return the columns of the table for a terminal or for Markdown."""
-    rows = callsites.to_dict("records")
-    selected = columns.shown(columns.TERMINAL, rows)
-    return [replace(_cells(column, rows), drop=column.priority) for column in selected]
+    return view_columns(callsites, columns.TERMINAL)
+
+
+def view_columns(table: Any, view: str, kept: str = "") -> list[Column]:
+    """Return the columns of a view; a narrow terminal does not omit the column `kept`."""
+    rows = table.to_dict("records")
+    return [
+        replace(_cells(column, rows), drop=0 if column.name == kept else column.priority)
+        for column in columns.shown(view, rows)
+    ]
 
 
 def metric_columns(rows: Rows, *names: str) -> list[Column]:

@@ -6,7 +6,7 @@ from functools import cache
 
 from mpiprof.interface import svg
 from mpiprof.interface.svg import BLUE, CYCLE, GREEN, GREY, OLIVE, ORANGE, PINK, RED, SKY
-from mpiprof.operations import OPERATIONS, base_operation
+from mpiprof.operations import MESSAGE_OPERATIONS, OPERATIONS, base_operation
 
 __all__ = [
     "BLUE",
@@ -14,6 +14,7 @@ __all__ = [
     "GREEN",
     "GREY",
     "MESSAGES",
+    "MESSAGE_WAITING",
     "OLIVE",
     "ORANGE",
     "PINK",
@@ -24,7 +25,7 @@ __all__ = [
     "operation_colour",
 ]
 
-WAITING, WORK, MESSAGES = RED, BLUE, SKY
+WAITING, WORK, MESSAGES, MESSAGE_WAITING = RED, BLUE, SKY, ORANGE
 
 OTHER = "#4c5158"  # calls that create communicators, windows and files
 # Operations that occur together get distinct colours. Variants of one operation get shades of one
@@ -34,6 +35,8 @@ SHADES = (0.0, 0.45, -0.35, 0.65, -0.6, 0.25)
 
 def operation_colour(operation: str) -> str:
     """Return the colour of an operation, which is the same on all pages and pictures."""
+    if operation in MESSAGE_OPERATIONS:
+        return MESSAGES
     return _operation_colours().get(base_operation(operation), OTHER)
 
 

@@ -37,7 +37,8 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
 
 
 def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
-    if not trace.callsites["complete_instances"].any():
+    waits_known = trace.callsites["complete_instances"].any() or len(trace.message_waits)
+    if not waits_known:
         return [_unknown_waiting_sentence(trace, verdict)]
     ends = share_bounds(trace, "wait")
     amount = format_share(verdict.waiting) + (f" ({ends})" if ends else "")

@@ -92,9 +92,10 @@ def parse(
 ) -> Condition:
     """Parse an expression over columns into a condition; raises UsageError if it is wrong.
 
-    By default, the columns are those of the table of call sites, and the totals of the run.
+    By default, the columns are those of the tables of call sites, and the totals of the run.
     """
-    numbers = (*columns.numbers(), *RUN_NAMES) if numbers is None else numbers
+    if numbers is None:
+        numbers = (*dict.fromkeys((*columns.numbers(), *columns.message_numbers())), *RUN_NAMES)
     return _Parser(expression, numbers, columns.texts() if texts is None else texts).parse_whole()
 
 

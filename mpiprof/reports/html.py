@@ -6,7 +6,7 @@ costliest call sites are listed. All text from a trace is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any, cast
 
@@ -14,9 +14,10 @@ import numpy as np
 
 from mpiprof import __version__
 from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.interface.format_units import format_count, format_share, format_size, format_time
 from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
+from mpiprof.metrics.pair_matrix import make_pair_matrix
 from mpiprof.metrics.raster_data import Site, TimeShares
 from mpiprof.reports import (
     callsite_table,
@@ -24,11 +25,13 @@ from mpiprof.reports import (
     colours,
     conclusion,
     efficiency_table,
+    message_table,
     phrases,
     sentences,
     text,
 )
 from mpiprof.reports.site_labels import format_site, routine_at
+from mpiprof.reports.table import Column
 from mpiprof.trace import Trace
 
 MAX_LISTED, MAX_DRAWN = 50, 12  # maximum call sites in the table, and with pictures
@@ -78,11 +81,14 @@ def make_page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
     chosen = [int(row["callsite"]) for row in rows] if trace.record != "summary" else []
     sites = raster_data.make_sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
     title, facts = text.fact_rows(trace)
+    messages = _messages_section(trace)
     parts = [
         f"<h1>{escape(title)}</h1>",
         *[f'<p class="wrong">{_shorten(wrong, MAX_LONG_TEXT)}</p>'] * bool(wrong),
         '<nav><a href="#findings">Verdict</a><a href="#time">Time</a>'
-        '<a href="#timeline">Timeline</a><a href="#sites">Call sites</a></nav>',
+        '<a href="#timeline">Timeline</a><a href="#sites">Call sites</a>'
+        + '<a href="#messages">Messages</a>' * (len(messages) > 0)
+        + "</nav>",
         "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{_shorten(value)}</dd>" for n, value in facts),
         "</dl>",
         *_findings_section(trace),
@@ -91,6 +97,7 @@ def make_page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
         *_timeline_section(trace, shares),
         *_callsites_section(trace, rows, sites),
         *(part for row in rows[:MAX_DRAWN] for part in _callsite_section(trace, row, sites)),
+        *messages,
         f'<p class="faint">Made by mpiprof {escape(__version__)}.</p>',
     ]
     return (
@@ -113,17 +120,24 @@ def _make_list(kind: str, lines: Sequence[str]) -> str:
 
 def _time_section(trace: Trace, shares: TimeShares) -> list[str]:
     inside, waiting, total = phrases.run_times(trace)
-    messages = min(float(shares.point_to_point_ns), max(total - inside, 0.0))
+    # Time of shares ends with the last collective, and older traces have no message sums.
+    between = max(float(shares.point_to_point_ns), float(trace.message_sums["total_ns"].sum()))
+    messages = min(between, max(total - inside, 0.0))
+    waited = min(float(trace.message_waits["wait_ns"].sum()), messages)
     parts = [
         ("outside MPI collectives", max(total - inside - messages, 0.0), OUTSIDE),
-        ("point-to-point and completion calls", messages, colours.MESSAGES),
-        ("collectives' own work", max(inside - waiting, 0.0), colours.WORK),
-        ("waiting for others in collectives", waiting, colours.WAITING),
+        ("point-to-point and completion calls", messages - waited, colours.MESSAGES),
+        *[("waiting for others in these calls", waited, colours.MESSAGE_WAITING)] * (waited > 0),
     ]
     if trace.record == "summary":
         parts = [parts[0], ("collectives", inside, colours.WORK)]
     elif phrases.lacks_complete_instances(trace):
-        parts = [*parts[:2], ("collectives; of it waiting: not known", inside, colours.WORK)]
+        parts.append(("collectives; of it waiting: not known", inside, colours.WORK))
+    else:
+        parts += [
+            ("collectives' own work", max(inside - waiting, 0.0), colours.WORK),
+            ("waiting for others in collectives", waiting, colours.WAITING),
+        ]
     bar = charts.stacked_bar(parts, format_time)
     return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
 
@@ -133,20 +147,65 @@ def _efficiency_section(trace: Trace) -> list[str]:
     phases = efficiency_table.phase_columns(trace)
     if not phases:
         return []
-    head = "".join(f"<th>{escape(column.head)}</th>" for column in phases)
-    rows = zip(*(column.cells for column in phases), strict=True)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(c)}</td>' for c in row)}</tr>" for row in rows)
     return [
         f"<h2>{_shorten(efficiency_table.phase_title(trace))}</h2>",
-        f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>',
+        _make_table(phases),
         f'<p class="faint">{escape(efficiency_table.LEGEND)}</p>',
     ]
 
 
-def _findings_section(trace: Trace) -> list[str]:
-    if not len(trace.callsites):
+def _make_table(made: Sequence[Column]) -> str:
+    sides = [' class="l"' * column.left for column in made]
+    heads = zip(sides, (column.head for column in made), strict=True)
+    head = "".join(f"<th{side}>{escape(text)}</th>" for side, text in heads)
+    body = ""
+    for row in zip(*(column.cells for column in made), strict=True):
+        cells = zip(sides, row, strict=True)
+        body += f"<tr>{''.join(f'<td{side}>{_shorten(text)}</td>' for side, text in cells)}</tr>"
+    return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def _messages_section(trace: Trace) -> list[str]:
+    """Return the table of call sites of messages, and matrices; nothing without messages."""
+    rows = message_table.reported_callsites(trace)
+    if not len(rows):
         return []
+    made = message_table.message_columns(rows.head(MAX_LISTED))
+    legend = callsite_table.legend("  ".join(column.head for column in made))
+    return [
+        f'<h2 id="messages">{message_table.section_title(len(rows), MAX_LISTED)}</h2>',
+        _make_table(made),
+        f'<p class="faint">{escape(legend)}</p>',
+        '<div class="row">',
+        *(
+            f"<figure><figcaption>{caption}</figcaption>{drawn}</figure>"
+            for caption, drawn in _draw_pairs(trace)
+        ),
+        "</div>",
+    ]
+
+
+def _draw_pairs(trace: Trace) -> Iterator[tuple[str, str]]:
+    """Yield caption and picture of each matrix of messages, rank by rank, that is not empty."""
+    matrix = make_pair_matrix(trace, trace.message_matrix, ROWS)
+    last = len(matrix.ranks) - 1
+
+    def across(column: float) -> str:
+        return f"rank {matrix.ranks[min(int(column), last)][int(column >= last)]}"
+
+    for cells, caption, unit in (
+        (matrix.bytes, "Bytes from each rank (down) to each rank (across)", format_size),
+        (matrix.wait_ns, "Waiting of each rank (down) for each rank (across)", format_time),
+    ):
+        if cells.any():
+            shown = np.where(cells > 0, cells, np.nan)
+            yield caption, charts.heat_map(shown, trace.ranks, across, unit, "per pair of ranks")
+
+
+def _findings_section(trace: Trace) -> list[str]:
     findings = trace.findings()
+    if not len(trace.callsites) and not findings:
+        return []
     lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
     head = [f"<p>{escape(line)}</p>" for line in lines]
     texts = [sentences.finding_text(trace, finding) for finding in findings[:10]]

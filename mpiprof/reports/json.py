@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -27,9 +27,12 @@ TOTAL_NAMES = ("duration_ns", "collective_ns", "collective_share", "total_wait_n
 RUN_NAMES = tuple(f"run.{name}" for name in TOTAL_NAMES)
 
 
-def make_report(trace: Trace, callsites: Any, findings: Sequence[Finding]) -> dict[str, Any]:
+def make_report(
+    trace: Trace, callsites: Any, messages: Any, findings: Sequence[Finding]
+) -> dict[str, Any]:
     """Return a trace, its call sites (or some of them) and its findings, in schema VERSION.
 
+    callsites: rows of `Trace.callsites`. messages: rows of `Trace.message_callsites`.
     Times are means over instances, in ns. Unknown values are None.
     """
     return {
@@ -40,7 +43,8 @@ def make_report(trace: Trace, callsites: Any, findings: Sequence[Finding]) -> di
         "clock_error_ns": plain_number(trace.clock_error_ns),
         "dropped": plain_number(trace.dropped_records),
         "complete": bool(trace.is_complete),
-        "callsites": [row_as_data(row) for row in callsites.to_dict("records")],
+        "callsites": callsites_as_data(callsites),
+        "message_callsites": message_callsites_as_data(messages),
         "summed_up": totals_by_callsite(trace),
         "held": coverage_as_data(trace),
         "verdict": verdict_as_data(trace, make_verdict(trace, findings)),
@@ -201,9 +205,21 @@ def table_as_data(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): _value_as_data(value) for name, value in row.items()} for row in rows]
 
 
-def row_as_data(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return one call site's values, in the order of the table of columns."""
-    return {c.name: DATA.get(c.quantity, plain_number)(row[c.name]) for c in columns.recorded()}
+def callsites_as_data(callsites: Any) -> list[dict[str, Any]]:
+    """Return the values of call sites of collectives, in the order of the table of columns."""
+    return _rows_as_data(columns.recorded(), callsites)
+
+
+def message_callsites_as_data(messages: Any) -> list[dict[str, Any]]:
+    """Return the values of call sites of messages, in the order of the table of columns."""
+    return _rows_as_data(columns.of_messages(), messages)
+
+
+def _rows_as_data(chosen: Sequence[columns.Column], table: Any) -> list[dict[str, Any]]:
+    return [
+        {c.name: DATA.get(c.quantity, plain_number)(row[c.name]) for c in chosen}
+        for row in table.to_dict("records")
+    ]
 
 
 def _instances_of(algorithms: str) -> dict[str, int]:

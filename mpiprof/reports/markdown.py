@@ -7,7 +7,14 @@ from typing import Any
 
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import callsite_table, conclusion, efficiency_table, sentences, text
+from mpiprof.reports import (
+    callsite_table,
+    conclusion,
+    efficiency_table,
+    message_table,
+    sentences,
+    text,
+)
 from mpiprof.reports.table import escape_markdown, render_markdown
 from mpiprof.trace import Trace
 
@@ -28,7 +35,7 @@ def make_page(
     parts = [f"# {escape_markdown(title)}"]
     if wrong:
         parts.append(f"**{escape_markdown(wrong)}**")
-    if len(callsites):
+    if len(trace.callsites) or findings:
         lines = conclusion.verdict_lines(trace, make_verdict(trace, list(findings)))
         parts.append("  \n".join(f"**{escape_markdown(line)}**" for line in lines))
     parts.append("\n".join(f"- {name}: {escape_markdown(value)}" for name, value in facts))
@@ -42,6 +49,9 @@ def make_page(
         table = render_markdown(callsite_table.callsite_columns(listed_callsites))
         legend = escape_markdown(callsite_table.legend(table))
         parts.append(f"## Call sites{limit_note}\n\n{table}\n\n{legend}")
+    title, table, legend = message_table.markdown_section(trace, most_sites)
+    if table:
+        parts.append(f"## {title}\n\n{table}\n\n{escape_markdown(legend)}")
     if phases := efficiency_table.phase_columns(trace):
         legend = escape_markdown(efficiency_table.LEGEND)
         title = escape_markdown(efficiency_table.phase_title(trace))

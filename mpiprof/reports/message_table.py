@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mpiprof.interface.format_units import (
@@ -11,7 +12,11 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.reports.table import Column, render
+from mpiprof.metrics import columns
+from mpiprof.metrics.message_callsite_sums import find_located_waits
+from mpiprof.reports import callsite_table
+from mpiprof.reports.site_labels import routine_at
+from mpiprof.reports.table import Column, render, render_markdown, wrap_paragraph
 from mpiprof.trace import Trace
 
 SHOWN_SHARE = 0.01  # of all ranks' time, below which messages are not reported
@@ -23,36 +28,78 @@ def reported_message_ns(trace: Trace) -> float:
     return message_ns if message_ns >= SHOWN_SHARE * trace.process_time_ns else 0.0
 
 
+def reported_callsites(trace: Trace) -> Any:
+    """Return the call sites of messages by time; none if messages take hardly any time."""
+    rows = trace.message_callsites
+    return rows if reported_message_ns(trace) else rows.head(0)
+
+
 def message_section(trace: Trace, most: int) -> str:
     """Return the call sites of messages with most time, or "" if messages take hardly any time."""
-    if not reported_message_ns(trace):
-        return ""
-    rows = trace.message_callsites
-    limit_note = f", the first {most} of {len(rows)}" if len(rows) > most else ""
-    return f"Call sites of messages by time{limit_note}\n{_table(trace, rows.head(most))}"
+    rows = reported_callsites(trace)
+    return callsite_text(rows, most) if len(rows) else ""
 
 
-def _table(trace: Trace, rows: Any) -> str:
-    whole = float(trace.process_time_ns)
-    sizes = (rows["sent"] + rows["received"]).tolist()
-    return render(
-        Column("routine", rows["operation"].tolist(), left=True),
-        Column("call site", rows["site"].tolist(), left=True, shrink=True),
-        Column("calls", [format_count(count) for count in rows["calls"].tolist()]),
-        Column("bytes", [format_size(size) for size in sizes]),
-        Column("Σ time", [format_time(ns) for ns in rows["total_ns"].tolist()]),
-        Column("of all ranks' time", [format_share(ns / whole) for ns in rows["total_ns"]]),
-        Column("Σ wait", [format_time(ns) for ns in rows["wait_ns"].tolist()]),
-        Column("mostly for", [_format_awaited(row) for row in rows.to_dict("records")]),
-        Column("longest", [format_time(ns) for ns in rows["longest_ns"].tolist()]),
+def markdown_section(trace: Trace, most: int) -> tuple[str, str, str]:
+    """Return title, table and legend of `message_section` for Markdown, or three times ""."""
+    rows = reported_callsites(trace)
+    if not len(rows):
+        return "", "", ""
+    table = render_markdown(message_columns(rows.head(most)))
+    return section_title(len(rows), most), table, callsite_table.legend(table)
+
+
+def section_title(count: int, most: int) -> str:
+    """Return the title of the table, with a note if it has not all call sites."""
+    limit_note = f", the first {most} of {count}" if count > most else ""
+    return f"Call sites of messages by time{limit_note}"
+
+
+def callsite_text(rows: Any, most: int) -> str:
+    """Return a table of call sites of messages with its legend."""
+    table = render(*message_columns(rows.head(most)))
+    return (
+        f"{section_title(len(rows), most)}\n{table}\n{wrap_paragraph(callsite_table.legend(table))}"
     )
 
 
-def _format_awaited(row: dict[Any, Any]) -> str:
-    """Return the rank that a call site's ranks mostly wait for: "3 in 40 %"."""
-    if row["awaited"] < 0:
-        return UNKNOWN
-    return f"{row['awaited']} in {format_share(row['awaited_share'])}"
+def pair_text(trace: Trace, callsite: Mapping[Any, Any], most: int) -> str:
+    """Return the calls of a call site by rank and peer, those with most waiting first."""
+    sums, waits = trace.message_sums, find_located_waits(trace)
+    sums, waits = (
+        table[
+            (table["operation"] == callsite["operation"])
+            & (table["site_id"] == callsite["site_id"])
+        ]
+        for table in (sums, waits)
+    )
+    pairs = sums.groupby(["rank", "peer"])[["calls", "sent", "received", "total_ns"]].sum()
+    wait_ns = waits.rename(columns={"awaited": "peer"}).groupby(["rank", "peer"])["wait_ns"].sum()
+    joined = pairs.join(wait_ns, how="outer").fillna(0).reset_index()
+    order = joined.sort_values(["wait_ns", "total_ns"], ascending=False, kind="stable")
+    rows = order.head(most).to_dict("records")
+    return render(
+        Column("rank", [str(row["rank"]) for row in rows]),
+        Column("peer", [UNKNOWN if row["peer"] < 0 else str(row["peer"]) for row in rows]),
+        Column("calls", [format_count(row["calls"]) for row in rows]),
+        Column("bytes", [format_size(row["sent"] + row["received"]) for row in rows]),
+        Column("time", [format_time(row["total_ns"]) for row in rows]),
+        Column("wait", [format_time(row["wait_ns"]) for row in rows]),
+    )
+
+
+def message_cost_sentence(row: Mapping[Any, Any]) -> str:
+    """Return the cost of the waiting at a call site of messages, or "" if nobody waits."""
+    if not row["total_wait_ns"] > 0:
+        return ""
+    cost = f"{routine_at(row)} costs {format_time(row['total_wait_ns'])} of waiting"
+    mostly = f"{format_share(row['awaited_share'])} of it is for rank {row['awaited_rank']}"
+    return f"{cost}, {format_share(row['wait_share'])} of all ranks' time; {mostly}."
+
+
+def message_columns(rows: Any) -> list[Column]:
+    """Return the columns of the table for a terminal or for Markdown."""
+    return callsite_table.view_columns(rows, columns.MESSAGES, kept="total_elapsed_ns")
 
 
 def message_facts(trace: Trace) -> str:

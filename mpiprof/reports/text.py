@@ -258,14 +258,21 @@ def site_arguments(pattern: str) -> list[str]:
     return [f"--site={pattern}"] if pattern.startswith("-") else ["--site", pattern]
 
 
-def next_command(trace_name: Sequence[Path], callsites: Any) -> str:
-    """Return the next command to type; `trace_name` is the trace as the user named it, if given."""
-    if len(callsites) and callsites["total_wait_ns"].any():
-        worst = callsites.sort_values("total_wait_ns", ascending=False).iloc[0]
+def next_command(trace_name: Sequence[Path], callsites: Any, messages: Any) -> str:
+    """Return the next command to type, which shows the call site with most wait.
+
+    trace_name: the trace as the user named it, if given. callsites: of collectives. messages: call
+    sites of messages.
+    """
+    known = [table[table["total_wait_ns"] > 0] for table in (callsites, messages)]
+    rows = [row for table in known for row in table.to_dict("records")]
+    if rows:
+        worst = max(rows, key=lambda row: row["total_wait_ns"])
         pattern = site_pattern(worst["sites"])
         if pattern:
             line = format_command("report", *trace_name, *site_arguments(pattern))
-            return f"next: {line}   (that call site over its instances)"
+            how = "over its instances" if "instances" in worst else "by pairs of ranks"
+            return f"next: {line}   (that call site {how})"
     line = format_command("report", *trace_name, "--by", "routine")
     return f"next: {line}   (counts, sizes and times)"
 

@@ -49,7 +49,9 @@ def open_trace(
 
 def refuse_unreadable(trace: Trace) -> None:
     """Raise TraceError if logs are damaged and no call is readable, unlike a run without calls."""
-    if not len(trace.callsites) and trace.logs.truncated:
+    if len(trace.callsites) or not trace.logs.truncated:
+        return
+    if not len(trace.message_calls) and not len(trace.message_sums):
         why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
         raise TraceError(f"{trace.path}: no readable call ({why}): record the program again")
 

@@ -1,0 +1,89 @@
+"""Detail view of one call site of messages, and the matrix of messages between ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from mpiprof.errors import UsageError
+from mpiprof.reports.message_table import message_cost_sentence
+from mpiprof.reports.site_labels import format_site
+
+from . import callsite_detail, components, filtered_tables, message_tables, trace_figures
+from .figures import overview as figures
+from .message_tables import MessageRows
+from .trace_data import TraceContext
+from .url_state import PageState
+
+KEY = "pairs"  # key of the URL: the quantity that the matrix shows
+NOTES = {
+    "wait": "Waiting of each rank (down) for each rank (across).",
+    "bytes": "Bytes from each rank (down) to each rank (across).",
+    "messages": "Number of messages from each rank (down) to each rank (across).",
+}
+
+
+def make_layout(context: TraceContext, state: PageState, callsite: str) -> Component:
+    """Return the detail view of the call site with this key; raises UsageError without one."""
+    data = context.latest_data(state)
+    table = message_tables.filtered_message_callsites(data, state)
+    found = filtered_tables.table_records(table[table["callsite"] == callsite])
+    if not found:
+        raise UsageError(f"no call site {callsite} of messages passes the filters")
+    row = found[0]
+    rows = message_tables.filtered_messages(data, state).at_callsite(
+        row["operation"], int(row["site_id"])
+    )
+    site = filtered_tables.shorten_text(format_site(row["sites"][0]))
+    cost = message_cost_sentence(row)
+    ranks = trace_figures.draw_message_ranks(data, state, rows)
+    return components.stack(
+        html.Div(
+            [
+                html.H1([row["operation"], " at ", site]),
+                *[html.P(cost, className="lead")] * bool(cost),
+                components.fact_list(callsite_detail.callsite_facts(row)),
+            ],
+            className="detail-head",
+        ),
+        components.side_by_side(
+            callsite_detail.source_card(context, row),
+            components.make_card(
+                "Waiting by rank",
+                components.make_graph(ranks, state),
+                note="Up: waiting of the rank here. Down: waiting of other ranks here for it.",
+            ),
+        ),
+        make_matrix_card(rows, state, "message-pairs", ("wait", "bytes", "messages")),
+    )
+
+
+def make_matrix_card(
+    rows: MessageRows, state: PageState, graph: str, quantities: Sequence[str]
+) -> Component | None:
+    """Return the matrix of messages by rank with its choice of quantity, or None if it is empty.
+
+    graph: id of the graph. quantities: in the order of the choice.
+    """
+    matrix = rows.make_matrix()
+    shown = {"wait": matrix.wait_ns, "bytes": matrix.bytes, "messages": matrix.messages}
+    available = [name for name in quantities if shown[name].any()]
+    if not available:
+        return None
+    chosen = state.get(KEY) if state.get(KEY) in available else available[0]
+    links: list[Any] = [
+        html.Span(name, className="off")
+        if name == chosen
+        else dcc.Link(name, href=state.set_keys(**{KEY: name}).format_query())
+        for name in available
+    ]
+    figure = figures.draw_pair_matrix(matrix.ranks, shown[chosen], chosen)
+    return components.make_card(
+        "Messages between ranks",
+        *[html.Nav(links, className="steps")] * (len(links) > 1),
+        components.make_graph(figure, state, id=graph),
+        note=f"{NOTES[chosen]} A click shows both on the timeline.",
+    )

@@ -1,0 +1,121 @@
+"""Sums over the calls on messages at each call site, from which its columns are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.metrics.callsite_sums import divide
+from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array, Float, Int
+
+KEYS = ["operation", "site_id"]
+
+
+@dataclass(frozen=True)
+class MessageCallsiteSums:
+    """Sums of all call sites of messages; arrays have one value per row of `keys`.
+
+    sums: rows of `Trace.message_sums`. waits: rows of `find_located_waits`. whole_ns: time of the
+    ranks of these rows.
+    """
+
+    trace: Trace
+    sums: pd.DataFrame
+    waits: pd.DataFrame
+    whole_ns: float
+
+    @cached_property
+    def keys(self) -> pd.DataFrame:
+        """Operation and site_id of each call site, in order of first appearance."""
+        return self.sums[KEYS].drop_duplicates(ignore_index=True)
+
+    @property
+    def operations(self) -> list[str]:
+        """Call without MPI_."""
+        return self.keys["operation"].tolist()
+
+    @property
+    def sites(self) -> list[list[dict[str, Any]]]:
+        """File, line and function of each call site, in a list of one."""
+        ids = [[site] for site in self.keys["site_id"].tolist()]
+        return describe_sites(self.trace.tables.sites, ids)
+
+    @cached_property
+    def elapsed_ns(self) -> Int:
+        """Time of all ranks in the calls."""
+        return self.total("total_ns")
+
+    @cached_property
+    def wait_ns(self) -> Array:
+        """Wait of all ranks; NaN if the trace has only sums of calls."""
+        return self._sum_waits(np.ones(len(self.waits), np.bool_))
+
+    def wait_in(self, state: str) -> Array:
+        """Return the wait in one wait state; NaN if the trace has only sums of calls."""
+        return self._sum_waits(self.waits["state"].to_numpy() == state)
+
+    def total(self, name: str) -> Int:
+        """Return the sum of a column of `sums`."""
+        return self.sums.groupby(KEYS, sort=False)[name].sum().to_numpy(np.int64)
+
+    def longest(self) -> Int:
+        """Return the time in the longest call."""
+        return self.sums.groupby(KEYS, sort=False)["longest_ns"].max().to_numpy(np.int64)
+
+    def mean(self, total: Int) -> Float:
+        """Return a sum over calls per call; NaN without calls."""
+        return divide(total.astype(np.float64), self.total("calls"))
+
+    @cached_property
+    def awaited(self) -> pd.DataFrame:
+        """Rank that causes most of the wait (NA without a wait), and its share of the wait."""
+        row = self._find_rows(self.waits)
+        pairs = self.waits.assign(row=row)[row >= 0].groupby(["row", "awaited"])["wait_ns"].sum()
+        worst = pairs.reset_index().sort_values("wait_ns", ascending=False, kind="stable")
+        worst = worst.drop_duplicates("row").set_index("row").reindex(range(len(self.keys)))
+        share = divide(worst["wait_ns"].to_numpy(np.float64), self.wait_ns)
+        return pd.DataFrame({"rank": worst["awaited"].astype("Int64"), "share": share})
+
+    def _sum_waits(self, chosen: Array) -> Array:
+        if not are_waits_known(self.trace):
+            return np.full(len(self.keys), np.nan)
+        row = self._find_rows(self.waits)
+        chosen = chosen & (row >= 0)
+        sums = np.zeros(len(self.keys), np.int64)
+        np.add.at(sums, row[chosen], self.waits["wait_ns"].to_numpy(np.int64)[chosen])
+        return sums
+
+    def _find_rows(self, table: pd.DataFrame) -> Int:
+        """Return the row in `keys` of each row of a table, -1 if there is none."""
+        keys, named = (pd.MultiIndex.from_frame(of[KEYS]) for of in (self.keys, table))
+        return np.asarray(keys.get_indexer(named), np.int64)
+
+
+def find_located_waits(trace: Trace) -> pd.DataFrame:
+    """Return `Trace.message_waits` with KEYS and the communicator of the waiting calls."""
+    waits = trace.message_waits
+    calls = trace.message_calls.iloc[waits["call"].to_numpy()]
+    return waits.assign(**{name: calls[name].to_numpy() for name in (*KEYS, "communicator")})
+
+
+def are_waits_known(trace: Trace) -> bool:
+    """Return whether long calls on messages were logged, so that the waits in them are known."""
+    only_sums = trace.record != "events" or recorded_messages(trace) == "sums"
+    return not only_sums or len(trace.message_calls) > 0
+
+
+def recorded_messages(trace: Trace) -> str:
+    """Return the value of `run --messages`, or "" if it is unknown."""
+    return str((trace.meta.get("options") or {}).get("messages") or "")
+
+
+def sum_message_callsites(trace: Trace) -> MessageCallsiteSums:
+    """Return the sums of the call sites of messages of a trace."""
+    whole_ns = max(float(trace.process_time_ns), 1.0)
+    return MessageCallsiteSums(trace, trace.message_sums, find_located_waits(trace), whole_ns)
