@@ -166,10 +166,10 @@ def _locations_of_finding(trace: Trace, finding: Finding) -> list[dict[str, Any]
 
 
 def locations_of(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return file, line and function of call sites, and the method of mpi4py if there is one."""
+    """Return file, line and function of call sites, and method and caller if there are any."""
     return [
         {name: site.get(name) for name in ("file", "line", "function")}
-        | ({"method": site["method"]} if site.get("method") else {})
+        | {name: site[name] for name in ("method", "caller") if site.get(name)}
         for site in sites
     ]
 

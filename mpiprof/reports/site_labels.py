@@ -22,7 +22,7 @@ def site_pattern(sites: Sequence[Site]) -> str:
     """Return the pattern that selects these sites with --site."""
     if not sites:
         return ""
-    location = {**sites[0], "method": None}
+    location = {**sites[0], "method": None, "caller": None}
     return format_site({**location, "function": None} if location.get("file") else location)
 
 

@@ -138,15 +138,20 @@ class Synthetic:
         )
 
     def add_site(self, rank: int, frame: str | dict[str, Any]) -> int:
-        """Return the id of a site, given as "app.py:12:step" or as a frame."""
-        if isinstance(frame, str):
-            file, line, function = frame.split(":")
-            frame = {"file": file, "line": int(line), "function": function}
-        key = json.dumps(frame)
+        """Return the id of a site, given as "app.py:12:step" or as a frame.
+
+        Several frames are given as "app.py:12:sum<app.py:30:main", the innermost first.
+        """
+        frames: list[dict[str, Any]] = []
+        for text in frame.split("<") if isinstance(frame, str) else ():
+            file, line, function = text.split(":")
+            frames.append({"file": file, "line": int(line), "function": function})
+        frames = frames or [frame]  # type: ignore[list-item]
+        key = json.dumps(frames)
         known = self.sites[rank]
         if key not in known:
             known[key] = len(known)
-            self.lines[rank].append({"rank": rank, "site": known[key], "frames": [frame]})
+            self.lines[rank].append({"rank": rank, "site": known[key], "frames": frames})
         return known[key]
 
     def add_shape(self, rank: int, operation: str, communicator: str, **more: Any) -> int:

@@ -21,23 +21,43 @@ def describe_sites(
 ) -> list[list[dict[str, Any]]]:
     """Return a list of {"file", "line", "function"} for each group of site indices (-1 unknown).
 
-    The innermost frame is described. Further recorded frames are in "stack". A site of a method of
-    mpi4py for objects also has "method" (metrics/object_methods.py).
+    The innermost frame is described. Further recorded frames are in "stack". If other sites have
+    the same innermost frame, "caller" is the first frame that distinguishes them, as text. A site
+    of a method of mpi4py for objects also has "method" (metrics/object_methods.py).
     """
     wanted = sorted({i for group in groups for i in group if i >= 0})
     known = dict(zip(wanted, _describe_stacks([sites[i] for i in wanted]), strict=True))
+    for i, site in known.items():
+        depth = _find_distinct_depth(sites, sites[i]) if "stack" in site else 0
+        if depth:
+            site["caller"] = format_site(site["stack"][depth - 1])
     return [[known.get(i, UNKNOWN) for i in group] for group in groups]
 
 
+def _find_distinct_depth(
+    sites: Sequence[tuple[dict[str, Any], ...]], stack: tuple[dict[str, Any], ...]
+) -> int:
+    """Return the first depth at which other sites with the same innermost frame differ, or 0."""
+    same = [other for other in sites if other[:1] == stack[:1]]
+    depths = range(1, len(stack))
+    return next(
+        (at for at in depths if any(other[: at + 1] != stack[: at + 1] for other in same)), 0
+    )
+
+
 def format_site(site: Site) -> str:
-    """Return a site as "file:line function, method", or as much of it as is known."""
+    """Return a site as "file:line function, method (called at file:line function)".
+
+    Unknown parts are left out, and the caller if it is not needed to distinguish the site.
+    """
     file = site.get("file")
     name = Path(str(file)).name if file else ""
     line = site.get("line")
     where = f"{name}:{line}" if line else name
     function = site.get("function")
     text = " ".join(str(part) for part in (where, function) if part) or "unknown place"
-    return f"{text}, {site['method']}" if site.get("method") else text
+    text = f"{text}, {site['method']}" if site.get("method") else text
+    return f"{text} (called at {site['caller']})" if site.get("caller") else text
 
 
 def places(sites: Sequence[Site]) -> str:
