@@ -32,7 +32,9 @@ class Delays:
     sites: list[tuple[int, int]]
     callsite: Int  # of each group of waits; -1 in messages
     communicator: Int  # index, if a group of waits ends when all members have arrived, else -1
+    counted: Float  # 1 for each group of waits that are a wait state, else 0
     meetings_of_all: Int  # times at which all ranks had arrived at a synchronising collective
+    meeting_callsites: Int  # the call site of each of these
     replay: Replay
 
 
@@ -46,8 +48,11 @@ def find_delays(trace: Trace) -> Delays:
     met = np.append(np.where(collective.is_meeting, collective.communicator, -1), -1)[number]
     meetings = _join_meetings(trace, collective.meetings)
     replay = Replay(waits, met, meetings, trace.ranks)
-    of_all = _find_meetings_of_all(trace, collective.meetings)
-    return Delays(waits, intervals, graph, sites, callsite, met, of_all, replay)
+    of_all = _take_meetings_of_all(trace, collective.meetings)
+    sites_of_all = _take_meetings_of_all(trace, collective.meeting_callsites)
+    counted = np.append(collective.is_counted, True)[number].astype(np.float64)
+    groups = callsite, met, counted
+    return Delays(waits, intervals, graph, sites, *groups, of_all, sites_of_all, replay)
 
 
 def make_delay_table(trace: Trace) -> pd.DataFrame:
@@ -58,7 +63,7 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
     rank itself), intervals (number), work_ns (their time), late_intervals (number with costs).
     """
     delays: Delays = trace.derive("delays_found")
-    intervals, costs = delays.intervals, delays.graph.compute_costs()
+    intervals, costs = delays.intervals, delays.graph.compute_costs(delays.counted)
     keys = max(len(delays.sites), 1)
     code, group = np.unique(intervals.rank * keys + intervals.key, return_inverse=True)
     pairs = [delays.sites[key] for key in (code % keys).tolist()]
@@ -81,10 +86,10 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
     return table.sort_values("cost_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _find_meetings_of_all(trace: Trace, meetings: dict[int, Int]) -> Int:
-    """Return the meetings on communicators that contain all ranks."""
+def _take_meetings_of_all(trace: Trace, values: dict[int, Int]) -> Int:
+    """Return the values of the meetings on communicators that contain all ranks."""
     communicators = trace.tables.communicators
-    of_all = [of for i, of in meetings.items() if len(communicators[i].ranks) == trace.ranks]
+    of_all = [of for i, of in values.items() if len(communicators[i].ranks) == trace.ranks]
     return np.concatenate([np.zeros(0, np.int64), *of_all])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from mpiprof.diagnosis.delay_matrix import (
     DelayMatrix,
     RepetitionMatrix,
     StepMatrix,
-    find_step_edges,
+    find_steps,
+    group_steps,
 )
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
+from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -35,6 +37,8 @@ MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest 
 MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
 MAX_KEYS = 3  # pairs of call sites that are examined in runs without steps
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
+
+FoundPattern: TypeAlias = tuple[DelayMatrix, Pattern]
 
 
 def are_messages_followed(trace: Trace) -> bool:
@@ -55,9 +59,9 @@ def are_messages_followed(trace: Trace) -> bool:
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
     """Return the findings for all waits of the run, or those at one call site of collectives."""
     delays: Delays = trace.derive("delays_found")
-    chosen = np.ones(len(delays.callsite))
+    chosen = delays.counted
     if callsite is not None:
-        chosen = (delays.callsite == callsite).astype(np.float64)
+        chosen = chosen * (delays.callsite == callsite)
     costs = delays.graph.compute_costs(chosen)
     waiting, cost_ns = float(costs.interval_ns.sum() + costs.rest_ns.sum()), costs.interval_ns
     if not waiting > 0:
@@ -67,18 +71,30 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
         count = max(count, grid.instance_count)
         patterns = _join_ranks(find_patterns(grid)[0])
         found += [(grid, one) for one in patterns if _is_by_work(delays, one)]
+    joined = _join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
-    least = MIN_SECOND_SHARE * max((pattern.gain_ns for _, pattern in found), default=0.0)
+    least = MIN_SECOND_SHARE * max(map(_sum_gains, joined), default=0.0)
     findings = [
-        _pattern_finding(trace, grid, pattern, cost_ns)
-        for grid, pattern in found
-        if pattern.gain_ns >= least
+        _pattern_finding(trace, parts, cost_ns) for parts in joined if _sum_gains(parts) >= least
     ]
     rest = waiting - sum(finding.cost_ns for finding in findings)
     if not findings or rest >= MIN_REST_SHARE * waiting:
         evidence = {"work": None, "instances": count, "besides": bool(findings)}
         findings.append(_make_finding(trace, "noise", rest, certainty=0.0, evidence=evidence))
     return sorted(findings, key=lambda finding: -finding.cost_ns)
+
+
+def _join_matrices(found: Sequence[FoundPattern]) -> list[list[FoundPattern]]:
+    """Join patterns of the same ranks in several matrices, the costliest of each first."""
+    groups: dict[Any, list[FoundPattern]] = {}
+    for grid, pattern in found:
+        key = pattern.cause, frozenset(pattern.ranks), pattern.period, pattern.each
+        groups.setdefault(key, []).append((grid, pattern))
+    return [sorted(parts, key=lambda part: -part[1].gain_ns) for parts in groups.values()]
+
+
+def _sum_gains(parts: Sequence[FoundPattern]) -> float:
+    return sum(pattern.gain_ns for _, pattern in parts)
 
 
 def _join_ranks(patterns: Sequence[Pattern]) -> list[Pattern]:
@@ -113,10 +129,11 @@ def _belong_together(first: Pattern, second: Pattern) -> bool:
 def _make_matrices(
     trace: Trace, delays: Delays, cost_ns: Float, chosen: Float
 ) -> Iterator[DelayMatrix]:
-    """Yield the matrix of the run's steps, or one for each pair of call sites with much cost."""
-    edges = find_step_edges(trace, delays)
-    if edges is not None:
-        yield StepMatrix(trace, delays, edges, cost_ns, chosen)
+    """Yield matrices of the run's steps, or one for each pair of call sites with much cost."""
+    steps = find_steps(trace, delays)
+    if steps is not None:
+        for callsites in group_steps(delays, steps, chosen):
+            yield StepMatrix(trace, delays, steps, callsites, cost_ns, chosen)
         return
     cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
     for key in np.argsort(-cost, kind="stable")[:MAX_KEYS].tolist():
@@ -145,13 +162,15 @@ def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Findi
     return Finding(cause, round(cost), cost / whole, callsites, **fields)
 
 
-def _pattern_finding(trace: Trace, grid: DelayMatrix, pattern: Pattern, cost_ns: Float) -> Finding:
+def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float) -> Finding:
+    """Return the finding of a pattern; parts: the same pattern in one or several matrices."""
+    grid, pattern = parts[0]
     number, delays = grid.number[pattern.instances], grid.delays
-    chosen = _find_intervals(grid, pattern)
+    chosen: Bool = np.any([_find_intervals(*part) for part in parts], axis=0)
     evidence = {
         "late_ns": pattern.late_ns,
-        "late_instances": count_late_instances(pattern, grid),
-        "instances": grid.instance_count,
+        "late_instances": sum(count_late_instances(one, of) for of, one in parts),
+        "instances": sum(of.instance_count for of, _ in parts),
         "spans": find_spans(number, grid) if len(number) < grid.instance_count else [],
         "offsets": list(pattern.offsets),
         "step": pattern.step,
@@ -161,16 +180,17 @@ def _pattern_finding(trace: Trace, grid: DelayMatrix, pattern: Pattern, cost_ns:
         "levels": [list(level) for level in pattern.levels],
         "grows": None if pattern.grows is None else list(pattern.grows),
         "unit": grid.unit,
+        "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
         "recorded": [0, grid.instance_count - 1],
         "host": find_host(trace, pattern.node),
-        "saved_ns": _find_saved_time(trace, grid, pattern),
+        "saved_ns": _find_saved_time(trace, parts),
         "work": list(_find_locations(trace, delays, cost_ns, chosen)),
-        "reason": _find_reason(trace, grid, cost_ns, chosen),
+        "reason": _find_reason(trace, delays, cost_ns, chosen),
     }
     return _make_finding(
         trace,
         pattern.cause,
-        pattern.gain_ns,
+        _sum_gains(parts),
         ranks=pattern.ranks,
         node=pattern.node,
         period=pattern.period,
@@ -182,16 +202,19 @@ def _pattern_finding(trace: Trace, grid: DelayMatrix, pattern: Pattern, cost_ns:
     )
 
 
-def _find_saved_time(trace: Trace, grid: DelayMatrix, pattern: Pattern) -> float:
+def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
     """Return how much earlier the run would end if a pattern's ranks worked as long as the median.
 
     The work is removed from the longest intervals. If all ranks differ, all are at most at the
     median.
     """
-    differ = pattern.each or pattern.cause == "gradient"
-    ranks = () if differ else pattern.ranks
-    removed = grid.spread_over_intervals(grid.compute_excess(ranks, pattern.instances), ranks)
-    lead = grid.delays.replay.compute_leads(grid.delays.intervals, removed)
+    delays = parts[0][0].delays
+    removed = np.zeros(len(delays.intervals.rank))
+    for grid, pattern in parts:
+        ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
+        excess = grid.compute_excess(ranks, pattern.instances)
+        removed += grid.spread_over_intervals(excess, ranks)
+    lead = delays.replay.compute_leads(delays.intervals, removed)
     end = np.array([trace.spans.get(rank, (0, 0))[1] for rank in range(trace.ranks)])
     return float(end.max() - (end - lead).max())
 
@@ -222,7 +245,7 @@ def _find_intervals(grid: DelayMatrix, pattern: Pattern) -> Bool:
 
 
 def _find_reason(
-    trace: Trace, grid: DelayMatrix, cost_ns: Float, chosen: Bool
+    trace: Trace, delays: Delays, cost_ns: Float, chosen: Bool
 ) -> dict[str, Any] | None:
     """Return the reason of a delay in its costliest place, and its share; None without counters.
 
@@ -230,8 +253,8 @@ def _find_reason(
     of the intervals (delay_reasons.py), compared with the intervals of the other ranks between the
     same calls, or of the same ranks at other times.
     """
-    table, intervals = trace.intervals, grid.delays.intervals
-    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], len(grid.delays.sites))
+    table, intervals = trace.intervals, delays.intervals
+    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], len(delays.sites))
     if not len(table) or not cost.any():
         return None
     here = intervals.key == np.argmax(cost)
@@ -253,7 +276,8 @@ def _find_locations(
     """Yield the pairs of call sites with most of the cost of some intervals, the costliest first.
 
     before and after: operation, file, line and function of the calls around the work, or {} at the
-    start of the run. share: of the cost.
+    start of the run. share: of the cost. rank: the one with most of the cost. code: that this rank
+    executes there, None without samples (sampled_code.py).
     """
     intervals = delays.intervals
     keys = len(delays.sites)
@@ -262,8 +286,17 @@ def _find_locations(
     for key in np.argsort(-cost, kind="stable")[:3].tolist():
         if cost[key] <= 0:
             return
-        before, after = (_describe_call(trace, site) for site in delays.sites[key])
-        yield {"before": before, "after": after, "share": float(cost[key]) / whole}
+        sites = delays.sites[key]
+        before, after = (_describe_call(trace, site) for site in sites)
+        here = chosen & (intervals.key == key)
+        rank = int(np.bincount(intervals.rank[here], cost_ns[here]).argmax())
+        yield {
+            "before": before,
+            "after": after,
+            "share": float(cost[key]) / whole,
+            "rank": rank,
+            "code": find_sampled_code(trace, rank, sites[:1], sites[1:]),
+        }
 
 
 def _describe_call(trace: Trace, site: int) -> dict[str, Any]:
@@ -272,8 +305,8 @@ def _describe_call(trace: Trace, site: int) -> dict[str, Any]:
         return {}
     operations = (shape.operation for shape in trace.tables.shapes if shape.site == site)
     location = describe_sites(trace.tables.sites, [[site]])[0][0]
-    names = ("file", "line", "function")
-    return {"operation": next(operations, None)} | {name: location[name] for name in names}
+    known = {name: value for name, value in location.items() if name != "stack"}
+    return {"operation": next(operations, None)} | known
 
 
 def _find_callsites(delays: Delays, pattern: Pattern) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ site these are arrivals. For a whole run it is work: time without waits, whose c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_STEPS = 12  # fewer synchronisations of all ranks do not divide a run
+MIN_GROUP_SHARE = 0.05  # minimum share of the wait for a group of steps of one call site
 OUTSIDE = -1  # column of intervals that are not in a matrix
 
 
@@ -30,11 +32,13 @@ class DelayMatrix(ArrivalMatrix):
     """Work of each rank (row) in each column, in ns beyond the least of the column.
 
     - unit: "step" or "repetition", of which a column is one.
+    - callsite: at which all steps end, or None.
     - column: column of each interval of work, OUTSIDE if it is in none.
     - cost_ns: waiting that the work of each rank and column causes, anywhere in the run.
     """
 
     unit: str
+    callsite: int | None = None
 
     def __init__(self, trace: Trace, delays: Delays, ranks: Int, column: Int, begin_ns: Int):
         """Prepare the rows and columns; begin_ns: begin of each column."""
@@ -90,26 +94,62 @@ class DelayMatrix(ArrivalMatrix):
         return part
 
 
-class StepMatrix(DelayMatrix):
-    """Time of each rank in each step without its waits.
+@dataclass(frozen=True)
+class Steps:
+    """Steps of a run, at whose ends all ranks meet in a synchronising collective.
 
-    A step ends when all ranks meet in a synchronising collective. All ranks take equally long for a
-    step, so a rank that waits less worked longer. Many short steps are joined.
+    edges_ns: the times of these meetings, from the start of the run on. callsite: that ends each
+    step.
+    """
+
+    edges_ns: Int
+    callsite: Int
+
+    def find(self, end_ns: Int) -> Int:
+        """Return the step in which intervals or waits end."""
+        step = np.searchsorted(self.edges_ns, end_ns, side="left") - 1
+        return np.clip(step, 0, len(self.callsite) - 1)
+
+
+class StepMatrix(DelayMatrix):
+    """Time of each rank in each step without its waits, of the steps that end at some call sites.
+
+    All ranks take equally long for a step, so a rank that waits less worked longer. Many short
+    steps are joined.
     """
 
     unit = "step"
 
-    def __init__(self, trace: Trace, delays: Delays, edges_ns: Int, cost_ns: Float, chosen: Float):
+    def __init__(
+        self,
+        trace: Trace,
+        delays: Delays,
+        steps: Steps,
+        callsites: Sequence[int],
+        cost_ns: Float,
+        chosen: Float,
+    ):
         """Make the matrix. chosen: 1 for the groups of waits to explain, else 0."""
-        column = _find_columns(edges_ns, delays.intervals.end_ns)
-        super().__init__(trace, delays, np.arange(trace.ranks), column, edges_ns[:-1])
+        self.callsite = callsites[0] if len(callsites) == 1 else None
+        mine = np.flatnonzero(np.isin(steps.callsite, callsites))
+        most = max(min(MAX_ARRIVALS // max(trace.ranks, 1), MAX_INSTANCES), 1)
+        every = -(-len(mine) // most)
+        column_of = np.full(len(steps.callsite), OUTSIDE, np.int64)
+        column_of[mine] = np.arange(len(mine)) // every
+        column = column_of[steps.find(delays.intervals.end_ns)]
+        super().__init__(
+            trace, delays, np.arange(trace.ranks), column, steps.edges_ns[mine[::every]]
+        )
         self.cost_ns = self.sum_cells(cost_ns)
         waits = delays.waits
         wait_ns = (waits.end_ns - waits.begin_ns).astype(np.float64)
+        wait_column = column_of[steps.find(waits.end_ns)]
+        inside = wait_column >= 0
         shape = trace.ranks, len(self.number)
-        cell = waits.rank * shape[1] + _find_columns(edges_ns, waits.end_ns)
-        waited = np.bincount(cell, wait_ns, shape[0] * shape[1]).reshape(shape)
-        selected = np.bincount(cell, wait_ns * chosen[waits.group], shape[0] * shape[1])
+        cell = waits.rank[inside] * shape[1] + wait_column[inside]
+        waited = np.bincount(cell, wait_ns[inside], shape[0] * shape[1]).reshape(shape)
+        wait_ns *= chosen[waits.group]
+        selected = np.bincount(cell, wait_ns[inside], shape[0] * shape[1])
         self.wait_ns = selected.reshape(shape).sum(0)
         self.arrival = waited.max(0) - waited
 
@@ -174,19 +214,29 @@ def _group_medians(group: Int, values: Float, counted: Bool) -> Float:
     return result
 
 
-def find_step_edges(trace: Trace, delays: Delays) -> Int | None:
-    """Return the times at which all ranks met, from the start on, or None if they hardly met."""
+def find_steps(trace: Trace, delays: Delays) -> Steps | None:
+    """Return the steps of a run, or None if its ranks hardly met."""
     begin, end = trace.calls_start_ns, trace.calls_start_ns + trace.duration_ns
-    most = max(min(MAX_ARRIVALS // max(trace.ranks, 1), MAX_INSTANCES), 1)
-    meetings = np.unique(delays.meetings_of_all)
-    meetings = meetings[(meetings > begin) & (meetings <= end)]
-    if len(meetings) < MIN_STEPS:
+    meetings, first = np.unique(delays.meetings_of_all, return_index=True)
+    inside = (meetings > begin) & (meetings <= end)
+    if inside.sum() < MIN_STEPS:
         return None
-    every = -(-len(meetings) // most)
-    return np.concatenate([[begin], meetings[every - 1 :: every]])
+    edges = np.concatenate([[begin], meetings[inside]])
+    return Steps(edges, delays.meeting_callsites[first[inside]])
 
 
-def _find_columns(edges_ns: Int, end_ns: Int) -> Int:
-    """Return the step in which intervals or waits end."""
-    column = np.searchsorted(edges_ns, end_ns, side="left") - 1
-    return np.clip(column, 0, len(edges_ns) - 2)
+def group_steps(delays: Delays, steps: Steps, chosen: Float) -> Iterator[list[int]]:
+    """Yield groups of call sites whose steps are compared, the costliest first.
+
+    A program may call several collectives in turn, so the steps of one call site are alike, and the
+    steps of different call sites are not. Call sites with few steps or little wait are joined.
+    """
+    waits = delays.waits
+    wait_ns = (waits.end_ns - waits.begin_ns) * chosen[waits.group]
+    callsite = steps.callsite[steps.find(waits.end_ns)]
+    count = np.bincount(steps.callsite)
+    cost = np.bincount(callsite, wait_ns, len(count))
+    large = (count >= MIN_STEPS) & (cost >= MIN_GROUP_SHARE * cost.sum())
+    yield from ([at] for at in np.argsort(-cost, kind="stable").tolist() if large[at])
+    if cost[~large].any():
+        yield np.flatnonzero(~large & (count > 0)).tolist()

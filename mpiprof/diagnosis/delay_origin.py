@@ -1,11 +1,7 @@
-"""Origin of a pattern's lateness: its call site and rank, from walks back along the chain.
-
-Samples between two call sites (`run --where`) show the code that a rank executes there.
-"""
+"""Origin of a pattern's lateness: its call site and rank, from walks back along the chain."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,13 +12,12 @@ from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix
 from mpiprof.diagnosis.delay_chain import START, Walk
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.patterns import MAX_P
+from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.significance import persistence_ratio
-from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 
 MAIN_SHARE = 0.5  # of the walks from a rank that lead to another rank; of accumulated lateness
 MIN_SHARE = 0.1  # minimum share of the walks from a pattern's instances that start at its ranks
-MIN_SAMPLES = 5  # minimum number of samples for a result
 MIN_WALKS = 3  # minimum number of instances over which lateness accumulates
 
 
@@ -143,50 +138,9 @@ def find_accumulating_rank(
 
 
 def find_location(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, Any] | None:
-    """Return the code that a rank mostly executes between two call sites (START: MPI_Init).
-
-    file, line, function: the function with most time, and its line with most time; None if unknown.
-    share: of the time of all samples. Returns None without samples, with too few samples, or if
-    most samples are inconclusive. A sample at the line of a Python MPI call is inconclusive. The
-    GIL is released there, and the sampler may have waited for it while the program ran elsewhere.
-    """
+    """Return the code that a rank mostly executes between two call sites (START: MPI_Init)."""
     if not trace.tables.presite_samples:
         return None
     sites = {number: key.sites for key, number in trace.aggregate[1].items()}
-    callsite_sites, previous_sites = sites.get(callsite, frozenset()), sites.get(after, frozenset())
-    times: Counter[int] = Counter()
-    samples = blind_ns = 0
-    for (of, left_site, entered_site, location), (
-        count,
-        ns,
-    ) in trace.tables.presite_samples.items():
-        if (
-            of == rank
-            and entered_site in callsite_sites
-            and (left_site in previous_sites or after == left_site == START)
-        ):
-            samples += count
-            if location in callsite_sites and "module" not in trace.tables.sites[location][0]:
-                blind_ns += ns
-            else:
-                times[location] += ns
-    if samples < MIN_SAMPLES or times.total() <= blind_ns:
-        return None
-    descriptions = describe_sites(trace.tables.sites, [list(times)])[0]
-    return _find_most_frequent(
-        list(zip(descriptions, times.values(), strict=True)), times.total() + blind_ns
-    )
-
-
-def _find_most_frequent(locations: list[tuple[dict[str, Any], int]], whole: int) -> dict[str, Any]:
-    functions: Counter[tuple[str | None, str | None]] = Counter()
-    lines: defaultdict[Any, Counter[int | None]] = defaultdict(Counter)
-    for location, ns in locations:
-        function = location["function"]
-        # The text of a function without a line ends in an offset, which is removed.
-        name = function.partition("+0x")[0] if function and location["line"] is None else function
-        functions[location["file"], name] += ns
-        lines[location["file"], name][location["line"]] += ns
-    (file, name), ns = functions.most_common(1)[0]
-    line = lines[file, name].most_common(1)[0][0]
-    return {"file": file, "line": line, "function": name, "share": ns / whole}
+    before = {START} if after == START else sites.get(after, frozenset())
+    return find_sampled_code(trace, rank, before, sites.get(callsite, frozenset()))

@@ -8,6 +8,7 @@ import numpy as np
 
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.instance_rows import Signature
+from mpiprof.metrics.progress_waits import find_progress_waits
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
@@ -22,11 +23,12 @@ class CollectiveWaits:
 
     Per group of ranks that wait for the same rank in an instance: awaited, until_ns (its arrival),
     callsite (number), communicator (index), is_meeting (the group waits until all members of the
-    communicator have arrived). Per member: group, rank, begin_ns, end_ns.
+    communicator have arrived), is_counted (False for waits for progress, which are no wait state).
+    Per member: group, rank, begin_ns, end_ns.
     Calls of all ranks, by rank and time: call_rank, enter_ns, exit_ns, site_id. A nonblocking
     operation is two calls, of which the second completes it.
     meetings: times at which all members of a communicator (by index) had arrived, of operations
-    that synchronise.
+    that synchronise. meeting_callsites: the call site of each of these.
     """
 
     awaited: Int
@@ -34,6 +36,7 @@ class CollectiveWaits:
     callsite: Int
     communicator: Int
     is_meeting: Bool
+    is_counted: Bool
     group: Int
     rank: Int
     begin_ns: Int
@@ -43,6 +46,7 @@ class CollectiveWaits:
     exit_ns: Int
     site_id: Int
     meetings: dict[int, Int]
+    meeting_callsites: dict[int, Int]
 
 
 def find_collective_waits(trace: Trace) -> CollectiveWaits:
@@ -64,7 +68,7 @@ class _Collector:
         self.groups: list[list[Int]] = []  # in the order of CollectiveWaits
         self.members: list[list[Int]] = []  # group, rank, begin, end
         self.calls: list[list[Int]] = []  # rank, enter, exit, site
-        self.meetings: dict[int, list[Int]] = {}
+        self.meetings: dict[int, list[list[Int]]] = {}  # time, call site
         self.group_count = 0
 
     def add(self, batch: Batch) -> None:
@@ -76,31 +80,41 @@ class _Collector:
             arrival, begin, finish = take_complete(batch, signature, index)
             if not arrival.shape[1]:
                 continue
-            self._add_waits(signature, batch.communicator, arrival, begin, finish)
+            times = arrival, begin, finish
+            self._add_waits(signature, batch.communicator, *times)
+            if batch.begin_ns is not batch.arrival_ns:
+                self._add_progress_waits(signature, batch.communicator, *times)
             if signature.group.rule is WaitRule.ALL_FOR_ALL:
                 meetings = self.meetings.setdefault(batch.communicator.index, [])
-                meetings.append(arrival.max(0))
+                last = arrival.max(0)
+                meetings.append([last, np.full(len(last), signature.callsite, np.int64)])
 
     def join(self) -> CollectiveWaits:
         """Return everything collected."""
-        awaited, until, callsite, communicator, is_meeting = _join_columns(self.groups, 5)
+        awaited, until, callsite, communicator, meets, counted = _join_columns(self.groups, 6)
         group, rank, begin, end = _join_columns(self.members, 4)
         call_rank, enter, exit_, site = _join_columns(self.calls, 4)
         order = sort_calls(call_rank, enter)
         calls = call_rank[order], enter[order], exit_[order], site[order]
-        meetings = {index: np.sort(np.concatenate(of)) for index, of in self.meetings.items()}
+        meetings, callsites_of = {}, {}
+        for index, of in self.meetings.items():
+            times, sites = _join_columns(of, 2)
+            in_time = np.argsort(times, kind="stable")
+            meetings[index], callsites_of[index] = times[in_time], sites[in_time]
         return CollectiveWaits(
             awaited,
             until,
             callsite,
             communicator,
-            is_meeting > 0,
+            meets > 0,
+            counted > 0,
             group,
             rank,
             begin,
             end,
             *calls,
             meetings=meetings,
+            meeting_callsites=callsites_of,
         )
 
     def _add_calls(self, batch: Batch) -> None:
@@ -123,25 +137,51 @@ class _Collector:
         begin: Int,
         finish: Int,
     ) -> None:
-        ranks = communicator.ranks
         wait = compute_waits(arrival, begin, finish, signature.group)
         row, column = np.nonzero(wait > self.least_ns)
         awaited = awaited_rows(arrival, signature.group)[row, column]
-        code, group = number_codes(column * len(ranks) + awaited, arrival.size)
-        instance, awaited_row = code // len(ranks), code % len(ranks)
+        begins = begin[row, column]
         is_meeting = signature.group.rule is WaitRule.ALL_FOR_ALL
-        numbers = (signature.callsite, communicator.index, int(is_meeting))
+        numbers = signature.callsite, communicator.index, int(is_meeting), 1
+        cells = row, column, awaited, begins, begins + wait[row, column]
+        self._add_groups(communicator.ranks, cells, arrival, numbers)
+
+    def _add_progress_waits(
+        self,
+        signature: Signature,
+        communicator: Communicator,
+        arrival: Int,
+        begin: Int,
+        finish: Int,
+    ) -> None:
+        found = find_progress_waits(arrival, begin, finish, signature.group, self.least_ns)
+        cells = found.row, found.column, found.awaited, found.begin_ns, found.until_ns
+        numbers = signature.callsite, communicator.index, 0, 0
+        self._add_groups(communicator.ranks, cells, begin, numbers)
+
+    def _add_groups(
+        self,
+        ranks: Int,
+        cells: tuple[Int, Int, Int, Int, Int],
+        until_ns: Int,
+        numbers: tuple[int, int, int, int],
+    ) -> None:
+        """Add waits by group: the ranks of an instance that wait for the same rank.
+
+        cells: row, instance, awaited row, begin and end of each wait. until_ns: time at which each
+        rank is no longer awaited, ranks x instances. numbers: the values of the groups.
+        """
+        row, column, awaited, begins, ends = cells
+        code, group = number_codes(column * len(ranks) + awaited, until_ns.size)
+        instance, awaited_row = code // len(ranks), code % len(ranks)
         self.groups.append(
             [
                 ranks[awaited_row],
-                arrival[awaited_row, instance],
+                until_ns[awaited_row, instance],
                 *(np.full(len(code), number, np.int64) for number in numbers),
             ]
         )
-        begins = begin[row, column]
-        self.members.append(
-            [group + self.group_count, ranks[row], begins, begins + wait[row, column]]
-        )
+        self.members.append([group + self.group_count, ranks[row], begins, ends])
         self.group_count += len(code)
 
 

@@ -15,8 +15,9 @@ from mpiprof.interface.format_units import (
     format_share,
     format_time,
 )
-from mpiprof.reports.site_labels import format_site
+from mpiprof.reports.site_labels import format_callsite, format_site
 from mpiprof.trace import Trace
+from mpiprof.trace.sites import label_site
 
 MAX_SPANS = 3
 MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
@@ -54,7 +55,8 @@ def delay_clause(finding: Finding) -> str:
     longer = f"{late} longer than the other ranks"
     if finding.cause == "gradient":
         most = f"up to {late} per {evidence['unit']} at {format_ranks(finding.ranks)}"
-        return f"work grows along the ranks{where}, {most}"
+        steps = _steps_clause(finding) if evidence["spans"] else ""
+        return f"work grows along the ranks{where}, {most}{steps}"
     if finding.cause == "moving":
         return _moving_clause(finding, f"{longer}{where}")
     subject, s = format_ranks(finding.ranks), "" if len(finding.ranks) > 1 else "s"
@@ -100,7 +102,8 @@ def _list_delays(late_by_rank: Sequence[tuple[int, float]]) -> str:
 
 def delay_evidence(trace: Trace, finding: Finding) -> str:
     """Return the reason of a delay, what its removal would save, and the evidence."""
-    parts = reason_sentence(finding), saving_sentence(trace, finding), _basis_sentences(finding)
+    basis = _basis_sentences(trace, finding)
+    parts = reason_sentence(finding), saving_sentence(trace, finding), basis
     return " ".join(part for part in parts if part)
 
 
@@ -116,12 +119,13 @@ def reason_sentence(finding: Finding) -> str:
     return capitalise(f"{amount}{REASONS[found['reason']]}.")
 
 
-def _basis_sentences(finding: Finding) -> str:
+def _basis_sentences(trace: Trace, finding: Finding) -> str:
     evidence = finding.evidence
     if finding.cause == "noise":
         return ""
     unit = evidence["unit"]
-    meaning = "A step ends when all ranks meet in a collective."
+    places = [format_callsite(trace, callsite) for callsite in evidence["steps_of"]]
+    meaning = f"A step ends when all ranks meet in {_join_or(places) or 'a collective'}."
     if unit != "step":
         meaning = "The ranks are compared at equal repetitions of this work."
     if evidence["grows"]:
@@ -136,6 +140,13 @@ def _basis_sentences(finding: Finding) -> str:
         late, all_ = format_count(evidence["late_instances"]), format_count(evidence["instances"])
         return f"This holds in {late} of {all_} {unit}s. {meaning}"
     return meaning
+
+
+def _join_or(texts: Sequence[str]) -> str:
+    """Return some texts as "a, b or c", "" for none or too many."""
+    if len(texts) > MAX_SPANS:
+        return ""
+    return f"{', '.join(texts[:-1])} or {texts[-1]}" if len(texts) > 1 else "".join(texts)
 
 
 def saving_sentence(trace: Trace, finding: Finding) -> str:
@@ -160,7 +171,17 @@ def delay_advice(finding: Finding) -> str:
         return f"Look at what {who} {do} outside MPI."
     before, after = (_format_call(location[name]) for name in ("before", "after"))
     between = f"between two calls at {after}" if before == after else f"from {before} to {after}"
-    return f"Look at what {who} {do} {between}."
+    return f"Look at what {who} {do} {between}.{_code_sentence(finding, location)}"
+
+
+def _code_sentence(finding: Finding, location: Mapping[str, Any]) -> str:
+    """Return the code that was sampled between two calls, or "" without samples."""
+    code = location.get("code")
+    if code is None:
+        return ""
+    subject = "it" if len(finding.ranks) == 1 else f"rank {location['rank']}"
+    place = label_site(code)
+    return f" {format_share(code['share'])} of that time {subject} is in {place} (sampled)."
 
 
 def _steps_clause(finding: Finding) -> str:
@@ -174,12 +195,14 @@ def _steps_clause(finding: Finding) -> str:
         return f", in {len(offsets)} of every {finding.period} {unit}s"
     if not spans:
         return f", in each {unit}"
-    if len(spans) > MAX_SPANS:
-        return f", in {format_count(evidence['late_instances'])} of {format_count(count)} {unit}s"
     parts = [
         f"{first}" if first == last else f"{first} to {'the end' if last >= count - 1 else last}"
         for first, last in spans
     ]
+    if len(spans) > MAX_SPANS:
+        covered = sum(last - first + 1 for first, last in spans)
+        some = f", in {format_count(covered)} of {format_count(count)} {unit}s: "
+        return f"{some}{', '.join(parts[:MAX_SPANS])}, ..., {parts[-1]}"
     plural = "s" if len(spans) > 1 or spans[0][0] != spans[0][1] else ""
     return f", in {unit}{plural} {' and '.join(parts)}"
 

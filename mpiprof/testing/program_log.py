@@ -153,10 +153,16 @@ class ProgramLog:
     # Calls
 
     def add_collective(
-        self, shapes: Shapes, kind: int, sequence: int, enter_ns: Int, exit_ns: Int
+        self,
+        shapes: Shapes,
+        kind: int,
+        sequence: int,
+        enter_ns: Int,
+        exit_ns: Int,
+        called: Shapes | None = None,
     ) -> None:
-        """Add the call of a collective, or the Wait that completes it."""
-        self._add_interval(shapes, enter_ns, exit_ns)
+        """Add the call of a collective, or the Wait that completes it; called: shapes of Wait."""
+        self._add_interval(shapes if called is None else called, enter_ns, exit_ns)
         if kind == COMPLETION:
             self._add_spent(COMPLETING, shapes.rank, exit_ns - enter_ns)
         outside = self.outside[shapes.rank]

@@ -6,6 +6,7 @@ event that it depends on has happened, plus the time of a transfer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -170,12 +171,27 @@ class Simulation:
         self.leave(entry, exits, entry.enter_ns, entry.ranks, operation, site, communicator)
         return call
 
-    def wait(self, started: Started, site: str = "app.py:2:main", own_ns: Times = 0) -> None:
-        """Wait for a nonblocking collective to end."""
+    def wait(
+        self,
+        started: Started,
+        site: str = "app.py:2:main",
+        own_ns: Times = 0,
+        progress: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Wait for a nonblocking collective to end.
+
+        progress: pairs of ranks, of which the first cannot leave before the second has entered,
+        because the library passes the data on inside calls only. The truth has no such waits.
+        """
         entry = self.enter(started.shapes.rank, own_ns)
-        ended = started.earliest_ns + started.duration_ns
+        ended = np.array(started.earliest_ns + started.duration_ns)
+        for held, by in progress:
+            row = np.searchsorted(entry.ranks, [held, by])
+            ended[row[0]] = max(ended[row[0]], entry.enter_ns[row[1]] + self.network.latency_ns)
         exits = np.maximum(entry.enter_ns, ended) + self.network.call_ns
-        self.log.add_collective(started.shapes, COMPLETION, started.sequence, entry.enter_ns, exits)
+        called = self.log.find_shapes("wait", "world", site, entry.ranks)
+        times = entry.enter_ns, exits
+        self.log.add_collective(started.shapes, COMPLETION, started.sequence, *times, called)
         described = "wait", site, started.communicator
         self.leave(entry, exits, started.earliest_ns, started.awaited, *described)
 

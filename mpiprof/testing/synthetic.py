@@ -140,10 +140,10 @@ class Synthetic:
     def add_site(self, rank: int, frame: str | dict[str, Any]) -> int:
         """Return the id of a site, given as "app.py:12:step" or as a frame.
 
-        Several frames are given as "app.py:12:sum<app.py:30:main", the innermost first.
+        Several frames are given as "app.py:12:sum < app.py:30:main", the innermost first.
         """
         frames: list[dict[str, Any]] = []
-        for text in frame.split("<") if isinstance(frame, str) else ():
+        for text in frame.split(" < ") if isinstance(frame, str) else ():
             file, line, function = text.split(":")
             frames.append({"file": file, "line": int(line), "function": function})
         frames = frames or [frame]  # type: ignore[list-item]

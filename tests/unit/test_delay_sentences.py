@@ -1,0 +1,119 @@
+"""Words of findings from delays: which steps, which callers, and which code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.planted_programs import MS, Noise
+
+import mpiprof
+from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.reports import conclusion, sentences
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
+from mpiprof.trace import Trace
+from mpiprof.trace.sites import describe_sites, format_site
+from mpiprof.trace.tables import SAMPLE_KEYS
+
+RANKS, STEPS, LATE_MS = 8, 200, 6
+FEW = (11, 12, 60, 97, 140, 171, 189)  # steps
+BOTH = pytest.mark.parametrize("messages", [True])
+
+
+def lines_of(trace: Trace) -> str:
+    return " ".join(conclusion.verdict_lines(trace, make_verdict(trace, trace.findings())))
+
+
+def late_in_few_steps(messages: bool) -> Program:
+    """Return steps, in a few of which rank 3 works longer."""
+    program, noise, ring = Program(RANKS, intervals=True), Noise(RANKS), make_ring(RANKS)
+    for step in range(STEPS):
+        late = LATE_MS * MS * (np.arange(RANKS) == 3) * (step in FEW)
+        if messages:
+            program.halo(ring, noise.work() + late)
+        program.collective("allreduce", "few.py:4:step", noise.work() + late * (not messages))
+    return program
+
+
+@BOTH
+def test_the_steps_of_a_rare_delay_are_named(messages: bool, tmp_path: Path) -> None:
+    trace = mpiprof.open(late_in_few_steps(messages).write(tmp_path / "t"))
+    first = trace.findings()[0]
+    assert first.ranks == (3,)
+    text = sentences.problem_sentence(trace, first)
+    assert ", in 7 of 200 steps: 11 to 12, 60, 97, ..., 189: " in text
+
+
+HELPER = "live.c:116:global_sum"
+
+
+def helper_at_two_places(messages: bool, stack: bool) -> Program:
+    """Return steps with two calls of one helper function; rank 2 works longer before the second."""
+    program, noise, ring = Program(RANKS, intervals=True), Noise(RANKS), make_ring(RANKS)
+    norm, residual = (f"{HELPER} < live.c:{line}:main" if stack else HELPER for line in (30, 44))
+    late = LATE_MS * MS * (np.arange(RANKS) == 2)
+    for _ in range(60):
+        if messages:
+            program.halo(ring, noise.work(spread=0.3))
+        program.collective("allreduce", norm, noise.work())
+        program.collective("allreduce", residual, noise.work() + late)
+    return program
+
+
+@BOTH
+def test_callers_of_a_helper_function_are_named(messages: bool, tmp_path: Path) -> None:
+    trace = mpiprof.open(helper_at_two_places(messages, stack=True).write(tmp_path / "t"))
+    lines = lines_of(trace)
+    norm, residual = (
+        f"allreduce at live.c:116 global_sum (called at live.c:{line} main)" for line in (30, 44)
+    )
+    assert f"between {norm} and {residual}" in lines
+    assert f"from {norm} to {residual}" in lines
+
+
+@BOTH
+def test_a_helper_function_without_a_stack_is_named_once(messages: bool, tmp_path: Path) -> None:
+    trace = mpiprof.open(helper_at_two_places(messages, stack=False).write(tmp_path / "t"))
+    lines = lines_of(trace)
+    assert "between two calls at allreduce at live.c:116 global_sum" in lines
+    assert "from allreduce at live.c:116 global_sum to" not in lines
+
+
+def frames(*texts: str) -> tuple[dict[str, object], ...]:
+    places = (text.split(":") for text in texts)
+    return tuple({"file": f, "line": int(n), "function": g} for f, n, g in places)
+
+
+def test_a_site_names_the_first_caller_that_distinguishes_it() -> None:
+    sites = [
+        frames("a.c:1:sum", "a.c:9:norm", "a.c:20:main"),
+        frames("a.c:1:sum", "a.c:9:norm", "a.c:30:main"),
+        frames("a.c:2:max", "a.c:9:norm"),
+        frames("a.c:3:min"),
+    ]
+    texts = [format_site(site) for site in describe_sites(sites, [[0, 1, 2, 3]])[0]]
+    assert texts == [
+        "a.c:1 sum (called at a.c:20 main)",
+        "a.c:1 sum (called at a.c:30 main)",
+        "a.c:2 max",
+        "a.c:3 min",
+    ]
+
+
+def test_sampled_code_is_named(tmp_path: Path) -> None:
+    program = helper_at_two_places(messages=True, stack=True)
+    lines = program.synthetic.lines[2]
+    code = program.synthetic.add_site(2, "live.c:71:assemble")
+    norm, residual = (
+        program.synthetic.add_site(2, f"{HELPER} < live.c:{line}:main") for line in (30, 44)
+    )
+    lines.append(
+        {
+            "rank": 2,
+            "where": dict(zip(SAMPLE_KEYS, (norm, residual, code, 90, 60 * MS), strict=True)),
+        }
+    )
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    assert "100 % of that time it is in live.c:71 assemble (sampled)." in lines_of(trace)

@@ -1,0 +1,66 @@
+"""Ranks that a late rank keeps in the Wait of a nonblocking collective are not accused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.planted_programs import MS, Noise
+
+import mpiprof
+from mpiprof.metrics.progress_waits import find_progress_waits
+from mpiprof.metrics.wait_states import Group
+from mpiprof.operations import WaitRule
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
+
+RANKS, STEPS, LATE_MS = 8, 60, 6
+ALL = Group(WaitRule.ALL_FOR_ALL, (4, 0))
+
+
+def column(*times: int) -> np.ndarray:
+    return np.array(times, np.int64)[:, None]
+
+
+def test_a_rank_waits_for_the_rank_that_enters_just_before_it_leaves() -> None:
+    start, enter = column(0, 0, 0, 0), column(100, 900, 120, 110)
+    found = find_progress_waits(start, enter, column(200, 950, 190, 930), ALL, 10)
+    assert found.row.tolist() == [3] and found.awaited.tolist() == [1]
+    assert found.begin_ns.tolist() == [110] and found.until_ns.tolist() == [900]
+
+
+def test_a_rank_that_leaves_long_after_the_last_one_enters_waits_for_nobody() -> None:
+    """The operation takes 2000 ns, whoever is in Wait."""
+    start, enter = column(0, 0, 0, 0), column(100, 900, 120, 110)
+    found = find_progress_waits(start, enter, column(2000, 2000, 2000, 2000), ALL, 10)
+    assert not len(found.row)
+
+
+def test_a_wait_for_the_last_start_is_no_wait_for_progress() -> None:
+    start, enter = column(0, 900, 0, 0), column(100, 901, 120, 110)
+    found = find_progress_waits(start, enter, column(950, 950, 950, 950), ALL, 10)
+    assert not len(found.row)
+
+
+def late_wait(messages: bool) -> Program:
+    """Return steps in which rank 1 works 6 ms longer before its Wait, which keeps rank 3 there."""
+    program, noise, ring = Program(RANKS, intervals=True), Noise(RANKS), make_ring(RANKS)
+    for _ in range(STEPS):
+        started = program.start("iallreduce", "nb.py:4:step", noise.work())
+        late = noise.work() + LATE_MS * MS * (np.arange(RANKS) == 1)
+        program.wait(started, "nb.py:6:step", late, progress=[(3, 1)])
+        if messages:
+            program.halo(ring, noise.work(20_000))
+        program.collective("barrier", "nb.py:9:step", noise.work(20_000))
+    return program
+
+
+@pytest.mark.parametrize("messages", [True])
+def test_only_the_rank_that_enters_wait_late_is_named(messages: bool, tmp_path: Path) -> None:
+    trace = mpiprof.open(late_wait(messages).write(tmp_path / "t"))
+    findings = trace.findings()
+    assert (findings[0].cause, findings[0].ranks) == ("rank", (1,))
+    assert not any(3 in one.ranks for one in findings)
+    # Six ranks wait for rank 1; rank 3 is in a call that is no wait state.
+    assert findings[0].cost_ns == pytest.approx((RANKS - 2) * STEPS * LATE_MS * MS, rel=0.05)
