@@ -90,7 +90,8 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     rows, posted, since = rows[possible], posted[possible], since[possible]
     # The rank that became free last counts as the last one among ranks with equal times. If the
     # intervals without calls are unknown, the rank without a call for longest counts as the last.
-    order = since if activities.has_intervals else -since
+    # `~` reverses the order; `-` would overflow for a rank without an earlier call.
+    order = since if activities.has_intervals else ~since
     last = _find_last(call[rows], posted // TIE_NS, order)
     rows, posted = rows[last], posted[last]
     until = np.minimum(posted, exit_[call[rows]])

@@ -104,6 +104,17 @@ def test_a_short_send_was_posted_when_its_rank_last_made_short_calls(tmp_path: P
     assert waits[0] == (0, 1, "late_sender", 10, 76)
 
 
+def test_a_rank_without_an_earlier_call_has_made_none_for_longest(tmp_path: Path) -> None:
+    """Neither send is recorded, so rank 2, which never made a call, posted the last message."""
+    trace = MessageTrace(3)
+    irecv = [trace.shape(0, "irecv", peer, 5 + peer) for peer in (1, 2)]
+    wait, other = trace.shape(0, "waitall", None, 9), trace.shape(1, "recv", 2)
+    parts = [part(RECEIVED_PART, shape, posted=10 * US) for shape in irecv]
+    trace.add_chunk(0, at_us(wait, 12, 100, *parts))
+    trace.add_chunk(1, at_us(other, 20, 50, part(RECEIVED_PART, other, posted=20 * US)))
+    assert (0, 2, "late_sender", 12, 100) in rows(trace.write(tmp_path / "t"))
+
+
 def test_messages_to_itself_and_open_calls_cause_no_wait(tmp_path: Path) -> None:
     trace = MessageTrace()
     itself, recv = trace.shape(0, "recv", 0), trace.shape(0, "recv", 1)
