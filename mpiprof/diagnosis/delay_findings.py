@@ -25,7 +25,7 @@ from mpiprof.diagnosis.delay_matrix import (
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
-from mpiprof.diagnosis.patterns import find_patterns
+from mpiprof.diagnosis.patterns import NEAR_BEST, find_patterns
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
@@ -35,7 +35,9 @@ MIN_SHARE = 0.01  # share of all ranks' time in waits for messages, from which t
 MAX_CALLS = 1 << 25
 MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
 MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
-MAX_KEYS = 3  # pairs of call sites that are examined in runs without steps
+MAX_KEYS = 3  # pairs of call sites that are examined
+MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
+MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
 
 FoundPattern: TypeAlias = tuple[DelayMatrix, Pattern]
@@ -66,11 +68,8 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     waiting, cost_ns = float(costs.interval_ns.sum() + costs.rest_ns.sum()), costs.interval_ns
     if not waiting > 0:
         return []
-    found, count = [], 1
-    for grid in _make_matrices(trace, delays, cost_ns, chosen):
-        count = max(count, grid.instance_count)
-        patterns = _join_ranks(find_patterns(grid)[0])
-        found += [(grid, one) for one in patterns if _is_by_work(delays, one)]
+    found = _find_patterns(trace, delays, cost_ns, chosen)
+    count = max((grid.instance_count for grid, _ in found), default=len(delays.meetings_of_all))
     joined = _join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max(map(_sum_gains, joined), default=0.0)
@@ -126,18 +125,41 @@ def _belong_together(first: Pattern, second: Pattern) -> bool:
     return common >= MIN_COMMON_SHARE * max(len(first.instances), len(second.instances))
 
 
-def _make_matrices(
+def _find_patterns(
+    trace: Trace, delays: Delays, cost_ns: Float, chosen: Float
+) -> list[FoundPattern]:
+    """Return the patterns in the run's steps or, if these explain less, in pairs of call sites.
+
+    In a step, the work between all calls adds up. A delay between two of them may be hidden by the
+    noise of the others, and two delays may cancel.
+    """
+
+    def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
+        patterns = ((grid, one) for grid in grids for one in _join_ranks(find_patterns(grid)[0]))
+        return [(grid, one) for grid, one in patterns if _is_by_work(delays, one)]
+
+    by_step = search(_make_step_matrices(trace, delays, cost_ns, chosen))
+    if _sum_gains(by_step) >= MIN_EXPLAINED_SHARE * float(cost_ns.sum()):
+        return by_step
+    by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
+    return by_step if _sum_gains(by_step) >= NEAR_BEST * _sum_gains(by_pair) else by_pair
+
+
+def _make_step_matrices(
     trace: Trace, delays: Delays, cost_ns: Float, chosen: Float
 ) -> Iterator[DelayMatrix]:
-    """Yield matrices of the run's steps, or one for each pair of call sites with much cost."""
+    """Yield the matrices of the run's steps; none if all ranks hardly ever meet."""
     steps = find_steps(trace, delays)
     if steps is not None:
         for callsites in group_steps(delays, steps, chosen):
             yield StepMatrix(trace, delays, steps, callsites, cost_ns, chosen)
-        return
+
+
+def _make_pair_matrices(trace: Trace, delays: Delays, cost_ns: Float) -> Iterator[DelayMatrix]:
+    """Yield a matrix for each pair of call sites with much cost."""
     cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
     for key in np.argsort(-cost, kind="stable")[:MAX_KEYS].tolist():
-        if cost[key] > 0:
+        if cost[key] >= MIN_PAIR_SHARE * cost.sum() > 0:
             yield RepetitionMatrix(trace, delays, key, cost_ns)
 
 

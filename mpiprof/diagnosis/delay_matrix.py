@@ -156,10 +156,12 @@ class StepMatrix(DelayMatrix):
     def compute_waiting(self, arrival: Float) -> Float:
         """Return the wait in ns that remains in each step if the ranks took that long.
 
-        Each rank waits for the slowest one until they meet, in whichever call.
+        Each rank waits for the slowest one until they meet, in whichever call. If ranks waited for
+        each other in turn, they waited longer than that, and keep the rest.
         """
         whole, remaining = ((times.max(0) - times).sum(0) for times in (self.arrival, arrival))
-        return np.asarray(self.wait_ns * remaining / np.where(whole > 0, whole, 1.0))
+        share = np.minimum(self.wait_ns / np.where(whole > 0, whole, 1.0), 1.0)
+        return np.asarray(np.maximum(self.wait_ns + share * (remaining - whole), 0.0))
 
 
 class RepetitionMatrix(DelayMatrix):

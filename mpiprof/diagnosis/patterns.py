@@ -283,7 +283,8 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
     late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), MAX_PERIODIC_P
     grown = onsets.find_trend(arrival[:, columns], waits[columns], MAX_P)
     grows = None
-    if rank_set is None and grown is not None:
+    # The lateness of a trend varies, so it is significant without a trend, too.
+    if grown is not None and (rank_set is None or rank_set.rows.tolist() == [grown.row]):
         shift[grown.row, columns] = grown.fitted_line
         ranks, late, p = (int(grid.ranks[grown.row]),), float(np.median(grown.fitted_line)), grown.p
         grows = float(grown.fitted_line[0]), float(grown.fitted_line[-1])

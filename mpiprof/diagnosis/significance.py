@@ -12,10 +12,17 @@ import numpy as np
 from mpiprof.trace.types import Float
 
 STRETCHES = (20, 5)
+MAX_VALUES = 256  # stretches of a long series that the model of its memory contains
+MIN_VALUES = 12  # fewer values do not show how long they last
+MIN_DEGREES_OF_FREEDOM = 3.0
 MAX_SIGNS = 40  # exponent of 0.5 in the smallest p-value of equal signs
-MIN_DEGREES_OF_FREEDOM = 3.0  # degrees of freedom
+TINY = 1e-300  # sum of squares of equal values
 MAX_CORRELATION = 0.9
-MIN_KEPT, MAX_KEPT = 0.8, 0.995  # share of its predecessor that a persistent value keeps
+# Shares of its predecessor that a value may keep. Longer memory is less likely beforehand: the
+# probability of a share falls with MEMORY_EXPONENT down to 0 for values that never change.
+KEPT_SHARES = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99])
+MEMORY_EXPONENT = 1.5
+MAX_DEVIATIONS = 3.0  # larger deviations from the median say little about memory
 MIN_OTHERS = 3  # ranks whose means have a distribution
 STEPS = 2  # differences that may be lasting changes
 BLOCKS = 16  # minimum number of blocks in a series
@@ -40,14 +47,7 @@ def p_above(values: Float, p_apart: float = 1.0) -> Float:
     detects shifts that spikes hide. p_apart: see `p_apart_from_others`.
     """
     mean = p_above_zero(values, p_apart)
-    signs = p_above_zero(np.sign(values), p_apart)
-    for row in np.flatnonzero(signs < mean):
-        known_values = values[row][~np.isnan(values[row])]
-        # Chance of equal signs, where a persistent stretch counts once.
-        number = len(known_values) / persistence_ratio(known_values)
-        effective = float(effective_counts(known_values[None])[0])
-        persistent = min(0.5 ** min(effective, MAX_SIGNS), p_apart)
-        signs[row] = max(signs[row], 0.5 ** min(number, MAX_SIGNS), persistent)
+    signs = p_mostly_positive(values, p_apart)
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
@@ -70,50 +70,131 @@ def p_apart_from_others(mean: Float, others: Float) -> float:
 def p_above_zero(values: Float, p_apart: float = 1.0) -> Float:
     """Return the p-value that the mean of each row exceeds zero.
 
-    values: rows x instances, in order. The p-value is the largest of t-tests on means of short and
-    long stretches, because slow fluctuations show only in long stretches, and of a t-test with the
-    effective number of values, because fluctuations may be slower than the run. The last test is
-    not needed for a rank apart from the others (p_apart).
+    values: rows x instances, in order. Evidence comes from repetition: the mean must exceed what
+    values with the row's memory reach by chance (`_Memory`). For a rank apart from the others
+    (p_apart), t-tests on means of short and long stretches are sufficient.
+    """
+    p = np.maximum(_p_of_stretches(values), p_apart)
+    if values.shape[-1] < MIN_VALUES:
+        return _p_of_stretches(values)
+    return np.asarray(np.minimum(p, _p_of_repetition(values)))
+
+
+def p_mostly_positive(values: Float, p_apart: float = 1.0) -> Float:
+    """Return the p-value that most values of each row exceed zero; see `p_above_zero`."""
+    signs = np.sign(values)
+    counts = (~np.isnan(values)).sum(1)
+    # Equal signs have no spread, but they may be equal by chance.
+    by_chance = 0.5 ** np.minimum(counts, MAX_SIGNS)
+    p = np.maximum(_p_of_stretches(signs), by_chance)
+    if values.shape[-1] < MIN_VALUES:
+        return np.asarray(p)
+    return np.asarray(np.minimum(np.maximum(p, p_apart), _p_of_repeated_signs(values)))
+
+
+def _p_of_stretches(values: Float) -> Float:
+    """Return the larger p-value of t-tests on means of short and long stretches.
+
+    Slow fluctuations show only in long stretches.
     """
     short, long = (stretch_means(values, most) for most in STRETCHES)
     if short.shape[-1] == long.shape[-1]:
         return _p_of_correlated_means(long, np.zeros(len(long)))
-    p = np.maximum(
-        _p_of_correlated_means(short, neighbour_correlation(short)),
-        _p_of_correlated_means(long, 0.0),
-    )
-    return np.asarray(np.maximum(p, np.minimum(_p_of_persistent_values(values), p_apart)))
+    of_short = _p_of_correlated_means(short, neighbour_correlation(short))
+    return np.asarray(np.maximum(of_short, _p_of_correlated_means(long, 0.0)))
 
 
-def _p_of_persistent_values(values: Float) -> Float:
-    """Return the p-value of a t-test with the effective number of values; 0 if they forget fast."""
-    from scipy import special
+def _p_of_repetition(values: Float) -> Float:
+    """Return the p-value that the mean of each row exceeds zero, for values with memory.
 
-    effective = effective_counts(values)
-    counts = (~np.isnan(values)).sum(1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.nansum(values, 1) / counts
-        spread = np.nansum((values - mean[:, None]) ** 2, 1) / counts
-        score = mean / np.sqrt(spread / effective)
-    p = special.stdtr(np.maximum(effective - 1, 1.0), -score)
-    return np.where((effective < counts) & (spread > 0) & ~np.isnan(p), p, 0.0)
-
-
-def effective_counts(values: Float) -> Float:
-    """Return the number of independent values that are worth as much as each row's.
-
-    A value that keeps the share r of its predecessor counts as (1 - r) / (1 + r) values. All values
-    count if r is below MIN_KEPT.
+    Noise hides a long memory from single values. So the test is repeated with means of longer and
+    longer stretches, whose correlation is that of neighbours.
     """
-    counts = (~np.isnan(values)).sum(1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        deviations = values - (np.nansum(values, 1) / counts)[:, None]
-        power = np.nansum(deviations**2, 1)
-        product = np.nan_to_num(deviations[:, :-1] * deviations[:, 1:]).sum(1)
-        kept = np.where(power > 0, product / power, 0.0)
-        kept = np.minimum(kept + (1 + 3 * kept) / counts, MAX_KEPT)  # as in neighbour_correlation
-    effective: Float = np.where(kept >= MIN_KEPT, counts * (1 - kept) / (1 + kept), counts)
-    return effective
+    p = np.array([_Memory(row).p_of_mean() for row in values])
+    count = min(values.shape[-1], MAX_VALUES) // 2
+    while count >= MIN_VALUES:
+        means = stretch_means(values, count)
+        p = np.maximum(p, _p_of_correlated_means(means, neighbour_correlation(means)))
+        count //= 2
+    return p
+
+
+def _p_of_repeated_signs(values: Float) -> Float:
+    return np.array([_Memory(row).p_of_signs() for row in values])
+
+
+class _Memory:
+    """How much of its predecessor a value of a series keeps: a probability for each of KEPT_SHARES.
+
+    Model: an autoregressive process of first order. The probabilities come from its restricted
+    likelihood, in which the unknown mean causes no bias (Harville 1977).
+    """
+
+    def __init__(self, values: Float) -> None:
+        self.values = values[~np.isnan(values)]
+        series = stretch_means(self.values[None], MAX_VALUES)[0]
+        self.series, self.count = series, len(series)
+        if self.count < 2:
+            return
+        middle = float(np.median(series))
+        reach = MAX_DEVIATIONS * 1.4826 * float(np.median(np.abs(series - middle)))
+        fits = (self._fit(np.clip(series, middle - reach, middle + reach), k) for k in KEPT_SHARES)
+        chance = np.array([self._log_likelihood(*fit) for fit in fits]) + np.log(_prior())
+        chance = np.exp(chance - chance.max())
+        self.chance = chance / chance.sum()
+
+    def p_of_mean(self) -> float:
+        """Return the p-value that the mean exceeds zero."""
+        from scipy import special
+
+        if self.count < 2:
+            return 1.0
+        p = []
+        for kept in KEPT_SHARES:
+            mean, squares, weight, _ = self._fit(self.series, kept)
+            error = np.sqrt(max(squares, TINY) / (self.count - 1) / weight)
+            p.append(float(special.stdtr(self.count - 1, -mean / error)))
+        return float(self.chance @ p)
+
+    def p_of_signs(self) -> float:
+        """Return the p-value that most values are positive.
+
+        The signs of values with correlation r have the correlation 2/pi asin(r).
+        """
+        from scipy import special
+
+        if self.count < 2:
+            return 1.0
+        count = len(self.values)
+        share = float(np.sign(self.values).mean())
+        distance = np.arange(1, count)
+        kept = KEPT_SHARES[:, None] ** (self.count / count)
+        alike = 2 / np.pi * np.arcsin(kept**distance)
+        variance = (1 + 2 * (alike * (1 - distance / count)).sum(1)) / count
+        return float(self.chance @ special.ndtr(-share / np.sqrt(variance)))
+
+    @staticmethod
+    def _fit(series: Float, kept: float) -> tuple[float, float, float, float]:
+        """Return mean, squares of the innovations, weight of the mean, and `kept`.
+
+        The first value is scaled to the variance of an innovation.
+        """
+        first = np.sqrt(1 - kept**2)
+        innovations = np.append(first * series[0], series[1:] - kept * series[:-1])
+        of_mean = np.append(first, np.full(len(series) - 1, 1 - kept))
+        weight = float(of_mean @ of_mean)
+        mean = float(of_mean @ innovations) / weight
+        return mean, float(((innovations - mean * of_mean) ** 2).sum()), weight, kept
+
+    def _log_likelihood(self, _mean: float, squares: float, weight: float, kept: float) -> float:
+        of_noise = (self.count - 1) * np.log(max(squares, TINY))
+        return float(np.log(1 - kept**2) - of_noise - np.log(weight)) / 2
+
+
+def _prior() -> Float:
+    """Return the probability of each of KEPT_SHARES before the values are known."""
+    edges = np.concatenate([[0.0], (KEPT_SHARES[1:] + KEPT_SHARES[:-1]) / 2, [1.0]])
+    return np.asarray(-np.diff((1 - edges) ** MEMORY_EXPONENT))
 
 
 def _p_of_correlated_means(means: Float, alike: Float | float) -> Float:

@@ -1,0 +1,128 @@
+"""Loops with planted delays or with noise only, and the truth about them.
+
+The noise is drawn before the program runs, so that the same program without a delay differs in
+nothing else. The difference in waiting is the cost of the delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.testing.program import Program
+from mpiprof.trace.types import Float
+from support.loop_programs import Loop
+
+MS = 1_000_000
+QUIET = 0.02  # standard deviation of the work, over its mean
+RANKS_PER_NODE = 4
+
+
+@dataclass(frozen=True)
+class Delay:
+    """Work in excess: steps x ranks in ms, at one place of the loop."""
+
+    place: int
+    late_ms: Float
+
+
+@dataclass(frozen=True)
+class PlantedLoop:
+    """A loop with delays and noise.
+
+    noise: steps x places x ranks, factors of a mean work of 1 ms. nodes: number of nodes.
+    """
+
+    loop: Loop
+    noise: Float
+    delays: tuple[Delay, ...] = ()
+    nodes: int = 1
+
+    def build(self, removed: Collection[int] = ()) -> Program:
+        """Return the program without the delays of some ranks."""
+        loop = self.loop
+        nodes = [rank * self.nodes // loop.ranks for rank in range(loop.ranks)]
+        offsets, drifts = (0,) * self.nodes, (0.0,) * self.nodes
+        program = Program(loop.ranks, intervals=True, nodes=nodes, offsets=offsets, drifts=drifts)
+        if loop.prepare:
+            loop.prepare(program)
+        work_ns = self.noise * MS
+        for delay in self.delays:
+            late_ms = delay.late_ms.copy()
+            late_ms[:, list(removed)] = 0.0
+            work_ns[:, delay.place] += late_ms * MS
+        whole_ns = np.maximum(work_ns, 0.0).astype(np.int64)
+        for of_step in whole_ns:
+            loop.add_step(program, of_step.__getitem__)
+        return program
+
+    def cost_ns(self, removed: Collection[int]) -> int:
+        """Return the waiting that vanishes without the delays of some ranks."""
+        with_delay, without = (
+            int(self.build(of).make_truth()["wait_ns"].sum()) for of in ((), removed)
+        )
+        return with_delay - without
+
+
+# Delays of some ranks, steps x ranks in ms
+
+
+def constant(steps: int, ranks: int, late: Collection[int], ms: float) -> Float:
+    """Return the same delay of some ranks in each step."""
+    result = np.zeros((steps, ranks))
+    result[:, list(late)] = ms
+    return result
+
+
+def growing(steps: int, ranks: int, late: int, ms: float, first: int = 0) -> Float:
+    """Return a delay of one rank that grows from a step on."""
+    result = np.zeros((steps, ranks))
+    result[first:, late] = ms * np.arange(1, steps - first + 1) / (steps - first)
+    return result
+
+
+def moving(steps: int, ranks: int, ms: float, stay: int = 1, by: int = 1) -> Float:
+    """Return a delay that stays at a rank for some steps and then moves by some ranks."""
+    result = np.zeros((steps, ranks))
+    result[np.arange(steps), np.arange(steps) // stay * by % ranks] = ms
+    return result
+
+
+# Noise without a cause
+
+
+def make_noise(kind: str, shape: tuple[int, int, int], seed: int, nodes: int = 1) -> Float:
+    """Return factors of the mean work: steps x places x ranks."""
+    random = np.random.default_rng(seed)
+    steps, places, ranks = shape
+    if kind.startswith("correlated"):
+        series = correlate(random, steps * places, ranks, float(kind.split()[1]))
+        return np.maximum(1 + 0.2 * series.reshape(shape), 0.05)
+    if kind == "node":
+        series = correlate(random, steps * places, nodes, 0.9).reshape(steps, places, nodes)
+        of_node = series[..., np.arange(ranks) * nodes // ranks]
+        return np.maximum(1 + 0.2 * of_node + 0.05 * random.standard_normal(shape), 0.05)
+    noise: Float
+    if kind == "quiet":
+        noise = 1 + QUIET * random.standard_normal(shape)
+    elif kind == "normal":
+        noise = np.maximum(1 + 0.3 * random.standard_normal(shape), 0.05)
+    elif kind == "lognormal":
+        noise = np.exp(random.standard_normal(shape) - 0.5)
+    elif kind == "pareto":
+        noise = 0.5 * (1 + random.pareto(1.5, shape)) / 1.5
+    elif kind == "spikes":
+        noise = 1 + 0.05 * random.standard_normal(shape) + 10 * (random.random(shape) < 0.01)
+    else:
+        raise ValueError(kind)
+    return noise
+
+
+def correlate(random: np.random.Generator, count: int, series: int, kept: float) -> Float:
+    """Return series of values (count x series) that keep a share of their predecessors."""
+    values = random.standard_normal((count, series))
+    for at in range(1, count):
+        values[at] = kept * values[at - 1] + np.sqrt(1 - kept**2) * values[at]
+    return values
