@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
-from mpiprof.diagnosis.replay import Meetings, Replay
+from mpiprof.metrics.activities import read_recorded_calls
 from mpiprof.metrics.collective_waits import CollectiveWaits, number_codes
-from mpiprof.metrics.message_waits import read_recorded_calls
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -35,7 +34,6 @@ class Delays:
     counted: Float  # 1 for each group of waits that are a wait state, else 0
     meetings_of_all: Int  # times at which all ranks had arrived at a synchronising collective
     meeting_callsites: Int  # the call site of each of these
-    replay: Replay
 
 
 def find_delays(trace: Trace) -> Delays:
@@ -46,13 +44,11 @@ def find_delays(trace: Trace) -> Delays:
     graph = DelayGraph(waits, intervals, trace.ranks)
     callsite = np.append(collective.callsite, -1)[number]
     met = np.append(np.where(collective.is_meeting, collective.communicator, -1), -1)[number]
-    meetings = _join_meetings(trace, collective.meetings)
-    replay = Replay(waits, met, meetings, trace.ranks)
     of_all = _take_meetings_of_all(trace, collective.meetings)
     sites_of_all = _take_meetings_of_all(trace, collective.meeting_callsites)
     counted = np.append(collective.is_counted, True)[number].astype(np.float64)
     groups = callsite, met, counted
-    return Delays(waits, intervals, graph, sites, *groups, of_all, sites_of_all, replay)
+    return Delays(waits, intervals, graph, sites, *groups, of_all, sites_of_all)
 
 
 def make_delay_table(trace: Trace) -> pd.DataFrame:
@@ -91,16 +87,6 @@ def _take_meetings_of_all(trace: Trace, values: dict[int, Int]) -> Int:
     communicators = trace.tables.communicators
     of_all = [of for i, of in values.items() if len(communicators[i].ranks) == trace.ranks]
     return np.concatenate([np.zeros(0, np.int64), *of_all])
-
-
-def _join_meetings(trace: Trace, meetings: dict[int, Int]) -> Meetings:
-    """Return all meetings in order of time."""
-    time = np.concatenate([np.zeros(0, np.int64), *meetings.values()])
-    indices = [np.full(len(times), index, np.int64) for index, times in meetings.items()]
-    communicator = np.concatenate([np.zeros(0, np.int64), *indices])
-    order = np.argsort(time, kind="stable")
-    members = {index: trace.tables.communicators[index].ranks for index in meetings}
-    return Meetings(time[order], communicator[order], members)
 
 
 def _find_intervals(trace: Trace) -> tuple[Intervals, list[tuple[int, int]]]:

@@ -236,9 +236,9 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
         ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
         excess = grid.compute_excess(ranks, pattern.instances)
         removed += grid.spread_over_intervals(excess, ranks)
-    lead = delays.replay.compute_leads(delays.intervals, removed)
-    end = np.array([trace.spans.get(rank, (0, 0))[1] for rank in range(trace.ranks)])
-    return float(end.max() - (end - lead).max())
+    replay, intervals = trace.derive("replay"), delays.intervals
+    ends = replay.find_ends(intervals)
+    return float(replay.find_saved_time(trace, intervals.rank, ends, removed))
 
 
 def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:

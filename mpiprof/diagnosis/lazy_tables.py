@@ -9,16 +9,18 @@ from mpiprof.diagnosis.causes import compute_causes
 from mpiprof.diagnosis.delay_costs import find_delays, make_delay_table
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
+from mpiprof.diagnosis.replay import make_replay
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
 from mpiprof.metrics.collective_waits import find_collective_waits
 from mpiprof.metrics.coverage import find_coverage
+from mpiprof.metrics.dependences import find_dependences
 from mpiprof.metrics.efficiencies import make_efficiencies
 from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
-from mpiprof.metrics.message_waits import make_message_waits
+from mpiprof.metrics.message_waits import find_postings, make_message_waits
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
 from mpiprof.metrics.sampling_estimates import estimate_totals
 from mpiprof.metrics.wait_matrix import compute_wait_matrix
@@ -32,6 +34,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "conclusions": find_conclusions,
     "delays": make_delay_table,
     "delays_found": find_delays,
+    "dependences": find_dependences,
     "efficiencies": make_efficiencies,
     "events": tables.make_events,
     "findings": find_findings,
@@ -52,8 +55,10 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "point_to_point": point_to_point_time,
     "shape_facts": message_tables.make_shape_facts,
     "spent": unrecorded_time,
+    "postings": find_postings,
     "processes": tables.make_processes,
     "rank_totals": make_rank_totals,
+    "replay": make_replay,
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
     "series": make_series,

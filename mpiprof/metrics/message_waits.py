@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.collective_waits import CollectiveWaits, sort_calls
+from mpiprof.metrics.activities import find_activities
+from mpiprof.metrics.posting_times import UNKNOWN_NS, find_posting_times
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
@@ -32,40 +33,24 @@ TIE_NS = 5_000  # differences between estimated times below this decide nothing
 
 
 @dataclass(frozen=True)
-class Activities:
-    """Long activities of all ranks, by rank and time, without overlaps: calls and intervals.
+class Postings:
+    """Messages for which logged calls can wait, by call; times in ns.
 
-    has_intervals: True if long intervals without calls are recorded.
+    Per message: row (of `messages`), call, rank, peer (the other rank), enter_ns and exit_ns (of
+    the call), posted_ns (when the peer posted the message), since_ns (last known time of the peer
+    before that, equal if its posting call is recorded), is_eager (sends that are at most as large
+    as others that ended before their receive was posted).
     """
 
+    row: Int
+    call: Int
     rank: Int
-    begin_ns: Int
-    end_ns: Int
-    has_intervals: bool
-
-    @staticmethod
-    def join(rank: Int, begin_ns: Int, end_ns: Int, has_intervals: bool = False) -> Activities:
-        """Return activities in order."""
-        order = sort_calls(rank, begin_ns)
-        return Activities(rank[order], begin_ns[order], end_ns[order], has_intervals)
-
-    def last_pause(self, rank: Int, time_ns: Int) -> tuple[Int, Int]:
-        """Return the last time up to `time_ns` outside all activities, and since when it is free.
-
-        At that time the rank made short calls, or none.
-        """
-        if not len(self.rank):
-            return time_ns, np.full(len(time_ns), np.iinfo(np.int64).min)
-        origin = min(int(self.begin_ns.min()), int(time_ns.min(initial=0)))
-        stride = max(int(self.end_ns.max()), int(time_ns.max(initial=0))) - origin + 1
-        position = self.rank * stride + (self.begin_ns - origin)
-        at = np.searchsorted(position, rank * stride + (time_ns - origin), side="right") - 1
-        here = (at >= 0) & (self.rank[at] == rank)
-        inside = here & (self.end_ns[at] > time_ns)
-        before = np.where(inside, at - 1, at)
-        here = (before >= 0) & (self.rank[before] == rank)
-        last = np.where(inside, self.begin_ns[at], time_ns)
-        return last, np.where(here, self.end_ns[before], np.iinfo(np.int64).min)
+    peer: Int
+    enter_ns: Int
+    exit_ns: Int
+    posted_ns: Int
+    since_ns: Int
+    is_eager: Bool
 
 
 def make_message_waits(trace: Trace) -> pd.DataFrame:
@@ -74,34 +59,52 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     call (row of `message_calls`), message (row of `messages`), rank, awaited (rank), state,
     begin_ns, until_ns (when the awaited rank posted the message), wait_ns.
     """
-    calls, messages = trace.message_calls, trace.messages
-    if not len(messages):
+    of: Postings = trace.derive("postings")
+    if not len(of.row):
         return _make_table(*([np.zeros(0, np.int64)] * 6))
-    message: dict[str, Array] = {str(name): messages[name].to_numpy() for name in messages}
-    call = message["call"]
-    enter, exit_ = (calls[name].to_numpy() for name in ("enter_ns", "exit_ns"))
-    peer = np.where(message["received"], message["source"], message["destination"])
-    able = _can_wait(message, calls["operation"].to_numpy())
-    able &= (peer >= 0) & (peer != message["rank"]) & (exit_[call] > 0)
-    rows = np.flatnonzero(able)
-    activities = _find_activities(trace)
-    posted, since = _find_posting(message, rows, peer, exit_[call[rows]], activities)
-    possible = posted <= exit_[call[rows]] + trace.clock_error_ns
-    rows, posted, since = rows[possible], posted[possible], since[possible]
+    message: dict[str, Array] = {str(name): of.to_numpy() for name, of in trace.messages.items()}
     # The rank that became free last counts as the last one among ranks with equal times. If the
     # intervals without calls are unknown, the rank without a call for longest counts as the last.
     # `~` reverses the order; `-` would overflow for a rank without an earlier call.
-    order = since if activities.has_intervals else ~since
-    last = _find_last(call[rows], posted // TIE_NS, order)
-    rows, posted = rows[last], posted[last]
-    until = np.minimum(posted, exit_[call[rows]])
-    waits = until > enter[call[rows]] + trace.clock_error_ns
-    rows, until = rows[waits], until[waits]
-    wrong = _is_wrong_order(message, call[rows], until)
+    order = of.since_ns if len(trace.intervals) else ~of.since_ns
+    last = _find_last(of.call, of.posted_ns // TIE_NS, order)
+    until, enter = np.minimum(of.posted_ns, of.exit_ns)[last], of.enter_ns[last]
+    waits = until > enter + trace.clock_error_ns
+    last, until, enter = last[waits], until[waits], enter[waits]
+    row, call, rank, peer = (getattr(of, name)[last] for name in ("row", "call", "rank", "peer"))
+    wrong = _is_wrong_order(message, call, until)
     sends = np.where(wrong, WRONG_ORDER, LATE_SENDER)
-    state = np.where(message["received"][rows], sends, LATE_RECEIVER).astype(object)
-    return _make_table(
-        call[rows], rows, message["rank"][rows], peer[rows], enter[call[rows]], until, state
+    state = np.where(message["received"][row], sends, LATE_RECEIVER).astype(object)
+    return _make_table(call, row, rank, peer, enter, until, state)
+
+
+def find_postings(trace: Trace) -> Postings:
+    """Return the messages for which logged calls can wait, and when the other rank posted them."""
+    calls, messages = trace.message_calls, trace.messages
+    message: dict[str, Array] = {str(name): messages[name].to_numpy() for name in messages}
+    call, received = message["call"], message["received"]
+    enter, exit_ = (calls[name].to_numpy() for name in ("enter_ns", "exit_ns"))
+    peer = np.where(received, message["source"], message["destination"])
+    able = _can_wait(message, calls["operation"].to_numpy())
+    able &= (peer >= 0) & (peer != message["rank"]) & (exit_[call] > 0)
+    rows = np.flatnonzero(able)
+    ends = exit_[call[rows]]
+    posted, since = _find_posting(trace, message, rows, peer, ends)
+    possible = posted <= ends + trace.clock_error_ns
+    is_send = ~received[rows]
+    eager = message["bytes"][rows[is_send & ~possible]].max(initial=-1)
+    is_eager = is_send & (message["bytes"][rows] <= eager)
+    rows = rows[possible]
+    return Postings(
+        rows,
+        call[rows],
+        message["rank"][rows],
+        peer[rows],
+        enter[call[rows]],
+        ends[possible],
+        posted[possible],
+        since[possible],
+        is_eager[possible],
     )
 
 
@@ -118,36 +121,8 @@ def _make_table(
     return pd.DataFrame(columns | {"begin_ns": begin, "until_ns": until, "wait_ns": until - begin})
 
 
-def read_recorded_calls(trace: Trace) -> list[Int]:
-    """Return rank, enter_ns, exit_ns and site of all recorded calls, by rank and time."""
-    collective: CollectiveWaits = trace.derive("collective_waits")
-    calls = trace.message_calls
-    closed = calls["exit_ns"].to_numpy() > 0
-    columns = [
-        (collective.call_rank, "rank"),
-        (collective.enter_ns, "enter_ns"),
-        (collective.exit_ns, "exit_ns"),
-        (collective.site_id, "site_id"),
-    ]
-    joined = [np.concatenate([of, calls[name].to_numpy()[closed]]) for of, name in columns]
-    order = sort_calls(joined[0], joined[1])
-    return [column[order] for column in joined]
-
-
-def _find_activities(trace: Trace) -> Activities:
-    """Return the recorded calls and the long intervals between calls."""
-    rank, begin, end, _ = read_recorded_calls(trace)
-    intervals = trace.intervals
-    return Activities.join(
-        np.concatenate([rank, intervals["rank"]]),
-        np.concatenate([begin, intervals["begin_ns"]]),
-        np.concatenate([end, intervals["end_ns"]]),
-        has_intervals=len(intervals) > 0,
-    )
-
-
 def _find_posting(
-    message: dict[str, Array], rows: Int, peer: Int, exit_: Int, activities: Activities
+    trace: Trace, message: dict[str, Array], rows: Int, peer: Int, exit_: Int
 ) -> tuple[Int, Int]:
     """Return when the other rank posted some messages, and its last known time before that.
 
@@ -157,7 +132,14 @@ def _find_posting(
     posted = message["posted_ns"][partner]
     since = posted.copy()
     unknown = np.flatnonzero(partner < 0)
-    posted[unknown], since[unknown] = activities.last_pause(peer[rows[unknown]], exit_[unknown])
+    activities = find_activities(trace)
+    ends, peers = exit_[unknown], peer[rows[unknown]]
+    last, before = activities.last_pause(peers, ends)
+    worked = find_posting_times(trace, activities, message, rows[unknown], ends)
+    known = worked != UNKNOWN_NS
+    next_ = np.minimum(last, activities.next_begin(peers, worked))
+    posted[unknown] = np.where(known, next_, last)
+    since[unknown] = np.where(known, np.minimum(before, worked), before)
     return posted, since
 
 

@@ -1,0 +1,140 @@
+"""Dependences between ranks in collectives and messages, also those for which no rank waited.
+
+A dependence ends when the last of its sources has arrived: the members of a collective that enter
+it, or the ranks that post a message. Then the ranks that depend on it can continue. The rules are
+those of wait_states.py and message_waits.py. A rank that came later than the end had slack, which
+a change of the run may use up.
+
+With `--messages auto` only long calls have messages, so dependences of short calls are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
+from mpiprof.metrics.message_waits import Postings
+from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
+from mpiprof.metrics.wait_states import Group
+from mpiprof.operations import WaitRule
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Int
+
+
+@dataclass(frozen=True)
+class Dependences:
+    """Events of dependences in order of time: a source arrives, or a rank can continue.
+
+    Per event: rank (world), time_ns, dependence and gap_ns. At a source, `dependence` is its number
+    and `gap_ns` the time until the dependence ends. At a rank that continues, `dependence` is
+    -1 - the number, and `gap_ns` is the end of the dependence minus the rank's entry: its wait if
+    positive, else its slack. count: number of dependences.
+    """
+
+    rank: Int
+    time_ns: Int
+    dependence: Int
+    gap_ns: Int
+    count: int
+
+
+def find_dependences(trace: Trace) -> Dependences:
+    """Return the dependences in the complete instances and the logged messages of a trace."""
+    collector = DependenceCollector()
+    metrics = InstanceMetrics(trace)
+    metrics.callsites.update(trace.aggregate[1])
+    least_ns = max(trace.clock_error_ns, 1_000)
+    for batch in trace.batches():
+        for signature, index in metrics.group_by_signature(batch):
+            if signature.state is None or not signature.is_whole or len(batch.arrival_ns) < 2:
+                continue
+            arrival, begin, finish = take_complete(batch, signature, index)
+            if signature.group.rule is WaitRule.UNSPECIFIED:
+                met = finish.min(0) >= arrival.max(0)
+                arrival, begin, finish = arrival[:, met], begin[:, met], finish[:, met]
+            ranks, group = batch.communicator.ranks, signature.group
+            for sources, waiting in _find_row_sets(group):
+                times = arrival[sources], begin[waiting]
+                collector.add_instances(ranks[sources], ranks[waiting], *times)
+            if batch.begin_ns is not batch.arrival_ns:
+                found = find_progress_waits(arrival, begin, finish, group, least_ns)
+                collector.add_progress_waits(ranks, found)
+    collector.add_messages(trace.derive("postings"))
+    return collector.join()
+
+
+def _find_row_sets(group: Group) -> Iterator[tuple[Int, Int]]:
+    """Yield sets of rows that are awaited, and the rows that wait for all of these."""
+    size = sum(group.sizes)
+    if group.through is not None:
+        reached = group.through.latest_awaited(np.eye(size, dtype=np.int8)) > 0
+        sets, number = np.unique(reached, axis=0, return_inverse=True)
+        for i, awaited in enumerate(sets):
+            yield np.flatnonzero(awaited), np.flatnonzero(number.ravel() == i)
+        return
+    for rows, first, last in group.spans:
+        waiting = np.arange(size)[rows]
+        for end in np.unique(last):
+            yield np.arange(first, end + 1), waiting[last == end]
+
+
+class DependenceCollector:
+    """Collects the events of dependences."""
+
+    def __init__(self) -> None:
+        self.events: list[list[Int]] = []  # rank, time, dependence, gap
+        self.count = 0
+
+    def add_instances(self, sources: Int, waiting: Int, arrival_ns: Int, begin_ns: Int) -> None:
+        """Add one dependence per instance; times are ranks x instances."""
+        instances = arrival_ns.shape[1]
+        if not instances or not (len(sources) > 1 or (waiting != sources).any()):
+            return
+        end = arrival_ns.max(0)
+        number = np.broadcast_to(self.count + np.arange(instances), arrival_ns.shape)
+        ranks = np.repeat(sources, instances)
+        self._add(ranks, arrival_ns.ravel(), number.ravel(), (end - arrival_ns).ravel())
+        number = np.broadcast_to(self.count + np.arange(instances), begin_ns.shape)
+        ranks, time = np.repeat(waiting, instances), np.maximum(begin_ns, end).ravel()
+        self._add(ranks, time, -1 - number.ravel(), (end - begin_ns).ravel())
+        self.count += instances
+
+    def add_progress_waits(self, ranks: Int, waits: ProgressWaits) -> None:
+        """Add one dependence per wait; ranks: of the rows."""
+        number, no_gap = self.count + np.arange(len(waits.row)), np.zeros_like(waits.row)
+        self._add(ranks[waits.awaited], waits.until_ns, number, no_gap)
+        self._add(ranks[waits.row], waits.until_ns, -1 - number, waits.until_ns - waits.begin_ns)
+        self.count += len(number)
+
+    def add_messages(self, postings: Postings) -> None:
+        """Add one dependence per call that depends on messages.
+
+        A send that need not wait for its receiver depends on it only if it did wait.
+        """
+        # A rank leaves the call later, so a dependence on its next call is later as well.
+        arrived = np.minimum(postings.posted_ns, postings.exit_ns - 1)
+        depends = np.flatnonzero(~postings.is_eager | (arrived > postings.enter_ns))
+        arrived, call = arrived[depends], postings.call[depends]
+        first = np.flatnonzero(np.diff(call, prepend=-1))
+        count = np.diff(first, append=len(call))
+        number = np.repeat(np.arange(len(first)), count)
+        end = np.maximum.reduceat(arrived, first) if len(first) else arrived
+        self._add(postings.peer[depends], arrived, self.count + number, end[number] - arrived)
+        rank, enter = postings.rank[depends[first]], postings.enter_ns[depends[first]]
+        continues = -1 - self.count - np.arange(len(first))
+        self._add(rank, np.maximum(enter, end), continues, end - enter)
+        self.count += len(first)
+
+    def join(self) -> Dependences:
+        """Return everything collected, in order of time; sources precede ranks that continue."""
+        empty = [np.zeros(0, np.int64)] * 4
+        parts = zip(empty, *self.events, strict=True)
+        rank, time, dependence, gap = (np.concatenate(part) for part in parts)
+        order = np.lexsort((dependence < 0, time))
+        return Dependences(rank[order], time[order], dependence[order], gap[order], self.count)
+
+    def _add(self, *columns: Int) -> None:
+        self.events.append(list(columns))
