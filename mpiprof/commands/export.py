@@ -4,19 +4,20 @@
   python -m mpiprof export [TRACE] --to perfetto [-o FILE.json]   opens at https://ui.perfetto.dev
   python -m mpiprof export [TRACE] --to pftrace [-o FILE.pftrace] the same in protobuf, smaller
   python -m mpiprof export [TRACE] --to caliper [-o FILE.json]    sums by rank, for Hatchet, Thicket
-  python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events and NAME-instances
+  python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events, NAME-instances, ...
   python -m mpiprof export [TRACE] --to otf2 [-o DIR]             DIR/traces.otf2, for Vampir, ...
   python -m mpiprof export [TRACE] --to dataset [-o DIR]          Parquet, for --dask and others
 
 Without TRACE, the newest trace in this folder is exported. Without -o, the name derives from the
-trace's name, in this folder. All formats except the page are written piece by piece, so a trace of
-any length can be exported.
+trace's name, in this folder. Parquet and CSV have further tables for messages and for intervals
+between calls, if the trace has any. All formats except the page are written piece by piece, so a
+trace of any length can be exported.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +174,9 @@ def write_dataset(trace: Trace, folder: Path, step: Callable[[int], None]) -> di
 def write_tables(
     trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
 ) -> dict[Path, str]:
-    """Write events and instances as tables."""
+    """Write events and instances as tables, and tables of messages and intervals with rows."""
+    from pandas.api.types import is_numeric_dtype
+
     from mpiprof.formats import csv, export_columns, parquet
     from mpiprof.metrics.tables import make_event_pieces, make_instance_pieces
 
@@ -183,11 +186,17 @@ def write_tables(
     def step_instances(instances: Any) -> None:
         step(int(instances["size"].sum()))
 
-    written = {}
-    for name, pieces, meanings, report_piece in (
+    tables: list[tuple[str, Iterable[Any], Mapping[str, str], Callable[[Any], None]]] = [
         ("events", make_event_pieces(trace), export_columns.EVENT_COLUMNS, step_events),
         ("instances", make_instance_pieces(trace), export_columns.of_instances(), step_instances),
-    ):
+    ]
+    for name, described in export_columns.LOG_TABLES.items():
+        table = trace.derive(name)
+        if len(table):
+            texts = {name: "category" for name in table if not is_numeric_dtype(table[name])}
+            tables.append((name, [table.astype(texts)], described, lambda _: None))
+    written = {}
+    for name, pieces, meanings, report_piece in tables:
         path = stem.with_name(f"{stem.name}-{name}{ending}")
         with write_atomically(path) as unfinished:
             if ending == ".csv":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.formats.export_columns import CALL_COLUMNS, MESSAGE_COLUMNS
+from mpiprof.formats.export_columns import CALL_COLUMNS, LOG_TABLES
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import BEFORE_COLUMNS, Block
@@ -62,9 +62,10 @@ def write(
     definitions.mkdir()
     for name, rows in tables.items():
         _write_table(definitions / f"{name}.parquet", rows, DEFINITION_COLUMNS[name])
-    (folder / dataset.MESSAGES_FOLDER).mkdir()
-    for name in MESSAGE_COLUMNS:
-        _write_messages(folder / dataset.MESSAGES_FOLDER / f"{name}.parquet", trace.derive(name))
+    for name, meanings in LOG_TABLES.items():
+        path = dataset.find_table(folder, name)
+        path.parent.mkdir(exist_ok=True)
+        _write_log_table(path, trace.derive(name), meanings)
     facts = {
         "format": dataset.FORMAT,
         "version": dataset.VERSION,
@@ -250,11 +251,10 @@ def _write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Iterabl
     parquet.write_table(arrow.table(arrays), path, compression="zstd", write_page_checksum=True)
 
 
-def _write_messages(path: Path, table: pd.DataFrame) -> None:
-    """Write a table of messages; texts are dictionaries."""
+def _write_log_table(path: Path, table: pd.DataFrame, meanings: Mapping[str, str]) -> None:
+    """Write a table of messages or intervals; texts are dictionaries."""
     arrow, parquet = dataset.import_pyarrow()
     text = arrow.dictionary(arrow.int32(), arrow.string())
-    meanings = MESSAGE_COLUMNS[path.stem]
     arrays, fields = [], []
     for name in table.columns:
         values = table[name].to_numpy()

@@ -107,6 +107,40 @@ MESSAGE_COLUMNS = {  # tables of messages in a data set, by name
 }
 
 
+INTERVAL_COLUMNS = {
+    "rank": "world rank that made both calls",
+    "thread": EVENT_COLUMNS["thread"],
+    "begin_ns": "end of the call before",
+    "end_ns": "begin of the call after",
+    "before_operation": "call before, without MPI_; empty if it is unknown, as at the start",
+    "before_site": "call site of the call before",
+    "before_site_id": "row of the table of sites, -1 without",
+    "after_operation": "call after, without MPI_",
+    "after_site": "call site of the call after",
+    "after_site_id": "row of the table of sites, -1 without",
+    "gap_ns": "time before begin_ns that the counters of the thread include; -1 without counters",
+    "processor_ns": "time on a processor, -1 if unknown, as all counters",
+    "queue_ns": "time in which the thread could run, but had no processor",
+    "voluntary": "voluntary context switches",
+    "involuntary": "involuntary context switches",
+    "instructions": "instructions in user space",
+    "cycles": "cycles in user space",
+    "minor_faults": "page faults without input",
+    "major_faults": "page faults with input",
+    "untracked_ns": "time in one-sided and file calls of MPI",
+    "gc_ns": "pauses of Python's garbage collector",
+    "first_processor": "processor at the first reading of the counters",
+    "last_processor": "processor at the last reading of the counters",
+    "pressure_since_ns": "previous reading of the columns below; -1 without, as for most rows",
+    "throttled_ns": "time since then in which the quota of the control group stopped its threads",
+    "processor_pressure_ns": "time since then in which a process waited for a processor",
+    "io_pressure_ns": "time since then in which a process waited for input or output",
+    "memory_pressure_ns": "time since then in which a process waited for memory",
+}
+# Tables of the logs of messages: in a data set, and exported if they have rows.
+LOG_TABLES = {**MESSAGE_COLUMNS, "intervals": INTERVAL_COLUMNS}
+
+
 def of_instances() -> dict[str, str]:
     """Return the columns of the table of instances, with their meaning."""
     metrics = {c.name: c.details or c.meaning for c in columns.COLUMNS if c.instance is not None}

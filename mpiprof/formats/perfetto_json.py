@@ -8,8 +8,9 @@ begin without an end (B), and a start of a persistent operation is an instant (i
 that completes operations is an event of another category. An instance is a flow (s, t, f) through
 the calls of its ranks, in order of arrival. A logged call on messages is an event, too, and a
 message whose both sides are logged is a flow from the begin of the call that sends it to the end of
-the call that receives it. ts and dur are microseconds with three decimals, exact to the nanosecond,
-counted from the first rank's entry into MPI.
+the call that receives it. A logged interval between two calls is an event with its counters. ts and
+dur are microseconds with three decimals, exact to the nanosecond, counted from the first rank's
+entry into MPI.
 
 Format: Google, "Trace Event Format".
 """
@@ -28,7 +29,9 @@ from mpiprof.formats.message_arrows import make_arrows
 from mpiprof.metrics.tables import communicator_names, make_event_pieces
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch
+from mpiprof.trace.intervals import COUNTERS
 
+INTERVAL = "outside MPI"  # name of the interval between two calls
 NS_PER_US = 1000  # ns per microsecond, the format's unit
 Call = tuple[int, str, int]  # rank, communicator, sequence
 
@@ -55,6 +58,7 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
             step(batch.shape.size)
         _write(file, _message_call_events(trace.message_calls, tracks))
         _write(file, _message_flow_events(trace, tracks))
+        _write(file, _interval_events(trace.intervals, tracks))
         file.write("\n]}\n")
     return calls + len(trace.message_calls)
 
@@ -238,3 +242,28 @@ def _message_flow_events(trace: Trace, tracks: Tracks) -> Iterator[str]:
                 f'{{"ph":"{kind}"{tail},"id":{number},"name":"message","cat":"message",'
                 f'{tracks.track_ids(rank, thread)},"ts":{tracks.format_time(time)}}}'
             )
+
+
+# ---- intervals
+
+
+def _interval_events(intervals: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
+    """Yield an event for each logged interval between two calls, with its known counters."""
+    for rank, thread, begin, end, counters in iterate_intervals(intervals):
+        yield (
+            f'{{"ph":"X","dur":{format_us(end - begin)},"name":"{INTERVAL}","cat":"interval",'
+            f'{tracks.track_ids(rank, thread)},"ts":{tracks.format_time(begin)},'
+            f'"args":{json.dumps(counters)}}}'
+        )
+
+
+def iterate_intervals(
+    intervals: pd.DataFrame,
+) -> Iterator[tuple[int, int, int, int, dict[str, int]]]:
+    """Yield rank, thread, begin, end and known counters of each interval."""
+    columns = [intervals[name].tolist() for name in ("rank", "thread", "begin_ns", "end_ns")]
+    counters = [intervals[name].tolist() for name in COUNTERS]
+    for *facts, values in zip(*columns, zip(*counters, strict=True), strict=True):
+        rank, thread, begin, end = facts
+        known = zip(COUNTERS, values, strict=True)
+        yield rank, thread, begin, end, {name: value for name, value in known if value >= 0}

@@ -4,8 +4,9 @@ Tracks are as in the JSON format (see formats/perfetto_json.py). A call is a sli
 operation. An unfinished call is a slice without an end, and a start of a persistent operation is an
 instant. A Wait or Test that completes operations is a separate slice. The calls of an instance
 share a flow, which the format draws in order of their times. A message is a flow from the begin of
-the call that sends it to the end of the call that receives it. Each text is written once and then
-referenced by number. Timestamps are ns from the first rank's entry into MPI.
+the call that sends it to the end of the call that receives it. A logged interval between two calls
+is a slice with its counters. Each text is written once and then referenced by number. Timestamps
+are ns from the first rank's entry into MPI.
 
 Format: Perfetto, "TracePacket" and "TrackEvent"; messages by its package, in perfetto_trace_pb2.
 """
@@ -25,10 +26,12 @@ import pandas as pd
 
 from mpiprof.errors import MpiprofError
 from mpiprof.formats.message_arrows import make_arrows, number_by_call
-from mpiprof.formats.perfetto_json import Tracks
+from mpiprof.formats.perfetto_json import INTERVAL, Tracks, iterate_intervals
 from mpiprof.interface.installation import install_command
 from mpiprof.metrics.tables import make_event_pieces
 from mpiprof.trace import Trace
+from mpiprof.trace.intervals import COUNTERS
+from mpiprof.trace.types import Int
 
 SEQUENCE_ID = 1  # packet sequence id: there is one writer
 PACKETS_PER_WRITE = 1 << 12  # packets per write
@@ -42,7 +45,7 @@ ABSENT_VALUES = {
     "choice": "",
     "peer": -1,
 }  # values that are omitted
-VARYING_ANNOTATIONS = ("sequence", "start")  # annotations that differ from call to call
+VARYING_ANNOTATIONS = ("sequence", "start", *COUNTERS)  # they differ from slice to slice
 INSTANT_END = -2  # stands in place of an end time
 MESSAGE_FLOWS = 1 << 63  # first flow number of messages
 
@@ -73,15 +76,18 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
     tracks = Tracks(trace)
     with path.open("wb") as file:
         _write(file, messages, _description_packets(messages, tracks, facts))
-        packets, message_calls = _PacketMaker(messages), _MessageCalls(trace, tracks)
+        packets = _PacketMaker(messages)
+        logs = _MessageCalls(trace, tracks), _Intervals(trace, tracks)
         for piece in make_event_pieces(trace):
             last = piece.iloc[-1:]
             until = zip(last["rank"].tolist(), last["enter_ns"].tolist(), strict=True)
-            slices = [*_make_slices(piece, tracks), *message_calls.take(*next(until, (0, 0)))]
-            _write(file, messages, packets.make_all(slices))
+            limit = next(until, (0, 0))
+            more = [one for log in logs for one in log.take(*limit)]
+            _write(file, messages, packets.make_all([*_make_slices(piece, tracks), *more]))
             calls += len(piece)
             step(2 * len(piece))
-        _write(file, messages, packets.make_all(message_calls.take(trace.ranks, 0)))
+        rest = [one for log in logs for one in log.take(trace.ranks, 0)]
+        _write(file, messages, packets.make_all(rest))
     return calls + len(trace.message_calls)
 
 
@@ -165,27 +171,54 @@ def _make_slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
             yield Slice(track, begin - started, end - started, "completion", "completion", first)
 
 
-class _MessageCalls:
-    """Slices of the logged calls on messages, by rank and time."""
+class _LogSlices:
+    """Slices of the rows of a table, by rank and time."""
 
-    def __init__(self, trace: Trace, tracks: Tracks) -> None:
-        self.tracks, self.calls = tracks, trace.message_calls
-        arrows = make_arrows(trace.messages, self.calls)
-        self.begun = number_by_call(arrows.sender, MESSAGE_FLOWS)
-        self.ended = number_by_call(arrows.receiver, MESSAGE_FLOWS)
-        rank, enter = (self.calls[name].to_numpy(np.int64) for name in ("rank", "enter_ns"))
-        self.order = np.lexsort((enter, rank))
-        self.rank, self.enter = rank[self.order], enter[self.order]
+    def __init__(self, tracks: Tracks, table: pd.DataFrame, begin: str) -> None:
+        self.tracks, self.table = tracks, table
+        rank, begin_ns = (table[name].to_numpy(np.int64) for name in ("rank", begin))
+        self.order = np.lexsort((begin_ns, rank))
+        self.rank, self.begin = rank[self.order], begin_ns[self.order]
         self.taken = 0
 
     def take(self, rank: int, until_ns: int) -> Iterator[Slice]:
-        """Yield the next slices, up to a time of a rank."""
+        """Return the next slices, up to a time of a rank."""
         first, last = np.searchsorted(self.rank, [rank, rank + 1])
-        end = int(first + np.searchsorted(self.enter[first:last], until_ns, side="right"))
+        end = int(first + np.searchsorted(self.begin[first:last], until_ns, side="right"))
         rows = self.order[self.taken : end]
         self.taken = max(self.taken, end)
+        return self.make_slices(rows)
+
+    def make_slices(self, rows: Int) -> Iterator[Slice]:
+        """Yield the slices of some rows."""
+        raise NotImplementedError
+
+
+class _Intervals(_LogSlices):
+    """Slices of the logged intervals between two calls."""
+
+    def __init__(self, trace: Trace, tracks: Tracks) -> None:
+        super().__init__(tracks, trace.intervals, "begin_ns")
+
+    def make_slices(self, rows: Int) -> Iterator[Slice]:
+        started = self.tracks.trace.calls_start_ns
+        for rank, thread, begin, end, counters in iterate_intervals(self.table.iloc[rows]):
+            track = self.tracks.thread_id(rank, thread)
+            yield Slice(track, begin - started, end - started, INTERVAL, "interval", {**counters})
+
+
+class _MessageCalls(_LogSlices):
+    """Slices of the logged calls on messages."""
+
+    def __init__(self, trace: Trace, tracks: Tracks) -> None:
+        super().__init__(tracks, trace.message_calls, "enter_ns")
+        arrows = make_arrows(trace.messages, self.table)
+        self.begun = number_by_call(arrows.sender, MESSAGE_FLOWS)
+        self.ended = number_by_call(arrows.receiver, MESSAGE_FLOWS)
+
+    def make_slices(self, rows: Int) -> Iterator[Slice]:
         names = ("rank", "thread", "operation", "site", "peer", "enter_ns", "exit_ns", "messages")
-        columns = (self.calls[name].iloc[rows].tolist() for name in names)
+        columns = (self.table[name].iloc[rows].tolist() for name in names)
         started = self.tracks.trace.calls_start_ns
         for row, *values in zip(rows.tolist(), *columns, strict=True):
             of, thread, operation, site, peer, enter, left, messages = values

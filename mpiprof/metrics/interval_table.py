@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.message_tables import describe_shapes
+from mpiprof.metrics.message_tables import describe_shapes, read_if_stored
 from mpiprof.trace.intervals import Intervals, read_intervals
 from mpiprof.trace.trace import Trace
 
@@ -16,6 +16,7 @@ CALL_COLUMNS = ("operation", "site", "site_id")  # of the calls before and after
 NO_CALL = {"operation": "", "site": "", "site_id": -1}
 
 
+@read_if_stored
 def make_intervals(trace: Trace) -> pd.DataFrame:
     """Return one row per logged interval, by rank, thread and time.
 

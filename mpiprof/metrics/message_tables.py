@@ -26,19 +26,19 @@ PARTNER_MASK = (1 << 22) - 1
 IDENTITY = ["communicator", "source", "destination", "tag", "number"]
 
 
-def _stored(make: Make) -> Make:
+def read_if_stored(make: Make) -> Make:
     """Let a function return the table of a data set, if the trace is one."""
 
     @wraps(make)
     def read_or_make(trace: Trace) -> pd.DataFrame:
         name = make.__name__.removeprefix("make_")
-        columns = trace.dataset.read_messages(name) if trace.dataset is not None else None
+        columns = trace.dataset.read_columns(name) if trace.dataset is not None else None
         return make(trace) if columns is None else pd.DataFrame(columns)
 
     return read_or_make
 
 
-@_stored
+@read_if_stored
 def make_message_sums(trace: Trace) -> pd.DataFrame:
     """Return one row per rank, call site and peer, with sums over all calls on messages.
 
@@ -55,7 +55,7 @@ def make_message_sums(trace: Trace) -> pd.DataFrame:
     return frame
 
 
-@_stored
+@read_if_stored
 def make_message_calls(trace: Trace) -> pd.DataFrame:
     """Return one row per logged call on messages, by rank, thread and time.
 
@@ -73,7 +73,7 @@ def make_message_calls(trace: Trace) -> pd.DataFrame:
     return frame
 
 
-@_stored
+@read_if_stored
 def make_messages(trace: Trace) -> pd.DataFrame:
     """Return one row per message of a logged call, as seen by one of its ranks.
 

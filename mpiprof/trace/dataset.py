@@ -5,6 +5,7 @@
     definitions/clocks.parquet, ...            tables that the calls refer to by number
     calls/communicator=C/part-N.parquet        partitions: blocks of one communicator
     messages/message_sums.parquet, ...         tables of messages, by the names of their properties
+    intervals/intervals.parquet                the table of intervals
 
 A block is a batch of instances and a row group of a partition. It has one row per member and
 instance, member by member. No instance is in two blocks. The folder also has the trace's logs and
@@ -31,7 +32,8 @@ from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array
 
 FILE_NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1
-CALLS_FOLDER, DEFINITIONS_FOLDER, MESSAGES_FOLDER = "calls", "definitions", "messages"
+CALLS_FOLDER, DEFINITIONS_FOLDER = "calls", "definitions"
+MESSAGES_FOLDER, INTERVALS_FOLDER = "messages", "intervals"
 MAX_OPEN_FILES = 64  # partitions that remain open while blocks are read in order
 # Exceptions that Arrow raises for damaged files, as bases of its own classes.
 PARQUET_ERRORS = (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError)
@@ -92,9 +94,9 @@ class Dataset:
         rows = self._read_table(path, ("node", *names))
         return {row["node"]: Clock(**{name: row[name] for name in names}) for row in rows}
 
-    def read_messages(self, name: str) -> dict[str, Array] | None:
-        """Return the columns of a table of messages; None in data sets that have none."""
-        path = self.folder / MESSAGES_FOLDER / f"{name}.parquet"
+    def read_columns(self, name: str) -> dict[str, Array] | None:
+        """Return the columns of a table of messages or intervals; None if the data set has none."""
+        path = find_table(self.folder, name)
         if not path.parent.is_dir():  # written by an older version
             return None
         with _open_parquet(path) as file, _reporting_damage(path):
@@ -126,6 +128,12 @@ class Dataset:
         if rows and set(rows[0]) != set(names):
             raise _damage_error(path)
         return rows
+
+
+def find_table(folder: Path, name: str) -> Path:
+    """Return the path of the table of intervals, or of a table of messages."""
+    of = INTERVALS_FOLDER if name == "intervals" else MESSAGES_FOLDER
+    return folder / of / f"{name}.parquet"
 
 
 class Reader:

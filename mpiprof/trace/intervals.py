@@ -71,6 +71,15 @@ class Intervals:
     memory_pressure_ns: Int
 
 
+# Fields with counters of the thread and of the node.
+COUNTERS = tuple(
+    field.name
+    for field in fields(Intervals)
+    if field.name not in ("begin_ns", "end_ns", "before_shape", "after_shape", "thread")
+    and field.name not in ("gap_ns", "pressure_since_ns")
+)
+
+
 def read_intervals(trace: Records, rank: int) -> Intervals:
     """Return the logged intervals of one rank; damaged records are ignored and noted."""
     shapes = np.append(trace.tables.shape_map(rank), -1)

@@ -15,10 +15,12 @@ from mpiprof.store import values
 from mpiprof.store.cache import Writer
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
+from mpiprof.trace.intervals import NO_SHAPE
 from mpiprof.trace.match import MAX_READ_RECORDS
 from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size
 from support.export_trace import mixed
+from support.interval_records import counters, interval, pressure
 from support.synthetic import Synthetic
 
 MS = 1_000_000
@@ -122,13 +124,25 @@ def silent(folder: Path) -> Path:
 
 
 def messaging(folder: Path) -> Path:
-    """Write 6 ranks on 2 nodes with messages; those of 64 KiB are logged on both sides."""
-    program = Program(6, nodes=[0, 0, 0, 1, 1, 1], offsets=(0, 9 * MS), drifts=(0.0, 0.0))
+    """Write 6 ranks on 2 nodes with messages and intervals.
+
+    Messages of 64 KiB are logged on both sides. The first two intervals of a rank have counters,
+    one of them also a reading of the node's pressure.
+    """
+    nodes: dict[str, Any] = {"nodes": [0, 0, 0, 1, 1, 1], "offsets": (0, 9 * MS)}
+    program = Program(6, start_ns=20 * MS, intervals=True, drifts=(0.0, 0.0), **nodes)
+    program.synthetic.started_ns = 10 * MS  # before the simulated calls
     random = np.random.default_rng(4)
     for step in range(40):
         program.halo(make_ring(6), random.integers(0, MS, 6), (8, 65_536)[step % 2])
         program.pipeline(random.integers(0, MS // 8, 6), tag=step)
         program.collective("allreduce", own_ns=random.integers(0, MS, 6))
+    for rank in range(6):
+        shape = program.synthetic.add_shape(rank, "send", "world", site="app.py:3:main", peer=0)
+        for begin_ns, more in ((11 * MS, ()), (12 * MS, (pressure(),))):
+            times = program.synthetic.to_local(rank, np.array([begin_ns, begin_ns + MS // 4]))
+            between = interval(NO_SHAPE, shape, *times.tolist(), *more, *counters())
+            program.synthetic.add_messages(rank, between)
     return program.write(folder)
 
 

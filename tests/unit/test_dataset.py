@@ -19,7 +19,7 @@ from support.dataset_traces import MADE, bits, exported, run_verb
 import mpiprof
 from mpiprof.errors import TraceError
 from mpiprof.formats import export_columns
-from mpiprof.trace import Trace
+from mpiprof.trace import Trace, dataset
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.dataset import BEFORE_COLUMNS, OPTIONAL_COLUMNS
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.heavy
 
 DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spent", "totals",
            "summary", "summed_up", "statistics", "hot", "waiting_for", "message_sums",
-           "message_calls", "messages")  # fmt: skip
+           "message_calls", "messages", "intervals")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -132,16 +132,33 @@ def test_verbs_print_the_same(
     assert first[1] == second[1].replace(str(to), str(folder))
 
 
-def test_others_can_read_the_messages(pairs: dict[str, tuple[Path, Path]]) -> None:
+def test_others_can_read_messages_and_intervals(pairs: dict[str, tuple[Path, Path]]) -> None:
     folder, to = pairs["messaging"]
     trace = mpiprof.open(folder)
-    for name, meanings in export_columns.MESSAGE_COLUMNS.items():
+    for name, meanings in export_columns.LOG_TABLES.items():
         known = trace.derive(name)
-        found = pd.read_parquet(to / "messages" / f"{name}.parquet")
+        found = pd.read_parquet(dataset.find_table(to, name))
         assert list(found.columns) == list(known.columns) == list(meanings)
         assert len(known) > 30
         for column in known:
             assert found[column].tolist() == known[column].tolist(), (name, column)
+
+
+@pytest.mark.parametrize("to", ["csv", "parquet"])
+def test_tables_of_messages_and_intervals_are_exported(
+    to: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    trace, name = mpiprof.open(pairs["messaging"][0]), tmp_path / "tables"
+    assert run_verb("export", trace.path, "--to", to, "-o", name)[0] == 0
+    read = pd.read_csv if to == "csv" else pd.read_parquet
+    for table in export_columns.LOG_TABLES:
+        known = trace.derive(table)
+        found = read(f"{name}-{table}.{to}").fillna("")
+        assert list(found.columns) == list(known.columns)
+        for column in known:
+            assert found[column].tolist() == known[column].tolist(), (table, column)
+    assert run_verb("export", pairs["inter"][0], "--to", to, "-o", tmp_path / "none")[0] == 0
+    assert len(list(tmp_path.glob("none-*"))) == 2
 
 
 def test_a_data_set_without_tables_of_messages_is_read(
@@ -150,9 +167,11 @@ def test_a_data_set_without_tables_of_messages_is_read(
     """As an older version has written it: the logs have the messages."""
     folder, to = pairs["messaging"]
     old = shutil.copytree(to, tmp_path / "old")
-    shutil.rmtree(old / "messages")
+    for name in ("messages", "intervals"):
+        shutil.rmtree(old / name)
     known, found = mpiprof.open(folder), mpiprof.open(old)
     pd.testing.assert_frame_equal(found.messages, known.messages)
+    pd.testing.assert_frame_equal(found.intervals, known.intervals)
 
 
 def test_an_instance_is_found_from_its_time_on(pairs: dict[str, tuple[Path, Path]]) -> None:

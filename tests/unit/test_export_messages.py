@@ -1,4 +1,4 @@
-"""Messages in Perfetto's formats: calls as slices, and an arrow for each message."""
+"""Messages and intervals in Perfetto's formats: slices, and an arrow for each message."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from support.dataset_traces import messaging
 from support.export_trace import export
+from support.interval_records import COUNTERS, PRESSURE
 
 import mpiprof
 from mpiprof.formats.message_arrows import make_arrows
@@ -57,6 +58,33 @@ def test_each_message_has_one_arrow(trace: Trace) -> None:
     assert not messages["received"].to_numpy()[arrows.sent].any()
 
 
+def known_intervals(trace: Trace) -> list[tuple[int, int, int, dict[str, int]]]:
+    """Return track, begin, end and known counters of each interval."""
+    start = trace.calls_start_ns
+    names = [name for name in (*COUNTERS, *PRESSURE) if name != "pressure_since_ns"]
+    return [
+        (row["rank"] + 1, row["begin_ns"] - start, row["end_ns"] - start,
+         {name: row[name] for name in names if row[name] >= 0})
+        for row in trace.intervals.to_dict("records")
+    ]  # fmt: skip
+
+
+def test_json_has_intervals_with_counters(trace: Trace, tmp_path: Path) -> None:
+    done = export(trace.path, "--to", "perfetto", "-o", tmp_path / "t.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [
+        (e["tid"], round(e["ts"] * 1000), round(e["ts"] * 1000) + round(e["dur"] * 1000), e["args"])
+        for e in json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+        if e.get("cat") == "interval"
+    ]
+    assert sorted(found, key=by_time) == sorted(known_intervals(trace), key=by_time)
+    assert sum(bool(counters) for *_, counters in found) == 12
+
+
+def by_time(interval: tuple[int, int, int, dict[str, int]]) -> tuple[int, int]:
+    return interval[:2]
+
+
 def test_json_has_calls_and_arrows(trace: Trace, tmp_path: Path) -> None:
     done = export(trace.path, "--to", "perfetto", "-o", tmp_path / "t.json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -91,14 +119,17 @@ def test_protobuf_has_calls_and_arrows(trace: Trace, tmp_path: Path) -> None:
     content = (tmp_path / "t.pftrace").read_bytes()
     texts: dict[int, str] = {}
     categories: dict[int, str] = {}
-    open_: dict[int, list[tuple[str, str, int, list[int]]]] = defaultdict(list)
+    open_: dict[int, list[tuple[str, str, int, list[int], dict[str, int]]]] = defaultdict(list)
     calls: list[Call] = []
+    names: dict[int, str] = {}
+    intervals: list[tuple[int, int, int, dict[str, int]]] = []
     begun: dict[int, Call] = {}
     ended: dict[int, Call] = {}
     last: dict[int, int] = {}
     for packet in perfetto_trace_pb2.Trace.FromString(content).packet:
         texts |= {entry.iid: entry.name for entry in packet.interned_data.event_names}
         categories |= {e.iid: e.name for e in packet.interned_data.event_categories}
+        names |= {e.iid: e.name for e in packet.interned_data.debug_annotation_names}
         if not packet.HasField("track_event"):
             continue
         event, time = packet.track_event, packet.timestamp
@@ -107,14 +138,19 @@ def test_protobuf_has_calls_and_arrows(trace: Trace, tmp_path: Path) -> None:
         stack = open_[event.track_uuid]
         if event.type == event.TYPE_SLICE_BEGIN:
             category = categories[event.category_iids[0]]
-            stack.append((texts[event.name_iid], category, time, list(event.flow_ids)))
+            values = {names[a.name_iid]: a.int_value for a in event.debug_annotations}
+            flows = list(event.flow_ids)
+            stack.append((texts[event.name_iid], category, time, flows, values))
             continue
-        name, category, begin, flows = stack.pop()
+        name, category, begin, flows, values = stack.pop()
+        if category == "interval":
+            intervals.append((event.track_uuid, begin, time, values))
         call = (event.track_uuid, name, begin, time)
         if category == "message":
             calls.append(call)
             begun |= dict.fromkeys(flows, call)
             ended |= dict.fromkeys(event.terminating_flow_ids, call)
+    assert sorted(intervals, key=by_time) == sorted(known_intervals(trace), key=by_time)
     assert sorted(calls) == sorted(known_calls(trace))
     assert begun.keys() == ended.keys()
     assert sorted((begun[flow], ended[flow]) for flow in begun) == known_arrows(trace)
