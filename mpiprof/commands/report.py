@@ -5,7 +5,9 @@
 Without TRACE, the newest trace in this folder is used. --fail-on takes columns of the JSON,
 compared with values and joined by `and`, `or` and brackets, such as "total_wait > 1s and
 latest_share > 30%". Columns of the whole run have the prefix `run.`: "run.wait_share > 30%". If a
-call site or the run meets the condition, the exit code is 3. --site selects by operation, file,
+call site or the run meets the condition, the exit code is 3. --what-if predicts the run time with a
+change: "rank 3 = median", "node n07 = median", "site md.py:93 = balanced" or "network = ideal".
+--site selects by operation, file,
 line and function. -o writes a file in the format that its ending selects: Markdown for a mail
 (.md), a page (.html) or data for programs (.json).
 """
@@ -28,6 +30,7 @@ from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.finding import Finding
+    from mpiprof.diagnosis.what_if import Change, Prediction
     from mpiprof.trace import Trace
 
 TracePaths = tuple[Path, ...]  # the trace as the user named it, or empty
@@ -46,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
     add("--top", type=parse_positive, default=20, metavar="N", help="show at most N rows (20)")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
+    meaning = 'run time with a change, such as "rank 3 = median"; may be repeated'
+    add("--what-if", action="append", default=[], metavar="CHANGE", help=meaning)
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--json", action="store_true", help="print JSON")
     add("-o", dest="output", type=Path, metavar="FILE", help="write a .md, .html or .json file")
@@ -60,10 +65,11 @@ def run(args: argparse.Namespace) -> int:
 
     condition = None if args.fail_on is None else fail_on.parse(args.fail_on)
     args.sort = sort_column(args.sort)
+    changes = parse_changes(args.what_if)
     to = output_ending(args)
     from mpiprof.hang import verdict_text
     from mpiprof.metrics import columns
-    from mpiprof.reports import json
+    from mpiprof.reports import json, what_if
     from mpiprof.reports.table import wrap_paragraph
     from mpiprof.store.cached_trace import refuse_unreadable
 
@@ -78,6 +84,12 @@ def run(args: argparse.Namespace) -> int:
     messages: Any = trace.message_callsites
     if args.site:
         callsites, messages = select_callsites((callsites, messages), args.site)
+    prediction = None
+    if changes:
+        from mpiprof.diagnosis.what_if import predict_run
+
+        with show_work("replaying the run"):
+            prediction = predict_run(trace, changes)
     findings = []
     if args.json or to or (args.by == "callsite" and not args.site):
         with show_work("looking for causes"):
@@ -87,8 +99,10 @@ def run(args: argparse.Namespace) -> int:
     wrong = verdict_text.fault_line(trace) if not args.json and not to else ""
     if wrong:
         print(f"{wrap_paragraph(wrong, 0)}\n")
+    if prediction is not None and not args.json and not to:
+        print(f"{wrap_paragraph(what_if.prediction_text(prediction), 0)}\n")
     if args.json or to:
-        document = make_document(args, to, trace, callsites, messages, findings)
+        document = make_document(args, to, trace, callsites, messages, findings, prediction)
         if args.output is None:
             print(document)
         else:
@@ -118,23 +132,27 @@ def make_document(
     callsites: Any,
     messages: Any,
     findings: list[Finding],
+    prediction: Prediction | None,
 ) -> str:
     """Return a report as JSON, Markdown or a page, selected by the ending of its name.
 
     callsites: of collectives. messages: call sites of messages.
     """
     from mpiprof.hang import verdict_text
+    from mpiprof.reports import what_if
 
+    predicted = "" if prediction is None else what_if.prediction_text(prediction)
     if to == ".md":
         from mpiprof.reports import markdown
 
-        fault = verdict_text.fault_line(trace)
-        return markdown.make_page(trace, fault, callsites, findings, args.top, MAX_FINDINGS)
+        lines = verdict_text.fault_line(trace), predicted
+        return markdown.make_page(trace, lines, callsites, findings, args.top, MAX_FINDINGS)
     if to == ".html":
         from mpiprof.reports import html
 
         with show_work("drawing the page"):
-            return html.make_page(trace, verdict_text.fault_line(trace), lambda _: None)
+            fault = verdict_text.fault_line(trace)
+            return html.make_page(trace, fault, lambda _: None, predicted)
     from mpiprof.reports import json, selector_report, text
 
     verdict, sentences = verdict_text.trace_verdict(trace)
@@ -142,12 +160,22 @@ def make_document(
         "selection": selector_report.list_keys(trace),
         "times": text.rank_times_as_data(trace),
         "hang": verdict_text.as_json(trace, verdict, sentences) if verdict.is_bad else None,
+        "what_if": None if prediction is None else what_if.prediction_as_data(prediction),
     }
     if args.site and trace.record != "summary":
         for row, callsite in zip(data["callsites"], callsites["callsite"].tolist(), strict=True):
             row["causes"] = json.causes_as_data(trace.causes(callsite))
             row["phases"] = json.table_as_data(trace.phases(callsite))
     return json.as_json_text(data)
+
+
+def parse_changes(texts: list[str]) -> list[Change]:
+    """Return the changes that --what-if names; raises UsageError."""
+    if not texts:
+        return []
+    from mpiprof.diagnosis.what_if import parse_change
+
+    return [parse_change(text) for text in texts]
 
 
 def output_ending(args: argparse.Namespace) -> str:

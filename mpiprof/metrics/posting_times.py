@@ -49,7 +49,7 @@ def find_posting_times(
         at = first[channel[of]] + number[of]
         early = (exit_ns[usable[of]] - end_ns[at]).astype(np.float64)
         early[~precedes[at] | (early < -trace.clock_error_ns)] = np.inf
-        total = np.bincount(channel[of], early, len(channels))
+        total = np.bincount(channel[of], early, len(channels)).astype(np.float64)
         total[choice["is_call"].iloc[0] & np.isfinite(least)] = np.inf
         better = (first >= 0) & (total < least)
         least[better] = total[better]

@@ -67,11 +67,11 @@ nav a { margin-right: 16px } li { margin: 6px 0 }
 """
 
 
-def make_page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
+def make_page(trace: Trace, wrong: str, step: Callable[[int], None], predicted: str = "") -> str:
     """Return the page.
 
     wrong: line about a job that hangs or has died, "" for any other job. step: called with the
-    number of records read, in total twice their number.
+    number of records read, in total twice their number. predicted: text about predicted run times.
     """
     callsites = trace.callsites.sort_values("total_wait_ns", ascending=False, kind="stable")
     if trace.record == "summary":
@@ -85,6 +85,7 @@ def make_page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
     parts = [
         f"<h1>{escape(title)}</h1>",
         *[f'<p class="wrong">{_shorten(wrong, MAX_LONG_TEXT)}</p>'] * bool(wrong),
+        *[f"<p>{_shorten(predicted, MAX_LONG_TEXT)}</p>"] * bool(predicted),
         '<nav><a href="#findings">Verdict</a><a href="#time">Time</a>'
         '<a href="#timeline">Timeline</a><a href="#sites">Call sites</a>'
         + '<a href="#messages">Messages</a>' * (len(messages) > 0)

@@ -21,7 +21,7 @@ from mpiprof.trace import Trace
 
 def make_page(
     trace: Trace,
-    wrong: str,
+    lines_above: Sequence[str],
     callsites: Any,
     findings: Sequence[Finding],
     most_sites: int,
@@ -29,12 +29,12 @@ def make_page(
 ) -> str:
     """Return the terminal report with tables of all columns; call sites keep their order.
 
-    wrong: line about a job that hangs or has died, "" for any other job.
+    lines_above: lines above the verdict, of which "" is left out: about a job that hangs or has
+    died, and about predicted run times.
     """
     title, facts = text.fact_rows(trace)
     parts = [f"# {escape_markdown(title)}"]
-    if wrong:
-        parts.append(f"**{escape_markdown(wrong)}**")
+    parts += [f"**{escape_markdown(line)}**" for line in lines_above if line]
     if len(trace.callsites) or findings:
         lines = conclusion.verdict_lines(trace, make_verdict(trace, list(findings)))
         parts.append("  \n".join(f"**{escape_markdown(line)}**" for line in lines))

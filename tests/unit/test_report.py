@@ -23,7 +23,7 @@ SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns collective_share "
     "total_wait_ns wait_share collective_low_ns collective_high_ns total_wait_low_ns "
     "total_wait_high_ns efficiencies clock_error_ns dropped complete callsites "
-    "message_callsites summed_up held verdict findings notes spawned selection times hang"
+    "message_callsites summed_up held verdict findings notes spawned selection times hang what_if"
 )
 CALLSITE = (
     "operation sites algorithm algorithms instances total_instances complete_instances size "

@@ -1,0 +1,267 @@
+"""Changes of a run that a user asks for, such as "rank 3 = median", and the run time with them.
+
+    rank R = median       each interval of work of the rank becomes at most the median of the other
+                          ranks' intervals between the same calls in the same step
+    node N = median       the same for all ranks of a node, compared with the ranks of other nodes
+    site S = balanced     the work of each rank before its n-th call at S in a step becomes the mean
+                          of the ranks that make this call
+    network = ideal       calls take no time beyond waiting for other ranks (POP's ideal network)
+
+A step ends when all ranks meet in a collective. In runs without such steps, the n-th intervals of
+the ranks are compared. Several changes apply one after the other. The run is then replayed
+(replay.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.diagnosis.delay_costs import NOWHERE, Delays
+from mpiprof.diagnosis.delay_matrix import find_steps
+from mpiprof.errors import UsageError
+from mpiprof.interface.nearest_name import suggest_names
+from mpiprof.metrics.activities import RECORDED_NS, read_recorded_calls
+from mpiprof.trace.sites import describe_sites, format_site, matches_pattern
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Bool, Float, Int
+
+Removals = tuple[Int, Int, Float]  # rank, time, and time that it no longer takes
+FORMS = '"rank 3 = median", "node n07 = median", "site md.py:93 = balanced" or "network = ideal"'
+CHANGE_OF_TARGET = {"rank": "median", "node": "median", "site": "balanced", "network": "ideal"}
+PATTERN = re.compile(r"(rank|node|site|network)\b\s*(.*?)\s*=\s*(\w+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change: target (key of CHANGE_OF_TARGET) and the name of the rank, node or site."""
+
+    target: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{f'{self.target} {self.name}'.strip()} = {CHANGE_OF_TARGET[self.target]}"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Run time with some changes.
+
+    run_ns, predicted_ns: run time as recorded and with the changes. work_ns: time that each rank
+    works less, negative if it works more. calls_ns: time that its calls take less.
+    """
+
+    changes: tuple[Change, ...]
+    run_ns: float
+    predicted_ns: float
+    work_ns: Float
+    calls_ns: Float
+
+
+def parse_change(text: str) -> Change:
+    """Return a change as the user wrote it; raises UsageError if it has none of the FORMS."""
+    match = PATTERN.fullmatch(text.strip())
+    target, name, value = match.groups() if match else ("", "", "")
+    if CHANGE_OF_TARGET.get(target) != value or (name == "") != (target == "network"):
+        raise UsageError(f'--what-if "{text}": unknown change: use {FORMS}')
+    return Change(target, name)
+
+
+def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
+    """Return the run time with some changes; raises UsageError for unknown ranks, nodes, sites."""
+    if trace.record == "summary":
+        raise UsageError("--what-if: a summary has no calls to replay: record events")
+    delays: Delays = trace.derive("delays_found")
+    work, nothing = _Work(trace, delays), np.zeros(0, np.int64)
+    transfers: Removals = nothing, nothing, np.zeros(0)
+    added: list[Removals] = []
+    for change in changes:
+        if change.target == "network":
+            transfers = _find_transfers(trace, delays)
+        elif change.target == "site":
+            added.append(work.balance(_find_sites(trace, change)))
+        else:
+            work.limit(_find_ranks(trace, change))
+    replay, run_ns = trace.derive("replay"), float(trace.run_ns)
+    added.append((delays.intervals.rank, replay.find_ends(delays.intervals), work.removed))
+    rank, time, removed = _join(added)
+    saved = replay.find_saved_time(trace, *_join([(rank, time, removed), transfers]))
+    of_work, of_calls = (
+        np.bincount(of, ns, trace.ranks).astype(np.float64)
+        for of, ns in ((rank, removed), (transfers[0], transfers[2]))
+    )
+    return Prediction(tuple(changes), run_ns, run_ns - saved, of_work, of_calls)
+
+
+def _join(removals: Sequence[Removals]) -> Removals:
+    rank, time, removed = (np.concatenate(column) for column in zip(*removals, strict=True))
+    return rank, time, removed
+
+
+class _Work:
+    """Intervals of work and their lengths after the changes so far."""
+
+    def __init__(self, trace: Trace, delays: Delays) -> None:
+        self.trace, self.intervals, self.sites = trace, delays.intervals, delays.sites
+        self.before = (self.intervals.end_ns - self.intervals.begin_ns).astype(np.float64)
+        self.length = self.before.copy()
+        self.steps = find_steps(trace, delays)
+        self.calls = read_recorded_calls(trace)  # rank, enter, exit, site
+
+    @property
+    def removed(self) -> Float:
+        """Return the time removed from each interval."""
+        return self.before - self.length
+
+    def limit(self, chosen: Bool) -> None:
+        """Limit the intervals of some ranks to the median of the other ranks' in their group."""
+        group, key_of_group = self._group_intervals()
+        mine = chosen[self.intervals.rank]
+        others = self._count_ranks(~chosen)[key_of_group]
+        median = _medians_with_zeros(group[~mine], self.length[~mine], others)
+        limit = np.where(others > 0, median, np.inf)
+        self.length[mine] = np.minimum(self.length, limit[group])[mine]
+
+    def balance(self, sites: Int) -> Removals:
+        """Let all ranks work equally long before their n-th call at some sites in each step.
+
+        Shortens intervals, and returns the removals of ranks that work longer: rank, time, time
+        removed (negative).
+        """
+        interval, rank, time = self._find_work_before(sites)
+        step = np.zeros(len(rank), np.int64)
+        if self.steps is not None:
+            step = self.steps.find(time)
+        length = np.where(interval >= 0, np.append(self.length, 0.0)[interval], 0.0)
+        pairs = np.stack([step, count_up(rank, time, step)])
+        _, group = np.unique(pairs, axis=1, return_inverse=True)
+        group = group.ravel()
+        mean = (np.bincount(group, length) / np.maximum(np.bincount(group), 1))[group]
+        self.length[interval[length > mean]] = mean[length > mean]
+        more = length < mean
+        return rank[more], time[more], (length - mean)[more]
+
+    def _find_work_before(self, sites: Int) -> tuple[Int, Int, Int]:
+        """Return the interval before each call at some sites (-1 if it is short), rank and time."""
+        after = np.array([site for _, site in self.sites] or [NOWHERE], np.int64)
+        interval = np.flatnonzero(np.isin(after, sites)[self.intervals.key])
+        call = np.flatnonzero(np.isin(self.calls[3], sites))
+        rank = np.concatenate([self.intervals.rank[interval], self.calls[0][call]])
+        time = np.concatenate([self.intervals.end_ns[interval], self.calls[1][call]])
+        interval = np.append(interval, np.full(len(call), -1))
+        order = np.lexsort((interval < 0, time, rank))
+        interval, rank, time = interval[order], rank[order], time[order]
+        # A call that is recorded itself directly follows the interval that ends with it.
+        same = np.zeros(len(rank), np.bool_)
+        same[1:] = (rank[1:] == rank[:-1]) & (interval[:-1] >= 0) & (interval[1:] < 0)
+        same[1:] &= time[1:] - time[:-1] <= RECORDED_NS
+        return interval[~same], rank[~same], time[~same]
+
+    def _group_intervals(self) -> tuple[Int, Int]:
+        """Return a group for each interval, and the key of each group.
+
+        The n-th intervals of the ranks between the same calls in the same step are a group.
+        """
+        intervals = self.intervals
+        step = np.zeros(len(intervals.rank), np.int64)
+        if self.steps is not None:
+            step = self.steps.find(intervals.end_ns)
+        nth = count_up(intervals.rank, intervals.begin_ns, intervals.key, step)
+        columns = np.stack([intervals.key, step, nth])
+        groups, group = np.unique(columns, axis=1, return_inverse=True)
+        return group.ravel(), groups[0]
+
+    def _count_ranks(self, chosen: Bool) -> Int:
+        """Return how many of some ranks make both calls of each pair of call sites."""
+        sums = self.trace.message_sums
+        rank = np.concatenate([self.calls[0], sums["rank"].to_numpy(np.int64)])
+        site = np.concatenate([self.calls[3], sums["site_id"].to_numpy(np.int64)])
+        pairs = np.array(self.sites, np.int64).reshape(-1, 2)
+        makes = np.zeros((max(site.max(initial=-1), pairs.max(initial=-1)) + 2, len(chosen)), bool)
+        makes[site, rank] = True
+        makes[NOWHERE] = True  # the start of the run
+        return np.asarray((makes[pairs[:, 0]] & makes[pairs[:, 1]] & chosen).sum(1))
+
+
+def count_up(rank: Int, time_ns: Int, *same: Int) -> Int:
+    """Return the number of earlier elements of the same rank with equal values in `same`."""
+    columns = [*same, rank]
+    order = np.lexsort((time_ns, *columns))
+    is_first = np.zeros(len(order), np.bool_)
+    is_first[:1] = True
+    for values in columns:
+        is_first[1:] |= np.diff(values[order]) != 0
+    begin = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order)) - begin
+    return number
+
+
+def _medians_with_zeros(group: Int, values: Float, counts: Int) -> Float:
+    """Return the median of each group; counts: number of its values, of which some may be absent.
+
+    Absent values are 0, because work that is not recorded is short.
+    """
+    present = np.bincount(group, minlength=len(counts))
+    ordered = np.append(values[np.lexsort((values, group))], 0.0)
+    begin = np.cumsum(present) - present
+    counts = np.maximum(counts, present)
+    absent, total = counts - present, np.zeros(len(counts))
+    for middle in ((counts - 1) // 2, counts // 2):
+        at = middle - absent
+        inside = (at >= 0) & (at < present)
+        total += np.where(inside, ordered[np.where(inside, begin + at, 0)], 0.0)
+    return total / 2
+
+
+def _find_transfers(trace: Trace, delays: Delays) -> Removals:
+    """Return the time in logged calls without waits as removals: rank, time, time removed."""
+    rank, enter, exit_, _ = read_recorded_calls(trace)
+    waits = delays.waits
+    stride = int(exit_.max(initial=0)) + 1
+    position = rank * stride + enter
+    order = np.argsort(position, kind="stable")
+    at = np.searchsorted(position[order], waits.rank * stride + waits.begin_ns, side="right") - 1
+    known = at >= 0
+    wait = np.where(known, waits.end_ns - waits.begin_ns, 0)
+    waited = np.bincount(order[at[known]], wait[known], len(rank))
+    return rank, exit_, np.maximum(exit_ - enter - waited, 0.0)
+
+
+def _find_ranks(trace: Trace, change: Change) -> Bool:
+    """Return which ranks a change names; raises UsageError if there is no such rank or node."""
+    chosen = np.zeros(trace.ranks, np.bool_)
+    if change.target == "rank":
+        if not change.name.isdecimal() or int(change.name) >= trace.ranks:
+            fact = f'--what-if "{change}": no such rank'
+            raise UsageError(f"{fact}: the ranks are 0 to {trace.ranks - 1}")
+        chosen[int(change.name)] = True
+        return chosen
+    processes = trace.tables.processes.items()
+    named = [rank for rank, of in processes if change.name in (of["node"], of["host"])]
+    if not named:
+        hosts = dict.fromkeys(str(of["host"] or of["node"]) for _, of in processes)
+        suggestion = suggest_names(change.name, hosts)
+        raise UsageError(f'--what-if "{change}": no such node; {suggestion}')
+    chosen[named] = True
+    if chosen.all():
+        raise UsageError(f'--what-if "{change}": all ranks are on this node: name ranks')
+    return chosen
+
+
+def _find_sites(trace: Trace, change: Change) -> Int:
+    """Return the sites that a change names; raises UsageError if there is none."""
+    operation = {shape.site: shape.operation for shape in trace.tables.shapes if shape.site >= 0}
+    described = describe_sites(trace.tables.sites, [list(operation)])[0]
+    named = [
+        site
+        for (site, name), location in zip(operation.items(), described, strict=True)
+        if matches_pattern(name, [location], change.name)
+    ]
+    if not named:
+        suggestion = suggest_names(change.name, dict.fromkeys(map(format_site, described)))
+        raise UsageError(f'--what-if "{change}": no such call site; {suggestion}')
+    return np.array(named, np.int64)
