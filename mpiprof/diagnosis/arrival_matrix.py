@@ -11,7 +11,7 @@ import numpy as np
 
 from mpiprof.diagnosis.sampling import Sample, SamplePart
 from mpiprof.metrics.instance_rows import Signature
-from mpiprof.metrics.wait_states import Group, compute_waits
+from mpiprof.metrics.wait_states import Group, awaited_rows, compute_waits
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
@@ -92,6 +92,18 @@ class ArrivalMatrix:
             waited = compute_waits(mine, mine, forever, block.group)
             wait_ns[block.columns] = waited.sum(0)
         return wait_ns
+
+    def compute_caused_waits(self, mean: Float) -> Float:
+        """Return the wait in ns that each row causes in rooted operations, for mean arrivals."""
+        caused = np.zeros(len(mean))
+        for block in self.blocks:
+            if block.group.root < 0:
+                continue
+            at: Any = mean[block.rows][:, None]
+            waited = compute_waits(at, at, np.full_like(at, np.inf), block.group)
+            who = block.rows[awaited_rows(at, block.group)[:, 0]]
+            np.add.at(caused, who, waited[:, 0] * len(block.columns))
+        return caused
 
 
 def column_medians(values: Float) -> Float:

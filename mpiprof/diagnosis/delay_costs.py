@@ -96,11 +96,24 @@ def _find_intervals(trace: Trace) -> tuple[Intervals, list[tuple[int, int]]]:
     """
     table = trace.intervals
     if not len(table):
-        return _find_gaps(*read_recorded_calls(trace))
+        return _find_gaps(*_add_starts(trace, *read_recorded_calls(trace)))
     names = ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id")
     rank, begin, end, before, after = (table[name].to_numpy() for name in names)
     key, sites = _number_pairs(before, after)
     return Intervals(rank, begin, end, key), sites
+
+
+def _add_starts(trace: Trace, rank: Int, enter: Int, exit_: Int, site: Int) -> list[Int]:
+    """Add an empty call at the start of each rank, unless earlier calls were discarded."""
+    if trace.wrapped_chunks:
+        return [rank, enter, exit_, site]
+    ranks = np.unique(rank)
+    begin = np.array([trace.spans.get(of, (0, 0))[0] for of in ranks.tolist()], np.int64)
+    first = np.searchsorted(rank, ranks)
+    begin = np.where(begin > 0, np.minimum(begin, enter[first]), enter[first])
+    added = ranks, begin, begin, np.full(len(ranks), NOWHERE)
+    columns = zip((rank, enter, exit_, site), added, strict=True)
+    return [np.insert(of, first, more) for of, more in columns]
 
 
 def _find_gaps(
@@ -150,9 +163,13 @@ def _join_waits(
     end = np.concatenate([collective.end_ns, message["until_ns"]])[member]
     first = np.full(len(awaited), np.iinfo(np.int64).max)
     np.minimum.at(first, group, begin)
-    met = _find_last_meetings(trace, collective.meetings, awaited, group, rank, first)
-    pair = _find_last_pair_waits(awaited, until, group, rank, begin)
-    since = np.maximum(np.maximum(met, pair), trace.run_start_ns)
+    since = np.full(len(awaited), trace.run_start_ns)
+    for meetings in (collective.meetings, collective.overlaps):
+        met = _find_last_meetings(trace, meetings, awaited, group, rank, first)
+        since = np.maximum(since, met)
+    meets = np.append(collective.is_meeting, False)[np.where(order < groups, order, -1)]
+    pair = _find_last_pair_waits(awaited, until, meets, group, rank, begin)
+    since = np.maximum(since, pair)
     waits = Waits(awaited, until, np.minimum(since, first), group, rank, begin, end)
     return waits, np.where(order < groups, order, -1)
 
@@ -176,20 +193,27 @@ def _find_last_meetings(
     return since
 
 
-def _find_last_pair_waits(awaited: Int, until: Int, group: Int, rank: Int, begin: Int) -> Int:
-    """Return for each group of one rank the last time at which either rank waited for the other.
+def _find_last_pair_waits(
+    awaited: Int, until: Int, meets: Bool, group: Int, rank: Int, begin: Int
+) -> Int:
+    """Return for each group the last time by which each of its ranks had met the awaited rank.
 
-    The groups are in order of time.
+    Two ranks meet when one has waited for the other. Groups of several ranks that wait until all
+    ranks meet are left out. The groups are in order of time.
     """
     since = np.full(len(awaited), NEVER_NS)
-    single = np.flatnonzero(np.bincount(group, minlength=len(awaited))[group] == 1)
-    if not len(single):
+    alone = np.bincount(group, minlength=len(awaited)) == 1
+    chosen = np.flatnonzero((alone | ~meets)[group])
+    if not len(chosen):
         return since
-    of = group[single]
-    low, high = np.minimum(rank[single], awaited[of]), np.maximum(rank[single], awaited[of])
+    of = group[chosen]
+    low, high = np.minimum(rank[chosen], awaited[of]), np.maximum(rank[chosen], awaited[of])
     pair = low * (int(high.max()) + 1) + high
     order = np.argsort(pair, kind="stable")
     before, after = order[:-1], order[1:]
-    met = (pair[before] == pair[after]) & (until[of[before]] <= begin[single[after]])
-    since[of[after[met]]] = until[of[before[met]]]
+    met = (pair[before] == pair[after]) & (until[of[before]] <= begin[chosen[after]])
+    last = np.full(len(chosen), NEVER_NS)
+    last[after[met]] = until[of[before[met]]]
+    since[of] = np.iinfo(np.int64).max
+    np.minimum.at(since, of, last)
     return since

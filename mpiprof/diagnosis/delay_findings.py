@@ -139,7 +139,10 @@ def _find_patterns(
         return [(grid, one) for grid, one in patterns if _is_by_work(delays, one)]
 
     by_step = search(_make_step_matrices(trace, delays, cost_ns, chosen))
-    if _sum_gains(by_step) >= MIN_EXPLAINED_SHARE * float(cost_ns.sum()):
+    # If a step has one interval of work, pairs of call sites show nothing else.
+    is_divided = len(cost_ns) > (len(delays.meetings_of_all) + 1) * trace.ranks
+    explained = _sum_gains(by_step) >= MIN_EXPLAINED_SHARE * float(cost_ns.sum())
+    if explained or not is_divided:
         return by_step
     by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
     return by_step if _sum_gains(by_step) >= NEAR_BEST * _sum_gains(by_pair) else by_pair
@@ -159,7 +162,8 @@ def _make_pair_matrices(trace: Trace, delays: Delays, cost_ns: Float) -> Iterato
     """Yield a matrix for each pair of call sites with much cost."""
     cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
     for key in np.argsort(-cost, kind="stable")[:MAX_KEYS].tolist():
-        if cost[key] >= MIN_PAIR_SHARE * cost.sum() > 0:
+        ranks = np.unique(delays.intervals.rank[delays.intervals.key == key])
+        if cost[key] >= MIN_PAIR_SHARE * cost.sum() > 0 and len(ranks) > 1:
             yield RepetitionMatrix(trace, delays, key, cost_ns)
 
 

@@ -203,6 +203,10 @@ class RepetitionMatrix(DelayMatrix):
         share = np.where(late, excess / np.where(late, self._excess, 1.0), 1.0)
         return np.asarray((self.cost_ns * np.minimum(share, 1.0)).sum(0))
 
+    def compute_caused_waits(self, mean: Float) -> Float:  # noqa: ARG002
+        """Return the waiting that each rank causes; others may work longer with no rank waiting."""
+        return np.asarray(self.cost_ns.sum(1))
+
 
 def _group_medians(group: Int, values: Float, counted: Bool) -> Float:
     """Return for each value the median of its group's counted values, 0 if there are none."""

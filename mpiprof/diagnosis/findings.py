@@ -59,10 +59,11 @@ def find_findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
     """Return the findings of the hot call sites that matter, the costliest first."""
     table = trace.callsites
     least = NOTABLE_SHARE * float(table["total_wait_ns"].sum()) if len(table) else 0.0
-    findings = [finding for callsite in trace.hot for finding in trace.conclusions(callsite)]
-    if are_messages_followed(trace):
-        barriers = [finding for finding in findings if finding.cause == "barrier"]
-        findings = [*find_delay_findings(trace), *barriers]
+    if not are_messages_followed(trace):
+        findings = [finding for callsite in trace.hot for finding in trace.conclusions(callsite)]
+    else:
+        others = [finding for callsite in trace.hot for finding in _other_findings(trace, callsite)]
+        findings = [*find_delay_findings(trace), *others]
         least = NOTABLE_SHARE * sum(finding.cost_ns for finding in findings)
     findings += [_gain_finding(trace, gain) for gain in gains if gain.saved_ns > gain.error_ns]
     costly = [
@@ -84,11 +85,10 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
     if not waiting > 0:
         return []
     if are_messages_followed(trace):
-        barriers = _barrier_findings(trace, trace.causes(callsite), facts)
-        return _sort_findings([*find_delay_findings(trace, callsite), *barriers])
-    if trace.clock_error_ns > 0 and not row["worst_imbalance_ns"] > trace.clock_error_ns:
-        explained = facts | {"clock_error_ns": trace.clock_error_ns}
-        return [replace(_make_finding(trace, "clock", waiting, callsite, explained), certainty=0.0)]
+        others = _other_findings(trace, callsite)
+        return _sort_findings([*find_delay_findings(trace, callsite), *others])
+    if _is_hidden_by_clocks(trace, row):
+        return [_clock_finding(trace, row)]
     causes: Causes = trace.causes(callsite)
     grid = ArrivalMatrix(trace, take_sample(trace, callsite))
     if grid.instance_count == 1 and facts["instances"] == 1:
@@ -111,6 +111,31 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
             )
         )
     return _sort_findings(findings)
+
+
+def _other_findings(trace: Trace, callsite: int) -> list[Finding]:
+    """Return the findings of a call site that delays do not show: a barrier, inexact clocks."""
+    row: Any = trace.callsites.loc[callsite]
+    if not row["total_wait_ns"] > 0:
+        return []
+    if _is_hidden_by_clocks(trace, row):
+        return [_clock_finding(trace, row)]
+    if row["operation"] != "barrier":
+        return []
+    return list(_barrier_findings(trace, trace.causes(callsite), _common_evidence(row)))
+
+
+def _is_hidden_by_clocks(trace: Trace, row: Any) -> bool:
+    """Return whether arrivals at a call site differ by less than the error of the clocks."""
+    return bool(trace.clock_error_ns > 0 and not row["worst_imbalance_ns"] > trace.clock_error_ns)
+
+
+def _clock_finding(trace: Trace, row: Any) -> Finding:
+    explained = _common_evidence(row) | {"clock_error_ns": trace.clock_error_ns}
+    cost = float(row["total_wait_ns"])
+    return replace(
+        _make_finding(trace, "clock", cost, int(row["callsite"]), explained), certainty=0.0
+    )
 
 
 def _link_prerequisite(finding: Finding, once: int | None, findings: Sequence[Finding]) -> Finding:

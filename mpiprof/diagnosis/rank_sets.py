@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.significance import p_above, p_apart_from_others
 from mpiprof.metrics.variance_components import nodes_differ
-from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.trace.types import Float, Int
 
 MAX_SPLITS = 4  # gaps between mean arrivals at which ranks are divided
@@ -104,13 +102,8 @@ def _find_root_sets(grid: ArrivalMatrix, centred: Float, mean: Float) -> list[Ra
 
     There, other ranks may arrive even later without any rank waiting for them.
     """
+    caused = grid.compute_caused_waits(mean)
     rooted = [block for block in grid.blocks if block.group.root >= 0]
-    caused = np.zeros(len(mean))
-    for block in rooted:
-        at: Any = mean[block.rows][:, None]
-        waited = compute_waits(at, at, np.full_like(at, np.inf), block.group)
-        who = block.rows[awaited_rows(at, block.group)[:, 0]]
-        np.add.at(caused, who, waited[:, 0] * len(block.columns))
     every = np.arange(len(mean))
     worst_row = np.argmax(caused, keepdims=True)
     divided = [(worst_row, np.setdiff1d(every, worst_row))] if caused[worst_row] > 0 else []

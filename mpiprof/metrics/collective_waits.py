@@ -28,7 +28,8 @@ class CollectiveWaits:
     Calls of all ranks, by rank and time: call_rank, enter_ns, exit_ns, site_id. A nonblocking
     operation is two calls, of which the second completes it.
     meetings: times at which all members of a communicator (by index) had arrived, of operations
-    that synchronise. meeting_callsites: the call site of each of these.
+    that synchronise. meeting_callsites: the call site of each of these. overlaps: times at which
+    all members were in one instance of another operation, such as a broadcast.
     """
 
     awaited: Int
@@ -47,6 +48,7 @@ class CollectiveWaits:
     site_id: Int
     meetings: dict[int, Int]
     meeting_callsites: dict[int, Int]
+    overlaps: dict[int, Int]
 
 
 def find_collective_waits(trace: Trace) -> CollectiveWaits:
@@ -69,6 +71,7 @@ class _Collector:
         self.members: list[list[Int]] = []  # group, rank, begin, end
         self.calls: list[list[Int]] = []  # rank, enter, exit, site
         self.meetings: dict[int, list[list[Int]]] = {}  # time, call site
+        self.overlaps: dict[int, list[Int]] = {}
         self.group_count = 0
 
     def add(self, batch: Batch) -> None:
@@ -88,6 +91,10 @@ class _Collector:
                 meetings = self.meetings.setdefault(batch.communicator.index, [])
                 last = arrival.max(0)
                 meetings.append([last, np.full(len(last), signature.callsite, np.int64)])
+            else:
+                last = begin.max(0)
+                overlaps = self.overlaps.setdefault(batch.communicator.index, [])
+                overlaps.append(last[last <= finish.min(0)])
 
     def join(self) -> CollectiveWaits:
         """Return everything collected."""
@@ -115,6 +122,7 @@ class _Collector:
             *calls,
             meetings=meetings,
             meeting_callsites=callsites_of,
+            overlaps={index: np.sort(np.concatenate(of)) for index, of in self.overlaps.items()},
         )
 
     def _add_calls(self, batch: Batch) -> None:

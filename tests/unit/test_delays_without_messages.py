@@ -1,0 +1,42 @@
+"""Delays in runs without messages: the planted causes of arrivals are found in work as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import planted_traces
+from support.planted_traces import MS, STEP, Planted
+
+import mpiprof
+from mpiprof.diagnosis.delay_findings import find_delay_findings
+
+CASES = list(planted_traces.planted())
+# A rank that hides the delay of another one is named with it. The root of a reduction waits by its
+# role, so it is not early.
+EXPECTED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "two-ranks": ("rank", (3, 6)),
+    "reduce-root": ("noise", ()),
+}
+
+
+def is_possible(planted: Planted) -> bool:
+    """Return whether no rank enters an instance before it has left the one before."""
+    return float(planted.late.max()) * MS < STEP
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("planted", filter(is_possible, CASES), ids=lambda one: one.name)
+def test_a_planted_cause_is_found_in_work(planted: Planted, tmp_path: Path) -> None:
+    trace = mpiprof.open(planted.write(tmp_path / "trace"))
+    first = find_delay_findings(trace)[0]
+    cause, ranks = EXPECTED.get(planted.name, (planted.cause, planted.ranks))
+    assert first.cause == cause
+    if ranks is not None:
+        assert sorted(first.ranks) == sorted(ranks)
+    if planted.first is not None and cause != "noise":
+        assert first.first_instance is not None
+        assert abs(first.first_instance - planted.first) <= 3
+    assert first.period == planted.period or planted.period is None
+    waiting = float(trace.callsites["total_wait_ns"].sum())
+    assert first.cost_ns <= waiting * 1.001
