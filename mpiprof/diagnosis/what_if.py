@@ -176,12 +176,14 @@ class _Work:
 
     def _count_ranks(self, chosen: Bool) -> Int:
         """Return how many of some ranks make both calls of each pair of call sites."""
-        sums = self.trace.message_sums
-        rank = np.concatenate([self.calls[0], sums["rank"].to_numpy(np.int64)])
-        site = np.concatenate([self.calls[3], sums["site_id"].to_numpy(np.int64)])
+        sums, intervals = self.trace.message_sums, self.intervals
         pairs = np.array(self.sites, np.int64).reshape(-1, 2)
-        makes = np.zeros((max(site.max(initial=-1), pairs.max(initial=-1)) + 2, len(chosen)), bool)
-        makes[site, rank] = True
+        around = pairs[intervals.key]
+        rank = [self.calls[0], sums["rank"].to_numpy(np.int64), *[intervals.rank] * 2]
+        site = [self.calls[3], sums["site_id"].to_numpy(np.int64), *around.T]
+        sites = max(int(of.max(initial=NOWHERE)) for of in site) + 2
+        makes = np.zeros((sites, len(chosen)), np.bool_)
+        makes[np.concatenate(site), np.concatenate(rank)] = True
         makes[NOWHERE] = True  # the start of the run
         return np.asarray((makes[pairs[:, 0]] & makes[pairs[:, 1]] & chosen).sum(1))
 

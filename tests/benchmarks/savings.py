@@ -9,6 +9,7 @@ processors suffice; the ranks of MPICH poll while they wait, so use Open MPI. On
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from mpiprof.diagnosis.what_if import parse_change, predict_run
 
 SOURCE = Path(__file__).with_suffix(".c")
 RANKS = 4
+YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 TIMES = 3  # recordings of each program, of which the median counts
 MAX_ERROR = 0.1
 MIN_RIGHT = 0.9
@@ -81,7 +83,7 @@ class Result:
 def record(program: jobs.Program, words: list[str], folder: Path) -> mpiprof.Trace:
     """Run a program, and return its trace."""
     command = [*jobs.recording(folder, "-n", str(RANKS)), str(program.path), *words]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | YIELDING)
     return mpiprof.open(folder)
 
 
@@ -100,7 +102,7 @@ def rows(names: list[str], times: int, factor: int) -> Iterator[Row]:
     """Run the programs several times, and yield their results and the number of right ones."""
     right = 0
     with tempfile.TemporaryDirectory() as folder:
-        program = jobs.compiled(SOURCE, Path(folder), "-g")
+        program = jobs.compiled(SOURCE, Path(folder), "-g", "-rdynamic")
         for name in names:
             results = [run_once(program, name, factor) for _ in range(times)]
             result = Result(
