@@ -1,0 +1,115 @@
+"""Call sites of messages in the grid, their detail view, and the matrix of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.dashboard_server import Browser, View, chromium, view
+
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
+
+pytestmark = pytest.mark.slow
+
+MS = 1_000_000
+RANKS, LATE = 16, 5
+MATRIX = "document.querySelector('#{} .js-plotly-plot').data[0]"
+
+
+def halo(folder: Path, collectives: bool) -> Path:
+    """Write a halo exchange of a ring; one rank works 2 ms longer in each step."""
+    program = Program(RANKS)
+    work = np.full(RANKS, MS // 10) + 2 * MS * (np.arange(RANKS) == LATE)
+    for _ in range(20):
+        program.halo(make_ring(RANKS), own_ns=work, bytes_=4096)
+        if collectives:
+            program.collective("allreduce")
+    return program.write(folder, finalize=collectives)
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Any]:
+    """Start Chromium once for the module."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
+    """Serve a trace with messages and collectives, and one with messages alone."""
+    folder = tmp_path_factory.mktemp("messages")
+    with view([halo(folder / "both", True), halo(folder / "alone", False)]) as running:
+        yield running
+
+
+@pytest.fixture
+def browser(started: Any, shown: View) -> Iterator[Browser]:
+    """Open the overview; after the test, require an empty console."""
+    context = started.new_context(viewport={"width": 1440, "height": 900})
+    opened = Browser(context.new_page(), shown)
+    yield opened
+    assert not opened.complaints
+    context.close()
+
+
+def headings(browser: Browser) -> list[str]:
+    """Return the headings of the grid."""
+    return [h.inner_text() for h in browser.page.query_selector_all(".ag-header-cell-text")]
+
+
+def test_a_row_of_messages_opens_its_pairs(browser: Browser) -> None:
+    browser.open("/callsites?trace=both")
+    page = browser.page
+    assert {"calls", "mostly for", "ω", "latest"} <= set(headings(browser))
+    page.click("text=halo.py:13 exchange")
+    browser.until("location.search.includes('callsite=waitall')")
+    browser.settled()
+    assert "waitall at halo.py:13 exchange costs" in browser.text()
+    matrix = MATRIX.format("message-pairs")
+    page.wait_for_selector("#message-pairs .js-plotly-plot")
+    assert page.evaluate(f"{matrix}.x.length") == RANKS
+    waiting = page.evaluate(f"{matrix}.text[{LATE + 1}][{LATE}]")
+    assert waiting.endswith(" ms")
+    browser.shot("messages-callsite")
+
+
+def test_the_overview_has_a_matrix_by_quantity(browser: Browser) -> None:
+    browser.open("/?trace=both")
+    page = browser.page
+    page.wait_for_selector("#messages .js-plotly-plot")
+    text = f"{MATRIX.format('messages')}.text[{LATE}][{LATE + 1}]"
+    assert page.evaluate(text) == "80.0 KB"
+    page.click("nav.steps >> text=messages")
+    browser.until("location.search.includes('pairs=messages')")
+    browser.settled()
+    assert page.evaluate(text) == "20"
+    browser.shot("messages-overview")
+
+
+def test_a_cell_opens_the_timeline_of_both_ranks(browser: Browser) -> None:
+    browser.open("/?trace=both&pairs=messages")
+    page = browser.page
+    page.wait_for_selector("#messages .js-plotly-plot")
+    plot = page.locator("#messages .nsewdrag")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    place = {"x": box["width"] * (LATE + 1.5) / RANKS, "y": box["height"] * (LATE + 0.5) / RANKS}
+    plot.hover(position=place)
+    browser.until("document.querySelector('#messages .js-plotly-plot')._hoverdata")
+    plot.click(position=place)
+    browser.until("location.pathname === '/timeline'")
+    assert "rank=5%2C+6" in page.url
+    browser.settled()
+
+
+def test_a_run_with_messages_alone_has_all_pages(browser: Browser) -> None:
+    browser.open("/?trace=alone")
+    assert "waiting in point-to-point" in browser.text()
+    assert "halo.py:13 exchange" in browser.text()
+    browser.open("/callsites?trace=alone")
+    assert "calls" in headings(browser) and "ω" not in headings(browser)
+    browser.shot("messages-alone")
