@@ -17,6 +17,7 @@ from mpiprof.trace.message_counts import COUNTS_END, TAG_CLASSES
 from mpiprof.trace.messages import UNSURE, WILDCARD
 from mpiprof.trace.types import MESSAGE_COUNT, RECEIVED_PART, SENT_PART, Array
 from mpiprof.trace.writer import make_chunks
+from support.hang_traces import call as enter
 from support.hang_traces import job
 from support.message_traces import call, part, record
 
@@ -77,6 +78,11 @@ class MessageHang:
         if peer != ANY and tag != ANY and operation not in PROBES:
             side = "sent" if "send" in operation else "received"
             self.count(rank, peer, tag, line=line, comm=comm, **{side: number + 1})
+
+    def enter_barrier(self, *ranks: int) -> None:
+        """Let ranks enter the barrier that follows the completed barriers."""
+        for rank in ranks:
+            enter(self.synthetic, rank, "barrier")
 
     def count(
         self,

@@ -21,6 +21,14 @@ def at(line: int, comm: str = WORLD) -> str:
     return f"on {comm} at app.c:{line} main"
 
 
+def make_blocked_rank(ranks: int, operation: str, peer: int) -> MessageHang:
+    """Return a job whose rank 0 is in a call with a peer, and all other ranks in a barrier."""
+    hang = MessageHang(ranks)
+    hang.block(0, operation, peer, 7, line=12)
+    hang.enter_barrier(*range(1, ranks))
+    return hang
+
+
 def send_to_each_other() -> MessageHang:
     """Return two ranks in large sends to each other."""
     hang = MessageHang(2)
@@ -34,8 +42,7 @@ def wrong_tag() -> MessageHang:
     hang = MessageHang(3)
     hang.block(2, "recv", 1, 7, line=12)
     hang.count(1, 2, 8, sent=1, line=9)
-    for rank in (0, 1):
-        call(hang.synthetic, rank, "barrier")
+    hang.enter_barrier(0, 1)
     return hang
 
 
@@ -45,7 +52,7 @@ def wrong_communicator() -> MessageHang:
     hang.synthetic.add_communicator("other", [0, 1])
     hang.block(0, "recv", 1, 7, line=12)
     hang.count(1, 0, 7, sent=1, line=9, comm="other")
-    call(hang.synthetic, 1, "barrier")
+    hang.enter_barrier(1)
     return hang
 
 
@@ -59,27 +66,18 @@ def wrong_destination() -> MessageHang:
     hang.wait(0, "sendrecv", sent, received, line=14)
     hang.count(0, 2, 5, received=1)
     hang.count(2, 1, 5, sent=1, line=15)
-    for rank in (1, 2):
-        call(hang.synthetic, rank, "barrier")
+    hang.enter_barrier(1, 2)
     return hang
 
 
 def missing_send() -> MessageHang:
     """Return a receive from a rank that is in a barrier."""
-    hang = MessageHang(3)
-    hang.block(0, "recv", 1, 7, line=12)
-    for rank in (1, 2):
-        call(hang.synthetic, rank, "barrier")
-    return hang
+    return make_blocked_rank(3, "recv", 1)
 
 
 def missing_receive() -> MessageHang:
     """Return a synchronous send to a rank that is in a barrier."""
-    hang = MessageHang(3)
-    hang.block(0, "ssend", 1, 7, line=12)
-    for rank in (1, 2):
-        call(hang.synthetic, rank, "barrier")
-    return hang
+    return make_blocked_rank(3, "ssend", 1)
 
 
 def receives_of_3_ranks() -> MessageHang:
@@ -93,11 +91,7 @@ def receives_of_3_ranks() -> MessageHang:
 
 def receive_from_any_rank() -> MessageHang:
     """Return a receive from any source whose possible senders are in a barrier."""
-    hang = MessageHang(4)
-    hang.block(0, "recv", ANY, 7, line=12)
-    for rank in (1, 2, 3):
-        call(hang.synthetic, rank, "barrier")
-    return hang
+    return make_blocked_rank(4, "recv", ANY)
 
 
 def waitall_with_a_missing_message() -> MessageHang:
@@ -106,8 +100,7 @@ def waitall_with_a_missing_message() -> MessageHang:
     received = [hang.message(0, "irecv", peer, 7, line=10 + peer) for peer in (1, 2)]
     hang.wait(0, "waitall", *received, line=14)
     hang.count(1, 0, 7, sent=1)
-    for rank in (1, 2):
-        call(hang.synthetic, rank, "barrier")
+    hang.enter_barrier(1, 2)
     return hang
 
 
@@ -116,7 +109,7 @@ def probe() -> MessageHang:
     hang = MessageHang(2)
     hang.block(0, "probe", 1, 7, line=12)
     hang.count(1, 0, 8, sent=1, line=9)
-    call(hang.synthetic, 1, "barrier")
+    hang.enter_barrier(1)
     return hang
 
 
@@ -227,7 +220,7 @@ def test_a_receive_from_a_rank_outside_mpi(
     """Rank 0 waits for a message of rank 1; rank 2 waits for all in a barrier."""
     hang = MessageHang(3)
     hang.block(0, "recv", 1, 7, line=12)
-    call(hang.synthetic, 2, "barrier")
+    hang.enter_barrier(2)
     processes = now(0, 1, 2, after=20, **{seen: frozenset([1])})
     verdict, text = hang.conclude(tmp_path, processes)
     assert (verdict.kind, verdict.odd_ranks) == (kind, (1,)), text
@@ -274,8 +267,7 @@ def sound_waitany() -> MessageHang:
     messages = [hang.message(0, "irecv", peer, 7) for peer in (1, 2)]
     hang.wait(0, "waitany", *messages)
     hang.count(2, 0, 7, sent=1)
-    for rank in (1, 2):
-        call(hang.synthetic, rank, "barrier")
+    hang.enter_barrier(1, 2)
     return hang
 
 
@@ -283,7 +275,7 @@ def sound_source() -> MessageHang:
     """Return a receive from any source that one computing rank may still send to."""
     hang = MessageHang(3)
     hang.block(0, "recv", ANY, 7)
-    call(hang.synthetic, 1, "barrier")
+    hang.enter_barrier(1)
     return hang
 
 
@@ -292,7 +284,7 @@ def sound_classes() -> MessageHang:
     hang = MessageHang(2)
     hang.block(0, "recv", 1, 7, number=1)
     hang.count(1, 0, 23, sent=3)
-    call(hang.synthetic, 1, "barrier")
+    hang.enter_barrier(1)
     return hang
 
 
@@ -321,7 +313,7 @@ def test_unknown_counts_prove_no_missing_message_in_a_waitall(tmp_path: Path) ->
     messages = [hang.message(0, "irecv", peer, 7) for peer in (1, 2)]
     hang.wait(0, "waitall", *messages)
     hang.stop_counting(1)
-    call(hang.synthetic, 1, "barrier")
+    hang.enter_barrier(1)
     verdict, text = hang.conclude(tmp_path, now(0, 1, 2, after=20, busy=frozenset([2])))
     assert (verdict.kind, verdict.odd_ranks) == ("stalled", (2,)), text
 
