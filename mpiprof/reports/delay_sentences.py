@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mpiprof.diagnosis import delay_reasons as reasons
@@ -46,38 +46,25 @@ def is_delay(finding: Finding) -> bool:
 
 def delay_clause(finding: Finding) -> str:
     """Return who works longer, when and where, as a clause."""
-    evidence = finding.evidence
-    if finding.cause == "noise":
-        rest = "the rest of the waiting" if evidence["besides"] else "the waiting"
-        return f"no rank causes {rest} consistently"
-    where = _location_clause(evidence)
-    late = format_time(max([evidence["late_ns"], *(evidence["grows"] or ())]))
-    longer = f"{late} longer than the other ranks"
-    if finding.cause == "gradient":
-        most = f"up to {late} per {evidence['unit']} at {format_ranks(finding.ranks)}"
-        steps = _steps_clause(finding) if evidence["spans"] else ""
-        return f"work grows along the ranks{where}, {most}{steps}"
-    if finding.cause == "moving":
-        return _moving_clause(finding, f"{longer}{where}")
-    subject, s = format_ranks(finding.ranks), "" if len(finding.ranks) > 1 else "s"
-    if finding.cause == "node":
-        subject, s = f"the ranks on {evidence['host'] or format_ranks(finding.ranks)}", ""
-    if not finding.ranks:
-        return f"the work of the ranks differs by {late}{where}{_steps_clause(finding)}"
-    if finding.cause == "early":
-        less = f"{late} less than the other ranks{_steps_clause(finding)}"
-        return f"{subject} work{s} {less}, and wait{s} for them"
-    if evidence["each"]:
-        beyond = f"{late} beyond the median of all ranks"
-        longest = f"rank {finding.ranks[0]} works longest, {beyond}"
-        return f"the work differs from rank to rank, and {longest}{where}{_steps_clause(finding)}"
-    if finding.cause == "rank" and _differ(evidence["late_by_rank"]):
-        return f"{_list_delays(evidence['late_by_rank'])}{where}{_steps_clause(finding)}"
-    return f"{subject} work{s} {longer}{where}{_steps_clause(finding)}"
+    if not finding.ranks and finding.cause not in ("noise", "gradient", "moving"):
+        return f"the work of the ranks differs by {_format_late(finding)}{_where_and_when(finding)}"
+    return CLAUSES.get(finding.cause, _longer_clause)(finding)
 
 
-def _moving_clause(finding: Finding, longer: str) -> str:
-    """Return how a delay moves from rank to rank; longer: by how much, and where."""
+def _noise_clause(finding: Finding) -> str:
+    rest = "the rest of the waiting" if finding.evidence["besides"] else "the waiting"
+    return f"no rank causes {rest} consistently"
+
+
+def _gradient_clause(finding: Finding) -> str:
+    evidence, ranks = finding.evidence, format_ranks(finding.ranks)
+    most = f"up to {_format_late(finding)} per {evidence['unit']} at {ranks}"
+    steps = _steps_clause(finding) if evidence["spans"] else ""
+    return f"work grows along the ranks{_location_clause(evidence)}, {most}{steps}"
+
+
+def _moving_clause(finding: Finding) -> str:
+    """Return how a delay moves from rank to rank."""
     evidence, unit = finding.evidence, finding.evidence["unit"]
     stay = f", {evidence['stay']} {unit}s each" if evidence["stay"] > 1 else ""
     moves = ""
@@ -85,7 +72,63 @@ def _moving_clause(finding: Finding, longer: str) -> str:
         moves = f", the same rank again after {finding.period} {unit}s"
     elif evidence["step"]:
         moves = f", {evidence['step']} further each time"
+    longer = f"{_format_late(finding)} longer than the other ranks{_location_clause(evidence)}"
     return f"{format_ranks(finding.ranks)} work {longer} in turn{stay}{moves}"
+
+
+def _early_clause(finding: Finding) -> str:
+    subject, s = format_ranks(finding.ranks), _verb_ending(finding)
+    less = f"{_format_late(finding)} less than the other ranks{_steps_clause(finding)}"
+    return f"{subject} work{s} {less}, and wait{s} for them"
+
+
+def _rank_clause(finding: Finding) -> str:
+    late_by_rank = finding.evidence["late_by_rank"]
+    if not finding.evidence["each"] and _differ(late_by_rank):
+        return f"{_list_delays(late_by_rank)}{_where_and_when(finding)}"
+    return _longer_clause(finding)
+
+
+def _node_clause(finding: Finding) -> str:
+    host = finding.evidence["host"] or format_ranks(finding.ranks)
+    return _longer_clause(finding, f"the ranks on {host}")
+
+
+def _longer_clause(finding: Finding, ranks_of_node: str = "") -> str:
+    """Return which ranks work longer by the same delay, or by a delay of their own each."""
+    late, where_and_when = _format_late(finding), _where_and_when(finding)
+    if finding.evidence["each"]:
+        longest = f"rank {finding.ranks[0]} works longest, {late} beyond the median of all ranks"
+        return f"the work differs from rank to rank, and {longest}{where_and_when}"
+    who = f"{format_ranks(finding.ranks)} work{_verb_ending(finding)}"
+    if ranks_of_node:
+        who = f"{ranks_of_node} work"
+    return f"{who} {late} longer than the other ranks{where_and_when}"
+
+
+# By cause; all other causes have `_longer_clause`.
+CLAUSES: dict[str, Callable[[Finding], str]] = {
+    "noise": _noise_clause,
+    "gradient": _gradient_clause,
+    "moving": _moving_clause,
+    "early": _early_clause,
+    "rank": _rank_clause,
+    "node": _node_clause,
+}
+
+
+def _format_late(finding: Finding) -> str:
+    """Return the delay, or the largest one if it changes."""
+    evidence = finding.evidence
+    return format_time(max([evidence["late_ns"], *(evidence["grows"] or ())]))
+
+
+def _verb_ending(finding: Finding) -> str:
+    return "" if len(finding.ranks) > 1 else "s"
+
+
+def _where_and_when(finding: Finding) -> str:
+    return f"{_location_clause(finding.evidence)}{_steps_clause(finding)}"
 
 
 def _differ(late_by_rank: Sequence[tuple[int, float]]) -> bool:
