@@ -76,6 +76,7 @@ MEASUREMENTS = (
     Measurement(
         "call-cost", "call-cost", ("benchmarks.overhead --batches 20 --alternations 3",), 2
     ),
+    Measurement("call-cost-messages", "call-cost", ("benchmarks.message_overhead",), 1),
     Measurement("arrival-error", "reported-delays", ("benchmarks.arrival_error",), 0.5),
     Measurement(
         "many-ranks",

@@ -108,13 +108,21 @@ static void count_add(struct message_peer *peer, const struct message_part *p)
     if (r == NULL)
         return;
     record_check();
+    const bool single = record_thread_is_single();
+
     if (p->received) {
         const int64_t last = (int64_t)p->tag << 32 | p->shape->id;
 
-        __atomic_fetch_add(&r->exit_ns, 1, __ATOMIC_RELAXED);
+        if (single)
+            r->exit_ns++;
+        else
+            __atomic_fetch_add(&r->exit_ns, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&r->enter_ns, last, __ATOMIC_RELAXED);
     } else {
-        __atomic_fetch_add(&r->sequence, 1, __ATOMIC_RELAXED);
+        if (single)
+            r->sequence++;
+        else
+            __atomic_fetch_add(&r->sequence, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&r->outside_ns, (uint32_t)p->tag, __ATOMIC_RELAXED);
         __atomic_store_n(&r->shape, p->shape->id, __ATOMIC_RELAXED);
     }

@@ -1,14 +1,17 @@
 /* Shapes of message calls: operation, communicator, call site and peer.
  *
- * The results of a thread's last lookups are cached by call site, communicator and peer.
+ * The results of a thread's last lookups are cached by call site, communicator and peer: in sets of
+ * a few entries each, the newest first.
  */
+#include <string.h>
+
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 #include "record/communicator.h"
 #include "record/message.h"
 #include "record/record.h"
 
-enum { MESSAGE_ENTRIES = 32 };
+enum { SETS = 16, SET_ENTRIES = 4 };
 
 /* Return the shape of a message call with a peer, or without one if the table is full. */
 const struct call_shape *message_shape_of_peer(struct shape_group *group, int rank)
@@ -72,17 +75,20 @@ const struct message_entry *message_shape_find(int operation, int rank, MPI_Comm
                           (uint64_t)operation * 3 + map_key(comm);
 
     if (self.message_entries == NULL)
-        self.message_entries = memory_allocate(MESSAGE_ENTRIES * sizeof(struct message_entry));
+        self.message_entries = memory_allocate(SETS * SET_ENTRIES * sizeof(struct message_entry));
     if (self.message_entries == NULL)
         return NULL;
-    struct message_entry *const e = &self.message_entries[(hash ^ hash >> 5) % MESSAGE_ENTRIES];
+    struct message_entry *const set =
+        &self.message_entries[(hash ^ hash >> 5) % SETS * SET_ENTRIES];
 
-    if (e->site == key && e->handle == comm && e->operation == operation && e->rank == peer &&
-        e->shape != NULL && (site != NULL || recorder.options.stack == 1) &&
-        e->generation == atomic_load_explicit(&recorder.generation, memory_order_relaxed))
-        return e;
-    e->site = key;
-    return entry_fill(e, operation, peer, comm, caller, site) ? e : NULL;
+    for (struct message_entry *e = set; e < set + SET_ENTRIES; e++)
+        if (e->site == key && e->handle == comm && e->operation == operation && e->rank == peer &&
+            e->shape != NULL && (site != NULL || recorder.options.stack == 1) &&
+            e->generation == atomic_load_explicit(&recorder.generation, memory_order_relaxed))
+            return e;
+    memmove(set + 1, set, (SET_ENTRIES - 1) * sizeof *set);
+    set->site = key;
+    return entry_fill(set, operation, peer, comm, caller, site) ? set : NULL;
 }
 
 /* Return the shape of a call without a communicator, or NULL if it has none. */

@@ -24,7 +24,7 @@ struct free_window {         /* windows of a thread that has ended */
 static struct free_window *free_windows;   /* protected by recorder.lock */
 static struct chunk *_Atomic first_window; /* of this process; stores its fatal signal */
 static atomic_uint threads;
-static atomic_uint threads_begun; /* threads that have had a window */
+atomic_uint record_threads; /* threads that have had a window */
 static _Atomic uint64_t dropped;
 static _Atomic int64_t overhead_ns;
 
@@ -76,7 +76,7 @@ static void thread_end(void *unused)
 
 static void thread_begin(struct thread *t)
 {
-    atomic_fetch_add(&threads_begun, 1);
+    atomic_fetch_add(&record_threads, 1);
     recorder_lock();
     struct free_window *const s = free_windows;
 
@@ -265,8 +265,7 @@ static void total_add(int64_t *total, int64_t value, bool atomic)
 struct record *record_totals_add(enum content content, const struct call_shape *shape,
                                  int64_t calls, int64_t elapsed, int64_t sent, int64_t received)
 {
-    const bool atomic =
-        content == CONTENT_CALLS || atomic_load_explicit(&threads_begun, memory_order_relaxed) > 1;
+    const bool atomic = content == CONTENT_CALLS || !record_thread_is_single();
     struct record *const r = shape->totals != NULL
                                  ? shape->totals
                                  : totals_of(content, (struct call_shape *)(uintptr_t)shape);

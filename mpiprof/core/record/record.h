@@ -74,6 +74,13 @@ void record_check_length(void);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
 
+/* Return true if no other thread has written records, so that additions need not be atomic. */
+extern atomic_uint record_threads;
+static inline bool record_thread_is_single(void)
+{
+    return atomic_load_explicit(&record_threads, memory_order_relaxed) <= 1;
+}
+
 /* Check the file's length before a write to the window, in the cases that no handler can cover. */
 static inline void record_check(void)
 {
