@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,31 +29,64 @@ class Block:
     group: Group
 
 
-class ArrivalMatrix:
-    """Arrivals of a call site in ns after the first arrival of each instance; NaN for non-members.
+class ArrivalMatrix(ABC):
+    """Times of ranks (rows) in instances (columns) in ns, whose excess over others causes waits.
 
     - ranks: world ranks of the rows, ascending.
-    - number: number of each column's instance within the call site. first_ns: its first arrival.
+    - number: number of each column's instance. first_ns: its begin.
+    - arrival: the times; NaN for ranks that do not take part.
+    - blocks: instances with equal ranks and roles, if the times are arrivals.
     - node: index into `nodes` for each row.
     - least_ns: the clock error, at least 1 us. Smaller differences are not significant.
     """
 
+    arrival: Float
+    blocks: Sequence[Block] = ()
+
+    def __init__(self, trace: Trace, ranks: Int, number: Int, first_ns: Int) -> None:
+        """Prepare the rows and columns; a subclass adds `arrival`."""
+        self.ranks, self.number, self.first_ns = ranks, number, first_ns
+        self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
+        self.nodes, self.node = number_nodes(trace, ranks)
+
+    @property
+    def instance_count(self) -> int:
+        """Number of instances."""
+        return len(self.number)
+
+    @abstractmethod
+    def compute_waiting(self, arrival: Float) -> Float:
+        """Return the wait in ns, summed over the ranks of each instance, for given times."""
+
+    def compute_caused_waits(self, mean: Float) -> Float:
+        """Return the wait in ns that each row causes in rooted operations, for mean arrivals."""
+        caused = np.zeros(len(mean))
+        for block in self.blocks:
+            if block.group.root < 0:
+                continue
+            at: Any = mean[block.rows][:, None]
+            waited = compute_waits(at, at, np.full_like(at, np.inf), block.group)
+            who = block.rows[awaited_rows(at, block.group)[:, 0]]
+            np.add.at(caused, who, waited[:, 0] * len(block.columns))
+        return caused
+
+
+class CallsiteArrivals(ArrivalMatrix):
+    """Arrivals of a call site after the first arrival of each instance, from a sample."""
+
     def __init__(self, trace: Trace, sample: Sample) -> None:
         parts = [part for part in sample.parts if part.signature.state and len(part.ranks) > 1]
-        self.ranks = union_of_ranks(parts)
+        ranks = union_of_ranks(parts)
         first = concatenate([part.arrival_ns.min(0) for part in parts])
         order = np.argsort(first, kind="stable")
-        most = min(MAX_ARRIVALS // max(len(self.ranks), 1), MAX_INSTANCES)
+        most = min(MAX_ARRIVALS // max(len(ranks), 1), MAX_INSTANCES)
         every = max(-(-len(first) // max(most, 1)), 1)
         column_of = np.full(len(first), -1, np.int64)
         chosen = order[::every]
         column_of[chosen] = np.arange(len(chosen))
-        self.first_ns = first[chosen]
-        self.number = _instance_numbers(sample, self.first_ns)
-        self.arrival = np.full((len(self.ranks), len(chosen)), np.nan)
+        super().__init__(trace, ranks, _instance_numbers(sample, first[chosen]), first[chosen])
+        self.arrival = np.full((len(ranks), len(chosen)), np.nan)
         self.blocks = list(self._make_blocks(parts, column_of))
-        self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
-        self.nodes, self.node = number_nodes(trace, self.ranks)
 
     def _make_blocks(self, parts: list[SamplePart], column_of: Int) -> Iterator[Block]:
         """Fill in the arrivals, and yield the blocks of instances with equal ranks and roles."""
@@ -75,11 +109,6 @@ class ArrivalMatrix:
             columns = np.concatenate([columns for _, _, columns in of])
             yield Block(rows, columns, signature.group)
 
-    @property
-    def instance_count(self) -> int:
-        """Number of instances."""
-        return len(self.number)
-
     def compute_waiting(self, arrival: Float) -> Float:
         """Return the wait in ns, summed over the ranks of each instance, for given arrivals.
 
@@ -92,18 +121,6 @@ class ArrivalMatrix:
             waited = compute_waits(mine, mine, forever, block.group)
             wait_ns[block.columns] = waited.sum(0)
         return wait_ns
-
-    def compute_caused_waits(self, mean: Float) -> Float:
-        """Return the wait in ns that each row causes in rooted operations, for mean arrivals."""
-        caused = np.zeros(len(mean))
-        for block in self.blocks:
-            if block.group.root < 0:
-                continue
-            at: Any = mean[block.rows][:, None]
-            waited = compute_waits(at, at, np.full_like(at, np.inf), block.group)
-            who = block.rows[awaited_rows(at, block.group)[:, 0]]
-            np.add.at(caused, who, waited[:, 0] * len(block.columns))
-        return caused
 
 
 def column_medians(values: Float) -> Float:

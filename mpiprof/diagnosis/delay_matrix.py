@@ -17,7 +17,6 @@ from mpiprof.diagnosis.arrival_matrix import (
     MAX_INSTANCES,
     ArrivalMatrix,
     column_medians,
-    number_nodes,
 )
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.trace.trace import Trace
@@ -42,11 +41,8 @@ class DelayMatrix(ArrivalMatrix):
 
     def __init__(self, trace: Trace, delays: Delays, ranks: Int, column: Int, begin_ns: Int):
         """Prepare the rows and columns; begin_ns: begin of each column."""
-        self.ranks, self.column, self.delays = ranks, column, delays
-        self.first_ns, self.number = begin_ns, np.arange(len(begin_ns))
-        self.blocks = []
-        self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
-        self.nodes, self.node = number_nodes(trace, ranks)
+        super().__init__(trace, ranks, np.arange(len(begin_ns)), begin_ns)
+        self.column, self.delays = column, delays
 
     def sum_cells(self, values: Float | Int) -> Float:
         """Return the sum over intervals of work by rank and column."""

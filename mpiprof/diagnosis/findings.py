@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, find_host
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, CallsiteArrivals, find_host
 from mpiprof.diagnosis.causes import Causes, is_early_by_exit, ranks_late_by_messages
 from mpiprof.diagnosis.delay_findings import are_messages_followed, find_delay_findings
 from mpiprof.diagnosis.delay_origin import (
@@ -90,7 +90,7 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
     if _is_hidden_by_clocks(trace, row):
         return [_clock_finding(trace, row)]
     causes: Causes = trace.causes(callsite)
-    grid = ArrivalMatrix(trace, take_sample(trace, callsite))
+    grid = CallsiteArrivals(trace, take_sample(trace, callsite))
     if grid.instance_count == 1 and facts["instances"] == 1:
         facts["ahead"] = find_early_ranks(grid, grid.arrival)
     facts["followed"] = any(block.group.through is not None for block in grid.blocks)
