@@ -59,7 +59,9 @@ def compute_time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Ti
             exit_ = np.where(exit_ns == 0, end, exit_ns - trace.calls_start_ns)
             _add_times(cells[row[rank]], edges, of_shape[block.shape[chosen]], enter, exit_)
     waiting = np.minimum(_waiting_ns(trace, edges, row, of_shape, cells.shape), cells)
-    order = np.argsort(-cells.sum((0, 1)), kind="stable")
+    inside = cells.sum((0, 1))
+    order = np.argsort(-inside, kind="stable")
+    order = order[inside[order] > 0]  # without calls on messages, which are not in this picture
     of_time = (edges[1] * np.bincount(row))[:, None, None]
     cells, waiting = (ns[:, :, order] / of_time for ns in (cells, waiting))
     return TimeShares(tuple(operations[i] for i in order), cells, waiting, outside)

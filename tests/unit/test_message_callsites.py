@@ -19,6 +19,8 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.metrics import columns
 from mpiprof.metrics.pair_matrix import make_pair_matrix
+from mpiprof.metrics.raster_data import compute_time_shares
+from mpiprof.testing.program import Program
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
 US = 1000
@@ -102,6 +104,15 @@ def test_pairs_have_messages_bytes_and_waiting(folder: Path) -> None:
     joined = make_pair_matrix(trace, trace.message_matrix, 2)
     assert joined.ranks == ((0, 1), (2, 2))
     assert joined.bytes.tolist() == [[16 + 4 * KB, 16], [8 * KB + 16, 0]]
+
+
+def test_pictures_of_collectives_have_no_calls_on_messages(tmp_path: Path) -> None:
+    program = Program(2)
+    program.message(0, 1)
+    program.collective("allreduce")
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    shares = compute_time_shares(trace, 10, 2, lambda _: None)
+    assert set(shares.operations) == {"allreduce", "finalize"}
 
 
 def test_waits_are_unknown_if_only_sums_were_recorded(
