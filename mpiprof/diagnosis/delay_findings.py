@@ -79,8 +79,11 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     rest = waiting - sum(finding.cost_ns for finding in findings)
     if not findings or rest >= MIN_REST_SHARE * waiting:
         evidence = {"work": None, "instances": count, "besides": bool(findings)}
-        findings.append(_make_finding(trace, "noise", rest, certainty=0.0, evidence=evidence))
-    return sorted(findings, key=lambda finding: -finding.cost_ns)
+        saved_ns = rest / trace.ranks
+        findings.append(
+            _make_finding(trace, "noise", rest, certainty=0.0, saved_ns=saved_ns, evidence=evidence)
+        )
+    return findings
 
 
 def _join_matrices(found: Sequence[FoundPattern]) -> list[list[FoundPattern]]:
@@ -209,14 +212,16 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
         "recorded": [0, grid.instance_count - 1],
         "host": find_host(trace, pattern.node),
-        "saved_ns": _find_saved_time(trace, parts),
         "work": list(_find_locations(trace, delays, cost_ns, chosen)),
         "reason": _find_reason(trace, delays, cost_ns, chosen),
     }
+    cost = _sum_gains(parts)
     return _make_finding(
         trace,
         pattern.cause,
-        _sum_gains(parts),
+        cost,
+        # If early ranks take over work, all ranks end earlier by the mean of the waiting.
+        saved_ns=cost / trace.ranks if pattern.cause == "early" else _find_saved_time(trace, parts),
         ranks=pattern.ranks,
         node=pattern.node,
         period=pattern.period,
@@ -242,7 +247,7 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
         removed += grid.spread_over_intervals(excess, ranks)
     replay, intervals = trace.derive("replay"), delays.intervals
     ends = replay.find_ends(intervals)
-    return float(replay.find_saved_time(trace, intervals.rank, ends, removed))
+    return max(float(replay.find_saved_time(trace, intervals.rank, ends, removed)), 0.0)
 
 
 def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:

@@ -33,6 +33,7 @@ class Finding:
     """One fault and its cost to all ranks together over the run.
 
     - cause: an entry of CAUSES. share: cost over the run time of all ranks.
+    - saved_ns: time by which the run would end earlier without the fault, at least 0.
     - callsites: call sites concerned, the costliest first. ranks: ranks concerned, the latest
       first.
     - period: number of instances between occurrences.
@@ -52,6 +53,7 @@ class Finding:
     first_instance: int | None = None
     last_instance: int | None = None
     certainty: float = MAX_CERTAINTY
+    saved_ns: float = 0.0
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     @property

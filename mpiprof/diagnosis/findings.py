@@ -1,4 +1,4 @@
-"""Findings of each call site and of the whole run as data, the costliest first.
+"""Findings of each call site and of the whole run as data, in the order of the time they save.
 
 Only this module draws conclusions. Reports, pages, comparisons and JSON put these findings into
 words and add none.
@@ -35,7 +35,8 @@ NOTABLE_SHARE = 0.01  # minimum share of all wait for a finding
 MIN_REST_SHARE = 0.2  # minimum share of a call site's wait, unexplained by patterns, for a finding
 MAIN_SHARE = 0.5  # share of the instances in which lateness began at one origin
 MIN_FREQUENCY = 0.1  # minimum share of the calls that follow a barrier
-UNCERTAIN_WEIGHT = 0.1  # of the cost of an uncertain finding, in the order of findings
+UNCERTAIN_WEIGHT = 0.1  # of the time saved by an uncertain finding, in the order of findings
+COST_WEIGHT = 0.1  # of the waiting per rank, if less time is saved
 NEGLIGIBLE_WEIGHT = 1e-3  # the same of a negligible finding, which follows all others
 MIN_INSTANCES = 5  # minimum number of instances to determine which rank is mostly last
 
@@ -56,7 +57,7 @@ class Gain:
 
 
 def find_findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
-    """Return the findings of the hot call sites that matter, the costliest first."""
+    """Return the findings of the hot call sites that matter, in their order."""
     table = trace.callsites
     least = NOTABLE_SHARE * float(table["total_wait_ns"].sum()) if len(table) else 0.0
     if not are_messages_followed(trace):
@@ -71,11 +72,11 @@ def find_findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
         for finding in _join_findings(findings)
         if finding.cost_ns > least or finding.cause == "algorithm"
     ]
-    return _sort_findings(costly)
+    return sort_findings(costly, trace.run_ns)
 
 
 def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
-    """Return the findings of a call site, the costliest first. Their sum is at most its wait.
+    """Return the findings of a call site in their order. Their costs are at most its wait.
 
     A finding that pays only after another repair follows that other finding.
     """
@@ -86,7 +87,7 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
         return []
     if are_messages_followed(trace):
         others = _other_findings(trace, callsite)
-        return _sort_findings([*find_delay_findings(trace, callsite), *others])
+        return sort_findings([*find_delay_findings(trace, callsite), *others], trace.run_ns)
     if _is_hidden_by_clocks(trace, row):
         return [_clock_finding(trace, row)]
     causes: Causes = trace.causes(callsite)
@@ -110,7 +111,7 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
                 trace, unexplained_ns * scale if patterns else waiting, causes, facts, besides
             )
         )
-    return _sort_findings(findings)
+    return sort_findings(findings, trace.run_ns)
 
 
 def _other_findings(trace: Trace, callsite: int) -> list[Finding]:
@@ -146,10 +147,11 @@ def _link_prerequisite(finding: Finding, once: int | None, findings: Sequence[Fi
     return replace(finding, evidence={**finding.evidence, "once": first})
 
 
-def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Sort findings by cost, but keep each one behind the findings to be repaired before it.
+def sort_findings(findings: Sequence[Finding], run_ns: float) -> list[Finding]:
+    """Sort findings by run time saved, but keep each one behind those to be repaired before it.
 
-    An uncertain finding follows certain ones unless it costs far more.
+    A repair that saves nothing alone may be a part of one that does, so the waiting counts a
+    little. An uncertain finding follows certain ones unless it saves far more.
     """
     findings_by_key = {
         (at, finding.cause, finding.ranks): finding
@@ -159,9 +161,8 @@ def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
 
     def weigh(finding: Finding) -> float:
         weight = 1.0 if finding.certainty >= MIN_CERTAINTY else UNCERTAIN_WEIGHT
-        return finding.cost_ns * (
-            weight if finding.share >= NEGLIGIBLE_SHARE else NEGLIGIBLE_WEIGHT
-        )
+        time = max(finding.saved_ns, COST_WEIGHT * finding.share * run_ns)
+        return time * (weight if finding.share >= NEGLIGIBLE_SHARE else NEGLIGIBLE_WEIGHT)
 
     def place(finding: Finding, behind: int = 0) -> tuple[float, int]:
         once = finding.evidence.get("once")
@@ -178,8 +179,11 @@ def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
 def _make_finding(
     trace: Trace, cause: str, cost: float, callsite: int, evidence: Mapping[str, Any]
 ) -> Finding:
-    whole = max(trace.process_time_ns, 1)
-    return Finding(cause, round(cost), cost / whole, (callsite,), evidence=evidence)
+    """Return a finding that saves the mean time of the ranks of its call site."""
+    whole, saved_ns = max(trace.process_time_ns, 1), cost / evidence["size"]
+    return Finding(
+        cause, round(cost), cost / whole, (callsite,), saved_ns=saved_ns, evidence=evidence
+    )
 
 
 def _common_evidence(row: Any) -> dict[str, Any]:
@@ -243,8 +247,12 @@ def _pattern_finding(
         costly = count_also_costly(grid.compute_waiting(grid.arrival), pattern.instances)
         evidence["also_costly"] = round(costly * scaled)
     finding = _make_finding(trace, cause, pattern.gain_ns * scale, causes.callsite, evidence)
+    # If ranks are late, only the others wait.
+    late = len(ranks) if cause in ("rank", "node", "inside") else 0
+    waiting = max(facts["size"] - late, 1)
     return replace(
         finding,
+        saved_ns=finding.cost_ns / waiting,
         callsites=callsites,
         ranks=ranks,
         node=pattern.node,
@@ -342,8 +350,11 @@ def _join_findings(findings: Sequence[Finding]) -> list[Finding]:
     for of in groups.values():
         of.sort(key=lambda finding: -finding.cost_ns)
         positions = dict.fromkeys(callsite for finding in of for callsite in finding.callsites)
-        cost, share = sum(finding.cost_ns for finding in of), sum(finding.share for finding in of)
-        joined.append(replace(of[0], cost_ns=cost, share=share, callsites=tuple(positions)))
+        sums = {
+            name: sum(getattr(finding, name) for finding in of)
+            for name in ("cost_ns", "share", "saved_ns")
+        }
+        joined.append(replace(of[0], **sums, callsites=tuple(positions)))
     return joined
 
 

@@ -29,7 +29,7 @@ class Verdict:
 
 
 def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
-    """Return the verdict from the findings of a trace, which are in descending order of cost."""
+    """Return the verdict from the findings of a trace, which are in their order."""
     whole = max(float(trace.process_time_ns), 1.0)
     inside, waiting = (trace.totals[name].value / whole for name in ("elapsed", "wait"))
     for_messages = float(trace.message_waits["wait_ns"].sum()) / whole

@@ -13,7 +13,7 @@ from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.advice import LOAD_CAUSES, advise, is_by_messages
-from mpiprof.reports.delay_sentences import is_delay, reason_sentence, saving_sentence
+from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence
 from mpiprof.reports.phrases import share_bounds
 from mpiprof.reports.sentences import finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
@@ -107,8 +107,6 @@ def _problem_sentence(trace: Trace, verdict: Verdict, finding: Finding) -> str:
     elif finding.certainty < MIN_CERTAINTY:
         sure = " came about once" if finding.evidence["instances"] == 1 else " has no sure cause"
     problem = f"{share} of it{sure}: {lower_first(problem_clause(trace, finding))}."
-    if not is_delay(finding):
-        return problem
     parts = problem, reason_sentence(finding), saving_sentence(trace, finding)
     return " ".join(part for part in parts if part)
 
@@ -151,7 +149,7 @@ def share_in_words(share: float) -> str:
 
 
 def callsite_problems(trace: Trace, row: Mapping[str, Any]) -> list[str]:
-    """Return the problems of a call site, one paragraph each, the costliest first."""
+    """Return the problems of a call site, one paragraph each, in the order of findings."""
     if trace.record == "summary" or not row["total_wait_ns"] > 0:
         return []
     return [finding_text(trace, finding) for finding in trace.conclusions(int(row["callsite"]))]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mpiprof.diagnosis import delay_reasons as reasons
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,
@@ -193,12 +193,19 @@ def _join_or(texts: Sequence[str]) -> str:
 
 
 def saving_sentence(trace: Trace, finding: Finding) -> str:
-    """Return the run time without a delay, or "" if it is nearly the same."""
-    run_ns, saved = float(trace.run_ns), finding.evidence.get("saved_ns", 0.0)
-    if saved < MIN_SAVED_SHARE * run_ns:
+    """Return the run time after a repair, or "" if it is nearly the same or uncertain.
+
+    Delays are replayed; other figures are means over the ranks.
+    """
+    run_ns, saved = float(trace.run_ns), finding.saved_ns
+    if saved < MIN_SAVED_SHARE * run_ns or finding.certainty < MIN_CERTAINTY:
         return ""
+    with_it = {"algorithm": "With it", "early": "With equal work"}.get(
+        finding.cause, "Without that"
+    )
+    about = "" if is_delay(finding) and finding.cause != "early" else "about "
     without, today = format_time(run_ns - saved), format_time(run_ns)
-    return f"Without that, the run would take {without} instead of {today}."
+    return f"{with_it}, the run would take {about}{without} instead of {today}."
 
 
 def delay_advice(finding: Finding) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import capitalise, format_count, format_share, format_time
 from mpiprof.operations import WAIT_STATES
-from mpiprof.reports.delay_sentences import delay_evidence, is_delay
+from mpiprof.reports.delay_sentences import delay_evidence, is_delay, saving_sentence
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.trace import Trace
 
@@ -27,15 +27,17 @@ def evidence_text(trace: Trace, finding: Finding) -> str:
         return delay_evidence(trace, finding)
     if finding.cause == "algorithm":
         error = format_time(evidence["error_ns"])
-        return f"That is {evidence['how']} under the recorded arrivals, ± {error}."
+        how = f"That is {evidence['how']} under the recorded arrivals, ± {error}."
+        return f"{how} {saving_sentence(trace, finding)}".rstrip()
     if finding.cause == "barrier":
-        earlier = format_time(finding.cost_ns / evidence["size"])
+        earlier = format_time(finding.saved_ns)
         return f"Replayed without the barrier on the recorded times, the run ends {earlier} sooner."
     if finding.cause == "clock":
         bound = format_time(evidence["clock_error_ns"])
         return f"Arrivals differ by less than the clocks may be off, ± {bound}."
     rule = SCHEDULE_RULE if evidence.get("followed") else WAIT_STATES[evidence["state"]].sentence
-    parts = [_instances_basis(finding), f"{capitalise(rule)}.", _other_callsites(trace, finding)]
+    parts = [saving_sentence(trace, finding), _instances_basis(finding), f"{capitalise(rule)}."]
+    parts.append(_other_callsites(trace, finding))
     return " ".join(part for part in parts if part)
 
 

@@ -133,6 +133,7 @@ def finding_as_data(trace: Trace, finding: Finding) -> dict[str, Any]:
         "last_instance": finding.last_instance,
         "cost_ns": finding.cost_ns,
         "share": plain_number(finding.share),
+        "saved_ns": round(finding.saved_ns),
         "certainty": plain_number(finding.certainty),
         "title": sentences.finding_title(trace, finding),
         "text": sentences.problem_and_evidence(trace, finding),

@@ -253,7 +253,10 @@ def test_the_verdict_has_three_lines(tmp_path: Path) -> None:
     lines = conclusion.verdict_lines(trace, make_verdict(trace, trace.findings()))
     assert re.fullmatch(r"5\d % of all ranks' time is waiting in collectives\.", lines[0])
     assert lines[1].startswith("Nearly all of it: rank 2 takes 30.")
-    assert lines[1].endswith("ms longer than the others before allreduce at md.py:93 exchange.")
+    assert "ms longer than the others before allreduce at md.py:93 exchange. Without" in lines[1]
+    # 3 of 4 ranks wait 30 ms in each of 100 instances.
+    assert trace.findings()[0].saved_ns == pytest.approx(100 * 30 * MS, rel=0.02)
+    assert "the run would take about 1." in lines[1]
     assert lines[2].endswith("No algorithm would help: it is the load.")
 
 
