@@ -148,6 +148,8 @@ def _find_patterns(
     if explained or not is_divided:
         return by_step
     by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
+    if find_steps(trace, delays) is not None:  # all outliers of the run show in its steps
+        by_pair = [(grid, one) for grid, one in by_pair if one.cause != "outlier"]
     return by_step if _sum_gains(by_step) >= NEAR_BEST * _sum_gains(by_pair) else by_pair
 
 

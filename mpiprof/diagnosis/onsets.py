@@ -9,6 +9,7 @@ import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.phases import find_best_cut, find_edges
+from mpiprof.diagnosis.significance import p_of_levels
 from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
 
@@ -98,6 +99,20 @@ def _is_abrupt(inside: Float, outside: Float, usual: float, beside: float) -> bo
         return False
     step = float(inside.mean() - outside.mean()) * np.sign(usual - beside)
     return bool(step > max(ABRUPT_SHARE * abs(usual - beside), STEP_SHARE * abs(usual)))
+
+
+def p_of_phases(late: Float, phases: Sequence[Int]) -> float:
+    """Return the p-value that wandering ranks would be so late in phases of the run; 0 if in all.
+
+    late: lateness of some rows in each instance. Phases are chosen for their lateness, so it is
+    compared with the changes in the whole run.
+    """
+    edges = sorted({int(edge) for columns in phases for edge in (columns[0], columns[-1] + 1)})
+    edges = [edge for edge in edges if 0 < edge < len(late)]
+    if not edges:
+        return 0.0
+    stretches = np.searchsorted(edges, [int(columns[0]) for columns in phases], side="right")
+    return float(p_of_levels(late, edges)[stretches].max())
 
 
 def find_levels(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, float], ...]:

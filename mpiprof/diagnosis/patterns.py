@@ -157,7 +157,11 @@ def _make_steady(
         np.average([rank_set.late_ns for rank_set, _ in of], weights=[len(c) for _, c in of])
     )
     ranks = tuple(grid.ranks[first.rows].tolist())
-    p = max(rank_set.p for rank_set, _ in of)
+    lateness = onsets.rows_lateness(arrival, first.rows) * (-1 if first.kind == "early" else 1)
+    chance = onsets.p_of_phases(lateness, [columns for _, columns in of]) * len(arrival)
+    p = max(*(rank_set.p for rank_set, _ in of), chance)
+    if p > MAX_P:
+        return
     each = first.kind == "each"
     cause = "rank" if each else first.kind
     levels = onsets.find_levels([(columns, rank_set.late_ns) for rank_set, columns in of])

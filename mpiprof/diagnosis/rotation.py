@@ -14,6 +14,7 @@ MIN_REPEATS = 3  # minimum number of repetitions
 MIN_EXCESS = 0.25  # minimum share of the wait beyond what chance and the most frequent rank explain
 MIN_TURN_LENGTH = 3  # minimum number of instances for which a rank stays last
 MIN_TURNS = 4
+MIN_TURNING = 3  # ranks; of two late ranks, the next one is always the other
 MIN_EVENNESS = 0.8  # minimum share of moves that have the same step
 MIN_HIT_SHARE = 0.6  # minimum share of a class's wait for its rank; otherwise the class has no rank
 
@@ -125,6 +126,8 @@ def _find_pausing(last: Int, waits: Float, rows: int) -> Rotation | None:
     if long.sum() < MIN_TURNS:
         return None
     at = smooth[begins[long]]
+    if len(np.unique(at)) < MIN_TURNING:
+        return None
     steps = (at[1:] - at[:-1]) % rows
     counts = np.bincount(steps, minlength=rows)
     step = int(counts.argmax())

@@ -7,6 +7,9 @@ tests. Remaining correlation widens the error (batch means: Law and Carson 1979)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from mpiprof.trace.types import Float
@@ -110,7 +113,7 @@ def _p_of_repetition(values: Float) -> Float:
     Noise hides a long memory from single values. So the test is repeated with means of longer and
     longer stretches, whose correlation is that of neighbours.
     """
-    p = np.array([_Memory(row).p_of_mean() for row in values])
+    p = np.array([_Memory(row).p_of_levels()[0] for row in values])
     count = min(values.shape[-1], MAX_VALUES) // 2
     while count >= MIN_VALUES:
         means = stretch_means(values, count)
@@ -123,38 +126,53 @@ def _p_of_repeated_signs(values: Float) -> Float:
     return np.array([_Memory(row).p_of_signs() for row in values])
 
 
+def p_of_levels(values: Float, edges: Sequence[int]) -> Float:
+    """Return the p-value that a series exceeds zero in each stretch between edges.
+
+    The memory of the values is that of the whole series, without its changes at the edges. So the
+    most extreme stretch of a wandering series is not significant.
+    """
+    index = np.searchsorted(edges, np.arange(len(values)), side="right")
+    levels = (index[:, None] == np.arange(len(edges) + 1)).astype(np.float64)
+    return _Memory(values, levels).p_of_levels()
+
+
 class _Memory:
     """How much of its predecessor a value of a series keeps: a probability for each of KEPT_SHARES.
 
-    Model: an autoregressive process of first order. The probabilities come from its restricted
-    likelihood, in which the unknown mean causes no bias (Harville 1977).
+    Model: an autoregressive process of first order about known or unknown levels. The probabilities
+    come from its restricted likelihood, in which unknown levels cause no bias (Harville 1977).
+    levels: values x levels, weights of the levels in each value; by default there is one level.
     """
 
-    def __init__(self, values: Float) -> None:
-        self.values = values[~np.isnan(values)]
-        series = stretch_means(self.values[None], MAX_VALUES)[0]
-        self.series, self.count = series, len(series)
-        if self.count < 2:
+    def __init__(self, values: Float, levels: Float | None = None) -> None:
+        known = ~np.isnan(values)
+        self.values = values[known]
+        self.count = min(len(self.values), MAX_VALUES)
+        if levels is None:
+            levels = np.ones((len(values), 1))
+        if self.count <= levels.shape[1]:
+            self.fits: list[_Fit] = []
             return
-        middle = float(np.median(series))
+        (series,) = stretch_means(self.values[None], MAX_VALUES)
+        levels = stretch_means(levels[known].T, MAX_VALUES).T
+        steps = levels.argmax(1)
+        middle = np.array([np.median(series[steps == i]) for i in range(levels.shape[1])])[steps]
         reach = MAX_DEVIATIONS * 1.4826 * float(np.median(np.abs(series - middle)))
-        fits = (self._fit(np.clip(series, middle - reach, middle + reach), k) for k in KEPT_SHARES)
-        chance = np.array([self._log_likelihood(*fit) for fit in fits]) + np.log(_prior())
-        chance = np.exp(chance - chance.max())
+        tame = np.clip(series - middle, -reach, reach)
+        chance = np.array([_fit(tame, levels, kept).log_likelihood for kept in KEPT_SHARES])
+        chance = np.exp(chance - chance.max()) * _prior()
         self.chance = chance / chance.sum()
+        self.fits = [_fit(series, levels, kept) for kept in KEPT_SHARES]
 
-    def p_of_mean(self) -> float:
-        """Return the p-value that the mean exceeds zero."""
+    def p_of_levels(self) -> Float:
+        """Return the p-value that each level exceeds zero."""
         from scipy import special
 
-        if self.count < 2:
-            return 1.0
-        p = []
-        for kept in KEPT_SHARES:
-            mean, squares, weight, _ = self._fit(self.series, kept)
-            error = np.sqrt(max(squares, TINY) / (self.count - 1) / weight)
-            p.append(float(special.stdtr(self.count - 1, -mean / error)))
-        return float(self.chance @ p)
+        if not self.fits:
+            return np.ones(1)
+        p = [special.stdtr(fit.degrees_of_freedom, -fit.levels / fit.errors) for fit in self.fits]
+        return np.asarray(self.chance @ np.array(p))
 
     def p_of_signs(self) -> float:
         """Return the p-value that most values are positive.
@@ -163,7 +181,7 @@ class _Memory:
         """
         from scipy import special
 
-        if self.count < 2:
+        if not self.fits:
             return 1.0
         count = len(self.values)
         share = float(np.sign(self.values).mean())
@@ -173,22 +191,33 @@ class _Memory:
         variance = (1 + 2 * (alike * (1 - distance / count)).sum(1)) / count
         return float(self.chance @ special.ndtr(-share / np.sqrt(variance)))
 
-    @staticmethod
-    def _fit(series: Float, kept: float) -> tuple[float, float, float, float]:
-        """Return mean, squares of the innovations, weight of the mean, and `kept`.
 
-        The first value is scaled to the variance of an innovation.
-        """
-        first = np.sqrt(1 - kept**2)
-        innovations = np.append(first * series[0], series[1:] - kept * series[:-1])
-        of_mean = np.append(first, np.full(len(series) - 1, 1 - kept))
-        weight = float(of_mean @ of_mean)
-        mean = float(of_mean @ innovations) / weight
-        return mean, float(((innovations - mean * of_mean) ** 2).sum()), weight, kept
+@dataclass(frozen=True)
+class _Fit:
+    """Levels of a series and their standard errors, for a known memory."""
 
-    def _log_likelihood(self, _mean: float, squares: float, weight: float, kept: float) -> float:
-        of_noise = (self.count - 1) * np.log(max(squares, TINY))
-        return float(np.log(1 - kept**2) - of_noise - np.log(weight)) / 2
+    levels: Float
+    errors: Float
+    degrees_of_freedom: int
+    log_likelihood: float
+
+
+def _fit(series: Float, weights: Float, kept: float) -> _Fit:
+    """Return the levels by generalised least squares.
+
+    The first value is scaled to the variance of an innovation.
+    """
+    first = np.sqrt(1 - kept**2)
+    innovations = np.append(first * series[0], series[1:] - kept * series[:-1])
+    of_level = np.concatenate([first * weights[:1], weights[1:] - kept * weights[:-1]])
+    inverse = np.linalg.pinv(of_level.T @ of_level)
+    levels = inverse @ (of_level.T @ innovations)
+    free = len(series) - weights.shape[1]
+    squares = max(float(((innovations - of_level @ levels) ** 2).sum()), TINY)
+    _, log_determinant = np.linalg.slogdet(of_level.T @ of_level)
+    likelihood = np.log(1 - kept**2) - log_determinant - free * np.log(squares)
+    errors = np.sqrt(squares / free * np.diag(inverse))
+    return _Fit(levels, np.maximum(errors, TINY), free, float(likelihood) / 2)
 
 
 def _prior() -> Float:

@@ -11,7 +11,8 @@ from support import planted_loops as planted
 from support.planted_loops import MS, Delay, PlantedLoop
 
 import mpiprof
-from mpiprof.diagnosis.significance import p_above
+from mpiprof.diagnosis.rotation import find_rotation
+from mpiprof.diagnosis.significance import p_above, p_of_levels
 from mpiprof.trace.types import Float
 
 SURE = 0.0005  # for two ranks, which are tested both
@@ -42,6 +43,30 @@ def test_slow_fluctuations_alone_are_rarely_significant(
     kept: float, most: float, length: int
 ) -> None:
     assert (p_above(correlated(kept, 300, length)) < SURE).mean() <= most
+
+
+def test_the_highest_stretch_of_slow_fluctuations_is_not_significant() -> None:
+    """The best of all divisions in three is taken, as a search for phases does."""
+    accused = 0
+    for values in correlated(0.99, 40, 48):
+        cuts = [(a, b) for a in range(8, 33, 4) for b in range(a + 8, 41, 4)]
+        a, b = max(cuts, key=lambda cut: values[cut[0] : cut[1]].mean())
+        accused += p_of_levels(values, [a, b])[1] < SURE
+    assert accused <= 1
+
+
+def test_a_level_of_a_step_is_significant() -> None:
+    noise = np.random.default_rng(6).normal(0, 1, (50, 48))
+    found = sum(p_of_levels(row + 8 * (np.arange(48) >= 36), [36])[1] < SURE for row in noise)
+    assert found >= 48
+
+
+def test_two_ranks_that_take_turns_irregularly_are_no_rotation() -> None:
+    """Of two ranks the next one is always the other, so only the time of the change may be due."""
+    lengths = [13, 5, 9, 30, 4, 21, 7, 11]
+    last = np.repeat([3, 7] * 4, lengths)
+    waits = np.ones(len(last))
+    assert find_rotation(last, np.arange(len(last)), waits, 8) is None
 
 
 @pytest.mark.heavy
