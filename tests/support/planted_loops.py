@@ -60,10 +60,12 @@ class PlantedLoop:
 
     def cost_ns(self, removed: Collection[int]) -> int:
         """Return the waiting that vanishes without the delays of some ranks."""
-        with_delay, without = (
-            int(self.build(of).make_truth()["wait_ns"].sum()) for of in ((), removed)
-        )
-        return with_delay - without
+        waiting = []
+        for of in ((), removed):
+            program = self.build(of)
+            program.collective("finalize")
+            waiting.append(int(program.make_truth()["wait_ns"].sum()))
+        return waiting[0] - waiting[1]
 
 
 # Delays of some ranks, steps x ranks in ms
