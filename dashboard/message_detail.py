@@ -69,8 +69,7 @@ def make_matrix_card(
     graph: id of the graph. quantities: in the order of the choice.
     """
     matrix = rows.make_matrix()
-    shown = {"wait": matrix.wait_ns, "bytes": matrix.bytes, "messages": matrix.messages}
-    available = [name for name in quantities if shown[name].any()]
+    available = [name for name in quantities if matrix.get_cells(name).any()]
     if not available:
         return None
     chosen = state.get(KEY) if state.get(KEY) in available else available[0]
@@ -80,7 +79,7 @@ def make_matrix_card(
         else dcc.Link(name, href=state.set_keys(**{KEY: name}).format_query())
         for name in available
     ]
-    figure = figures.draw_pair_matrix(matrix.ranks, shown[chosen], chosen)
+    figure = figures.draw_pair_matrix(matrix.ranks, matrix.get_cells(chosen), chosen)
     return components.make_card(
         "Messages between ranks",
         *[html.Nav(links, className="steps")] * (len(links) > 1),

@@ -44,6 +44,13 @@ class Plots:
         """Waits of each rank for each other rank, at all call sites or at one."""
         return self._draw("whom", *([] if site is None else [(self._callsite_number(site),)]))
 
+    def messages(self, quantity: str = "bytes") -> go.Figure:
+        """Messages between ranks: "bytes", "messages" (their number) or "wait"."""
+        quantities = import_dashboard("figures.overview").PAIR_QUANTITIES
+        if quantity not in quantities:
+            raise UsageError(f"{quantity}: no such quantity; known: {', '.join(quantities)}")
+        return self._draw("messages", quantity)
+
     def arrivals(self, site: Site = None) -> go.Figure:
         """Lateness of each rank in each instance of a call site."""
         return self._draw("arrivals", self._callsite_number(site))

@@ -76,6 +76,12 @@ def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()
     return overview.draw_wait_matrix(WaitMatrix(matrix.ranks, cells))
 
 
+def draw_messages(data: TraceData, state: PageState, quantity: str) -> go.Figure:
+    """Return a matrix of the messages between ranks; quantity: of overview.PAIR_QUANTITIES."""
+    matrix = message_tables.filtered_messages(data, state).make_matrix()
+    return overview.draw_pair_matrix(matrix.ranks, matrix.get_cells(quantity), quantity)
+
+
 def draw_factors(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return the imbalance factors of a call site over its instances."""
     instances = filtered_tables.filtered_instances(data, callsite, state)

@@ -3,7 +3,7 @@
 In Caliper's split JSON, `nodes` are a tree (label, parent) and `data` has one row per node and
 rank. `columns` names the values, and `column_metadata` marks the numeric ones. The program is the
 root. Below it are the frames of a call site, outermost first, then the operation. Values exclude
-those of child nodes. The root's values are the rank's time outside MPI collectives.
+those of child nodes. The root's values are the rank's time outside the recorded calls.
 
 Hatchet takes the order of a node from the row with the node's number. So rows are sorted by rank,
 then node, and each rank has all nodes.
@@ -14,12 +14,14 @@ Format: Caliper, "JSON split" of cali-query; hatchet.readers.caliper_reader.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import label_site
 from mpiprof.trace.types import Int
@@ -39,18 +41,38 @@ COLUMNS = (ORDER, PATH, RANK, TIME, *SUMS.values())
 def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
     """Write the sums with times in seconds, and return the number of call sites."""
     tree = _Tree(trace.program)
-    leaves = {}
-    for row in trace.callsites.to_dict("records"):
-        name = f"MPI_{row['operation'].capitalize()}"
-        leaves[int(row["callsite"])] = tree.find_node((*_callsite_frames(row["sites"]), name))
+    leaves = {
+        int(row["callsite"]): tree.find_callsite(row) for row in trace.callsites.to_dict("records")
+    }
+    of_messages = {
+        tuple(row[key] for key in KEYS): tree.find_callsite(row)
+        for row in trace.message_callsites.to_dict("records")
+    }
     values = np.zeros((trace.ranks, len(tree.labels), 1 + len(SUMS)), np.int64)
     for row in trace.rank_totals.to_dict("records"):
         of = values[int(row["rank"]), leaves[int(row["callsite"])]]
         of += [row["elapsed_ns"], *(row[name] for name in SUMS)]
+    for name, by, table in _sum_messages(trace):
+        column = 0 if name == "time" else 1 + [*SUMS.values()].index(name)
+        for row in table.to_dict("records"):
+            values[int(row[by]), of_messages[tuple(row[key] for key in KEYS)], column] += row["sum"]
     for rank, (first, last) in trace.spans.items():
         values[rank, 0, 0] = max(last - first - values[rank, :, 0].sum(), 0)
     path.write_text(json.dumps(_describe_tree(tree, values, facts)), encoding="utf-8")
-    return len(leaves)
+    return len(leaves) + len(of_messages)
+
+
+def _sum_messages(trace: Trace) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield sums of calls on messages: name, column of the rank, and table with `sum`."""
+    waits = find_located_waits(trace)
+    for name, table, by, value in (
+        ("time", trace.message_sums, "rank", "total_ns"),
+        ("instances", trace.message_sums, "rank", "calls"),
+        ("wait", waits, "rank", "wait_ns"),
+        ("caused wait", waits, "awaited", "wait_ns"),
+    ):
+        sums = table.groupby([*KEYS, by], sort=False)[value].sum()
+        yield name, by, sums.rename("sum").reset_index()
 
 
 def _describe_tree(tree: _Tree, values: Int, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +108,12 @@ class _Tree:
             self.labels.append(path[-1])
             self.parents.append(parent)
         return self.numbers[path]
+
+    def find_callsite(self, row: Mapping[Any, Any]) -> int:
+        """Return the number of the node of a call site's operation."""
+        return self.find_node(
+            (*_callsite_frames(row["sites"]), f"MPI_{row['operation'].capitalize()}")
+        )
 
 
 def _callsite_frames(sites: list[dict[str, Any]]) -> tuple[str, ...]:

@@ -28,6 +28,11 @@ class PairMatrix:
     bytes: Int
     wait_ns: Int
 
+    def get_cells(self, quantity: str) -> Int:
+        """Return the matrix of a quantity: "messages", "bytes" or "wait"."""
+        cells: Int = getattr(self, "wait_ns" if quantity == "wait" else quantity)
+        return cells
+
 
 def make_pair_matrix(trace: Trace, pairs: pd.DataFrame, most: int = MAX_ROWS) -> PairMatrix:
     """Return the matrices of rows of `Trace.message_matrix`, with at most `most` rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mpiprof.interface.format_units import (
@@ -81,11 +81,16 @@ def pair_text(trace: Trace, callsite: Mapping[Any, Any], most: int) -> str:
     return render(
         Column("rank", [str(row["rank"]) for row in rows]),
         Column("peer", [UNKNOWN if row["peer"] < 0 else str(row["peer"]) for row in rows]),
-        Column("calls", [format_count(row["calls"]) for row in rows]),
-        Column("bytes", [format_size(row["sent"] + row["received"]) for row in rows]),
-        Column("time", [format_time(row["total_ns"]) for row in rows]),
+        Column("calls", [_known(row["calls"], format_count) for row in rows]),
+        Column("bytes", [_known(row["sent"] + row["received"], format_size) for row in rows]),
+        Column("time", [_known(row["total_ns"], format_time) for row in rows]),
         Column("wait", [format_time(row["wait_ns"]) for row in rows]),
     )
+
+
+def _known(value: float, text: Callable[[float], str]) -> str:
+    """Return a sum as text; pairs in which a rank only waits have no calls of their own."""
+    return text(value) if value else UNKNOWN
 
 
 def message_cost_sentence(row: Mapping[Any, Any]) -> str:

@@ -17,6 +17,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.errors import UsageError
 from mpiprof.metrics import columns
 from mpiprof.metrics.pair_matrix import make_pair_matrix
 from mpiprof.metrics.raster_data import compute_time_shares
@@ -171,6 +172,22 @@ def test_fail_on_judges_call_sites_of_messages(
     run(capsys, "report", folder, "--fail-on", condition, code=code)
 
 
+def test_caliper_has_the_sums_of_each_rank(folder: Path) -> None:
+    path = folder.with_suffix(".json")
+    assert main(["export", str(folder), "--to", "caliper", "-o", str(path)]) == 0
+    data = json.loads(path.read_text("utf-8"))
+    labels = [node["label"] for node in data["nodes"]]
+    names = data["columns"]
+    rows = [dict(zip(names, row, strict=True)) for row in data["data"]]
+    recv = [row for row in rows if labels[row["path"]] == "MPI_Recv"]
+    assert labels[data["nodes"][labels.index("MPI_Recv")]["parent"]] == "app.py:10 main"
+    assert [row["instances"] for row in recv] == [8, 4, 0]
+    assert [row["wait"] for row in recv] == [400e-6, 200e-6, 0]
+    assert [row["caused wait"] for row in recv] == [0, 100e-6, 500e-6]
+    first = [row for row in rows if row["mpi.rank"] == 0]
+    assert sum(row["time"] for row in first) == pytest.approx(RUN_US * 1e-6)
+
+
 # ---- the dashboard
 
 
@@ -196,6 +213,14 @@ def test_filters_select_messages(folder: Path) -> None:
     recv = read(PageState(ranks="1"))[0]
     assert (recv["calls"], recv["total_wait_ns"], recv["wait_share"]) == (4, 200 * US, 0.2)
     assert read(PageState(communicators=("unknown",))) == []
+
+
+def test_a_notebook_draws_the_matrix(folder: Path) -> None:
+    plot = mpiprof.open(folder).plot
+    assert plot.messages().data[0].text[2][0] == "4112 B"
+    assert plot.messages("wait").data[0].text[0][2] == "300 µs"
+    with pytest.raises(UsageError, match="known: wait, bytes, messages"):
+        plot.messages("calls")
 
 
 def test_waits_for_messages_are_part_of_the_time(folder: Path) -> None:

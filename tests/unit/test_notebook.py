@@ -56,7 +56,7 @@ def test_an_unknown_name_lists_the_names(trace: mpiprof.Trace) -> None:
 @pytest.mark.heavy
 def test_every_picture_in_a_line(trace: mpiprof.Trace) -> None:
     names = [name for name in dir(trace.plot) if not name.startswith("_")]
-    assert set(names) == {*SITED, "time", "ranks", "compare", "timeline"}
+    assert set(names) == {*SITED, "time", "ranks", "messages", "compare", "timeline"}
     assert all(name in repr(trace.plot) for name in names)
     for name in set(names) - {"compare"}:
         assert isinstance(getattr(trace.plot, name)(), go.Figure)
