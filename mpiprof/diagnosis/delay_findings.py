@@ -167,8 +167,7 @@ def _make_pair_matrices(trace: Trace, delays: Delays, cost_ns: Float) -> Iterato
     """Yield a matrix for each pair of call sites with much cost."""
     cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
     for key in np.argsort(-cost, kind="stable")[:MAX_KEYS].tolist():
-        ranks = np.unique(delays.intervals.rank[delays.intervals.key == key])
-        if cost[key] >= MIN_PAIR_SHARE * cost.sum() > 0 and len(ranks) > 1:
+        if cost[key] >= MIN_PAIR_SHARE * cost.sum() > 0:
             yield RepetitionMatrix(trace, delays, key, cost_ns)
 
 

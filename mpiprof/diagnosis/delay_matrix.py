@@ -19,6 +19,7 @@ from mpiprof.diagnosis.arrival_matrix import (
     column_medians,
 )
 from mpiprof.diagnosis.delay_costs import Delays
+from mpiprof.diagnosis.delay_graph import Intervals
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -164,7 +165,8 @@ class RepetitionMatrix(DelayMatrix):
     """Length of each rank's n-th interval of work between two call sites.
 
     For runs whose ranks do not all meet, such as pipelines. A rank is compared with the others at
-    the same repetition, at whatever time.
+    the same repetition, at whatever time. If only one rank works between these calls, it is
+    compared with the longest work of the other ranks meanwhile.
     """
 
     unit = "repetition"
@@ -182,26 +184,50 @@ class RepetitionMatrix(DelayMatrix):
         begin = np.full(most, np.iinfo(np.int64).max)
         inside = mine[nth < most]
         np.minimum.at(begin, column[inside], intervals.begin_ns[inside])
+        is_alone = len(ranks) == 1 < trace.ranks
+        if is_alone:
+            ranks = np.arange(trace.ranks)
         super().__init__(trace, delays, ranks, column, begin)
         work = self.sum_cells(intervals.end_ns - intervals.begin_ns)
-        work[self.sum_cells(np.ones(len(column))) == 0] = np.nan
+        present = self.sum_cells(np.ones(len(column))) > 0
+        if is_alone:
+            work = np.where(
+                present, work, _find_longest(intervals, intervals.end_ns[inside], ranks)
+            )
+        else:
+            work[~present] = np.nan
         self.cost_ns = self.sum_cells(cost_ns)
         self.arrival = work - np.nanmin(work, 0)
         self._excess = np.nan_to_num(self.arrival - column_medians(self.arrival))
+        # Work of the usual length may cost wait, too, as in a pipeline that fills.
+        by_rank = np.sort(self.cost_ns.mean(1))
+        self._usual_cost = np.minimum(self.cost_ns, by_rank[(len(ranks) - 1) // 2])
 
     def compute_waiting(self, arrival: Float) -> Float:
         """Return the wait in ns that remains in each repetition if the ranks worked that long.
 
-        The cost of a rank's work shrinks in proportion to its excess over the median.
+        The cost of a rank's work shrinks in proportion to its excess over the median, to that of
+        the usual work.
         """
         late = self._excess > 0
         excess = np.nan_to_num(np.maximum(arrival - column_medians(self.arrival), 0.0))
         share = np.where(late, excess / np.where(late, self._excess, 1.0), 1.0)
-        return np.asarray((self.cost_ns * np.minimum(share, 1.0)).sum(0))
+        remaining = self._usual_cost + (self.cost_ns - self._usual_cost) * np.minimum(share, 1.0)
+        return np.asarray(remaining.sum(0))
 
     def compute_caused_waits(self, mean: Float) -> Float:  # noqa: ARG002
         """Return the waiting that each rank causes; others may work longer with no rank waiting."""
         return np.asarray(self.cost_ns.sum(1))
+
+
+def _find_longest(intervals: Intervals, ends_ns: Int, ranks: Int) -> Float:
+    """Return the longest interval of each rank that ends up to each time, from the last one on."""
+    column = np.searchsorted(ends_ns, intervals.end_ns, side="left")
+    inside = column < len(ends_ns)
+    longest = np.zeros((len(ranks), len(ends_ns)))
+    length = (intervals.end_ns - intervals.begin_ns)[inside]
+    np.maximum.at(longest, (intervals.rank[inside], column[inside]), length)
+    return longest
 
 
 def _group_medians(group: Int, values: Float, counted: Bool) -> Float:
