@@ -61,7 +61,8 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
     delays: Delays = trace.derive("delays_found")
     intervals, costs = delays.intervals, delays.graph.compute_costs(delays.counted)
     keys = max(len(delays.sites), 1)
-    code, group = np.unique(intervals.rank * keys + intervals.key, return_inverse=True)
+    code = intervals.rank.astype(np.int64) * keys + intervals.key
+    code, group = number_codes(code, trace.ranks * keys)
     pairs = [delays.sites[key] for key in (code % keys).tolist()]
 
     def total(values: Float | Int | Bool) -> Float:
@@ -100,7 +101,7 @@ def _find_intervals(trace: Trace) -> tuple[Intervals, list[tuple[int, int]]]:
     names = ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id")
     rank, begin, end, before, after = (table[name].to_numpy() for name in names)
     key, sites = _number_pairs(before, after)
-    return Intervals(rank, begin, end, key), sites
+    return Intervals(rank.astype(np.int64), begin, end, key), sites
 
 
 def _add_starts(trace: Trace, rank: Int, enter: Int, exit_: Int, site: Int) -> list[Int]:

@@ -40,7 +40,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "findings": find_findings,
     "hot": find_hot_callsites,
     "instances": tables.make_instances,
-    "interval_logs": interval_table.read_interval_logs,
     "intervals": interval_table.make_intervals,
     "matrix": tables.make_matrix,
     "matrix_ranks": tables.matrix_ranks,

@@ -200,7 +200,7 @@ def sort_calls(rank: Int, time_ns: Int) -> Int:
     """
     origin = int(time_ns.min(initial=0))
     stride = int(time_ns.max(initial=0)) - origin + 1
-    return np.argsort(rank * stride + (time_ns - origin), kind="stable")
+    return np.argsort(rank.astype(np.int64) * stride + (time_ns - origin), kind="stable")
 
 
 def number_codes(code: Int, limit: int) -> tuple[Int, Int]:

@@ -25,10 +25,9 @@ from mpiprof.metrics.posting_times import UNKNOWN_NS, find_posting_times
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
-LATE_SENDER, WRONG_ORDER, LATE_RECEIVER = "late_sender", "wrong_order", "late_receiver"
+STATES = LATE_SENDER, WRONG_ORDER, LATE_RECEIVER = "late_sender", "wrong_order", "late_receiver"
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
-NO_STATES: Array = np.zeros(0, object)
 TIE_NS = 5_000  # differences between estimated times below this decide nothing
 
 
@@ -61,7 +60,7 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     """
     of: Postings = trace.derive("postings")
     if not len(of.row):
-        return _make_table(*([np.zeros(0, np.int64)] * 6))
+        return _make_table(*([np.zeros(0, np.int64)] * 7))
     message: dict[str, Array] = {str(name): of.to_numpy() for name, of in trace.messages.items()}
     # The rank that became free last counts as the last one among ranks with equal times. If the
     # intervals without calls are unknown, the rank without a call for longest counts as the last.
@@ -73,8 +72,7 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     last, until, enter = last[waits], until[waits], enter[waits]
     row, call, rank, peer = (getattr(of, name)[last] for name in ("row", "call", "rank", "peer"))
     wrong = _is_wrong_order(message, call, until)
-    sends = np.where(wrong, WRONG_ORDER, LATE_SENDER)
-    state = np.where(message["received"][row], sends, LATE_RECEIVER).astype(object)
+    state = np.where(message["received"][row], wrong, STATES.index(LATE_RECEIVER))
     return _make_table(call, row, rank, peer, enter, until, state)
 
 
@@ -98,8 +96,8 @@ def find_postings(trace: Trace) -> Postings:
     return Postings(
         rows,
         call[rows],
-        message["rank"][rows],
-        peer[rows],
+        message["rank"][rows].astype(np.int64),
+        peer[rows].astype(np.int64),
         enter[call[rows]],
         ends[possible],
         posted[possible],
@@ -109,16 +107,13 @@ def find_postings(trace: Trace) -> Postings:
 
 
 def _make_table(
-    call: Int,
-    message: Int,
-    rank: Int,
-    awaited: Int,
-    begin: Int,
-    until: Int,
-    state: Array = NO_STATES,
+    call: Int, message: Int, rank: Int, awaited: Int, begin: Int, until: Int, state: Int
 ) -> pd.DataFrame:
-    columns = {"call": call, "message": message, "rank": rank, "awaited": awaited, "state": state}
-    return pd.DataFrame(columns | {"begin_ns": begin, "until_ns": until, "wait_ns": until - begin})
+    """Return the table; state: index into STATES."""
+    columns = {"call": call, "message": message, "rank": rank, "awaited": awaited}
+    states = pd.Categorical.from_codes(state, list(STATES))
+    columns |= {"state": states, "begin_ns": begin, "until_ns": until, "wait_ns": until - begin}
+    return pd.DataFrame(columns, copy=False)
 
 
 def _find_posting(

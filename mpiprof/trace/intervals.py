@@ -32,6 +32,8 @@ COUNTER_KINDS = (INTERVAL_TIMES, INTERVAL_COUNTS)
 class Intervals:
     """Logged intervals of one rank by thread and time; one array per field, -1 for unknown.
 
+    Arrays without a known value are int8 to save memory.
+
     begin_ns, end_ns: end of the call before, begin of the call after, on the joint clock.
     before_shape, after_shape: of these calls, as indices into Tables.shapes; -1 for the start of
     the recording and for a call without a record. thread: number.
@@ -84,22 +86,20 @@ def read_intervals(trace: Records, rank: int) -> Intervals:
     """Return the logged intervals of one rank; damaged records are ignored and noted."""
     shapes = np.append(trace.tables.shape_map(rank), -1)
     threads = [
-        _read_thread(np.concatenate([read_intact(trace, chunk) for chunk in chunks]), shapes)
+        _read_thread(read_intact(trace, chunks), shapes)
         for chunks in trace.message_chunks(rank)
         if not chunks[0].is_summed()
     ]
     names = [field.name for field in fields(Intervals)]
-    columns = {
-        name: np.concatenate([np.zeros(0, np.int64), *(thread[name] for thread in threads)])
-        for name in names
-    }
+    columns = {name: join_parts([thread[name] for thread in threads]) for name in names}
     possible = _are_possible(trace, rank, columns)
     clock = trace.clock_of(rank)
     columns = {name: values[possible] for name, values in columns.items()}
     for name in ("begin_ns", "end_ns"):
         columns[name] = clock.to_global(columns[name])
     read = columns["pressure_since_ns"]
-    columns["pressure_since_ns"] = np.where(read < 0, -1, clock.to_global(read))
+    if (read >= 0).any():
+        columns["pressure_since_ns"] = np.where(read < 0, -1, clock.to_global(read))
     return Intervals(**columns)
 
 
@@ -115,6 +115,8 @@ def _read_thread(records: Array, shapes: Int) -> dict[str, Int]:
     pressure, has_pressure = _records_before(records, at, distance, INTERVAL_PRESSURE)
 
     def select(values: Array, known: Bool, unit: int = 1) -> Int:
+        if not known.any():
+            return np.full(len(known), -1, np.int8)  # type: ignore[return-value]
         result: Int = np.where(known, values.astype(np.int64) * unit, -1)
         return result
 
@@ -159,8 +161,15 @@ def _read_thread(records: Array, shapes: Int) -> dict[str, Int]:
 def _records_before(records: Array, at: Int, distance: Int | int, kind: int) -> tuple[Array, Bool]:
     """Return the record at a distance before each position, and whether it has the kind."""
     index = at - distance
-    found = records[np.maximum(index, 0)]
-    return found, (index >= 0) & (found["kind"] == kind)
+    known: Bool = (index >= 0) & (records["kind"][index] == kind)
+    if not known.any():
+        return np.broadcast_to(records[:1], len(at)), known
+    return records[np.where(known, index, 0)], known
+
+
+def join_parts(parts: list[Int]) -> Int:
+    """Return the concatenation of parts of a column."""
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def _are_possible(trace: Records, rank: int, columns: dict[str, Int]) -> Bool:

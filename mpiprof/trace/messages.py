@@ -5,7 +5,9 @@ They are in separate chunks of the logs, so reading collectives does not touch t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from mpiprof.trace.types import (
 
 # Flags of a message in a call (core/record/message.h).
 UNSURE, WILDCARD, COMPLETE, UNKNOWN_PEER, CANCELLED = 1, 2, 4, 8, 16
+IS_MESSAGE = np.isin(np.arange(256), (MESSAGE_CALL, SENT_PART, RECEIVED_PART))  # by kind
 SUM_RECORDS = 4  # a summary and its extensions
 
 
@@ -73,7 +76,7 @@ def read_calls(trace: Records, rank: int, newest: bool = False) -> MessageCalls:
     kind = table["kind"]
     is_part = (kind == SENT_PART) | (kind == RECEIVED_PART)
     calls, parts = np.flatnonzero(kind == MESSAGE_CALL), np.flatnonzero(is_part)
-    owner = np.searchsorted(calls, parts)
+    owner = np.cumsum(kind == MESSAGE_CALL)[parts]
     # The parts of a call that was replaced while it was open have no call behind them.
     owned = owner < len(calls)
     owned[owned] &= threads[parts[owned]] == threads[calls[owner[owned]]]
@@ -114,7 +117,7 @@ def read_sums(trace: Records, rank: int) -> dict[str, Int]:
     shapes = np.append(trace.tables.shape_map(rank), -1)
     for chunks in trace.message_chunks(rank):
         for chunk in filter(Chunk.is_summed, chunks):
-            records = read_intact(trace, chunk)
+            records = read_intact(trace, [chunk])
             at = np.flatnonzero(records["kind"] == SUMMARY)
             at = at[at + SUM_RECORDS <= len(records)]
             extensions = [records[at + i] for i in range(1, SUM_RECORDS)]
@@ -135,18 +138,21 @@ def read_sums(trace: Records, rank: int) -> dict[str, Int]:
     return {name: values[known] for name, values in joined.items()}
 
 
-def read_intact(trace: Records, chunk: Chunk) -> Array:
-    """Return the records of a chunk, or none if it is damaged, which is noted."""
-    if chunk.log.is_intact(chunk.index):
-        return chunk.read()
-    trace.problems.add("a chunk of messages has a wrong checksum and is ignored")
-    return chunk.read(0)
+def read_intact(trace: Records, chunks: Sequence[Chunk]) -> Array:
+    """Return the records of a thread's chunks without damaged chunks, which are noted."""
+    intact = [chunk for chunk in chunks if chunk.log.is_intact(chunk.index)]
+    if len(intact) < len(chunks):
+        trace.problems.add("a chunk of messages has a wrong checksum and is ignored")
+    read = []
+    for log, of_log in groupby(intact, key=lambda chunk: chunk.log):
+        read.append(log.read([(chunk.index, 0, log.layout.capacity) for chunk in of_log]))
+    return np.concatenate(read) if read else chunks[0].read(0)
 
 
 def _read_thread(trace: Records, chunks: list[Chunk]) -> Array:
     """Return the records of calls and messages of one thread."""
-    records = np.concatenate([read_intact(trace, chunk) for chunk in chunks])
-    result: Array = records[np.isin(records["kind"], (MESSAGE_CALL, SENT_PART, RECEIVED_PART))]
+    records = read_intact(trace, chunks)
+    result: Array = records[IS_MESSAGE[records["kind"]]]
     return result
 
 

@@ -32,6 +32,7 @@ from mpiprof.formats.otf2.library import (
 from mpiprof.formats.otf2.messages import SUM_COLUMNS, SUMS_PREFIX
 from mpiprof.metrics.message_tables import IDENTITY
 from mpiprof.trace import Trace
+from mpiprof.trace.messages import read_calls
 from mpiprof.trace.types import MESSAGE_CALL, Array, Bool, Int
 
 PROBES = ("probe", "iprobe")  # MPI_Mprobe takes the message, so it receives it
@@ -59,7 +60,7 @@ class MessageExport:
     def __init__(self, trace: Trace, region: Array, site: Array) -> None:
         self.trace, self.region, self.site = trace, region, site
         self.calls, self.messages = trace.message_calls, trace.messages
-        logs = trace.derive("message_logs")
+        logs = [read_calls(trace, rank) for rank in range(trace.ranks)]
         empty = np.zeros(0, np.int64)
         self.call_shape = np.concatenate([empty, *(log.shape for log in logs)])
         self.part_shape = np.concatenate([empty, *(log.part_shape for log in logs)])
