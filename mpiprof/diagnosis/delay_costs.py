@@ -9,7 +9,7 @@ import pandas as pd
 
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
 from mpiprof.metrics.activities import read_recorded_calls
-from mpiprof.metrics.collective_waits import CollectiveWaits, number_codes
+from mpiprof.metrics.collective_waits import CollectiveWaits, number_codes, sort_codes
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -22,7 +22,8 @@ NEVER_NS = np.iinfo(np.int64).min  # before all times
 class Delays:
     """Waits and intervals of a run and the graph of their causes, as input to findings.
 
-    waits: in order of time. sites: pairs of sites (before, after) by key of the intervals.
+    sites: pairs of sites (before, after) by key of the intervals. The groups of waits for messages
+    (metrics/message_waits.py) follow those of the collectives.
     """
 
     waits: Waits
@@ -40,13 +41,16 @@ def find_delays(trace: Trace) -> Delays:
     """Return the delays of a run."""
     collective: CollectiveWaits = trace.derive("collective_waits")
     intervals, sites = _find_intervals(trace)
-    waits, number = _join_waits(trace, collective, trace.message_waits)
+    message_waits = trace.message_waits
+    waits = _join_waits(trace, collective, message_waits)
     graph = DelayGraph(waits, intervals, trace.ranks)
-    callsite = np.append(collective.callsite, -1)[number]
-    met = np.append(np.where(collective.is_meeting, collective.communicator, -1), -1)[number]
+    messages = len(message_waits)
+    callsite = np.append(collective.callsite, np.full(messages, -1))
+    met = np.where(collective.is_meeting, collective.communicator, -1)
+    met = np.append(met, np.full(messages, -1))
+    counted = np.append(collective.is_counted, np.ones(messages, np.bool_)).astype(np.float64)
     of_all = _take_meetings_of_all(trace, collective.meetings)
     sites_of_all = _take_meetings_of_all(trace, collective.meeting_callsites)
-    counted = np.append(collective.is_counted, True)[number].astype(np.float64)
     groups = callsite, met, counted
     return Delays(waits, intervals, graph, sites, *groups, of_all, sites_of_all)
 
@@ -134,7 +138,7 @@ def _find_gaps(
 def _number_pairs(before: Int, after: Int) -> tuple[Int, list[tuple[int, int]]]:
     """Return the number of each pair of sites, and the pairs."""
     count = int(max(before.max(initial=0), after.max(initial=0))) + 2
-    code = (before + 1) * count + after + 1
+    code = (before.astype(np.int64) + 1) * count + after + 1
     if count * count <= MAX_PAIRS_PER_INTERVAL * len(code):
         pairs, number = number_codes(code, count * count)
     else:
@@ -142,37 +146,26 @@ def _number_pairs(before: Int, after: Int) -> tuple[Int, list[tuple[int, int]]]:
     return number, [(pair // count - 1, pair % count - 1) for pair in pairs.tolist()]
 
 
-def _join_waits(
-    trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame
-) -> tuple[Waits, Int]:
-    """Return the waits in collectives and messages by time, with the last meeting before each.
-
-    Also returns the number of each group in `collective`, -1 for messages.
-    """
+def _join_waits(trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame) -> Waits:
+    """Return the waits in collectives and messages, with the last meeting before each."""
     groups = len(collective.awaited)
     message = {name: messages[name].to_numpy() for name in messages}
+    awaited = np.concatenate([collective.awaited, message["awaited"]])
     until = np.concatenate([collective.until_ns, message["until_ns"]])
-    order = np.argsort(until, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    until, awaited = until[order], np.concatenate([collective.awaited, message["awaited"]])[order]
-    group = np.concatenate([place[collective.group], place[groups:]])
-    member = np.argsort(group, kind="stable")
-    group = group[member]
-    rank = np.concatenate([collective.rank, message["rank"]])[member]
-    begin = np.concatenate([collective.begin_ns, message["begin_ns"]])[member]
-    end = np.concatenate([collective.end_ns, message["until_ns"]])[member]
+    group = np.concatenate([collective.group, groups + np.arange(len(messages))])
+    rank = np.concatenate([collective.rank, message["rank"]])
+    begin = np.concatenate([collective.begin_ns, message["begin_ns"]])
+    end = np.concatenate([collective.end_ns, message["until_ns"]])
     first = np.full(len(awaited), np.iinfo(np.int64).max)
     np.minimum.at(first, group, begin)
     since = np.full(len(awaited), trace.run_start_ns)
     for meetings in (collective.meetings, collective.overlaps):
         met = _find_last_meetings(trace, meetings, awaited, group, rank, first)
         since = np.maximum(since, met)
-    meets = np.append(collective.is_meeting, False)[np.where(order < groups, order, -1)]
+    meets = np.append(collective.is_meeting, np.zeros(len(messages), np.bool_))
     pair = _find_last_pair_waits(awaited, until, meets, group, rank, begin)
     since = np.maximum(since, pair)
-    waits = Waits(awaited, until, np.minimum(since, first), group, rank, begin, end)
-    return waits, np.where(order < groups, order, -1)
+    return Waits(awaited, until, np.minimum(since, first), group, rank, begin, end)
 
 
 def _find_last_meetings(
@@ -200,7 +193,7 @@ def _find_last_pair_waits(
     """Return for each group the last time by which each of its ranks had met the awaited rank.
 
     Two ranks meet when one has waited for the other. Groups of several ranks that wait until all
-    ranks meet are left out. The groups are in order of time.
+    ranks meet are left out.
     """
     since = np.full(len(awaited), NEVER_NS)
     alone = np.bincount(group, minlength=len(awaited)) == 1
@@ -210,7 +203,8 @@ def _find_last_pair_waits(
     of = group[chosen]
     low, high = np.minimum(rank[chosen], awaited[of]), np.maximum(rank[chosen], awaited[of])
     pair = low * (int(high.max()) + 1) + high
-    order = np.argsort(pair, kind="stable")
+    in_time = np.argsort(until[of], kind="stable")
+    order = in_time[sort_codes(pair[in_time])]
     before, after = order[:-1], order[1:]
     met = (pair[before] == pair[after]) & (until[of[before]] <= begin[chosen[after]])
     last = np.full(len(chosen), NEVER_NS)

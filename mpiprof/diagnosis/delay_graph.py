@@ -22,19 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_windows import (
-    Items,
-    Shares,
-    compare_windows,
-    divide,
-    find_windows,
-    limit_reach,
-)
+from mpiprof.diagnosis.delay_windows import Items, Shares, compare_windows, divide, find_windows
+from mpiprof.metrics.collective_waits import sort_codes
 from mpiprof.trace.types import Bool, Float, Int
 
+BLOCK_MEMBERS = 1 << 16
 BLOCK_ITEMS = 1 << 18  # 60 MB while windows are compared
 
 
@@ -146,39 +142,29 @@ class DelayGraph:
 
     def _make_blocks(self, intervals: Intervals, block_items: int) -> Iterator[_Block]:
         """Yield the blocks of the forward pass, the earliest first."""
-        waits, place, count = self.waits, self.place, len(self.place)
+        waits, place = self.waits, self.place
         items = _sort_items(waits, intervals, place)
-        order = np.argsort(place)
-        of = place[waits.group]
-        member = np.argsort(of, kind="stable")
-        of = of[member]
-        awaited, since_ns, until_ns = (
-            waits.awaited[order],
-            waits.since_ns[order],
-            waits.until_ns[order],
-        )
-        rank, begin_ns = waits.rank[member], waits.begin_ns[member]
-        late = find_windows(items, awaited, since_ns, until_ns)
-        early = find_windows(items, rank, since_ns[of], begin_ns)
-        limited = np.maximum(since_ns, limit_reach(items, awaited, late))
-        np.maximum.at(limited, of, limit_reach(items, rank, early))
-        if (limited > since_ns).any():
-            late = find_windows(items, awaited, limited, until_ns)
-            early = find_windows(items, rank, np.minimum(limited[of], begin_ns), begin_ns)
-        weights = late.count + 1 + np.bincount(of, early.count, count).astype(np.int64)
-        for groups in divide(weights, block_items):
-            members = slice(*np.searchsorted(of, (groups.start, groups.stop)).tolist())
-            shares = compare_windows(
-                items,
-                late.take(groups),
-                early.take(members),
-                of[members] - groups.start,
-                self.length[member[members]],
-            )
-            yield self._make_block(items, shares, groups)
+        order = np.empty_like(place)
+        order[place] = np.arange(len(place))
+        of_member = place[waits.group]
+        member, sizes = sort_codes(of_member), np.bincount(of_member, minlength=len(place))
+        first = np.concatenate([[0], np.cumsum(sizes)])  # member of each group
+        for groups in divide(sizes, BLOCK_MEMBERS):
+            at, members = order[groups], member[first[groups.start] : first[groups.stop]]
+            of = np.repeat(np.arange(len(at)), sizes[groups])
+            times = waits.since_ns[at], waits.until_ns[at]
+            early_ranks = waits.rank[members], waits.begin_ns[members]
+            late, early = find_windows(items, waits.awaited[at], *times, of, *early_ranks)
+            weights = late.count + 1 + np.bincount(of, early.count, len(at)).astype(np.int64)
+            for part in divide(weights, block_items):
+                some = slice(*np.searchsorted(of, (part.start, part.stop)).tolist())
+                length = self.length[members[some]]
+                of_part = of[some] - part.start
+                shares = compare_windows(items, late.take(part), early.take(some), of_part, length)
+                yield self._make_block(items, shares, groups.start + part.start)
 
-    def _make_block(self, items: Items, shares: Shares, groups: slice) -> _Block:
-        first, end = groups.start, groups.stop
+    def _make_block(self, items: Items, shares: Shares, first: int) -> _Block:
+        end = first + len(shares.rest)
         self.rest_share[first:end] = shares.rest
         group = shares.group + first
         edges = _Edges(group, items.index[shares.item], shares.share)
@@ -215,17 +201,33 @@ def _pass_back(block: _Block, cost: Float) -> None:
 def _sort_items(waits: Waits, intervals: Intervals, place: Int) -> Items:
     """Return all intervals and waits by rank and time; the index of a wait is its group's place."""
     keys = int(intervals.key.max(initial=-1)) + 2
-    begin = np.concatenate([intervals.begin_ns, waits.begin_ns])
-    end = np.concatenate([intervals.end_ns, waits.end_ns])
-    rank = np.concatenate([intervals.rank, waits.rank])
-    origin = int(min(begin.min(initial=0), waits.since_ns.min(initial=0)))
-    latest = max(end.max(initial=0), waits.until_ns.max(initial=0))
-    stride = int(latest) - origin + 1
-    index = np.concatenate([np.arange(len(intervals.rank)), place[waits.group]])
-    key = np.concatenate([intervals.key, np.full(len(waits.rank), keys - 1, np.int64)])
-    begin, end = (rank * stride + (times - origin) for times in (begin, end))
+    origin = int(min(intervals.begin_ns.min(initial=0), waits.since_ns.min(initial=0)))
+    latest = int(max(intervals.end_ns.max(initial=0), waits.until_ns.max(initial=0)))
+    latest = max(latest, int(waits.end_ns.max(initial=0)))
+    stride = latest - origin + 1
+
+    def join(of_intervals: Int, of_waits: Int) -> Int:
+        rank = np.concatenate([intervals.rank, waits.rank])
+        times: Int = np.concatenate([of_intervals, of_waits])
+        times -= origin
+        times += rank * stride
+        return times
+
+    begin = join(intervals.begin_ns, waits.begin_ns)
     order = np.argsort(begin, kind="stable")
+    begin = begin[order]
     # Intervals of several threads may overlap; the time counts once.
-    begin, end = begin[order], np.maximum.accumulate(end[order])
+    end = np.maximum.accumulate(join(intervals.end_ns, waits.end_ns)[order])
     begin[1:] = np.maximum(begin[1:], end[:-1])
-    return Items(begin, end, end - begin, index[order], key[order], keys, stride, origin)
+    number = find_dtype(len(order))
+    index = np.concatenate(
+        [np.arange(len(intervals.rank), dtype=number), place[waits.group].astype(number)]
+    )
+    key = np.full(len(order), keys - 1, find_dtype(keys))
+    key[: len(intervals.key)] = intervals.key
+    return Items(begin, end, index[order], key[order], keys, stride, origin)
+
+
+def find_dtype(limit: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest type of integers below a limit."""
+    return np.int32 if limit < 1 << 31 else np.int64

@@ -23,14 +23,13 @@ MAX_CELLS_PER_ITEM = 4  # cells beyond this number are sparse, so they are numbe
 class Items:
     """Intervals and waits of all ranks, by rank and time and without overlaps.
 
-    begin, length, end: positions, which are times plus an offset for each rank. index: of the
+    begin, end: positions, which are times plus an offset for each rank. index: of the
     interval, or of the wait's group. key: of the interval; a wait has the last key,
     keys - 1.
     """
 
     begin: Int
     end: Int
-    length: Int
     index: Int
     key: Int
     keys: int
@@ -78,7 +77,24 @@ class _Entries:
     length: Float
 
 
-def find_windows(items: Items, rank: Int, low_ns: Int, high_ns: Int) -> Windows:
+def find_windows(
+    items: Items, awaited: Int, since_ns: Int, until_ns: Int, of: Int, rank: Int, begin_ns: Int
+) -> tuple[Windows, Windows]:
+    """Return the windows of the awaited rank of each group, and of the ranks that wait for it.
+
+    of: group of each rank. begin_ns: of its wait.
+    """
+    late = _find_windows(items, awaited, since_ns, until_ns)
+    early = _find_windows(items, rank, since_ns[of], begin_ns)
+    if max(late.count.max(initial=0), early.count.max(initial=0)) > MAX_REACH:
+        since_ns = np.maximum(since_ns, _limit_reach(items, awaited, late))
+        np.maximum.at(since_ns, of, _limit_reach(items, rank, early))
+        late = _find_windows(items, awaited, since_ns, until_ns)
+        early = _find_windows(items, rank, np.minimum(since_ns[of], begin_ns), begin_ns)
+    return late, early
+
+
+def _find_windows(items: Items, rank: Int, low_ns: Int, high_ns: Int) -> Windows:
     """Return the windows of ranks from low to high."""
     low, high = items.locate(rank, low_ns), items.locate(rank, high_ns)
     first, count = np.empty_like(low), np.empty_like(low)
@@ -89,7 +105,7 @@ def find_windows(items: Items, rank: Int, low_ns: Int, high_ns: Int) -> Windows:
     return Windows(low, high, first, count)
 
 
-def limit_reach(items: Items, rank: Int, windows: Windows) -> Int:
+def _limit_reach(items: Items, rank: Int, windows: Windows) -> Int:
     """Return the earliest begin of each window in ns with at most MAX_REACH items in it."""
     first = windows.first + np.maximum(windows.count - MAX_REACH, 0)
     limit = np.full(len(first), np.iinfo(np.int64).min)
@@ -190,7 +206,7 @@ def _list_items(items: Items, windows: Windows) -> _Entries:
     ends = np.cumsum(windows.count)
     window = np.repeat(np.arange(len(ends)), windows.count)
     item = np.arange(len(window)) + np.repeat(windows.first - ends + windows.count, windows.count)
-    length = items.length[item].astype(np.float64)
+    length = (items.end[item] - items.begin[item]).astype(np.float64)
     # Windows begin and end within items.
     used = np.flatnonzero(windows.count)
     first, last = windows.first[used], windows.first[used] + windows.count[used] - 1

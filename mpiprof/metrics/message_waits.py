@@ -111,7 +111,7 @@ def _make_table(
 ) -> pd.DataFrame:
     """Return the table; state: index into STATES."""
     columns = {"call": call, "message": message, "rank": rank, "awaited": awaited}
-    states = pd.Categorical.from_codes(state, list(STATES))
+    states = pd.Categorical.from_codes(state, pd.Index(STATES))
     columns |= {"state": states, "begin_ns": begin, "until_ns": until, "wait_ns": until - begin}
     return pd.DataFrame(columns, copy=False)
 

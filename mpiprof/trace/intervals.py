@@ -116,7 +116,7 @@ def _read_thread(records: Array, shapes: Int) -> dict[str, Int]:
 
     def select(values: Array, known: Bool, unit: int = 1) -> Int:
         if not known.any():
-            return np.full(len(known), -1, np.int8)  # type: ignore[return-value]
+            return np.full(len(known), -1, np.int8)
         result: Int = np.where(known, values.astype(np.int64) * unit, -1)
         return result
 

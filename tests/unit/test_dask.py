@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.slow]
 
 distributed = pytest.importorskip("distributed")
 KINDS = ("mixed", "several", "inter", "talking", "drifting", "silent", "messaging")
+DELAYS = ("collective_waits", "message_waits", "delays")
 LOG_TABLES = ("message_sums", "message_calls", "messages", "intervals")
 
 
@@ -67,7 +68,8 @@ def with_workers(folder: Path, client: Any) -> Trace:
 def check(folder: Path, client: Any, scratch: Path) -> None:
     """Compare all results of workers with the results of one process."""
     alone, shared = mpiprof.open(folder), with_workers(folder, client)
-    for name in ("callsites", "totals", "rank_totals", "waiting_for", "hot", *LOG_TABLES):
+    names = ("callsites", "totals", "rank_totals", "waiting_for", "hot", *LOG_TABLES, *DELAYS)
+    for name in names:
         a, b = (trace.derive(name) for trace in (alone, shared))
         assert bits(a, scratch) == bits(b, scratch), name
     sites = list(range(len(alone.callsites)))
