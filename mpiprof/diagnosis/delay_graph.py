@@ -15,23 +15,27 @@ Source: Böhme et al., "Identifying the root causes of wait states in large-scal
 applications", ACM TOPC 3(2), 2016: delay costs, short-term and long-term. Here long-term costs are
 passed on in one step, and ranks that wait for the same rank in one instance are compared together.
 
-Cost: O(n log n) for n intervals and waits; the backward pass solves a sparse triangular system.
+One pass over the groups of waits, the latest first, divides the costs in C
+(core/python_api/delays.c): when the pass reaches a group, all later groups have added to its cost.
+Memory: 28 bytes for each interval and wait besides them, and 16 for each interval and group of
+waits while costs are computed. Time: the sum of the windows' numbers of intervals and waits, after
+a sort. Windows of ranks that meet rarely reach back over MAX_REACH intervals and waits at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_windows import Items, Shares, compare_windows, divide, find_windows
 from mpiprof.metrics.collective_waits import sort_codes
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.model.wait_costs import divide_costs
+from mpiprof.trace.types import Float, Int, Int32
 
-BLOCK_MEMBERS = 1 << 16
-BLOCK_ITEMS = 1 << 18  # 60 MB while windows are compared
+ITEM_ARRAYS = ("begin", "end", "index", "key", "first")
+# Intervals and waits of a rank that a window contains at most. Ranks that have not met for so long
+# are compared over this window only.
+MAX_REACH = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -77,134 +81,65 @@ class DelayCosts:
 
 
 @dataclass(frozen=True)
-class _Edges:
-    """Shares of a group's cost: group (in order of time), cause (interval or group), and share."""
+class _Items:
+    """Intervals and waits of all ranks, by rank and time and without overlaps.
 
-    group: Int
-    cause: Int
-    share: Float
-
-    def take(self, chosen: Bool) -> _Edges:
-        """Return the chosen edges."""
-        return _Edges(self.group[chosen], self.cause[chosen], self.share[chosen])
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Edges of the groups from `first` to `end`, in order of time.
-
-    work: to intervals. within: to groups of the block. before: to groups of earlier blocks.
+    begin, end: positions, which are times plus an offset for each rank. index: of the interval, or
+    of the wait's group. key: of the interval; waits have the key `wait_key`. first: of each rank.
     """
 
-    first: int
-    end: int
-    work: _Edges
-    within: _Edges
-    before: _Edges
+    begin: Int
+    end: Int
+    index: Int
+    key: Int32
+    first: Int
+    wait_key: int
+    stride: int
+    origin: int
 
 
 class DelayGraph:
-    """Shares of intervals and of earlier waits in each group of waits.
+    """Waits and intervals of a run in order, for sums of costs over any groups of waits."""
 
-    A forward pass finds them in blocks of groups, in order of time. The windows of a block contain
-    about `block_items` intervals and waits.
-    """
-
-    def __init__(
-        self, waits: Waits, intervals: Intervals, ranks: int, block_items: int = BLOCK_ITEMS
-    ) -> None:
+    def __init__(self, waits: Waits, intervals: Intervals, ranks: int) -> None:
         self.waits, self.ranks, self.interval_count = waits, ranks, len(intervals.rank)
         groups = len(waits.awaited)
-        self.length = (waits.end_ns - waits.begin_ns).astype(np.float64)
-        self.place = np.empty(groups, np.int64)  # of each group in order of time
-        self.place[np.argsort(-waits.until_ns, kind="stable")] = np.arange(groups)[::-1]
-        self.rest_share = np.zeros(groups)  # by place
-        self.blocks = list(self._make_blocks(intervals, block_items))
+        self.order = np.argsort(-waits.until_ns, kind="stable")
+        self.member = sort_codes(waits.group)
+        counts = np.bincount(waits.group, minlength=groups)
+        self.first = np.concatenate([[0], np.cumsum(counts)])
+        self.items = _sort_items(waits, intervals, ranks)
 
     def compute_costs(self, chosen: Float | None = None) -> DelayCosts:
         """Return the costs of all waits, or of some groups: `chosen` is 1 for these, else 0.
 
         The costs of all intervals and the rests add up to the sum of these waits.
         """
-        waits, place = self.waits, self.place
-        direct = np.bincount(place[waits.group], self.length, len(place)).astype(np.float64)
+        waits, items, groups = self.waits, self.items, len(self.order)
+        length = (waits.end_ns - waits.begin_ns).astype(np.float64)
+        direct = np.bincount(waits.group, length, groups).astype(np.float64)
         if chosen is not None:
-            direct[place] *= chosen
-        total = direct.copy()
+            direct *= chosen
+        cost, rest = direct.copy(), np.zeros(self.ranks)
         interval_ns, direct_ns = np.zeros(self.interval_count), np.zeros(self.interval_count)
-        for block in reversed(self.blocks):
-            _pass_back(block, total)
-            work = block.work
-            np.add.at(interval_ns, work.cause, total[work.group] * work.share)
-            np.add.at(direct_ns, work.cause, direct[work.group] * work.share)
-        rest_ns = np.bincount(waits.awaited, (total * self.rest_share)[place], self.ranks)
-        return DelayCosts(interval_ns, direct_ns, rest_ns.astype(np.float64), total[place])
-
-    def _make_blocks(self, intervals: Intervals, block_items: int) -> Iterator[_Block]:
-        """Yield the blocks of the forward pass, the earliest first."""
-        waits, place = self.waits, self.place
-        items = _sort_items(waits, intervals, place)
-        order = np.empty_like(place)
-        order[place] = np.arange(len(place))
-        of_member = place[waits.group]
-        member, sizes = sort_codes(of_member), np.bincount(of_member, minlength=len(place))
-        first = np.concatenate([[0], np.cumsum(sizes)])  # member of each group
-        for groups in divide(sizes, BLOCK_MEMBERS):
-            at, members = order[groups], member[first[groups.start] : first[groups.stop]]
-            of = np.repeat(np.arange(len(at)), sizes[groups])
-            times = waits.since_ns[at], waits.until_ns[at]
-            early_ranks = waits.rank[members], waits.begin_ns[members]
-            late, early = find_windows(items, waits.awaited[at], *times, of, *early_ranks)
-            weights = late.count + 1 + np.bincount(of, early.count, len(at)).astype(np.int64)
-            for part in divide(weights, block_items):
-                some = slice(*np.searchsorted(of, (part.start, part.stop)).tolist())
-                length = self.length[members[some]]
-                of_part = of[some] - part.start
-                shares = compare_windows(items, late.take(part), early.take(some), of_part, length)
-                yield self._make_block(items, shares, groups.start + part.start)
-
-    def _make_block(self, items: Items, shares: Shares, first: int) -> _Block:
-        end = first + len(shares.rest)
-        self.rest_share[first:end] = shares.rest
-        group = shares.group + first
-        edges = _Edges(group, items.index[shares.item], shares.share)
-        is_wait = items.key[shares.item] == items.keys - 1
-        work, passed = edges.take(~is_wait), edges.take(is_wait)
-        # A wait that does not end before the awaited rank arrives is no cause (damaged times).
-        earlier = passed.cause < passed.group
-        later = passed.take(~earlier)
-        np.add.at(self.rest_share, later.group, later.share)
-        passed = passed.take(earlier)
-        within = passed.cause >= first
-        return _Block(first, end, work, passed.take(within), passed.take(~within))
+        counts = {"groups": groups, "wait_key": items.wait_key, "reach": MAX_REACH}
+        arrays = {
+            name: getattr(waits, name)
+            for name in ("awaited", "since_ns", "until_ns", "rank", "begin_ns", "end_ns")
+        }
+        arrays |= {f"item_{name}": getattr(items, name) for name in ITEM_ARRAYS}
+        arrays |= {name: getattr(self, name) for name in ("order", "first", "member")}
+        arrays |= {"cursor": items.first[1:].copy(), "direct": direct, "cost": cost, "rest": rest}
+        arrays |= {"interval_cost": interval_ns, "interval_direct": direct_ns}
+        divide_costs(counts | {"stride": items.stride, "origin": items.origin}, arrays)
+        return DelayCosts(interval_ns, direct_ns, rest, cost)
 
 
-def _pass_back(block: _Block, cost: Float) -> None:
-    """Add to the costs of groups their shares in the costs of the block's groups.
-
-    cost: by place; the costs of the block's groups lack only their shares within the block.
-    """
-    from scipy import sparse
-    from scipy.sparse.linalg import spsolve_triangular
-
-    first, end, within, before = block.first, block.end, block.within, block.before
-    if len(within.group):
-        cells = within.cause - first, within.group - first
-        matrix = sparse.csc_matrix((-within.share, cells), (end - first, end - first))
-        matrix.setdiag(1.0)
-        cost[first:end] = spsolve_triangular(
-            matrix, cost[first:end], lower=False, unit_diagonal=True
-        )
-    np.add.at(cost, before.cause, cost[before.group] * before.share)
-
-
-def _sort_items(waits: Waits, intervals: Intervals, place: Int) -> Items:
-    """Return all intervals and waits by rank and time; the index of a wait is its group's place."""
-    keys = int(intervals.key.max(initial=-1)) + 2
+def _sort_items(waits: Waits, intervals: Intervals, ranks: int) -> _Items:
+    """Return all intervals and waits by rank and time."""
     origin = int(min(intervals.begin_ns.min(initial=0), waits.since_ns.min(initial=0)))
     latest = int(max(intervals.end_ns.max(initial=0), waits.until_ns.max(initial=0)))
-    latest = max(latest, int(waits.end_ns.max(initial=0)))
-    stride = latest - origin + 1
+    stride = max(latest, int(waits.end_ns.max(initial=0))) - origin + 1
 
     def join(of_intervals: Int, of_waits: Int) -> Int:
         rank = np.concatenate([intervals.rank, waits.rank])
@@ -219,15 +154,9 @@ def _sort_items(waits: Waits, intervals: Intervals, place: Int) -> Items:
     # Intervals of several threads may overlap; the time counts once.
     end = np.maximum.accumulate(join(intervals.end_ns, waits.end_ns)[order])
     begin[1:] = np.maximum(begin[1:], end[:-1])
-    number = find_dtype(len(order))
-    index = np.concatenate(
-        [np.arange(len(intervals.rank), dtype=number), place[waits.group].astype(number)]
-    )
-    key = np.full(len(order), keys - 1, find_dtype(keys))
+    index = np.concatenate([np.arange(len(intervals.rank)), waits.group])[order]
+    wait_key = int(intervals.key.max(initial=-1)) + 1
+    key = np.full(len(order), wait_key, np.int32)
     key[: len(intervals.key)] = intervals.key
-    return Items(begin, end, index[order], key[order], keys, stride, origin)
-
-
-def find_dtype(limit: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest type of integers below a limit."""
-    return np.int32 if limit < 1 << 31 else np.int64
+    first = np.searchsorted(begin, np.arange(ranks + 1) * stride)
+    return _Items(begin, end, index, key[order], first, wait_key, stride, origin)

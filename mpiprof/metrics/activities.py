@@ -82,8 +82,9 @@ class Activities:
         """Return the number of activities of earlier ranks, and of the rank until a time."""
         origin = min(int(self.begin_ns.min()), int(time_ns.min(initial=0)))
         stride = max(int(self.end_ns.max()), int(time_ns.max(initial=0))) - origin + 1
-        position = self.rank * stride + (self.begin_ns - origin)
-        return np.searchsorted(position, rank * stride + (time_ns - origin), side="right")
+        position = self.rank.astype(np.int64) * stride + (self.begin_ns - origin)
+        sought = rank.astype(np.int64) * stride + (time_ns - origin)
+        return np.searchsorted(position, sought, side="right")
 
 
 def read_recorded_calls(trace: Trace) -> list[Int]:

@@ -67,7 +67,7 @@ def _number_channels(
         (columns[0] * sizes[0] + columns[1]) * sizes[1] + columns[2]
         for columns in (
             [channels[name].to_numpy(np.int64) for name in CHANNEL],
-            [message[name][rows] for name in CHANNEL],
+            [message[name][rows].astype(np.int64) for name in CHANNEL],
         )
     )
     order = np.argsort(code, kind="stable")

@@ -42,7 +42,7 @@ def halo_waits(
                 if until - begin > LEAST_WAIT_NS:
                     pair = tuple(sorted((rank, awaited)))
                     members.append((len(waits), rank, begin, until))
-                    waits.append((awaited, until, max(last.get(pair, 0), met)))
+                    waits.append((awaited, until, min(max(last.get(pair, 0), met), begin)))
                     last[pair] = until
                 time[rank] = max(begin, until + LATENCY_NS)
         awaited, until = int(time.argmax()), int(time.max())

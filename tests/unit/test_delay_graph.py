@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.delay_definition import define_costs
 from support.halo_waits import halo_waits
 
-from mpiprof.diagnosis import delay_windows
+from mpiprof.diagnosis import delay_graph
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
 from mpiprof.trace.types import Int
 
@@ -103,18 +104,14 @@ def test_the_slow_rank_of_a_halo_exchange_bears_nearly_all_cost(ranks: int, nois
     assert found.interval_ns.min() >= 0 and found.rest_ns.min() >= 0
 
 
-@pytest.mark.parametrize("block_items", [1, 50, 500])
-def test_costs_do_not_depend_on_the_size_of_blocks(block_items: int) -> None:
-    waits, intervals = halo_waits(8, slow=4, steps=10, noise=0.3)
-    whole = DelayGraph(waits, intervals, 8)
-    divided = DelayGraph(waits, intervals, 8, block_items)
-    assert len(whole.blocks) == 1 < len(divided.blocks)
-    chosen = np.arange(len(waits.awaited)) % 3 == 0
-    for some in (None, chosen.astype(np.float64)):
-        known, found = (graph.compute_costs(some) for graph in (whole, divided))
-        for name in ("interval_ns", "direct_ns", "rest_ns", "wait_ns"):
-            expected = getattr(known, name)
-            assert getattr(found, name) == pytest.approx(expected, rel=1e-9, abs=1e-3)
+@pytest.mark.parametrize(("ranks", "noise"), [(2, 0.3), (8, 0.3), (32, 0.1)])
+def test_costs_equal_those_of_the_definition(ranks: int, noise: float) -> None:
+    waits, intervals = halo_waits(ranks, slow=1, steps=6, noise=noise)
+    for chosen in (np.ones(len(waits.awaited)), np.arange(len(waits.awaited)) % 3 == 0.0):
+        found = DelayGraph(waits, intervals, ranks).compute_costs(chosen.astype(np.float64))
+        expected = define_costs(waits, intervals, ranks, chosen.astype(np.float64))
+        for values, known in zip((found.interval_ns, found.rest_ns), expected, strict=True):
+            assert values == pytest.approx(known, rel=1e-9, abs=1e-3)
 
 
 def test_costs_do_not_depend_on_the_order_of_groups_and_members() -> None:
@@ -140,7 +137,7 @@ def test_a_window_contains_a_limited_number_of_items(
     reach: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rank 0 works 9 and 3 longer than rank 1; the ranks have never met."""
-    monkeypatch.setattr(delay_windows, "MAX_REACH", reach)
+    monkeypatch.setattr(delay_graph, "MAX_REACH", reach)
     work = [(0, 0, 10, 0), (0, 10, 11, 0), (0, 11, 12, 0), (0, 12, 16, 0)]
     early = [(1, i, i + 1, 0) for i in range(4)]
     found = costs([(0, 16, 0, [(1, 4)])], [*work, *early], 2)[:4]
