@@ -16,6 +16,7 @@ waiting call returned. Records of intervals without calls bound this time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,7 +111,7 @@ def _make_table(
     call: Int, message: Int, rank: Int, awaited: Int, begin: Int, until: Int, state: Int
 ) -> pd.DataFrame:
     """Return the table; state: index into STATES."""
-    columns = {"call": call, "message": message, "rank": rank, "awaited": awaited}
+    columns: dict[str, Any] = {"call": call, "message": message, "rank": rank, "awaited": awaited}
     states = pd.Categorical.from_codes(state, pd.Index(STATES))
     columns |= {"state": states, "begin_ns": begin, "until_ns": until, "wait_ns": until - begin}
     return pd.DataFrame(columns, copy=False)
