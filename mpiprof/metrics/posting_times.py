@@ -81,9 +81,14 @@ def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
     """Return the groups of a rank's activities that end at one site.
 
     Per group: rank, is_call, count, first (index of its first activity). Per activity, by group:
-    its end, and whether a short call can follow it.
+    its end, or that of a long call that directly follows it, and whether a short call can follow
+    that.
     """
-    precedes = np.r_[activities.first[1:] == np.arange(1, len(activities.first)), True]
+    index = np.arange(len(activities.first))
+    alone = np.append(activities.first[1:] == index[1:], np.ones(len(index[:1]), np.bool_))
+    next_ = np.minimum(index + 1, index[-1:])
+    last = np.where(~alone & activities.is_call[next_], next_, index)
+    precedes, end_ns = alone[last], activities.end_ns[last]
     sites = int(activities.last_site.max(initial=-1)) + 2
     code = (activities.rank * 2 + activities.is_call) * sites + activities.last_site + 1
     order = np.argsort(code, kind="stable")  # activities of a rank are in order of time
@@ -91,7 +96,7 @@ def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
     rank, is_call = (of[order[first]] for of in (activities.rank, activities.is_call))
     count = np.diff(first, append=len(code))
     groups = pd.DataFrame({"rank": rank, "is_call": is_call, "count": count, "first": first})
-    return groups, activities.end_ns[order], precedes[order]
+    return groups, end_ns[order], precedes[order]
 
 
 def _count_sent(trace: Trace) -> pd.DataFrame:
