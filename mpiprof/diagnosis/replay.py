@@ -18,9 +18,12 @@ Cost: one step for each event, in C.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from mpiprof.diagnosis.delay_graph import Intervals
+from mpiprof.metrics.collective_waits import sort_calls
 from mpiprof.metrics.dependences import Dependences
 from mpiprof.model.max_plus import advance_leads
 from mpiprof.trace.trace import Trace
@@ -32,40 +35,41 @@ class Replay:
 
     def __init__(self, dependences: Dependences, ranks: int) -> None:
         self.dependences, self.ranks = dependences, ranks
+        # The events by rank and time.
+        self._order = sort_calls(dependences.rank, dependences.time_ns)
+        self._rank, self._time_ns = (
+            of[self._order] for of in (dependences.rank, dependences.time_ns)
+        )
 
     def compute_leads(self, rank: Int, time_ns: Int, removed_ns: Float) -> Float:
         """Return the lead of each rank at the end of the run, in ns.
 
         removed_ns: work that a rank no longer does, up to a time; negative for more work.
         """
-        events, total = self.dependences, np.bincount(rank, removed_ns, self.ranks)
-        order = np.lexsort((time_ns, rank))
-        ordered = rank[order], time_ns[order]
-        edge = _find_positions(*ordered, events.rank, events.time_ns)
-        sums = np.concatenate([[0.0], np.cumsum(removed_ns[order])])
-        first = sums[np.searchsorted(ordered[0], np.arange(self.ranks))]
-        done = sums[edge] - first[events.rank]
-        columns = events.rank, events.dependence, events.gap_ns, done
-        leads: Float = advance_leads(*columns, events.count, self.ranks) + total
-        return leads
+        events = self.dependences
+        next_ = _find_positions(self._rank, self._time_ns, rank, time_ns, "left")
+        before = next_ < len(self._rank)
+        before[before] = self._rank[next_[before]] == rank[before]
+        at, count = self._order[next_[before]], len(events.rank)
+        removed = np.bincount(at, removed_ns[before], count).astype(np.float64)
+        columns = events.rank, events.dependence, events.gap_ns, removed
+        leads = advance_leads(*columns, events.count, self.ranks)
+        after = ~before
+        return leads + np.bincount(rank[after], removed_ns[after], self.ranks)
 
     def find_ends(self, intervals: Intervals) -> Int:
         """Return the end of each interval, or the first time in it at which it is a source.
 
         An interval between logged calls may contain short calls on messages.
         """
-        events = self.dependences
-        source = np.flatnonzero(events.dependence >= 0)
-        source = source[np.lexsort((events.time_ns[source], events.rank[source]))]
-        rank, time = events.rank[source], events.time_ns[source]
-        at = _find_positions(rank, time, intervals.rank, intervals.begin_ns)
-        here = at < len(source)
-        at = np.minimum(at, max(len(source) - 1, 0))
-        if len(source):
-            here &= rank[at] == intervals.rank
-            first = np.where(here, time[at], intervals.end_ns)
-            return np.minimum(first, intervals.end_ns)
-        return intervals.end_ns
+        of_sources = self.dependences.dependence[self._order] >= 0
+        rank, time_ns = self._rank[of_sources], self._time_ns[of_sources]
+        at = _find_positions(rank, time_ns, intervals.rank, intervals.begin_ns, "right")
+        here = np.flatnonzero(at < len(rank))
+        here = here[rank[at[here]] == intervals.rank[here]]
+        ends = intervals.end_ns.copy()
+        ends[here] = np.minimum(ends[here], time_ns[at[here]])
+        return ends
 
     def find_saved_time(self, trace: Trace, rank: Int, time_ns: Int, removed_ns: Float) -> float:
         """Return how much earlier the run ends without some work, in ns."""
@@ -79,10 +83,12 @@ def make_replay(trace: Trace) -> Replay:
     return Replay(trace.derive("dependences"), trace.ranks)
 
 
-def _find_positions(rank: Int, time_ns: Int, of_rank: Int, until_ns: Int) -> Int:
-    """Return the number of pairs (rank, time), in order, up to each other pair, in order."""
-    origin = min(int(time_ns.min(initial=0)), int(until_ns.min(initial=0)))
-    latest = max(int(time_ns.max(initial=0)), int(until_ns.max(initial=0)))
+def _find_positions(
+    rank: Int, time_ns: Int, of_rank: Int, of_ns: Int, side: Literal["left", "right"]
+) -> Int:
+    """Return where pairs (rank, time) belong among others, which are in order."""
+    origin = min(int(time_ns.min(initial=0)), int(of_ns.min(initial=0)))
+    latest = max(int(time_ns.max(initial=0)), int(of_ns.max(initial=0)))
     stride = latest - origin + 1
     position = rank * stride + (time_ns - origin)
-    return np.searchsorted(position, of_rank * stride + (until_ns - origin), side="right")
+    return np.searchsorted(position, of_rank * stride + (of_ns - origin), side=side)

@@ -26,7 +26,7 @@ def _load_replay() -> ctypes.CDLL:
 def advance_leads(
     rank: Array, dependence: Array, gap: Array, removed: Array, dependences: int, ranks: int
 ) -> Array:
-    """Return the lead of each rank beyond its removed work, after all events.
+    """Return the lead of each rank after all events.
 
     One value per event, in order of time: rank, dependence, gap and removed, as replay.c describes.
     dependences: their number.

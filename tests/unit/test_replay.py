@@ -14,7 +14,7 @@ from mpiprof.diagnosis.replay import Replay
 from mpiprof.metrics.dependences import DependenceCollector, Dependences
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Int
 
 US, MS = 1_000, 1_000_000
 
@@ -82,18 +82,23 @@ def test_work_counts_as_removed_before_the_first_wait_for_it() -> None:
     assert replay.find_ends(work).tolist() == [9, 20]
 
 
-def replay_by_loop(events: Dependences, removed: Float, ranks: int) -> Float:
-    """Return the leads beyond the removed work, by a loop over the events: the reference."""
-    shift, ends = [0.0] * ranks, [np.inf] * events.count
-    columns = (events.rank, events.dependence, events.gap_ns, removed)
-    for rank, dependence, gap, done in zip(*(of.tolist() for of in columns), strict=True):
-        lead = shift[rank] + done
-        if dependence >= 0:
-            ends[dependence] = min(ends[dependence], lead + gap)
+def replay_by_loop(
+    events: Dependences, ranks: int, removed: list[tuple[int, int, float]]
+) -> list[float]:
+    """Return the leads by a loop over events and removals: the reference."""
+    leads, ends = [0.0] * ranks, [np.inf] * events.count
+    columns = events.time_ns, events.rank, events.dependence, events.gap_ns
+    steps = [(time, 1, *row) for time, *row in zip(*(of.tolist() for of in columns), strict=True)]
+    steps += [(time, 0, rank, 0, ns) for rank, time, ns in removed]
+    for _, is_event, rank, dependence, ns in sorted(steps, key=lambda step: step[:2]):
+        if not is_event:
+            leads[rank] += ns
+        elif dependence >= 0:
+            ends[dependence] = min(ends[dependence], leads[rank] + ns)
         else:
-            end = ends[-1 - dependence] + max(-gap, 0)
-            shift[rank] = min(lead + max(gap, 0), end) - done
-    return np.array(shift)
+            end = ends[-1 - dependence] + max(-ns, 0)
+            leads[rank] = min(leads[rank] + max(ns, 0), end)
+    return leads
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -105,16 +110,11 @@ def test_the_replay_equals_a_loop_over_the_events(seed: int) -> None:
         times = (step * 100 + random.integers(0, 90, (len(of), 3)) for of in (sources, waiting))
         collector.add_instances(sources, waiting, *times)
     events = collector.join()
-    rank, time = random.integers(0, ranks, 200), random.integers(0, 4000, 200)
+    rank, time = random.integers(0, ranks, 200), random.integers(0, 4200, 200)
     removed = random.integers(-20, 50, 200).astype(np.float64)
-    done = np.array(
-        [
-            removed[(rank == of) & (time <= at)].sum()
-            for of, at in zip(events.rank, events.time_ns, strict=True)
-        ]
-    )
-    expected = replay_by_loop(events, done, ranks) + np.bincount(rank, removed, ranks)
-    assert Replay(events, ranks).compute_leads(rank, time, removed).tolist() == expected.tolist()
+    rows = list(zip(rank.tolist(), time.tolist(), removed.tolist(), strict=True))
+    found = Replay(events, ranks).compute_leads(rank, time, removed)
+    assert found.tolist() == replay_by_loop(events, ranks, rows)
 
 
 Build = Callable[[bool], Program]
