@@ -55,6 +55,8 @@ def filtered_messages(data: TraceData, state: PageState) -> MessageRows:
     """Return the rows that pass all filters; a filter of ranks selects the ranks that call."""
     sums = data.derive("message_sums")
     waits = data.compute_once("located waits", lambda: find_located_waits(data.trace))
+    if not (state.communicators or state.operations or state.nodes or state.ranks):
+        return MessageRows(data, sums, waits)
     return MessageRows(data, *(_filter_rows(data, table, state) for table in (sums, waits)))
 
 
@@ -76,6 +78,11 @@ def filtered_message_callsites(data: TraceData, state: PageState) -> pd.DataFram
 
     Further columns: `callsite` (key in the URL) and `place`.
     """
+    key = ("message callsites", state.without_page_keys().format_query())
+    return data.compute_once(key, lambda: _make_callsites(data, state))
+
+
+def _make_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
     rows = filtered_messages(data, state)
     ranks = len(data.filtered_ranks(state)) / max(data.trace.ranks, 1)
     whole = max(data.trace.process_time_ns * ranks, 1.0)

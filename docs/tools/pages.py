@@ -134,6 +134,7 @@ def tables() -> str:
     for name, meanings in (
         ("Events", export_columns.EVENT_COLUMNS),
         ("Instances", export_columns.of_instances()),
+        *((name, meanings) for name, meanings in export_columns.EXPORTED_TABLES.items()),
     ):
         parts += [f"## {name}", table(("column", "meaning"), named(meanings))]
     return "\n\n".join(parts) + "\n"

@@ -190,7 +190,7 @@ def write_tables(
         ("events", make_event_pieces(trace), export_columns.EVENT_COLUMNS, step_events),
         ("instances", make_instance_pieces(trace), export_columns.of_instances(), step_instances),
     ]
-    for name, described in export_columns.LOG_TABLES.items():
+    for name, described in export_columns.EXPORTED_TABLES.items():
         table = trace.derive(name)
         if len(table):
             texts = {name: "category" for name in table if not is_numeric_dtype(table[name])}

@@ -137,8 +137,17 @@ INTERVAL_COLUMNS = {
     "io_pressure_ns": "time since then in which a process waited for input or output",
     "memory_pressure_ns": "time since then in which a process waited for memory",
 }
+PAIR_COLUMNS = {
+    "source": "world rank of the sender",
+    "destination": "world rank of the receiver",
+    "messages": "number of messages",
+    "bytes": "bytes sent",
+    "wait_ns": "time in which the receiver waited for the sender",
+    "send_wait_ns": "time in which the sender waited for the receiver",
+}
 # Tables of the logs of messages: in a data set, and exported if they have rows.
 LOG_TABLES = {**MESSAGE_COLUMNS, "intervals": INTERVAL_COLUMNS}
+EXPORTED_TABLES = {**LOG_TABLES, "message_matrix": PAIR_COLUMNS}
 
 
 def of_instances() -> dict[str, str]:

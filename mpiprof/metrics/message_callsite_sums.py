@@ -99,9 +99,9 @@ class MessageCallsiteSums:
 
 def find_located_waits(trace: Trace) -> pd.DataFrame:
     """Return `Trace.message_waits` with KEYS and the communicator of the waiting calls."""
-    waits = trace.message_waits
-    calls = trace.message_calls.iloc[waits["call"].to_numpy()]
-    return waits.assign(**{name: calls[name].to_numpy() for name in (*KEYS, "communicator")})
+    waits, calls = trace.message_waits, trace.message_calls
+    call = waits["call"].to_numpy()
+    return waits.assign(**{n: calls[n].to_numpy()[call] for n in (*KEYS, "communicator")})
 
 
 def are_waits_known(trace: Trace) -> bool:

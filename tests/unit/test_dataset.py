@@ -151,7 +151,7 @@ def test_tables_of_messages_and_intervals_are_exported(
     trace, name = mpiprof.open(pairs["messaging"][0]), tmp_path / "tables"
     assert run_verb("export", trace.path, "--to", to, "-o", name)[0] == 0
     read = pd.read_csv if to == "csv" else pd.read_parquet
-    for table in export_columns.LOG_TABLES:
+    for table in export_columns.EXPORTED_TABLES:
         known = trace.derive(table)
         found = read(f"{name}-{table}.{to}").fillna("")
         assert list(found.columns) == list(known.columns)
