@@ -56,13 +56,17 @@ class Rows:
 def classify_shapes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Classes:
     """Return the classes of a trace's shapes.
 
-    only: communicators to include; all other shapes get -1. If there are too many classes, the
-    rarest are joined by operation.
+    calls: number on the timeline, by shape. only: communicators to include. Other shapes, and those
+    without calls, such as calls for messages, get -1. If there are too many classes, the rarest are
+    joined by operation.
     """
     keys = [
         (s.operation, s.communicator, s.algorithm.partition(":")[0]) for s in trace.tables.shapes
     ]
-    wanted = [only is None or k[1] in only for k in keys]
+    called = [*(calls[: len(keys)] > 0).tolist(), *[False] * (len(keys) - len(calls))]
+    wanted = [
+        good and (only is None or key[1] in only) for key, good in zip(keys, called, strict=True)
+    ]
     counts: dict[tuple[str, int, str], int] = {}
     for key, count, good in zip(keys, calls.tolist(), wanted, strict=False):
         if good:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from test_timeline import RANKS, made, opened, request, segments_of, timeline
 
+from mpiprof.testing.program import Program
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.selection import sum_span
 from mpiprof.timeline.window import MissingTiles, Timeline
@@ -76,3 +77,15 @@ def test_filters_and_groups_of_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [o["name"] for o in only["operations"]] == ["bcast"]
     bcast = expected(timeline, 0, timeline.length_ns, "operation")["bcast"]
     assert sum(row["inside"] for row in only["rows"]) == pytest.approx(bcast[1])
+
+
+def test_calls_without_segments_have_no_state(tmp_path: Path) -> None:
+    """As calls for messages, which the timeline does not show."""
+    program = Program(4)
+    for _ in range(3):
+        program.message(0, 1)
+        program.collective("allreduce")
+    timeline = opened(program.write(tmp_path / "trace"))
+    shown = timeline.resolve(request(timeline))
+    assert not isinstance(shown, MissingTiles)
+    assert sorted(shown.states.names) == ["allreduce", "finalize"]
