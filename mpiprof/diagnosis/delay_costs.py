@@ -132,7 +132,7 @@ def _find_gaps(
         latest[begin:end] = np.maximum.accumulate(latest[begin:end])
     gap = np.flatnonzero((rank[1:] == rank[:-1]) & (enter_ns[1:] > latest[:-1]))
     key, sites = _number_pairs(site[gap], site[gap + 1])
-    return Intervals(rank[gap], latest[gap], enter_ns[gap + 1], key), sites
+    return Intervals(rank[gap].astype(np.int64), latest[gap], enter_ns[gap + 1], key), sites
 
 
 def _number_pairs(before: Int, after: Int) -> tuple[Int, list[tuple[int, int]]]:
@@ -149,7 +149,8 @@ def _number_pairs(before: Int, after: Int) -> tuple[Int, list[tuple[int, int]]]:
 def _join_waits(trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame) -> Waits:
     """Return the waits in collectives and messages, with the last meeting before each."""
     groups = len(collective.awaited)
-    message = {name: messages[name].to_numpy() for name in messages}
+    names = ("rank", "awaited", "begin_ns", "until_ns")
+    message = {name: messages[name].to_numpy() for name in names}
     awaited = np.concatenate([collective.awaited, message["awaited"]])
     until = np.concatenate([collective.until_ns, message["until_ns"]])
     group = np.concatenate([collective.group, groups + np.arange(len(messages))])

@@ -32,7 +32,6 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_SHARE = 0.01  # share of all ranks' time in waits for messages, from which they are followed
-MAX_CALLS = 1 << 25
 MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
 MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
 MAX_KEYS = 3  # pairs of call sites that are examined
@@ -44,18 +43,9 @@ FoundPattern: TypeAlias = tuple[DelayMatrix, Pattern]
 
 
 def are_messages_followed(trace: Trace) -> bool:
-    """Return whether waiting in messages matters, so that findings come from delays.
-
-    Memory for delays grows with the number of calls, so they are not computed for very long runs.
-    """
+    """Return whether waiting in messages matters, so that findings come from delays."""
     waits: Float = trace.message_waits["wait_ns"].to_numpy()
-    if float(waits.sum()) < MIN_SHARE * max(trace.process_time_ns, 1):
-        return False
-    table = trace.callsites
-    calls = int((table["instances"] * table["size"]).sum()) + len(trace.message_calls)
-    if calls > MAX_CALLS:
-        trace.problems.add(f"waits for messages are not followed: more than {MAX_CALLS:,} calls")
-    return calls <= MAX_CALLS
+    return float(waits.sum()) >= MIN_SHARE * max(trace.process_time_ns, 1)
 
 
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:

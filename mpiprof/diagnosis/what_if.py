@@ -224,6 +224,7 @@ def _find_transfers(trace: Trace, delays: Delays) -> Removals:
     rank, enter, exit_, _ = read_recorded_calls(trace)
     waits = delays.waits
     stride = int(exit_.max(initial=0)) + 1
+    rank = rank.astype(np.int64)
     position = rank * stride + enter
     order = np.argsort(position, kind="stable")
     at = np.searchsorted(position[order], waits.rank * stride + waits.begin_ns, side="right") - 1

@@ -6,6 +6,7 @@ Between them a rank makes calls that are too short to be recorded.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -80,11 +81,16 @@ class Activities:
 
     def _count_begun(self, rank: Int, time_ns: Int) -> Int:
         """Return the number of activities of earlier ranks, and of the rank until a time."""
-        origin = min(int(self.begin_ns.min()), int(time_ns.min(initial=0)))
-        stride = max(int(self.end_ns.max()), int(time_ns.max(initial=0))) - origin + 1
-        position = self.rank.astype(np.int64) * stride + (self.begin_ns - origin)
-        sought = rank.astype(np.int64) * stride + (time_ns - origin)
+        low, high, position = self._positions
+        sought = np.clip(time_ns, low, high) - low
+        sought += rank.astype(np.int64) * (high - low + 1)
         return np.searchsorted(position, sought, side="right")
+
+    @cached_property
+    def _positions(self) -> tuple[int, int, Int]:
+        """Times before and after all activities, and the begins plus an offset for each rank."""
+        low, high = int(self.begin_ns.min()) - 1, int(self.end_ns.max()) + 1
+        return low, high, self.rank.astype(np.int64) * (high - low + 1) + (self.begin_ns - low)
 
 
 def read_recorded_calls(trace: Trace) -> list[Int]:
@@ -98,7 +104,14 @@ def read_recorded_calls(trace: Trace) -> list[Int]:
         (collective.exit_ns, "exit_ns"),
         (collective.site_id, "site_id"),
     ]
-    joined = [np.concatenate([of, calls[name].to_numpy()[closed]]) for of, name in columns]
+    joined = [
+        np.concatenate(
+            [of, calls[name].to_numpy()[closed]],
+            dtype=np.int64 if name.endswith("_ns") else np.int32,
+            casting="same_kind",
+        )
+        for of, name in columns
+    ]
     order = sort_calls(joined[0], joined[1])
     return [column[order] for column in joined]
 
@@ -108,7 +121,7 @@ def find_activities(trace: Trace) -> Activities:
     rank, begin, end, site = read_recorded_calls(trace)
     intervals = trace.intervals
     names = ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id")
-    of_rank, begins, ends, before, after = (intervals[name].to_numpy(np.int64) for name in names)
+    of_rank, begins, ends, before, after = (intervals[name].to_numpy() for name in names)
     return Activities.join(
         np.concatenate([rank, of_rank]),
         np.concatenate([begin, begins]),

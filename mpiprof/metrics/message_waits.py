@@ -15,6 +15,7 @@ waiting call returned. Records of intervals without calls bound this time.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ from mpiprof.trace.types import Array, Bool, Int
 STATES = LATE_SENDER, WRONG_ORDER, LATE_RECEIVER = "late_sender", "wrong_order", "late_receiver"
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
+BYTES_PER_RECORD = 160  # peak memory of a report, by benchmarks.delay_speed
+MAX_MEMORY_SHARE = 0.5  # of the machine; other programs need the rest
 TIE_NS = 5_000  # differences between estimated times below this decide nothing
 
 
@@ -57,8 +60,11 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     """Return one row per call on messages that waits for another rank, by call.
 
     call (row of `message_calls`), message (row of `messages`), rank, awaited (rank), state,
-    begin_ns, until_ns (when the awaited rank posted the message), wait_ns.
+    begin_ns, until_ns (when the awaited rank posted the message), wait_ns. Empty if the memory of
+    this machine is too small for the trace, which is noted.
     """
+    if not _fits_in_memory(trace):
+        return _make_table(*([np.zeros(0, np.int64)] * 7))
     of: Postings = trace.derive("postings")
     if not len(of.row):
         return _make_table(*([np.zeros(0, np.int64)] * 7))
@@ -77,6 +83,19 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     return _make_table(call, row, rank, peer, enter, until, state)
 
 
+def _fits_in_memory(trace: Trace) -> bool:
+    """Return whether the tables of messages and of their delays fit, and note if they do not."""
+    chunks = (chunk for of_thread in trace.logs.messages.values() for chunk in of_thread)
+    needed = BYTES_PER_RECORD * sum(chunk.log.layout.capacity for chunk in chunks)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed <= MAX_MEMORY_SHARE * memory:
+        return True
+    gigabytes = needed / MAX_MEMORY_SHARE / 1e9
+    fact = "waits for messages are not computed: the memory is too small for so many records"
+    trace.problems.add(f"{fact}; use a machine with {gigabytes:,.0f} GB")
+    return False
+
+
 def find_postings(trace: Trace) -> Postings:
     """Return the messages for which logged calls can wait, and when the other rank posted them."""
     calls, messages = trace.message_calls, trace.messages
@@ -84,7 +103,7 @@ def find_postings(trace: Trace) -> Postings:
     call, received = message["call"], message["received"]
     enter, exit_ = (calls[name].to_numpy() for name in ("enter_ns", "exit_ns"))
     peer = np.where(received, message["source"], message["destination"])
-    able = _can_wait(message, calls["operation"].to_numpy())
+    able = _can_wait(message, calls["operation"])
     able &= (peer >= 0) & (peer != message["rank"]) & (exit_[call] > 0)
     rows = np.flatnonzero(able)
     ends = exit_[call[rows]]
@@ -155,13 +174,13 @@ def _find_last(call: Int, *keys: Int) -> Int:
     return last
 
 
-def _can_wait(message: dict[str, Array], operation: Array) -> Bool:
+def _can_wait(message: dict[str, Array], operation: pd.Series[Any]) -> Bool:
     """Return which messages a call can wait for; operation: of each call."""
     able: Bool = message["complete"] & (
         message["received"] | (message["bytes"] >= MIN_RENDEZVOUS_BYTES)
     )
     small = np.flatnonzero(message["complete"] & ~able)
-    able[small] = ["ssend" in name for name in operation[message["call"][small]]]
+    able[small] = ["ssend" in name for name in operation.iloc[message["call"][small]]]
     return able
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics.activities import Activities
+from mpiprof.metrics.collective_waits import sort_codes
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
@@ -90,8 +91,9 @@ def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
     last = np.where(~alone & activities.is_call[next_], next_, index)
     precedes, end_ns = alone[last], activities.end_ns[last]
     sites = int(activities.last_site.max(initial=-1)) + 2
-    code = (activities.rank * 2 + activities.is_call) * sites + activities.last_site + 1
-    order = np.argsort(code, kind="stable")  # activities of a rank are in order of time
+    code = (activities.rank.astype(np.int64) * 2 + activities.is_call) * sites
+    code += activities.last_site + 1
+    order = sort_codes(code)  # activities of a rank are in order of time
     first = np.flatnonzero(np.diff(code[order], prepend=-1))
     rank, is_call = (of[order[first]] for of in (activities.rank, activities.is_call))
     count = np.diff(first, append=len(code))

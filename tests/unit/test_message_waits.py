@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from support.message_traces import MessageTrace, call, part
 
+import mpiprof
+from mpiprof.metrics import message_waits
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
@@ -124,3 +126,19 @@ def test_messages_to_itself_and_open_calls_cause_no_wait(tmp_path: Path) -> None
         at_us(recv, 50, 0, part(RECEIVED_PART, recv, posted=50 * US, flags=0)),
     )
     assert rows(trace.write(tmp_path / "t")) == []
+
+
+def test_waits_are_not_computed_if_the_memory_is_too_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MessageTrace()
+    send, recv = made.shape(0, "send", 1), made.shape(1, "recv", 0)
+    made.add_chunk(0, at_us(send, 60, 95, part(SENT_PART, send, posted=60 * US)))
+    made.add_chunk(1, at_us(recv, 40, 92, part(RECEIVED_PART, recv, posted=40 * US)))
+    known = made.write(tmp_path / "t")
+    assert len(known.message_waits) == 1 and known.problems == []
+    monkeypatch.setattr(message_waits, "MAX_MEMORY_SHARE", 1e-9)
+    trace = mpiprof.open(tmp_path / "t")
+    assert len(trace.message_waits) == 0 and trace.findings() == []
+    assert trace.message_callsites["calls"].sum() == known.message_callsites["calls"].sum()
+    assert trace.problems[0].startswith("waits for messages are not computed: ")
