@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -104,14 +105,10 @@ def read_recorded_calls(trace: Trace) -> list[Int]:
         (collective.exit_ns, "exit_ns"),
         (collective.site_id, "site_id"),
     ]
-    joined = [
-        np.concatenate(
-            [of, calls[name].to_numpy()[closed]],
-            dtype=np.int64 if name.endswith("_ns") else np.int32,
-            casting="same_kind",
-        )
-        for of, name in columns
-    ]
+    joined: list[Any] = []
+    for of, name in columns:
+        column = np.concatenate([of, calls[name].to_numpy()[closed]])
+        joined.append(column if name.endswith("_ns") else column.astype(np.int32))
     order = sort_calls(joined[0], joined[1])
     return [column[order] for column in joined]
 
