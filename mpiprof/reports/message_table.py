@@ -13,7 +13,7 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.metrics import columns
-from mpiprof.metrics.message_callsite_sums import find_located_waits
+from mpiprof.metrics.message_callsite_sums import are_waits_known, find_located_waits
 from mpiprof.reports import callsite_table
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.reports.table import Column, render, render_markdown, wrap_paragraph
@@ -114,4 +114,6 @@ def message_facts(trace: Trace) -> str:
         return ""
     wait_ns = float(trace.message_waits["wait_ns"].sum())
     times = [f"{format_share(ns / whole)} ({format_time(ns)})" for ns in (message_ns, wait_ns)]
+    if not are_waits_known(trace):
+        return f"{times[0]} of all ranks' time; the waiting in it is not known, only sums are"
     return f"{times[0]} of all ranks' time; {times[1]} is waiting for late ranks"
