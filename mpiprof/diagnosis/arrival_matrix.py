@@ -58,6 +58,20 @@ class ArrivalMatrix(ABC):
     def compute_waiting(self, arrival: Float) -> Float:
         """Return the wait in ns, summed over the ranks of each instance, for given times."""
 
+    def compute_excess(self, ranks: Sequence[int], columns: Int) -> Float:
+        """Return the values of some ranks beyond the median of the others in the column, else 0.
+
+        Without ranks, or without others, all ranks are compared with the median of all.
+        """
+        rows = np.isin(self.ranks, ranks)
+        if rows.all() or not rows.any():
+            rows[:] = True
+        others = self.arrival[:, columns] if rows.all() else self.arrival[np.ix_(~rows, columns)]
+        cells = np.ix_(rows, columns)
+        excess = np.zeros_like(self.arrival)
+        excess[cells] = np.maximum(self.arrival[cells] - column_medians(others), 0.0)
+        return np.nan_to_num(excess)
+
     def compute_caused_waits(self, mean: Float) -> Float:
         """Return the wait in ns that each row causes in rooted operations, for mean arrivals."""
         caused = np.zeros(len(mean))

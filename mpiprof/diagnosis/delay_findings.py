@@ -227,18 +227,24 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
 def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
     """Return how much earlier the run would end if a pattern's ranks worked as long as the median.
 
-    The work is removed from the longest intervals. If all ranks differ, all are at most at the
-    median.
+    If all ranks differ, all are at most at the median of all. The excess in a step is removed from
+    work that no other rank does.
     """
-    delays = parts[0][0].delays
-    removed = np.zeros(len(delays.intervals.rank))
+    groups, intervals = trace.derive("work_groups"), parts[0][0].delays.intervals
+    before = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
+    length = before
     for grid, pattern in parts:
         ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
+        others = ~np.isin(np.arange(trace.ranks), ranks)
+        chosen = _find_intervals(grid, replace(pattern, ranks=ranks))
+        limited, comparable = groups.limit(length, chosen, others if others.any() else ~others)
         excess = grid.compute_excess(ranks, pattern.instances)
-        removed += grid.spread_over_intervals(excess, ranks)
-    replay, intervals = trace.derive("replay"), delays.intervals
+        rest = np.where(comparable, 0.0, grid.spread_over_intervals(excess, ranks))
+        length = np.maximum(limited - rest, 0.0)
+    replay = trace.derive("replay")
     ends = replay.find_ends(intervals)
-    return max(float(replay.find_saved_time(trace, intervals.rank, ends, removed)), 0.0)
+    saved = replay.find_saved_time(trace, intervals.rank, ends, before - length)
+    return max(float(saved), 0.0)
 
 
 def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:

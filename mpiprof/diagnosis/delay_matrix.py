@@ -53,20 +53,6 @@ class DelayMatrix(ArrivalMatrix):
         shape = len(self.ranks), len(self.number)
         return np.bincount(cell, values[inside], shape[0] * shape[1]).reshape(shape).astype(float)
 
-    def compute_excess(self, ranks: Sequence[int], columns: Int) -> Float:
-        """Return the work of some ranks beyond the median of the others in the column; 0 elsewhere.
-
-        Without ranks, or without others, all ranks are compared with the median of all.
-        """
-        rows = np.isin(self.ranks, ranks)
-        if rows.all() or not rows.any():
-            rows[:] = True
-        others = self.arrival[:, columns] if rows.all() else self.arrival[np.ix_(~rows, columns)]
-        cells = np.ix_(rows, columns)
-        excess = np.zeros_like(self.arrival)
-        excess[cells] = np.maximum(self.arrival[cells] - column_medians(others), 0.0)
-        return np.nan_to_num(excess)
-
     def spread_over_intervals(self, values: Float, ranks: Sequence[int]) -> Float:
         """Return the part of a cell's value for each interval, at most its length.
 

@@ -247,12 +247,12 @@ def _pattern_finding(
         costly = count_also_costly(grid.compute_waiting(grid.arrival), pattern.instances)
         evidence["also_costly"] = round(costly * scaled)
     finding = _make_finding(trace, cause, pattern.gain_ns * scale, causes.callsite, evidence)
-    # If ranks are late, only the others wait.
-    late = len(ranks) if cause in ("rank", "node", "inside") else 0
-    waiting = max(facts["size"] - late, 1)
+    saved_ns = finding.saved_ns
+    if pattern.cause != "early":
+        saved_ns = _find_saved_time(grid, pattern) * facts["instances"] / grid.instance_count
     return replace(
         finding,
-        saved_ns=finding.cost_ns / waiting,
+        saved_ns=saved_ns,
         callsites=callsites,
         ranks=ranks,
         node=pattern.node,
@@ -261,6 +261,16 @@ def _pattern_finding(
         last_instance=int(number[-1]),
         certainty=min(max(1.0 - pattern.p, 0.0), MAX_CERTAINTY),
     )
+
+
+def _find_saved_time(grid: ArrivalMatrix, pattern: Pattern) -> float:
+    """Return how much earlier the last ranks arrive if a pattern's ranks come with the others."""
+    ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
+    without = grid.arrival - grid.compute_excess(ranks, pattern.instances)
+    last, last_without = (
+        np.nanmax(arrival[:, pattern.instances], 0) for arrival in (grid.arrival, without)
+    )
+    return float((last - last_without).sum())
 
 
 def _describe_change(pattern: Pattern, grid: ArrivalMatrix) -> dict[str, Any]:
@@ -350,11 +360,10 @@ def _join_findings(findings: Sequence[Finding]) -> list[Finding]:
     for of in groups.values():
         of.sort(key=lambda finding: -finding.cost_ns)
         positions = dict.fromkeys(callsite for finding in of for callsite in finding.callsites)
-        sums = {
-            name: sum(getattr(finding, name) for finding in of)
-            for name in ("cost_ns", "share", "saved_ns")
-        }
-        joined.append(replace(of[0], **sums, callsites=tuple(positions)))
+        cost, share = sum(finding.cost_ns for finding in of), sum(finding.share for finding in of)
+        saved_ns = max(finding.saved_ns for finding in of)  # one delay may show at several sites
+        one = replace(of[0], cost_ns=cost, share=share, saved_ns=saved_ns)
+        joined.append(replace(one, callsites=tuple(positions)))
     return joined
 
 

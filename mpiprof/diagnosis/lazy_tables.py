@@ -11,6 +11,7 @@ from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.replay import make_replay
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
+from mpiprof.diagnosis.work_groups import make_work_groups
 from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
@@ -67,5 +68,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "summed_up": summary_tables.summarise_totals,
     "totals": estimate_totals,
     "waiting_for": compute_wait_matrix,
+    "work_groups": make_work_groups,
     "wrong": find_disagreements,
 }

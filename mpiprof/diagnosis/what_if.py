@@ -22,6 +22,7 @@ import numpy as np
 
 from mpiprof.diagnosis.delay_costs import NOWHERE, Delays
 from mpiprof.diagnosis.delay_matrix import find_steps
+from mpiprof.diagnosis.work_groups import WorkGroups, count_up
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.metrics.activities import RECORDED_NS, read_recorded_calls
@@ -117,13 +118,10 @@ class _Work:
         return self.before - self.length
 
     def limit(self, chosen: Bool) -> None:
-        """Limit the intervals of some ranks to the median of the other ranks' in their group."""
-        group, key_of_group = self._group_intervals()
+        """Limit the intervals of some ranks to the median of the other ranks'."""
+        groups: WorkGroups = self.trace.derive("work_groups")
         mine = chosen[self.intervals.rank]
-        others = self._count_ranks(~chosen)[key_of_group]
-        median = _medians_with_zeros(group[~mine], self.length[~mine], others)
-        limit = np.where(others > 0, median, np.inf)
-        self.length[mine] = np.minimum(self.length, limit[group])[mine]
+        self.length, _ = groups.limit(self.length, mine, ~chosen)
 
     def balance(self, sites: Int) -> Removals:
         """Let all ranks work equally long before their n-th call at some sites in each step.
@@ -132,13 +130,10 @@ class _Work:
         removed (negative).
         """
         interval, rank, time = self._find_work_before(sites)
-        step = np.zeros(len(rank), np.int64)
-        if self.steps is not None:
-            step = self.steps.find(time)
+        step = np.zeros(len(rank), np.int64) if self.steps is None else self.steps.find(time)
         length = np.where(interval >= 0, np.append(self.length, 0.0)[interval], 0.0)
-        pairs = np.stack([step, count_up(rank, time, step)])
-        _, group = np.unique(pairs, axis=1, return_inverse=True)
-        group = group.ravel()
+        nth = count_up(step * self.trace.ranks + rank)
+        group = np.unique(step * (nth.max(initial=0) + 1) + nth, return_inverse=True)[1]
         mean = (np.bincount(group, length) / np.maximum(np.bincount(group), 1))[group]
         self.length[interval[length > mean]] = mean[length > mean]
         more = length < mean
@@ -159,64 +154,6 @@ class _Work:
         same[1:] = (rank[1:] == rank[:-1]) & (interval[:-1] >= 0) & (interval[1:] < 0)
         same[1:] &= time[1:] - time[:-1] <= RECORDED_NS
         return interval[~same], rank[~same], time[~same]
-
-    def _group_intervals(self) -> tuple[Int, Int]:
-        """Return a group for each interval, and the key of each group.
-
-        The n-th intervals of the ranks between the same calls in the same step are a group.
-        """
-        intervals = self.intervals
-        step = np.zeros(len(intervals.rank), np.int64)
-        if self.steps is not None:
-            step = self.steps.find(intervals.end_ns)
-        nth = count_up(intervals.rank, intervals.begin_ns, intervals.key, step)
-        columns = np.stack([intervals.key, step, nth])
-        groups, group = np.unique(columns, axis=1, return_inverse=True)
-        return group.ravel(), groups[0]
-
-    def _count_ranks(self, chosen: Bool) -> Int:
-        """Return how many of some ranks make both calls of each pair of call sites."""
-        sums, intervals = self.trace.message_sums, self.intervals
-        pairs = np.array(self.sites, np.int64).reshape(-1, 2)
-        around = pairs[intervals.key]
-        rank = [self.calls[0], sums["rank"].to_numpy(np.int64), *[intervals.rank] * 2]
-        site = [self.calls[3], sums["site_id"].to_numpy(np.int64), *around.T]
-        sites = max(int(of.max(initial=NOWHERE)) for of in site) + 2
-        makes = np.zeros((sites, len(chosen)), np.bool_)
-        makes[np.concatenate(site), np.concatenate(rank)] = True
-        makes[NOWHERE] = True  # the start of the run
-        return np.asarray((makes[pairs[:, 0]] & makes[pairs[:, 1]] & chosen).sum(1))
-
-
-def count_up(rank: Int, time_ns: Int, *same: Int) -> Int:
-    """Return the number of earlier elements of the same rank with equal values in `same`."""
-    columns = [*same, rank]
-    order = np.lexsort((time_ns, *columns))
-    is_first = np.zeros(len(order), np.bool_)
-    is_first[:1] = True
-    for values in columns:
-        is_first[1:] |= np.diff(values[order]) != 0
-    begin = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
-    number = np.empty(len(order), np.int64)
-    number[order] = np.arange(len(order)) - begin
-    return number
-
-
-def _medians_with_zeros(group: Int, values: Float, counts: Int) -> Float:
-    """Return the median of each group; counts: number of its values, of which some may be absent.
-
-    Absent values are 0, because work that is not recorded is short.
-    """
-    present = np.bincount(group, minlength=len(counts))
-    ordered = np.append(values[np.lexsort((values, group))], 0.0)
-    begin = np.cumsum(present) - present
-    counts = np.maximum(counts, present)
-    absent, total = counts - present, np.zeros(len(counts))
-    for middle in ((counts - 1) // 2, counts // 2):
-        at = middle - absent
-        inside = (at >= 0) & (at < present)
-        total += np.where(inside, ordered[np.where(inside, begin + at, 0)], 0.0)
-    return total / 2
 
 
 def _find_transfers(trace: Trace, delays: Delays) -> Removals:
