@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics.callsite_sums import divide
+from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
@@ -53,11 +54,11 @@ class MessageCallsiteSums:
 
     @cached_property
     def wait_ns(self) -> Array:
-        """Wait of all ranks; NaN if the trace has only sums of calls."""
+        """Wait of all ranks; NaN if it is unknown."""
         return self._sum_waits(np.ones(len(self.waits), np.bool_))
 
     def wait_in(self, state: str) -> Array:
-        """Return the wait in one wait state; NaN if the trace has only sums of calls."""
+        """Return the wait in one wait state; NaN if it is unknown."""
         return self._sum_waits(self.waits["state"].to_numpy() == state)
 
     def total(self, name: str) -> Int:
@@ -105,9 +106,9 @@ def find_located_waits(trace: Trace) -> pd.DataFrame:
 
 
 def are_waits_known(trace: Trace) -> bool:
-    """Return whether long calls on messages were logged, so that the waits in them are known."""
+    """Return whether long calls on messages were logged, and the waits in them are computed."""
     only_sums = trace.record != "events" or recorded_messages(trace) == "sums"
-    return not only_sums or len(trace.message_calls) > 0
+    return fits_in_memory(trace) and (not only_sums or len(trace.message_calls) > 0)
 
 
 def recorded_messages(trace: Trace) -> str:

@@ -63,7 +63,7 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     begin_ns, until_ns (when the awaited rank posted the message), wait_ns. Empty if the memory of
     this machine is too small for the trace, which is noted.
     """
-    if not _fits_in_memory(trace):
+    if not fits_in_memory(trace):
         return _make_table(*([np.zeros(0, np.int64)] * 7))
     of: Postings = trace.derive("postings")
     if not len(of.row):
@@ -83,7 +83,7 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     return _make_table(call, row, rank, peer, enter, until, state)
 
 
-def _fits_in_memory(trace: Trace) -> bool:
+def fits_in_memory(trace: Trace) -> bool:
     """Return whether the tables of messages and of their delays fit, and note if they do not."""
     chunks = (chunk for of_thread in trace.logs.messages.values() for chunk in of_thread)
     needed = BYTES_PER_RECORD * sum(chunk.log.layout.capacity for chunk in chunks)

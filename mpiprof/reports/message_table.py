@@ -115,5 +115,5 @@ def message_facts(trace: Trace) -> str:
     wait_ns = float(trace.message_waits["wait_ns"].sum())
     times = [f"{format_share(ns / whole)} ({format_time(ns)})" for ns in (message_ns, wait_ns)]
     if not are_waits_known(trace):
-        return f"{times[0]} of all ranks' time; the waiting in it is not known, only sums are"
+        return f"{times[0]} of all ranks' time; the waiting in it is not known"
     return f"{times[0]} of all ranks' time; {times[1]} is waiting for late ranks"

@@ -141,4 +141,5 @@ def test_waits_are_not_computed_if_the_memory_is_too_small(
     trace = mpiprof.open(tmp_path / "t")
     assert len(trace.message_waits) == 0 and trace.findings() == []
     assert trace.message_callsites["calls"].sum() == known.message_callsites["calls"].sum()
+    assert trace.message_callsites["total_wait_ns"].isna().all()
     assert trace.problems[0].startswith("waits for messages are not computed: ")
