@@ -147,6 +147,8 @@ def _find_posting(
     posted = message["posted_ns"][partner]
     since = posted.copy()
     unknown = np.flatnonzero(partner < 0)
+    if not len(unknown):
+        return posted, since
     activities = find_activities(trace)
     ends, peers = exit_[unknown], peer[rows[unknown]]
     last, before = activities.last_pause(peers, ends)

@@ -49,6 +49,15 @@ class Group:
         return self.sizes[1] > 0
 
     @cached_property
+    def all_for_all(self) -> bool:
+        """Return whether each row waits for all rows."""
+        if self.through is not None or len(self.spans) != 1:
+            return False
+        _, first, last = self.spans[0]
+        size = sum(self.sizes)
+        return first == 0 and len(last) == size and bool((last == size - 1).all())
+
+    @cached_property
     def spans(self) -> list[tuple[slice, int, Int]]:
         """Consecutive rows that wait, and the rows they await: the first, and the last of each."""
         waiting: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -101,6 +110,9 @@ def compute_waits(arrival_ns: Int, begin_ns: Int, exit_ns: Int, group: Group) ->
 
 def awaited_rows(arrival_ns: Int, group: Group) -> Int:
     """Return the row that each row had to wait for, or the row itself if it waits for none."""
+    if group.all_for_all:
+        last_row = len(arrival_ns) - 1 - arrival_ns[::-1].argmax(0)
+        return np.broadcast_to(last_row, arrival_ns.shape)
     order = np.argsort(arrival_ns, axis=0, kind="stable")
     position = np.empty_like(order)
     np.put_along_axis(position, order, np.arange(len(order))[:, None], axis=0)
