@@ -104,7 +104,8 @@ def find_postings(trace: Trace) -> Postings:
     enter, exit_ = (calls[name].to_numpy() for name in ("enter_ns", "exit_ns"))
     peer = np.where(received, message["source"], message["destination"])
     able = _can_wait(message, calls["operation"])
-    able &= (peer >= 0) & (peer != message["rank"]) & (exit_[call] > 0)
+    able &= (peer >= 0) & (peer < trace.ranks) & (peer != message["rank"])
+    able &= exit_[call] > 0
     rows = np.flatnonzero(able)
     ends = exit_[call[rows]]
     posted, since = _find_posting(trace, message, rows, peer, ends)

@@ -9,6 +9,7 @@ from support.halo_waits import halo_waits
 
 from mpiprof.diagnosis import delay_graph
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
+from mpiprof.metrics.collective_waits import number_codes, sort_codes
 from mpiprof.trace.types import Int
 
 Wait = tuple[int, int, int, list[tuple[int, int]]]  # awaited, until, since, members with begins
@@ -142,3 +143,14 @@ def test_a_window_contains_a_limited_number_of_items(
     early = [(1, i, i + 1, 0) for i in range(4)]
     found = costs([(0, 16, 0, [(1, 4)])], [*work, *early], 2)[:4]
     assert found == pytest.approx({4: [9, 0, 0, 3], 3: [0, 2, 2, 8], 1: [0, 0, 0, 12]}[reach])
+
+
+@pytest.mark.parametrize("largest", [3, 1 << 40, 1 << 62])
+def test_codes_are_sorted_in_their_order(largest: int) -> None:
+    code = np.random.default_rng(1).integers(0, 4, 1000) * (largest // 4)
+    assert sort_codes(code).tolist() == np.argsort(code, kind="stable").tolist()
+
+
+def test_codes_are_numbered_in_order() -> None:
+    known, number = number_codes(np.array([7, 2, 7, 0]), 9)
+    assert (known.tolist(), number.tolist()) == ([0, 2, 7], [2, 1, 2, 0])
