@@ -25,7 +25,7 @@ from mpiprof.diagnosis.delay_matrix import (
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
-from mpiprof.diagnosis.patterns import NEAR_BEST, find_patterns
+from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
@@ -36,6 +36,7 @@ MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest 
 MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
 MAX_KEYS = 3  # pairs of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
+MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
 MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
 
@@ -121,10 +122,11 @@ def _belong_together(first: Pattern, second: Pattern) -> bool:
 def _find_patterns(
     trace: Trace, delays: Delays, cost_ns: Float, chosen: Float
 ) -> list[FoundPattern]:
-    """Return the patterns in the run's steps or, if these explain less, in pairs of call sites.
+    """Return the patterns in the run's steps or, if these explain little, in pairs of call sites.
 
     In a step, the work between all calls adds up. A delay between two of them may be hidden by the
-    noise of the others, and two delays may cancel.
+    noise of the others, and two delays may cancel. With noise, pairs explain more in any case: all
+    waiting that a delay causes, where steps count only what would vanish without it.
     """
 
     def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
@@ -138,9 +140,10 @@ def _find_patterns(
     if explained or not is_divided:
         return by_step
     by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
-    if find_steps(trace, delays) is not None:  # all outliers of the run show in its steps
-        by_pair = [(grid, one) for grid, one in by_pair if one.cause != "outlier"]
-    return by_step if _sum_gains(by_step) >= NEAR_BEST * _sum_gains(by_pair) else by_pair
+    if find_steps(trace, delays) is not None:
+        # All outliers of the run show in its steps. Periods without a rank are those of the step.
+        by_pair = [(grid, one) for grid, one in by_pair if one.ranks and one.cause != "outlier"]
+    return by_step if MAX_PAIR_FACTOR * _sum_gains(by_step) >= _sum_gains(by_pair) else by_pair
 
 
 def _make_step_matrices(

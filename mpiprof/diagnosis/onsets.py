@@ -9,7 +9,7 @@ import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.phases import find_best_cut, find_edges
-from mpiprof.diagnosis.significance import p_of_levels
+from mpiprof.diagnosis.significance import p_of_levels, p_of_slope
 from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
 
@@ -22,8 +22,6 @@ MIN_LEVEL_RATIO = 1.5  # minimum ratio between separate levels of lateness
 
 MIN_TREND_INSTANCES = 24
 ONSETS = 16  # positions at which a trend may begin
-STRETCHES = 12  # of the run; their medians are compared
-MAX_QUARTER_RATIO = 1.5  # variance factor: changes of a random walk's means have correlation 1/4
 MIN_GROWTH = 1.5  # minimum ratio of the lateness at both ends
 
 
@@ -163,8 +161,7 @@ def _costliest_lateness(arrival: Float, waits: Float) -> tuple[int, Float]:
 def find_trend(arrival: Float, waits: Float, sure: float) -> Trend | None:
     """Return the steady change in lateness of the rank that causes most wait, or None.
 
-    A wandering rank has a regression line, too. But its changes between stretches differ in sign,
-    and only changes of equal sign are significant.
+    A wandering rank has a regression line, too, so its slope is compared with slow fluctuations.
     """
     ranks, count = arrival.shape
     if count < MIN_TREND_INSTANCES or ranks < 2 or np.isnan(arrival).any():
@@ -176,10 +173,5 @@ def find_trend(arrival: Float, waits: Float, sure: float) -> Trend | None:
     line = late.mean() + slope * along
     if min(line[0], line[-1]) * MIN_GROWTH > max(line[0], line[-1]):
         return None
-    from scipy import special
-
-    middles = [np.median(part) for part in np.array_split(late, STRETCHES)]  # medians ignore spikes
-    changes = np.sign(slope) * np.diff(middles)
-    error = max(float(changes.std(ddof=1)), 1.0) * np.sqrt(MAX_QUARTER_RATIO / len(changes))
-    p = min(2 * ranks * float(special.stdtr(len(changes) - 1, -changes.mean() / error)), 1.0)
+    p = min(2 * ranks * p_of_slope(np.sign(slope) * late), 1.0)
     return Trend(row, np.maximum(line, 0.0), p) if p <= sure else None

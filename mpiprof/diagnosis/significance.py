@@ -25,6 +25,7 @@ MAX_CORRELATION = 0.9
 # probability of a share falls with MEMORY_EXPONENT down to 0 for values that never change.
 KEPT_SHARES = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99])
 MEMORY_EXPONENT = 1.5
+SLOPE_EXPONENT = 0.5  # of a series that may wander without limit
 MAX_DEVIATIONS = 3.0  # larger deviations from the median say little about memory
 MIN_OTHERS = 3  # ranks whose means have a distribution
 STEPS = 2  # differences that may be lasting changes
@@ -75,12 +76,10 @@ def p_above_zero(values: Float, p_apart: float = 1.0) -> Float:
 
     values: rows x instances, in order. Evidence comes from repetition: the mean must exceed what
     values with the row's memory reach by chance (`_Memory`). For a rank apart from the others
-    (p_apart), t-tests on means of short and long stretches are sufficient.
+    (p_apart), a t-test on means of short stretches is sufficient.
     """
-    p = np.maximum(_p_of_stretches(values), p_apart)
-    if values.shape[-1] < MIN_VALUES:
-        return _p_of_stretches(values)
-    return np.asarray(np.minimum(p, _p_of_repetition(values)))
+    repeated = (_p_of_repetition if values.shape[-1] >= MIN_VALUES else _p_of_stretches)(values)
+    return np.asarray(np.minimum(repeated, np.maximum(_p_of_short_stretches(values), p_apart)))
 
 
 def p_mostly_positive(values: Float, p_apart: float = 1.0) -> Float:
@@ -89,10 +88,12 @@ def p_mostly_positive(values: Float, p_apart: float = 1.0) -> Float:
     counts = (~np.isnan(values)).sum(1)
     # Equal signs have no spread, but they may be equal by chance.
     by_chance = 0.5 ** np.minimum(counts, MAX_SIGNS)
-    p = np.maximum(_p_of_stretches(signs), by_chance)
-    if values.shape[-1] < MIN_VALUES:
-        return np.asarray(p)
-    return np.asarray(np.minimum(np.maximum(p, p_apart), _p_of_repeated_signs(values)))
+    if values.shape[-1] >= MIN_VALUES:
+        repeated = _p_of_repeated_signs(values)
+    else:
+        repeated = np.maximum(_p_of_stretches(signs), by_chance)
+    of_short = np.maximum(_p_of_short_stretches(signs), by_chance)
+    return np.asarray(np.minimum(repeated, np.maximum(of_short, p_apart)))
 
 
 def _p_of_stretches(values: Float) -> Float:
@@ -103,8 +104,12 @@ def _p_of_stretches(values: Float) -> Float:
     short, long = (stretch_means(values, most) for most in STRETCHES)
     if short.shape[-1] == long.shape[-1]:
         return _p_of_correlated_means(long, np.zeros(len(long)))
-    of_short = _p_of_correlated_means(short, neighbour_correlation(short))
-    return np.asarray(np.maximum(of_short, _p_of_correlated_means(long, 0.0)))
+    return np.asarray(np.maximum(_p_of_short_stretches(values), _p_of_correlated_means(long, 0.0)))
+
+
+def _p_of_short_stretches(values: Float) -> Float:
+    short = stretch_means(values, STRETCHES[0])
+    return _p_of_correlated_means(short, neighbour_correlation(short))
 
 
 def _p_of_repetition(values: Float) -> Float:
@@ -134,7 +139,29 @@ def p_of_levels(values: Float, edges: Sequence[int]) -> Float:
     """
     index = np.searchsorted(edges, np.arange(len(values)), side="right")
     levels = (index[:, None] == np.arange(len(edges) + 1)).astype(np.float64)
-    return _Memory(values, levels).p_of_levels()
+    return _p_at_all_scales(values, levels)
+
+
+def p_of_slope(values: Float) -> float:
+    """Return the p-value that a series grows, which it also does for a while if it wanders."""
+    along = np.arange(len(values)) - (len(values) - 1) / 2
+    levels = np.stack([np.ones(len(values)), along], axis=1)
+    return float(_p_at_all_scales(values, levels, SLOPE_EXPONENT)[-1])
+
+
+def _p_at_all_scales(values: Float, levels: Float, exponent: float = MEMORY_EXPONENT) -> Float:
+    """Return the largest p-values of levels in values and in means of longer and longer stretches.
+
+    Noise hides a long memory from single values.
+    """
+    p = _Memory(values, levels, exponent).p_of_levels()
+    count = min(len(values), MAX_VALUES) // 2
+    while count >= MIN_VALUES:
+        means = stretch_means(values[None], count)[0]
+        of_means = stretch_means(levels.T, count).T
+        p = np.maximum(p, _Memory(means, of_means, exponent).p_of_levels())
+        count //= 2
+    return p
 
 
 class _Memory:
@@ -142,10 +169,13 @@ class _Memory:
 
     Model: an autoregressive process of first order about known or unknown levels. The probabilities
     come from its restricted likelihood, in which unknown levels cause no bias (Harville 1977).
-    levels: values x levels, weights of the levels in each value; by default there is one level.
+    levels: values x levels, weights of the levels in each value; by default there is one level. A
+    slope is a level whose weights grow.
     """
 
-    def __init__(self, values: Float, levels: Float | None = None) -> None:
+    def __init__(
+        self, values: Float, levels: Float | None = None, exponent: float = MEMORY_EXPONENT
+    ) -> None:
         known = ~np.isnan(values)
         self.values = values[known]
         self.count = min(len(self.values), MAX_VALUES)
@@ -156,12 +186,12 @@ class _Memory:
             return
         (series,) = stretch_means(self.values[None], MAX_VALUES)
         levels = stretch_means(levels[known].T, MAX_VALUES).T
-        steps = levels.argmax(1)
-        middle = np.array([np.median(series[steps == i]) for i in range(levels.shape[1])])[steps]
-        reach = MAX_DEVIATIONS * 1.4826 * float(np.median(np.abs(series - middle)))
-        tame = np.clip(series - middle, -reach, reach)
+        rest = series - levels @ np.linalg.lstsq(levels, series, rcond=None)[0]
+        middle = float(np.median(rest))
+        reach = MAX_DEVIATIONS * 1.4826 * float(np.median(np.abs(rest - middle)))
+        tame = np.clip(rest, middle - reach, middle + reach)
         chance = np.array([_fit(tame, levels, kept).log_likelihood for kept in KEPT_SHARES])
-        chance = np.exp(chance - chance.max()) * _prior()
+        chance = np.exp(chance - chance.max()) * _prior(exponent)
         self.chance = chance / chance.sum()
         self.fits = [_fit(series, levels, kept) for kept in KEPT_SHARES]
 
@@ -170,7 +200,7 @@ class _Memory:
         from scipy import special
 
         if not self.fits:
-            return np.ones(1)
+            return np.ones(1)  # too few values for any level
         p = [special.stdtr(fit.degrees_of_freedom, -fit.levels / fit.errors) for fit in self.fits]
         return np.asarray(self.chance @ np.array(p))
 
@@ -220,10 +250,10 @@ def _fit(series: Float, weights: Float, kept: float) -> _Fit:
     return _Fit(levels, np.maximum(errors, TINY), free, float(likelihood) / 2)
 
 
-def _prior() -> Float:
+def _prior(exponent: float) -> Float:
     """Return the probability of each of KEPT_SHARES before the values are known."""
     edges = np.concatenate([[0.0], (KEPT_SHARES[1:] + KEPT_SHARES[:-1]) / 2, [1.0]])
-    return np.asarray(-np.diff((1 - edges) ** MEMORY_EXPONENT))
+    return np.asarray(-np.diff((1 - edges) ** exponent))
 
 
 def _p_of_correlated_means(means: Float, alike: Float | float) -> Float:

@@ -61,7 +61,8 @@ def judge(cause: PlantedCause, folder: Path) -> Judgement:
     differ = first.evidence.get("each") or first.cause == "gradient"
     removed = range(trace.ranks) if differ else first.ranks
     true_ns = cause.planted.cost_ns(removed)
-    return Judgement(cause, WRONG if fault else RIGHT, fault, first.cost_ns / true_ns, sentence)
+    ratio = first.cost_ns / max(true_ns, 1)
+    return Judgement(cause, WRONG if fault else RIGHT, fault, ratio, sentence)
 
 
 def find_fault(cause: PlantedCause, trace: Trace, first: Finding, named: set[int]) -> str:
