@@ -231,7 +231,7 @@ def _needed_ranks(rank_set: RankSet, most: float, gain: Callable[[RankSet], floa
 
 def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     onset = onsets.find_trend_onset(arrival, waits)
-    for begin in dict.fromkeys((0, onset)):
+    for begin in dict.fromkeys((onset, 0)):  # the onset fits best
         tests = onsets.ONSETS if begin else 1
         trend = onsets.find_trend(arrival[:, begin:], waits[begin:], MAX_P / tests)
         if trend is None or trend.fitted_line.max() <= grid.least_ns:
