@@ -5,7 +5,8 @@ it, or the ranks that post a message. Then the ranks that depend on it can conti
 those of wait_states.py and message_waits.py. A rank that came later than the end had slack, which
 a change of the run may use up.
 
-With `--messages auto` only long calls have messages, so dependences of short calls are unknown.
+With `--messages auto` only long calls have messages. Dependences of short receives are known if
+intervals of work are beside them (short_receives.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.message_waits import Postings
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
+from mpiprof.metrics.short_receives import ShortReceives, find_short_receives
 from mpiprof.metrics.wait_states import Group
 from mpiprof.operations import WaitRule
 from mpiprof.trace.trace import Trace
@@ -63,6 +65,7 @@ def find_dependences(trace: Trace) -> Dependences:
                 found = find_progress_waits(arrival, begin, finish, group, least_ns)
                 collector.add_progress_waits(ranks, found)
     collector.add_messages(trace.derive("postings"))
+    collector.add_short_receives(find_short_receives(trace))
     return collector.join()
 
 
@@ -127,6 +130,14 @@ class DependenceCollector:
         continues = -1 - self.count - np.arange(len(first))
         self._add(rank, np.maximum(enter, end), continues, end - enter)
         self.count += len(first)
+
+    def add_short_receives(self, short: ShortReceives) -> None:
+        """Add one dependence per message."""
+        number, no_gap = self.count + np.arange(len(short.rank)), np.zeros_like(short.rank)
+        sent = np.minimum(short.sent_ns, short.received_ns)
+        self._add(short.source, sent, number, no_gap)
+        self._add(short.rank, short.received_ns, -1 - number, sent - short.received_ns)
+        self.count += len(number)
 
     def join(self) -> Dependences:
         """Return everything collected, in order of time; sources precede ranks that continue."""

@@ -31,7 +31,7 @@ def find_posting_times(
     usable = np.flatnonzero(message["received"][rows] & message["sure"][rows])
     if not len(usable) or not activities.has_intervals:
         return posted
-    channels = _count_sent(trace)
+    channels = count_sent(trace)
     channel = _number_channels(trace, channels, message, rows[usable])
     number = message["number"][rows[usable]]
     counts = np.append(channels["count"].to_numpy(), 0)
@@ -101,10 +101,14 @@ def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
     return groups, end_ns[order], precedes[order]
 
 
-def _count_sent(trace: Trace) -> pd.DataFrame:
-    """Return the number of messages of each channel whose source sends at one call site."""
+def count_sent(trace: Trace) -> pd.DataFrame:
+    """Return the number of messages of each channel whose source sends at one call site.
+
+    Columns: CHANNEL, count and send_site.
+    """
     sums = trace.message_sums
     sends = sums["operation"].str.contains("send") & ~sums["operation"].str.contains("recv|init")
-    names = {"rank": "source", "peer": "destination", "calls": "count"}
-    sums = sums[sends & (sums["peer"] >= 0)].rename(columns=names)[[*CHANNEL, "count"]]
+    names = {"rank": "source", "peer": "destination", "calls": "count", "site_id": "send_site"}
+    columns = [*CHANNEL, "count", "send_site"]
+    sums = sums[sends & (sums["peer"] >= 0)].rename(columns=names)[columns]
     return sums[~sums.duplicated(CHANNEL, keep=False)].reset_index(drop=True)

@@ -313,22 +313,17 @@ static void step_rendezvous(int step)
     exchange(8, 0);
 }
 
-/* The late rank needs a message that came in time only because it was late. */
+/* The late rank needs a message that comes in time only because it is late. */
 static void step_slack(int step)
 {
     MPI_Request r;
 
     (void)step;
-    if (rank == 0) {
-        MPI_Irecv(received[0], 8, MPI_CHAR, 1, TAG, MPI_COMM_WORLD, &r);
-        work(3000 + delay(0, 7000));
-        MPI_Wait(&r, MPI_STATUS_IGNORE);
-        work(2000);
-    } else {
-        work(rank == 1 ? 7000 : 3000);
-        if (rank == 1)
-            send_to(0, 8);
-    }
+    MPI_Irecv(received[0], 8, MPI_CHAR, rank ^ 1, TAG, MPI_COMM_WORLD, &r);
+    work(3000 + (rank == 1 ? 4000 : 0) + delay(0, 7000));
+    send_to(rank ^ 1, 8);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+    work(rank == 1 ? 1000 : 4000);
     meet();
 }
 
