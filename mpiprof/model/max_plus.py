@@ -31,6 +31,8 @@ def advance_leads(
     One value per event, in order of time: rank, dependence, gap and removed, as replay.c describes.
     dependences: their number.
     """
+    if len(rank) and not 0 <= rank.min() <= rank.max() < ranks:
+        raise ValueError(f"events of ranks that are not below {ranks}")
     ends, leads = np.full(dependences, np.inf), np.zeros(ranks)
     typed = zip((rank, dependence, gap, removed), (np.int32, np.int64, float, float), strict=True)
     columns = [np.ascontiguousarray(values, dtype) for values, dtype in typed]
