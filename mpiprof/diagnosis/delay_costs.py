@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,7 +129,7 @@ def _find_gaps(
     # Calls of several threads may overlap.
     latest = exit_ns.copy()
     edges = np.flatnonzero(np.diff(rank, prepend=-1))
-    for begin, end in zip(edges, [*edges[1:], len(rank)], strict=True):
+    for begin, end in itertools.pairwise([*edges.tolist(), len(rank)]):
         latest[begin:end] = np.maximum.accumulate(latest[begin:end])
     gap = np.flatnonzero((rank[1:] == rank[:-1]) & (enter_ns[1:] > latest[:-1]))
     key, sites = _number_pairs(site[gap], site[gap + 1])

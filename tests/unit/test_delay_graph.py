@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support.delay_definition import define_costs
 from support.halo_waits import halo_waits
+from support.synthetic import Synthetic
 
+import mpiprof
 from mpiprof.diagnosis import delay_graph
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
 from mpiprof.metrics.collective_waits import number_codes, sort_codes
@@ -154,3 +158,7 @@ def test_codes_are_sorted_in_their_order(largest: int) -> None:
 def test_codes_are_numbered_in_order() -> None:
     known, number = number_codes(np.array([7, 2, 7, 0]), 9)
     assert (known.tolist(), number.tolist()) == ([0, 2, 7], [2, 1, 2, 0])
+
+
+def test_a_trace_without_calls_has_no_delays(tmp_path: Path) -> None:
+    assert len(mpiprof.open(Synthetic(2).write(tmp_path / "t")).delays) == 0
