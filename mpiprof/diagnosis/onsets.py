@@ -158,20 +158,24 @@ def _costliest_lateness(arrival: Float, waits: Float) -> tuple[int, Float]:
     return row, arrival[row] - column_medians(np.delete(arrival, row, 0))
 
 
-def find_trend(arrival: Float, waits: Float, sure: float) -> Trend | None:
+def find_trend(arrival: Float, waits: Float, sure: float, begin: int = 0) -> Trend | None:
     """Return the steady change in lateness of the rank that causes most wait, or None.
 
-    A wandering rank has a regression line, too, so its slope is compared with slow fluctuations.
+    begin: instance at which the change begins. A wandering rank has a regression line, too, so its
+    slope is compared with slow fluctuations of the whole series.
     """
     ranks, count = arrival.shape
+    count -= begin
     if count < MIN_TREND_INSTANCES or ranks < 2 or np.isnan(arrival).any():
         return None
-    row, late = _costliest_lateness(arrival, waits)
+    row, _ = _costliest_lateness(arrival[:, begin:], waits[begin:])
+    series = arrival[row] - column_medians(np.delete(arrival, row, 0))
+    late = series[begin:]
     along = np.arange(count) - (count - 1) / 2
     power = float(along @ along)
     slope = float(along @ late) / power
     line = late.mean() + slope * along
     if min(line[0], line[-1]) * MIN_GROWTH > max(line[0], line[-1]):
         return None
-    p = min(2 * ranks * p_of_slope(np.sign(slope) * late), 1.0)
+    p = min(2 * ranks * p_of_slope(np.sign(slope) * series, begin), 1.0)
     return Trend(row, np.maximum(line, 0.0), p) if p <= sure else None

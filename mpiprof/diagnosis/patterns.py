@@ -233,7 +233,7 @@ def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> It
     onset = onsets.find_trend_onset(arrival, waits)
     for begin in dict.fromkeys((onset, 0)):  # the onset fits best
         tests = onsets.ONSETS if begin else 1
-        trend = onsets.find_trend(arrival[:, begin:], waits[begin:], MAX_P / tests)
+        trend = onsets.find_trend(arrival, waits, MAX_P / tests, begin)
         if trend is None or trend.fitted_line.max() <= grid.least_ns:
             continue
         columns = np.arange(begin, grid.instance_count)

@@ -142,9 +142,9 @@ def p_of_levels(values: Float, edges: Sequence[int]) -> Float:
     return _p_at_all_scales(values, levels)
 
 
-def p_of_slope(values: Float) -> float:
-    """Return the p-value that a series grows, which it also does for a while if it wanders."""
-    along = np.arange(len(values)) - (len(values) - 1) / 2
+def p_of_slope(values: Float, begin: int) -> float:
+    """Return the p-value that a series grows from a value on, beyond what wandering series do."""
+    along = np.maximum(np.arange(len(values)) - begin, 0.0)
     levels = np.stack([np.ones(len(values)), along], axis=1)
     return float(_p_at_all_scales(values, levels, SLOPE_EXPONENT)[-1])
 
