@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.diagnosis.delay_library import divide_costs
 from mpiprof.metrics.collective_waits import sort_codes
-from mpiprof.model.wait_costs import divide_costs
 from mpiprof.trace.types import Float, Int, Int32
 
 ITEM_ARRAYS = ("begin", "end", "index", "key", "first")

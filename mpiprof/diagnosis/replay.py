@@ -23,9 +23,9 @@ from typing import Literal
 import numpy as np
 
 from mpiprof.diagnosis.delay_graph import Intervals
+from mpiprof.diagnosis.delay_library import advance_leads
 from mpiprof.metrics.collective_waits import sort_calls
 from mpiprof.metrics.dependences import Dependences
-from mpiprof.model.max_plus import advance_leads
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 

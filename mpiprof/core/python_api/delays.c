@@ -1,7 +1,7 @@
 /* Costs of delays in a recorded run: one pass over its waits, the latest first.
  *
- * mpiprof/diagnosis/delay_graph.py describes the method. It is a separate library without MPI and
- * without state. Caller: mpiprof/model/wait_costs.py, from any thread. The caller owns all arrays.
+ * mpiprof/diagnosis/delay_graph.py describes the method. It is a library without MPI and without
+ * state. Caller: mpiprof/diagnosis/delay_library.py, from any thread. The caller owns all arrays.
  *
  * Items are the intervals of work and the waits of all ranks, by rank and time and without overlaps.
  * Their times are positions: rank * stride + time - origin. When a group is reached, its cost is
@@ -9,7 +9,7 @@
  * rank's window, so that the shares need not be stored. */
 #include "base/base.h"
 
-/* All arrays of a run. The fields have the names and the order of wait_costs.Run. */
+/* All arrays of a run. The fields have the names and the order of delay_library.Run. */
 struct run {
     int64_t groups, wait_key, stride, origin, reach;
     const int64_t *order; /* groups, the latest first */

@@ -1,7 +1,7 @@
 /* Replay of a recorded run with other work, as a max-plus system (mpiprof/diagnosis/replay.py).
  *
- * It is a separate library without MPI and without state. Caller: mpiprof/model/max_plus.py, from
- * any thread. The caller owns all arrays. */
+ * It has no MPI and no state. Caller: mpiprof/diagnosis/delay_library.py, from any thread. The
+ * caller owns all arrays. */
 #include "base/base.h"
 
 static double lesser(double a, double b)

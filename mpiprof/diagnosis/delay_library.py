@@ -1,4 +1,7 @@
-"""Division of the costs of waits among their causes (core/python_api/delays.c)."""
+"""Passes over all waits or events of a run in C: their order is that of time, so numpy cannot.
+
+Sources: core/python_api/{delays,replay}.c.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,8 @@ def _load_delays() -> ctypes.CDLL:
     loaded = load_library("libmpiprof-delays.so")
     loaded.delays_divide_costs.restype = None
     loaded.delays_divide_costs.argtypes = [ctypes.POINTER(Run)]
+    loaded.replay_advance.restype = None
+    loaded.replay_advance.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 6]
     return loaded
 
 
@@ -61,3 +66,21 @@ def divide_costs(counts: dict[str, int], arrays: dict[str, Array]) -> None:
     }
     addresses = {name: values.ctypes.data for name, values in typed.items()}
     _load_delays().delays_divide_costs(ctypes.byref(Run(**counts, **addresses)))
+
+
+def advance_leads(
+    rank: Array, dependence: Array, gap: Array, removed: Array, dependences: int, ranks: int
+) -> Array:
+    """Return the lead of each rank after all events.
+
+    One value per event, in order of time: rank, dependence, gap and removed, as replay.c describes.
+    dependences: their number.
+    """
+    if len(rank) and not 0 <= rank.min() <= rank.max() < ranks:
+        raise ValueError(f"events of ranks that are not below {ranks}")
+    ends, leads = np.full(dependences, np.inf), np.zeros(ranks)
+    typed = zip((rank, dependence, gap, removed), (np.int32, np.int64, float, float), strict=True)
+    columns = [np.ascontiguousarray(values, dtype) for values, dtype in typed]
+    addresses = [array.ctypes.data for array in (*columns, ends, leads)]
+    _load_delays().replay_advance(len(rank), *addresses)
+    return leads
