@@ -51,6 +51,12 @@ def system_mpi(request: pytest.FixtureRequest) -> Mpi:
 
 
 @pytest.fixture
+def arrival_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let findings come from samples of the arrivals, as in runs with very many calls."""
+    monkeypatch.setattr("mpiprof.diagnosis.delay_findings.MAX_CALLS_WITHOUT_MESSAGES", 0)
+
+
+@pytest.fixture
 def one_cluster() -> Generator[None]:
     """Let one test at a time emulate clusters, because each run detects the others."""
     with alone_with("cluster"):

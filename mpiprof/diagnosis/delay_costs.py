@@ -15,6 +15,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 NOWHERE = -1  # site of the start or the end of a run
+INSIDE = -2  # in place of the site after an interval: the interval is inside the call before
 MAX_PAIRS_PER_INTERVAL = 4  # more possible pairs of sites are numbered by sorting
 NEVER_NS = np.iinfo(np.int64).min  # before all times
 
@@ -23,7 +24,8 @@ NEVER_NS = np.iinfo(np.int64).min  # before all times
 class Delays:
     """Waits and intervals of a run and the graph of their causes, as input to findings.
 
-    sites: pairs of sites (before, after) by key of the intervals. The groups of waits for messages
+    sites: pairs of sites (before, after) by key of the intervals. The intervals inside calls, whose
+    pairs are (site, INSIDE), follow those between calls. The groups of waits for messages
     (metrics/message_waits.py) follow those of the collectives.
     """
 
@@ -41,7 +43,7 @@ class Delays:
 def find_delays(trace: Trace) -> Delays:
     """Return the delays of a run."""
     collective: CollectiveWaits = trace.derive("collective_waits")
-    intervals, sites = _find_intervals(trace)
+    intervals, sites = _add_inside(*_find_intervals(trace), collective.inside)
     message_waits = trace.message_waits
     waits = _join_waits(trace, collective, message_waits)
     graph = DelayGraph(waits, intervals, trace.ranks)
@@ -59,7 +61,8 @@ def find_delays(trace: Trace) -> Delays:
 def make_delay_table(trace: Trace) -> pd.DataFrame:
     """Return one row per rank and pair of call sites, the costliest first.
 
-    rank, before_id and after_id (sites of the calls before and after; NOWHERE at the start),
+    rank, before_id and after_id (sites of the calls before and after; NOWHERE at the start; INSIDE
+    after: in the call before),
     cost_ns (waiting that the work causes anywhere), direct_ns (the part of it in waits for this
     rank itself), intervals (number), work_ns (their time), late_intervals (number with costs).
     """
@@ -107,6 +110,20 @@ def _find_intervals(trace: Trace) -> tuple[Intervals, list[tuple[int, int]]]:
     rank, begin, end, before, after = (table[name].to_numpy() for name in names)
     key, sites = _number_pairs(before, after)
     return Intervals(rank.astype(np.int64), begin, end, key), sites
+
+
+def _add_inside(
+    intervals: Intervals, sites: list[tuple[int, int]], inside: list[Int]
+) -> tuple[Intervals, list[tuple[int, int]]]:
+    """Add the intervals inside collectives."""
+    rank, begin, end, site = inside
+    pairs, number = np.unique(site, return_inverse=True)
+    added = rank, begin, end, len(sites) + number
+    columns = zip(
+        (intervals.rank, intervals.begin_ns, intervals.end_ns, intervals.key), added, strict=True
+    )
+    joined = Intervals(*(np.concatenate(column) for column in columns))
+    return joined, [*sites, *((of, INSIDE) for of in pairs.tolist())]
 
 
 def _add_starts(trace: Trace, rank: Int, enter: Int, exit_: Int, site: Int) -> list[Int]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import find_host
-from mpiprof.diagnosis.delay_costs import NOWHERE, Delays
+from mpiprof.diagnosis.delay_costs import INSIDE, NOWHERE, Delays
 from mpiprof.diagnosis.delay_matrix import (
     DelayMatrix,
     RepetitionMatrix,
@@ -27,13 +27,16 @@ from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.sampled_code import find_sampled_code
+from mpiprof.operations import base_operation
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_SHARE = 0.01  # share of all ranks' time in waits for messages, from which they are followed
+MAX_CALLS_WITHOUT_MESSAGES = 1 << 17  # samples of the arrivals take much less time for more calls
 MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
 MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
+MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside a collective, from which it is no work
 MAX_KEYS = 3  # pairs of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
 MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
@@ -43,10 +46,32 @@ MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, f
 FoundPattern: TypeAlias = tuple[DelayMatrix, Pattern]
 
 
-def are_messages_followed(trace: Trace) -> bool:
-    """Return whether waiting in messages matters, so that findings come from delays."""
+def are_delays_followed(trace: Trace) -> bool:
+    """Return whether findings come from delays rather than from samples of the arrivals.
+
+    Delays require all calls, and their time grows with the number of calls. So in long runs they
+    are found only if waiting for messages matters, which arrivals do not show.
+    """
+    table = trace.callsites
+    if trace.record != "events" or not len(table):
+        return False
     waits: Float = trace.message_waits["wait_ns"].to_numpy()
-    return float(waits.sum()) >= MIN_SHARE * max(trace.process_time_ns, 1)
+    least = MIN_SHARE * max(trace.process_time_ns, 1)
+    if float(waits.sum()) >= least:
+        return True
+    is_whole = trace.sampling_interval == 1 and not trace.wrapped_chunks
+    calls = int((table["instances"] * table["size"]).sum()) + len(trace.message_calls)
+    # Time in messages without a record of each is no work, and its cause is unknown.
+    is_known = float(trace.point_to_point.sum()) - _find_recorded_time(trace) < least
+    return is_whole and is_known and calls <= MAX_CALLS_WITHOUT_MESSAGES
+
+
+def _find_recorded_time(trace: Trace) -> float:
+    """Return the time in recorded calls on messages, and in Wait for nonblocking collectives."""
+    table, calls = trace.callsites, trace.message_calls
+    is_blocking = ~table["started"] & (table["operation"].map(base_operation) == table["operation"])
+    elapsed = (calls["exit_ns"] - calls["enter_ns"])[calls["exit_ns"] > 0]
+    return float(elapsed.sum() + table.loc[~is_blocking, "total_elapsed_ns"].sum())
 
 
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
@@ -70,9 +95,10 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     rest = waiting - sum(finding.cost_ns for finding in findings)
     if not findings or rest >= MIN_REST_SHARE * waiting:
         evidence = {"work": None, "instances": count, "besides": bool(findings)}
+        fields = {"evidence": evidence, "callsites": _find_callsites(delays, chosen)}
         saved_ns = rest / trace.ranks
         findings.append(
-            _make_finding(trace, "noise", rest, certainty=0.0, saved_ns=saved_ns, evidence=evidence)
+            _make_finding(trace, "noise", rest, certainty=0.0, saved_ns=saved_ns, **fields)
         )
     return findings
 
@@ -135,12 +161,12 @@ def _find_patterns(
 
     by_step = search(_make_step_matrices(trace, delays, cost_ns, chosen))
     # If a step has one interval of work, pairs of call sites show nothing else.
-    is_divided = len(cost_ns) > (len(delays.meetings_of_all) + 1) * trace.ranks
+    steps = find_steps(trace, delays)
     explained = _sum_gains(by_step) >= MIN_EXPLAINED_SHARE * float(cost_ns.sum())
-    if explained or not is_divided:
+    if explained or (steps is not None and not steps.is_divided):
         return by_step
     by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
-    if find_steps(trace, delays) is not None:
+    if steps is not None:
         # All outliers of the run show in its steps. Periods without a rank are those of the step.
         by_pair = [(grid, one) for grid, one in by_pair if one.ranks and one.cause != "outlier"]
     return by_step if MAX_PAIR_FACTOR * _sum_gains(by_step) >= _sum_gains(by_pair) else by_pair
@@ -190,6 +216,8 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
     grid, pattern = parts[0]
     number, delays = grid.number[pattern.instances], grid.delays
     chosen: Bool = np.any([_find_intervals(*part) for part in parts], axis=0)
+    work = list(_find_locations(trace, delays, cost_ns, chosen))
+    is_inside = bool(work) and work[0]["inside"] and work[0]["share"] >= MIN_INSIDE_SHARE
     evidence = {
         "late_ns": pattern.late_ns,
         "late_instances": sum(count_late_instances(one, of) for of, one in parts),
@@ -206,13 +234,13 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
         "recorded": [0, grid.instance_count - 1],
         "host": find_host(trace, pattern.node),
-        "work": list(_find_locations(trace, delays, cost_ns, chosen)),
+        "work": work,
         "reason": _find_reason(trace, delays, cost_ns, chosen),
     }
     cost = _sum_gains(parts)
     return _make_finding(
         trace,
-        pattern.cause,
+        "inside" if is_inside and pattern.cause == "rank" else pattern.cause,
         cost,
         # If early ranks take over work, all ranks end earlier by the mean of the waiting.
         saved_ns=cost / trace.ranks if pattern.cause == "early" else _find_saved_time(trace, parts),
@@ -223,7 +251,7 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         last_instance=int(number[-1]),
         certainty=min(max(1.0 - pattern.p, 0.0), MAX_CERTAINTY),
         evidence=evidence,
-        callsites=_find_callsites(delays, pattern),
+        callsites=_find_callsites(delays, _are_concerned(delays, pattern)),
     )
 
 
@@ -286,7 +314,7 @@ def _find_reason(
     """
     table, intervals = trace.intervals, delays.intervals
     cost = np.bincount(intervals.key[chosen], cost_ns[chosen], len(delays.sites))
-    if not len(table) or not cost.any():
+    if not len(table) or not cost.any() or delays.sites[np.argmax(cost)][1] == INSIDE:
         return None
     here = intervals.key == np.argmax(cost)
     late = chosen & here & (cost_ns > 0)
@@ -294,7 +322,8 @@ def _find_reason(
     reference = here & ~np.isin(intervals.rank, late_ranks)
     if not reference.any():
         reference = here & ~chosen
-    reasons = explain_delay(table[late], table[reference])
+    count = len(table)  # the intervals inside calls have no counters
+    reasons = explain_delay(table[late[:count]], table[reference[:count]])
     if not reasons.excess_ns > 0:
         return None
     shares = {name: ns / reasons.excess_ns for name, ns in reasons.shares_ns.items() if ns > 0}
@@ -307,8 +336,9 @@ def _find_locations(
     """Yield the pairs of call sites with most of the cost of some intervals, the costliest first.
 
     before and after: operation, file, line and function of the calls around the work, or {} at the
-    start of the run. share: of the cost. rank: the one with most of the cost. code: that this rank
-    executes there, None without samples (sampled_code.py).
+    start of the run. inside: whether the time is in the call itself. share: of the cost. rank: the
+    one with most of the cost. code: that this rank executes there, None without samples
+    (sampled_code.py).
     """
     intervals = delays.intervals
     keys = len(delays.sites)
@@ -318,13 +348,16 @@ def _find_locations(
         if cost[key] <= 0:
             return
         sites = delays.sites[key]
-        before, after = (_describe_call(trace, site) for site in sites)
+        is_inside = sites[1] == INSIDE
+        before = _describe_call(trace, sites[0])
+        after = before if is_inside else _describe_call(trace, sites[1])
         here = chosen & (intervals.key == key)
         rank = int(np.bincount(intervals.rank[here], cost_ns[here]).argmax())
         yield {
             "before": before,
             "after": after,
             "share": float(cost[key]) / whole,
+            "inside": is_inside,
             "rank": rank,
             "code": find_sampled_code(trace, rank, sites[:1], sites[1:]),
         }
@@ -340,11 +373,21 @@ def _describe_call(trace: Trace, site: int) -> dict[str, Any]:
     return {"operation": next(operations, None)} | known
 
 
-def _find_callsites(delays: Delays, pattern: Pattern) -> tuple[int, ...]:
-    """Return the call sites of collectives where ranks wait for a pattern's ranks."""
+def _find_callsites(delays: Delays, chosen: Float | Bool) -> tuple[int, ...]:
+    """Return the call sites of collectives with most of the waiting in the chosen groups."""
     waits = delays.waits
-    for_ranks = np.isin(waits.awaited, pattern.ranks) & (delays.callsite >= 0)
+    used = (chosen > 0) & (delays.callsite >= 0)
     length = np.bincount(waits.group, waits.end_ns - waits.begin_ns, len(waits.awaited))
-    of: Int = delays.callsite[for_ranks]
-    cost = np.bincount(of, length[for_ranks]) if len(of) else np.zeros(0)
+    of: Int = delays.callsite[used]
+    cost = np.bincount(of, length[used]) if len(of) else np.zeros(0)
     return tuple(int(at) for at in np.argsort(-cost, kind="stable")[:3] if cost[at] > 0)
+
+
+def _are_concerned(delays: Delays, pattern: Pattern) -> Bool:
+    """Return which groups of waits a pattern causes or, if its ranks are early, consists of."""
+    waits = delays.waits
+    if pattern.cause != "early":
+        return np.isin(waits.awaited, pattern.ranks)
+    waiting = np.zeros(len(waits.awaited), np.bool_)
+    waiting[waits.group[np.isin(waits.rank, pattern.ranks)]] = True
+    return waiting

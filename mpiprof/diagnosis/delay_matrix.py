@@ -82,11 +82,12 @@ class Steps:
     """Steps of a run, at whose ends all ranks meet in a synchronising collective.
 
     edges_ns: the times of these meetings, from the start of the run on. callsite: that ends each
-    step.
+    step. is_divided: whether a step has several intervals of work.
     """
 
     edges_ns: Int
     callsite: Int
+    is_divided: bool
 
     def find(self, end_ns: Int) -> Int:
         """Return the step in which intervals or waits end."""
@@ -229,14 +230,19 @@ def _group_medians(group: Int, values: Float, counted: Bool) -> Float:
 
 
 def find_steps(trace: Trace, delays: Delays) -> Steps | None:
-    """Return the steps of a run, or None if its ranks hardly met."""
+    """Return the steps of a run, or None if its ranks hardly met between intervals of work."""
     begin, end = trace.calls_start_ns, trace.calls_start_ns + trace.duration_ns
     meetings, first = np.unique(delays.meetings_of_all, return_index=True)
     inside = (meetings > begin) & (meetings <= end)
-    if inside.sum() < MIN_STEPS:
+    count = int(inside.sum())
+    if not count:
         return None
     edges = np.concatenate([[begin], meetings[inside]])
-    return Steps(edges, delays.meeting_callsites[first[inside]])
+    intervals = int((delays.intervals.end_ns <= edges[-1]).sum())
+    is_divided = intervals > (count + 1) * trace.ranks
+    if count < MIN_STEPS and is_divided:
+        return None
+    return Steps(edges, delays.meeting_callsites[first[inside]], is_divided)
 
 
 def group_steps(delays: Delays, steps: Steps, chosen: Float) -> Iterator[list[int]]:
@@ -250,7 +256,8 @@ def group_steps(delays: Delays, steps: Steps, chosen: Float) -> Iterator[list[in
     callsite = steps.callsite[steps.find(waits.end_ns)]
     count = np.bincount(steps.callsite)
     cost = np.bincount(callsite, wait_ns, len(count))
-    large = (count >= MIN_STEPS) & (cost >= MIN_GROUP_SHARE * cost.sum())
+    least = min(MIN_STEPS, len(steps.callsite) // 2)
+    large = (count >= least) & (cost >= MIN_GROUP_SHARE * cost.sum())
     yield from ([at] for at in np.argsort(-cost, kind="stable").tolist() if large[at])
     if cost[~large].any():
         yield np.flatnonzero(~large & (count > 0)).tolist()

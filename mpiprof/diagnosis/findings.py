@@ -15,7 +15,7 @@ import pandas as pd
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, CallsiteArrivals, find_host
 from mpiprof.diagnosis.causes import Causes, is_early_by_exit, ranks_late_by_messages
-from mpiprof.diagnosis.delay_findings import are_messages_followed, find_delay_findings
+from mpiprof.diagnosis.delay_findings import are_delays_followed, find_delay_findings
 from mpiprof.diagnosis.delay_origin import (
     find_accumulating_rank,
     find_begin,
@@ -60,7 +60,7 @@ def find_findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
     """Return the findings of the hot call sites that matter, in their order."""
     table = trace.callsites
     least = NOTABLE_SHARE * float(table["total_wait_ns"].sum()) if len(table) else 0.0
-    if not are_messages_followed(trace):
+    if not are_delays_followed(trace):
         findings = [finding for callsite in trace.hot for finding in trace.conclusions(callsite)]
     else:
         others = [finding for callsite in trace.hot for finding in _other_findings(trace, callsite)]
@@ -85,7 +85,7 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
     facts = _common_evidence(row)
     if not waiting > 0:
         return []
-    if are_messages_followed(trace):
+    if are_delays_followed(trace):
         others = _other_findings(trace, callsite)
         return sort_findings([*find_delay_findings(trace, callsite), *others], trace.run_ns)
     if _is_hidden_by_clocks(trace, row):

@@ -17,6 +17,8 @@ from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
 
+MIN_INSIDE_NS = 200_000  # as long as the intervals between calls that the recorder logs
+
 
 @dataclass(frozen=True)
 class CollectiveWaits:
@@ -28,6 +30,8 @@ class CollectiveWaits:
     Per member: group, rank, begin_ns, end_ns.
     Calls of all ranks, by rank and time: call_rank, enter_ns, exit_ns, site_id. A nonblocking
     operation is two calls, of which the second completes it.
+    inside: rank, begin_ns, end_ns and site_id of times in blocking calls that are no wait, and by
+    MIN_INSIDE_NS longer than on the quickest rank of the instance.
     meetings: times at which all members of a communicator (by index) had arrived, of operations
     that synchronise. meeting_callsites: the call site of each of these. overlaps: times at which
     all members were in one instance of another operation, such as a broadcast.
@@ -50,6 +54,7 @@ class CollectiveWaits:
     meetings: dict[int, Int]
     meeting_callsites: dict[int, Int]
     overlaps: dict[int, Int]
+    inside: list[Int]
 
 
 def find_collective_waits(trace: Trace) -> CollectiveWaits:
@@ -80,6 +85,9 @@ def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns:
         collector.add_waits(signature, batch.communicator, *times, least_ns)
         if batch.begin_ns is not batch.arrival_ns:
             collector.add_progress_waits(signature, batch.communicator, *times, least_ns)
+        else:
+            sites_of_rows = sites[batch.shape[:, index][:, 0]]
+            collector.add_inside(signature, batch.communicator, sites_of_rows, *times)
         if signature.group.rule is WaitRule.ALL_FOR_ALL:
             meetings = collector.meetings.setdefault(batch.communicator.index, [])
             last = arrival.max(0)
@@ -100,6 +108,7 @@ class _Collector:
         self.calls: list[list[Int]] = []  # rank, enter, exit, site
         self.meetings: dict[int, list[list[Int]]] = {}  # time, call site
         self.overlaps: dict[int, list[Int]] = {}
+        self.inside: list[list[Int]] = []
         self.group_count = 0
 
     def add(self, other: _Collector, callsites: Int) -> None:
@@ -115,6 +124,7 @@ class _Collector:
             of += [[time_ns, callsites[callsite]] for time_ns, callsite in meetings]
         for index, overlaps in other.overlaps.items():
             self.overlaps.setdefault(index, []).extend(overlaps)
+        self.inside += other.inside
 
     def join(self) -> CollectiveWaits:
         """Return everything collected."""
@@ -143,6 +153,7 @@ class _Collector:
             meetings=meetings,
             meeting_callsites=callsites_of,
             overlaps={index: np.sort(np.concatenate(of)) for index, of in self.overlaps.items()},
+            inside=_join_columns(self.inside, 4),
         )
 
     def add_calls(self, batch: Batch, sites: Int) -> None:
@@ -176,6 +187,22 @@ class _Collector:
         numbers = signature.callsite, communicator.index, int(is_meeting), 1
         cells = row, column, awaited, begins, begins + wait[row, column]
         self._add_groups(communicator.ranks, cells, arrival, numbers)
+
+    def add_inside(
+        self,
+        signature: Signature,
+        communicator: Communicator,
+        sites: Int,
+        arrival: Int,
+        begin: Int,
+        finish: Int,
+    ) -> None:
+        """Add the times inside the calls of instances; sites: of each rank's call."""
+        left = begin + compute_waits(arrival, begin, finish, signature.group)
+        inside = finish - left
+        row, column = np.nonzero(inside - inside.min(0) >= MIN_INSIDE_NS)
+        cells = row, column
+        self.inside.append([communicator.ranks[row], left[cells], finish[cells], sites[row]])
 
     def add_progress_waits(
         self,

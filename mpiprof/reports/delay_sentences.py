@@ -44,8 +44,12 @@ def is_delay(finding: Finding) -> bool:
     return "work" in finding.evidence
 
 
-def delay_clause(finding: Finding) -> str:
+def delay_clause(trace: Trace, finding: Finding) -> str:
     """Return who works longer, when and where, as a clause."""
+    if finding.cause in ("noise", "early"):
+        sites = [format_callsite(trace, callsite) for callsite in finding.callsites[:1]]
+        place = "".join(f", most at {site}" for site in sites)
+        return f"{CLAUSES[finding.cause](finding)}{place}"
     if not finding.ranks and finding.cause not in ("noise", "gradient", "moving"):
         return f"the work of the ranks differs by {_format_late(finding)}{_where_and_when(finding)}"
     return CLAUSES.get(finding.cause, _longer_clause)(finding)
@@ -100,9 +104,10 @@ def _longer_clause(finding: Finding, ranks_of_node: str = "") -> str:
     if finding.evidence["each"]:
         longest = f"rank {finding.ranks[0]} works longest, {late} beyond the median of all ranks"
         return f"the work differs from rank to rank, and {longest}{where_and_when}"
-    who = f"{format_ranks(finding.ranks)} work{_verb_ending(finding)}"
+    verb = "spend" if _is_inside(finding.evidence) else "work"
+    who = f"{format_ranks(finding.ranks)} {verb}{_verb_ending(finding)}"
     if ranks_of_node:
-        who = f"{ranks_of_node} work"
+        who = f"{ranks_of_node} {verb}"
     return f"{who} {late} longer than the other ranks{where_and_when}"
 
 
@@ -220,6 +225,8 @@ def delay_advice(finding: Finding) -> str:
     if location is None:
         return f"Look at what {who} {do} outside MPI."
     before, after = (_format_call(location[name]) for name in ("before", "after"))
+    if location["inside"]:
+        return f"Look at the algorithm and the sizes of {before}, and at who else comes late to it."
     between = f"between two calls at {after}" if before == after else f"from {before} to {after}"
     return f"Look at what {who} {do} {between}.{_code_sentence(finding, location)}"
 
@@ -264,6 +271,8 @@ def _location_clause(evidence: Mapping[str, Any]) -> str:
     before, after = (_format_call(location[name]) for name in ("before", "after"))
     share = location["share"]
     mostly = "" if share >= WHOLE_SHARE else f", {format_share(share)} of it"
+    if location["inside"]:
+        return f"{mostly} inside {before}"
     if before == after:
         return f"{mostly} between two calls at {after}"
     return f"{mostly} between {before} and {after}"
@@ -273,6 +282,12 @@ def _main_location(evidence: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the pair of call sites with most of a delay, or None without one."""
     work: Sequence[Mapping[str, Any]] = evidence["work"] or ()
     return work[0] if work and work[0]["share"] >= MAIN_SHARE else None
+
+
+def _is_inside(evidence: Mapping[str, Any]) -> bool:
+    """Return whether a delay arises inside a collective."""
+    location = _main_location(evidence)
+    return location is not None and bool(location["inside"])
 
 
 def _format_call(call: Mapping[str, Any]) -> str:

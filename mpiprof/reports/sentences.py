@@ -87,7 +87,7 @@ def _prerequisite_clause(finding: Finding) -> str:
 def problem_clause(trace: Trace, finding: Finding) -> str:
     """Return the problem without its cost, as a clause."""
     if is_delay(finding):
-        return capitalise(delay_clause(finding))
+        return capitalise(delay_clause(trace, finding))
     return _CLAUSES[finding.cause](trace, finding)
 
 

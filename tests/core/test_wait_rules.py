@@ -140,6 +140,7 @@ def test_the_wait_graph_of_a_hang_follows(is_changed: bool, tmp_path: Path) -> N
     assert verdict.kind == ("order" if is_changed else "none")
 
 
+@pytest.mark.usefixtures("arrival_findings")
 def test_reports_and_columns_follow(is_changed: bool, tmp_path: Path) -> None:
     late = noise(50, 8, 0.01)
     late[:, 0] += 3

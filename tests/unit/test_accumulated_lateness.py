@@ -16,6 +16,8 @@ from mpiprof.reports import conclusion, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
+pytestmark = pytest.mark.usefixtures("arrival_findings")
+
 
 def unwaited(folder: Path, longer: Float, rounds: int = 1) -> Trace:
     """Return a trace of reduces without waits, and a barrier after them, repeated in rounds.

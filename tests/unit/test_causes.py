@@ -23,6 +23,8 @@ from mpiprof.metrics.variance_components import SIGNIFICANT, nodes_differ, subtr
 from mpiprof.reports import phrases, sentences
 from mpiprof.tune.gains import find_gains
 
+pytestmark = pytest.mark.usefixtures("arrival_findings")
+
 NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 
 

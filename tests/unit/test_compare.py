@@ -98,7 +98,7 @@ def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.startswith("B is slower than A: it takes")
     assert "All of it: allreduce at app.py:12 step. A call takes" in printed
     assert "Of 2 call sites 1 differs by more than chance" in printed
-    assert "In B, rank 2 takes 2.00 ms longer than the others before allreduce" in printed
+    assert "In B, rank 2 works 2.00 ms longer than the other ranks" in printed
     assert " -m mpiprof report " in text.rstrip().splitlines()[-1]
     assert main(["compare", a, b, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

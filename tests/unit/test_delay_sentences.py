@@ -19,7 +19,7 @@ from mpiprof.trace.tables import SAMPLE_KEYS
 
 RANKS, STEPS, LATE_MS = 8, 200, 6
 FEW = (11, 12, 60, 97, 140, 171, 189)  # steps
-BOTH = pytest.mark.parametrize("messages", [True])
+BOTH = pytest.mark.parametrize("messages", [True, False])
 
 
 def lines_of(trace: Trace) -> str:

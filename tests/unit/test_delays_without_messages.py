@@ -11,7 +11,6 @@ from support.planted_traces import MS, STEP, Planted
 import mpiprof
 from mpiprof.diagnosis.delay_findings import find_delay_findings
 
-CASES = list(planted_traces.planted())
 # A rank that hides the delay of another one is named with it. The root of a reduction waits by its
 # role, so it is not early.
 EXPECTED: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -25,10 +24,11 @@ def is_possible(planted: Planted) -> bool:
     return float(planted.late.max()) * MS < STEP
 
 
+CASES = [planted for planted in planted_traces.planted() if is_possible(planted)]
+
+
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "planted", [one for one in CASES if is_possible(one)], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("planted", CASES, ids=lambda one: one.name)
 def test_a_planted_cause_is_found_in_work(planted: Planted, tmp_path: Path) -> None:
     trace = mpiprof.open(planted.write(tmp_path / "trace"))
     first = find_delay_findings(trace)[0]

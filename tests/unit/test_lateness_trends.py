@@ -11,6 +11,8 @@ from support.synthetic import Synthetic
 
 from mpiprof.reports import sentences
 
+pytestmark = pytest.mark.usefixtures("arrival_findings")
+
 COUNT = 200
 
 

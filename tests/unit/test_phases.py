@@ -10,6 +10,8 @@ from support.synthetic import Synthetic
 
 from mpiprof.reports import phrases, sentences
 
+pytestmark = pytest.mark.usefixtures("arrival_findings")
+
 
 def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     late = noise(200, 8, 0.05)

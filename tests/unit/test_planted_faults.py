@@ -16,6 +16,8 @@ from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
+pytestmark = pytest.mark.usefixtures("arrival_findings")
+
 
 def pairs(folder: Path, late: Float) -> Trace:
     """Return a trace of one call site on communicators of two ranks each: instances x ranks, ms."""

@@ -56,7 +56,7 @@ def late_wait(messages: bool) -> Program:
     return program
 
 
-@pytest.mark.parametrize("messages", [True])
+@pytest.mark.parametrize("messages", [True, False])
 def test_only_the_rank_that_enters_wait_late_is_named(messages: bool, tmp_path: Path) -> None:
     trace = mpiprof.open(late_wait(messages).write(tmp_path / "t"))
     findings = trace.findings()

@@ -13,6 +13,8 @@ from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion, sentences
 from mpiprof.trace import Trace
 
+pytestmark = pytest.mark.usefixtures("arrival_findings")
+
 MS = 1_000_000
 
 

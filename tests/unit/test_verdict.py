@@ -23,6 +23,8 @@ from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
+pytestmark = pytest.mark.usefixtures("arrival_findings")
+
 CASES = list(planted_traces.planted())
 MS = planted_traces.MS
 
