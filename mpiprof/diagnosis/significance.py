@@ -50,8 +50,9 @@ def p_above(values: Float, p_apart: float = 1.0) -> Float:
     The better of two tests is taken: the mean detects small shifts in even noise, and the sign
     detects shifts that spikes hide. p_apart: see `p_apart_from_others`.
     """
-    mean = p_above_zero(values, p_apart)
-    signs = p_mostly_positive(values, p_apart)
+    memories = _find_memories(values)
+    mean = p_above_zero(values, p_apart, memories)
+    signs = _p_mostly_positive(values, p_apart, memories)
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
@@ -71,29 +72,38 @@ def p_apart_from_others(mean: Float, others: Float) -> float:
     return min(float(special.stdtr(count - 1, -score)) * (count + len(mean)), 1.0)
 
 
-def p_above_zero(values: Float, p_apart: float = 1.0) -> Float:
+def p_above_zero(
+    values: Float, p_apart: float = 1.0, memories: Sequence[_Memory] | None = None
+) -> Float:
     """Return the p-value that the mean of each row exceeds zero.
 
     values: rows x instances, in order. Evidence comes from repetition: the mean must exceed what
     values with the row's memory reach by chance (`_Memory`). For a rank apart from the others
     (p_apart), a t-test on means of short stretches is sufficient.
     """
-    repeated = (_p_of_repetition if values.shape[-1] >= MIN_VALUES else _p_of_stretches)(values)
+    if memories is None:
+        memories = _find_memories(values)
+    repeated = _p_of_repetition(values, memories) if memories else _p_of_stretches(values)
     return np.asarray(np.minimum(repeated, np.maximum(_p_of_short_stretches(values), p_apart)))
 
 
-def p_mostly_positive(values: Float, p_apart: float = 1.0) -> Float:
+def _p_mostly_positive(values: Float, p_apart: float, memories: Sequence[_Memory] | None) -> Float:
     """Return the p-value that most values of each row exceed zero; see `p_above_zero`."""
     signs = np.sign(values)
     counts = (~np.isnan(values)).sum(1)
     # Equal signs have no spread, but they may be equal by chance.
     by_chance = 0.5 ** np.minimum(counts, MAX_SIGNS)
-    if values.shape[-1] >= MIN_VALUES:
-        repeated = _p_of_repeated_signs(values)
+    if memories:
+        repeated = np.array([memory.p_of_signs() for memory in memories])
     else:
         repeated = np.maximum(_p_of_stretches(signs), by_chance)
     of_short = np.maximum(_p_of_short_stretches(signs), by_chance)
     return np.asarray(np.minimum(repeated, np.maximum(of_short, p_apart)))
+
+
+def _find_memories(values: Float) -> list[_Memory]:
+    """Return the memory of each row, or [] if there are too few values to see it."""
+    return [_Memory(row) for row in values] if values.shape[-1] >= MIN_VALUES else []
 
 
 def _p_of_stretches(values: Float) -> Float:
@@ -112,23 +122,19 @@ def _p_of_short_stretches(values: Float) -> Float:
     return _p_of_correlated_means(short, neighbour_correlation(short))
 
 
-def _p_of_repetition(values: Float) -> Float:
+def _p_of_repetition(values: Float, memories: Sequence[_Memory]) -> Float:
     """Return the p-value that the mean of each row exceeds zero, for values with memory.
 
     Noise hides a long memory from single values. So the test is repeated with means of longer and
     longer stretches, whose correlation is that of neighbours.
     """
-    p = np.array([_Memory(row).p_of_levels()[0] for row in values])
+    p = np.array([memory.p_of_levels()[0] for memory in memories])
     count = min(values.shape[-1], MAX_VALUES) // 2
     while count >= MIN_VALUES:
         means = stretch_means(values, count)
         p = np.maximum(p, _p_of_correlated_means(means, neighbour_correlation(means)))
         count //= 2
     return p
-
-
-def _p_of_repeated_signs(values: Float) -> Float:
-    return np.array([_Memory(row).p_of_signs() for row in values])
 
 
 def p_of_levels(values: Float, edges: Sequence[int]) -> Float:
