@@ -87,7 +87,7 @@ def p_above_zero(
     return np.asarray(np.minimum(repeated, np.maximum(_p_of_short_stretches(values), p_apart)))
 
 
-def _p_mostly_positive(values: Float, p_apart: float, memories: Sequence[_Memory] | None) -> Float:
+def _p_mostly_positive(values: Float, p_apart: float, memories: Sequence[_Memory]) -> Float:
     """Return the p-value that most values of each row exceed zero; see `p_above_zero`."""
     signs = np.sign(values)
     counts = (~np.isnan(values)).sum(1)
