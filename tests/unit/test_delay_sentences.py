@@ -117,3 +117,27 @@ def test_sampled_code_is_named(tmp_path: Path) -> None:
     )
     trace = mpiprof.open(program.write(tmp_path / "t"))
     assert "100 % of that time it is in live.c:71 assemble (sampled)." in lines_of(trace)
+
+
+def late_before_a_barrier(messages: bool) -> Program:
+    """Return 25 steps in which rank 5 is late by varying times before a barrier."""
+    program, noise, ring = Program(RANKS, intervals=True), Noise(RANKS), make_ring(RANKS)
+    random = np.random.default_rng(3)
+    for _ in range(25):
+        late = (MS * (3 + random.exponential(4)) * (np.arange(RANKS) == 5)).astype(np.int64)
+        if messages:
+            program.halo(ring, noise.work() + late)
+        program.collective("barrier", "io.c:7:flush", noise.work(20_000) + late * (not messages))
+        program.collective("allreduce", "io.c:8:flush")
+    return program
+
+
+@BOTH
+def test_findings_about_a_late_rank_do_not_contradict(messages: bool, tmp_path: Path) -> None:
+    """The removal of the barrier is not advised before the delay that it shows."""
+    trace = mpiprof.open(late_before_a_barrier(messages).write(tmp_path / "t"))
+    first = trace.findings()[0]
+    assert (first.cause, first.ranks) == ("rank", (5,))
+    texts = [sentences.finding_text(trace, one) for one in trace.findings()]
+    assert "varies too much" not in " ".join(texts)
+    assert "This holds in 25 of 25 steps." in texts[0] or "steadily" in texts[0]
