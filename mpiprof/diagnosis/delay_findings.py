@@ -27,7 +27,7 @@ from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.sampled_code import find_sampled_code
-from mpiprof.operations import base_operation
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -367,10 +367,12 @@ def _describe_call(trace: Trace, site: int) -> dict[str, Any]:
     """Return the operation and the location of the calls at a site of the tables."""
     if site == NOWHERE:
         return {}
-    operations = (shape.operation for shape in trace.tables.shapes if shape.site == site)
+    operations = [shape.operation for shape in trace.tables.shapes if shape.site == site]
+    # A method of mpi4py creates a communicator at its first call.
+    operations.sort(key=lambda operation: base_operation(operation) in MANAGEMENT_COLLECTIVES)
     location = describe_sites(trace.tables.sites, [[site]])[0][0]
     known = {name: value for name, value in location.items() if name != "stack"}
-    return {"operation": next(operations, None)} | known
+    return {"operation": next(iter(operations), None)} | known
 
 
 def _find_callsites(delays: Delays, chosen: Float | Bool) -> tuple[int, ...]:
