@@ -57,7 +57,7 @@ def judge(cause: PlantedCause, folder: Path) -> Judgement:
     sentence, first = " ".join(lines[1:2]), verdict.worst
     if first is None or first.certainty < MIN_CERTAINTY or first.cause == "noise":
         return Judgement(cause, UNSURE, "", None, sentence)
-    fault = find_fault(cause, trace, first, named_ranks(sentence))
+    fault = find_fault(cause, first, named_ranks(sentence))
     differ = first.evidence.get("each") or first.cause == "gradient"
     removed = range(trace.ranks) if differ else first.ranks
     true_ns = cause.planted.cost_ns(removed)
@@ -65,7 +65,7 @@ def judge(cause: PlantedCause, folder: Path) -> Judgement:
     return Judgement(cause, WRONG if fault else RIGHT, fault, ratio, sentence)
 
 
-def find_fault(cause: PlantedCause, trace: Trace, first: Finding, named: set[int]) -> str:
+def find_fault(cause: PlantedCause, first: Finding, named: set[int]) -> str:
     """Return the first wrong part of a finding and its sentence, or ""."""
     ranks, allowed = set(first.ranks), set(cause.ranks)
     # A set of consecutive ranks or a node may be named as a whole.
@@ -77,9 +77,8 @@ def find_fault(cause: PlantedCause, trace: Trace, first: Finding, named: set[int
         return f"period {first.period} for {cause.period}"
     if first.first_instance is None or abs(first.first_instance - cause.first) > cause.tolerance:
         return f"from step {first.first_instance} on, for {cause.first}"
-    sites = find_sites(trace, first)
-    if not (sites[1] == cause.sites[1] and sites[0] in (cause.sites[0], None)):
-        return f"between {sites} for {cause.sites}"
+    if find_sites(first) != cause.sites:
+        return f"between {find_sites(first)} for {cause.sites}"
     return ""
 
 
@@ -94,17 +93,13 @@ def named_ranks(sentence: str) -> set[int]:
     return ranks
 
 
-def find_sites(trace: Trace, finding: Finding) -> tuple[str | None, str | None]:
-    """Return the operations of the calls around the late work; None if the finding has none.
-
-    The analysis of arrivals has only the call after the work.
-    """
+def find_sites(finding: Finding) -> tuple[str, str] | None:
+    """Return the operations of the calls around the late work, or None if the finding has none."""
     work = finding.evidence.get("work")
-    if work:
-        before, after = (work[0][name].get("operation", "") for name in ("before", "after"))
-        return before, after
-    callsite = finding.evidence.get("origin_callsite", next(iter(finding.callsites), None))
-    return None, None if callsite is None else str(trace.callsites.loc[callsite, "operation"])
+    if not work:
+        return None
+    before, after = (work[0][name].get("operation", "") for name in ("before", "after"))
+    return before, after
 
 
 def accusation(trace: Trace) -> str:
