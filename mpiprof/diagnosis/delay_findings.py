@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from mpiprof.diagnosis.delay_matrix import (
 )
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
+from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_ranks, sum_gains
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.sampled_code import find_sampled_code
@@ -35,15 +36,12 @@ from mpiprof.trace.types import Bool, Float, Int
 MIN_SHARE = 0.01  # share of all ranks' time in waits for messages, from which they are followed
 MAX_CALLS_WITHOUT_MESSAGES = 1 << 17  # samples of the arrivals take much less time for more calls
 MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
-MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
 MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside a collective, from which it is no work
 MAX_KEYS = 3  # pairs of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
 MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
 MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
-
-FoundPattern: TypeAlias = tuple[DelayMatrix, Pattern]
 
 
 def are_delays_followed(trace: Trace) -> bool:
@@ -86,11 +84,11 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
         return []
     found = _find_patterns(trace, delays, cost_ns, chosen)
     count = max((grid.instance_count for grid, _ in found), default=len(delays.meetings_of_all))
-    joined = _join_matrices(found)
+    joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
-    least = MIN_SECOND_SHARE * max(map(_sum_gains, joined), default=0.0)
+    least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
     findings = [
-        _pattern_finding(trace, parts, cost_ns) for parts in joined if _sum_gains(parts) >= least
+        _pattern_finding(trace, parts, cost_ns) for parts in joined if sum_gains(parts) >= least
     ]
     rest = waiting - sum(finding.cost_ns for finding in findings)
     if not findings or rest >= MIN_REST_SHARE * waiting:
@@ -101,48 +99,6 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
             _make_finding(trace, "noise", rest, certainty=0.0, saved_ns=saved_ns, **fields)
         )
     return findings
-
-
-def _join_matrices(found: Sequence[FoundPattern]) -> list[list[FoundPattern]]:
-    """Join patterns of the same ranks in several matrices, the costliest of each first."""
-    groups: dict[Any, list[FoundPattern]] = {}
-    for grid, pattern in found:
-        key = pattern.cause, frozenset(pattern.ranks), pattern.period, pattern.each
-        groups.setdefault(key, []).append((grid, pattern))
-    return [sorted(parts, key=lambda part: -part[1].gain_ns) for parts in groups.values()]
-
-
-def _sum_gains(parts: Sequence[FoundPattern]) -> float:
-    return sum(pattern.gain_ns for _, pattern in parts)
-
-
-def _join_ranks(patterns: Sequence[Pattern]) -> list[Pattern]:
-    """Join late ranks with those that hide their delay, if both are late in the same columns."""
-    joined: list[Pattern] = []
-    at: list[int] = []  # index in `joined` of each pattern
-    for pattern in patterns:
-        first = at[pattern.once] if pattern.once is not None else None
-        if first is not None and _belong_together(joined[first], pattern):
-            joined[first] = replace(
-                joined[first],
-                ranks=(*joined[first].ranks, *pattern.ranks),
-                gain_ns=joined[first].gain_ns + pattern.gain_ns,
-                late_ns=max(joined[first].late_ns, pattern.late_ns),
-                p=max(joined[first].p, pattern.p),
-            )
-            at.append(first)
-        else:
-            at.append(len(joined))
-            joined.append(pattern)
-    return joined
-
-
-def _belong_together(first: Pattern, second: Pattern) -> bool:
-    """Return whether two patterns are of late ranks, constant, and in mostly the same columns."""
-    if not first.cause == second.cause == "rank" or first.grows or second.grows:
-        return False
-    common = len(np.intersect1d(first.instances, second.instances))
-    return common >= MIN_COMMON_SHARE * max(len(first.instances), len(second.instances))
 
 
 def _find_patterns(
@@ -156,20 +112,20 @@ def _find_patterns(
     """
 
     def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
-        patterns = ((grid, one) for grid in grids for one in _join_ranks(find_patterns(grid)[0]))
+        patterns = ((grid, one) for grid in grids for one in join_ranks(find_patterns(grid)[0]))
         return [(grid, one) for grid, one in patterns if _is_by_work(delays, one)]
 
     by_step = search(_make_step_matrices(trace, delays, cost_ns, chosen))
     # If a step has one interval of work, pairs of call sites show nothing else.
     steps = find_steps(trace, delays)
-    explained = _sum_gains(by_step) >= MIN_EXPLAINED_SHARE * float(cost_ns.sum())
+    explained = sum_gains(by_step) >= MIN_EXPLAINED_SHARE * float(cost_ns.sum())
     if explained or (steps is not None and not steps.is_divided):
         return by_step
     by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
     if steps is not None:
         # All outliers of the run show in its steps. Periods without a rank are those of the step.
         by_pair = [(grid, one) for grid, one in by_pair if one.ranks and one.cause != "outlier"]
-    return by_step if MAX_PAIR_FACTOR * _sum_gains(by_step) >= _sum_gains(by_pair) else by_pair
+    return by_step if MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair) else by_pair
 
 
 def _make_step_matrices(
@@ -237,7 +193,7 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "work": work,
         "reason": _find_reason(trace, delays, cost_ns, chosen),
     }
-    cost = _sum_gains(parts)
+    cost = sum_gains(parts)
     return _make_finding(
         trace,
         "inside" if is_inside and pattern.cause == "rank" else pattern.cause,

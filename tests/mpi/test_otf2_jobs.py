@@ -75,9 +75,7 @@ def test_random_messages_on_4_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     for name in ("message_calls", "messages"):
         found, expected = (getattr(trace, name) for trace in (converted, known))
         pd.testing.assert_frame_equal(
-            found.drop(columns="site_id"),
-            expected.drop(columns="site_id"),
-            check_categorical=False,
+            found.drop(columns="site_id"), expected.drop(columns="site_id"), check_categorical=False
         )
 
 
