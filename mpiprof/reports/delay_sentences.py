@@ -214,7 +214,7 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
 
 
 def delay_advice(finding: Finding) -> str:
-    """Return where to look for the reason of a delay."""
+    """Return where to look for the reason of a delay, whose clause has named the calls."""
     if finding.cause == "noise":
         return "Check for other processes on these nodes, and for work that varies between steps."
     if finding.cause == "early":
@@ -224,11 +224,10 @@ def delay_advice(finding: Finding) -> str:
     location = _main_location(finding.evidence)
     if location is None:
         return f"Look at what {who} {do} outside MPI."
-    before, after = (_format_call(location[name]) for name in ("before", "after"))
     if location["inside"]:
+        before = _format_call(location["before"])
         return f"Look at the algorithm and the sizes of {before}, and at who else comes late to it."
-    between = f"between two calls at {after}" if before == after else f"from {before} to {after}"
-    return f"Look at what {who} {do} {between}.{_code_sentence(finding, location)}"
+    return f"Look at what {who} {do} between these calls.{_code_sentence(finding, location)}"
 
 
 def _code_sentence(finding: Finding, location: Mapping[str, Any]) -> str:
@@ -274,7 +273,7 @@ def _location_clause(evidence: Mapping[str, Any]) -> str:
     if location["inside"]:
         return f"{mostly} inside {before}"
     if before == after:
-        return f"{mostly} between two calls at {after}"
+        return f"{mostly} between two calls of {after}"
     return f"{mostly} between {before} and {after}"
 
 
