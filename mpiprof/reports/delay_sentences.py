@@ -48,7 +48,8 @@ def delay_clause(trace: Trace, finding: Finding) -> str:
     """Return who works longer, when and where, as a clause."""
     if finding.cause in ("noise", "early"):
         sites = [format_callsite(trace, callsite) for callsite in finding.callsites[:1]]
-        place = "".join(f", most at {site}" for site in sites)
+        most = "; most of it is" if finding.cause == "noise" else ", most"
+        place = "".join(f"{most} at {site}" for site in sites)
         return f"{CLAUSES[finding.cause](finding)}{place}"
     if not finding.ranks and finding.cause not in ("noise", "gradient", "moving"):
         return f"the work of the ranks differs by {_format_late(finding)}{_where_and_when(finding)}"
