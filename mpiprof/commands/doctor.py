@@ -23,6 +23,7 @@ from mpiprof.interface.installation import (
     DISTRIBUTION,
     NAMESAKE,
     find_namesake,
+    library_folder,
     pip_command,
     reinstall_command,
 )
@@ -144,7 +145,7 @@ def read_output(*words: str) -> str:
 def check_libraries() -> Iterator[Check]:
     """Check that the recorder libraries exist."""
     try:
-        folder = library.library_folder()
+        folder = library_folder()
     except MpiprofError as error:
         yield Check(False, str(error), "", True)
         return

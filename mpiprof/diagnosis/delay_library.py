@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.launch.library import load_library
+from mpiprof.interface.installation import load_library
 
 Array = NDArray[Any]
 COUNTS = ("groups", "wait_key", "stride", "origin", "reach")

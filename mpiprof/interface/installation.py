@@ -1,4 +1,4 @@
-"""The distribution of this mpiprof, the pip commands that fit it, and its optional parts."""
+"""The distribution of this mpiprof, its libraries, optional parts, and fitting pip commands."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.shell_hints import python_name, quote_word
+
+if TYPE_CHECKING:
+    import ctypes
 
 DISTRIBUTION = "mpiprof-arrivals"
 NAMESAKE = "mpiprof"  # another project's distribution on PyPI, with a module of the same name
@@ -39,6 +42,29 @@ def find_namesake() -> str:
     import importlib.metadata
 
     return next((d.version for d in importlib.metadata.distributions(name=NAMESAKE)), "")
+
+
+def library_folder() -> Path:
+    """Return the folder of the recorder libraries; raises MpiprofError if they are not built."""
+    # An editable install leaves the sources in place and installs the libraries into site-packages.
+    source_package = Path(__file__).parent.parent
+    for package in [source_package, *(Path(entry, "mpiprof") for entry in sys.path if entry)]:
+        folder = package / "lib"
+        if next(folder.glob("libmpiprof-*.so"), None) is not None:
+            return folder
+    fact = f"no recorder libraries beside {source_package}, so mpiprof was not built"
+    raise MpiprofError(f"{fact}: install it with `{install_command()}`")
+
+
+def load_library(name: str) -> ctypes.CDLL:
+    """Load a mpiprof library that needs no MPI; raises MpiprofError if that fails."""
+    import ctypes  # not needed by a launcher without selection
+
+    path = library_folder() / name
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise MpiprofError(f"{path} cannot be loaded ({error}): install mpiprof again") from error
 
 
 def import_dashboard(name: str) -> ModuleType:

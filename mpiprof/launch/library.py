@@ -12,14 +12,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.installation import install_command, pip_command
+from mpiprof.interface.installation import library_folder, pip_command
 from mpiprof.launch import elf
-
-if TYPE_CHECKING:
-    import ctypes
 
 ABIS = ("mpich", "openmpi", "mpiabi")
 FAMILIES = {"mpich": "MPICH", "openmpi": "Open MPI", "mpiabi": "the standard MPI ABI"}
@@ -84,29 +80,6 @@ class Interpreter:
     path: tuple[str, ...]
     prefixes: tuple[str, ...]
     suffixes: tuple[str, ...]
-
-
-def library_folder() -> Path:
-    """Return the folder of the recorder libraries; raises MpiprofError if they are not built."""
-    # An editable install leaves the sources in place and installs the libraries into site-packages.
-    source_package = Path(__file__).parent.parent
-    for package in [source_package, *(Path(entry, "mpiprof") for entry in sys.path if entry)]:
-        folder = package / "lib"
-        if next(folder.glob("libmpiprof-*.so"), None) is not None:
-            return folder
-    fact = f"no recorder libraries beside {source_package}, so mpiprof was not built"
-    raise MpiprofError(f"{fact}: install it with `{install_command()}`")
-
-
-def load_library(name: str) -> ctypes.CDLL:
-    """Load a mpiprof library that needs no MPI; raises MpiprofError if that fails."""
-    import ctypes  # not needed by a launcher without selection
-
-    path = library_folder() / name
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:
-        raise MpiprofError(f"{path} cannot be loaded ({error}): install mpiprof again") from error
 
 
 def recorder_library(mpi: Mpi) -> Path:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from mpiprof.errors import MpiprofError
-from mpiprof.launch.library import load_library
+from mpiprof.interface.installation import load_library
 
 BYTE_PARAMETER, RANK_PARAMETER = ("BYTES",), ("RANK",)  # values of numeric parameters
 

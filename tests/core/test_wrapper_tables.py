@@ -12,7 +12,7 @@ from support.jobs import run
 from support.mpis import LIBRARIES, wheel_mpi
 
 from mpiprof.core.generator import collectives
-from mpiprof.launch.library import library_folder
+from mpiprof.interface.installation import library_folder
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS, wait_state
 
 CORE = ROOT / "mpiprof" / "core"

@@ -15,8 +15,8 @@ from support.jobs import run, run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
+from mpiprof.interface.installation import library_folder
 from mpiprof.launch import options
-from mpiprof.launch.library import library_folder
 
 SPECS = ["allreduce=ring", "auto", "random:5"]
 

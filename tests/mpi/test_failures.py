@@ -336,7 +336,7 @@ def test_standard_input_passes_through(mpi: Mpi, tmp_path: Path) -> None:
 def test_library_passes_through_other_programs(mpi: Mpi) -> None:
     """Every library can be preloaded into a program without MPI."""
     folder = run(
-        [mpi.python, "-c", "from mpiprof.launch.library import *; print(library_folder())"]
+        [mpi.python, "-c", "from mpiprof.interface.installation import *; print(library_folder())"]
     )
     libraries = sorted(Path(folder.stdout.strip()).glob("libmpiprof-*.so"))
     assert len(libraries) >= 7

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.installation import install_command
-from mpiprof.launch.library import load_library
+from mpiprof.interface.installation import install_command, load_library
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.types import Array
 
