@@ -39,7 +39,7 @@ def shown() -> list[Column]:
 def make_grid(rows: list[dict[str, Any]], state: PageState) -> Component:
     """Return the grid of call sites, with the URL's call site selected.
 
-    Columns that no row has, such as those of messages in a run without messages, are left out.
+    Columns without any values, such as columns of messages in a run without messages, are left out.
     """
     chosen = state.get("callsite")
     sorts = sort_model(state)

@@ -30,7 +30,7 @@ class Block:
 
 
 class ArrivalMatrix(ABC):
-    """Times of ranks (rows) in instances (columns) in ns, whose excess over others causes waits.
+    """Times of ranks (rows) in instances (columns) in ns; their excess over others causes waits.
 
     - ranks: world ranks of the rows, ascending.
     - number: number of each column's instance. first_ns: its begin.

@@ -24,9 +24,9 @@ NEVER_NS = np.iinfo(np.int64).min  # before all times
 class Delays:
     """Waits and intervals of a run and the graph of their causes, as input to findings.
 
-    sites: pairs of sites (before, after) by key of the intervals. The intervals inside calls, whose
-    pairs are (site, INSIDE), follow those between calls. The groups of waits for messages
-    (metrics/message_waits.py) follow those of the collectives.
+    sites: pairs of sites (before, after) by key of the intervals. The intervals inside calls have
+    the pairs (site, INSIDE), and follow the intervals between calls. The groups of waits for
+    messages (metrics/message_waits.py) follow the groups of the collectives.
     """
 
     waits: Waits

@@ -123,7 +123,7 @@ def _find_patterns(
         return by_step
     by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
     if steps is not None:
-        # All outliers of the run show in its steps. Periods without a rank are those of the step.
+        # All outliers of the run show in its steps. Periods without a rank are periods of the step.
         by_pair = [(grid, one) for grid, one in by_pair if one.ranks and one.cause != "outlier"]
     return by_step if MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair) else by_pair
 

@@ -79,7 +79,7 @@ class DelayMatrix(ArrivalMatrix):
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of a run, at whose ends all ranks meet in a synchronising collective.
+    """Steps of a run; each ends when all ranks meet in a synchronising collective.
 
     edges_ns: the times of these meetings, from the start of the run on. callsite: that ends each
     step. is_divided: whether a step has several intervals of work.
@@ -246,10 +246,10 @@ def find_steps(trace: Trace, delays: Delays) -> Steps | None:
 
 
 def group_steps(delays: Delays, steps: Steps, chosen: Float) -> Iterator[list[int]]:
-    """Yield groups of call sites whose steps are compared, the costliest first.
+    """Yield groups of call sites with comparable steps, the costliest first.
 
-    A program may call several collectives in turn, so the steps of one call site are alike, and the
-    steps of different call sites are not. Call sites with few steps or little wait are joined.
+    A program may call several collectives in turn, so the steps of one call site are similar, and
+    the steps of different call sites are not. Call sites with few steps or little wait are joined.
     """
     waits = delays.waits
     wait_ns = (waits.end_ns - waits.begin_ns) * chosen[waits.group]

@@ -148,7 +148,7 @@ def _link_prerequisite(finding: Finding, once: int | None, findings: Sequence[Fi
 
 
 def sort_findings(findings: Sequence[Finding], run_ns: float) -> list[Finding]:
-    """Sort findings by run time saved, but keep each one behind those to be repaired before it.
+    """Sort findings by run time saved, each one behind the findings to be repaired before it.
 
     A repair that saves nothing alone may be a part of one that does, so the waiting counts a
     little. An uncertain finding follows certain ones unless it saves far more.

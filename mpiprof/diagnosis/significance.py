@@ -126,7 +126,7 @@ def _p_of_repetition(values: Float, memories: Sequence[_Memory]) -> Float:
     """Return the p-value that the mean of each row exceeds zero, for values with memory.
 
     Noise hides a long memory from single values. So the test is repeated with means of longer and
-    longer stretches, whose correlation is that of neighbours.
+    longer stretches, with the correlation of neighbours.
     """
     p = np.array([memory.p_of_levels()[0] for memory in memories])
     count = min(values.shape[-1], MAX_VALUES) // 2
@@ -176,7 +176,7 @@ class _Memory:
     Model: an autoregressive process of first order about known or unknown levels. The probabilities
     come from its restricted likelihood, in which unknown levels cause no bias (Harville 1977).
     levels: values x levels, weights of the levels in each value; by default there is one level. A
-    slope is a level whose weights grow.
+    slope is a level with growing weights.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class WorkGroups:
         self.key = intervals.key[first]
 
     def limit(self, length: Float, chosen: Bool, others: Bool) -> tuple[Float, Bool]:
-        """Limit the lengths of chosen intervals to the median of those of other ranks.
+        """Limit the lengths of chosen intervals to the median of the other ranks' intervals.
 
         Returns all lengths, and which chosen intervals have any ranks to be compared with: ranks
         that make both calls. Work that is not recorded is short and counts as 0.

@@ -287,7 +287,7 @@ def recorded() -> list[Column]:
 
 
 def of_messages() -> list[Column]:
-    """Return the columns of call sites of messages: those of `Trace.message_callsites` and JSON."""
+    """Return the columns of call sites of messages, as in `Trace.message_callsites` and JSON."""
     return [column for column in COLUMNS if column.messages is not None]
 
 

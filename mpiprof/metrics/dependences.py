@@ -1,4 +1,4 @@
-"""Dependences between ranks in collectives and messages, also those for which no rank waited.
+"""Dependences between ranks in collectives and messages, also without waiting.
 
 A dependence ends when the last of its sources has arrived: the members of a collective that enter
 it, or the ranks that post a message. Then the ranks that depend on it can continue. The rules are

@@ -102,7 +102,7 @@ def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
 
 
 def count_sent(trace: Trace) -> pd.DataFrame:
-    """Return the number of messages of each channel whose source sends at one call site.
+    """Return the number of messages of each channel that are sent at one call site.
 
     Columns: CHANNEL, count and send_site.
     """

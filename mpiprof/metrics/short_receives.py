@@ -21,7 +21,7 @@ from mpiprof.trace.types import Int
 
 @dataclass(frozen=True)
 class ShortReceives:
-    """Messages whose receive is not recorded: source, when it sent, rank, when it received."""
+    """Messages without a recorded receive: source, when it sent, rank, when it received."""
 
     source: Int
     sent_ns: Int
@@ -30,7 +30,7 @@ class ShortReceives:
 
 
 def find_short_receives(trace: Trace) -> ShortReceives:
-    """Return the messages of short receives whose times are known from intervals of work."""
+    """Return the messages of short receives with times that are known from intervals of work."""
     found = [np.zeros((4, 0), np.int64)]
     if len(trace.intervals):
         channels = count_sent(trace).merge(_find_receives(trace), on=[*CHANNEL, "count"])
@@ -94,7 +94,7 @@ def _find_receives(trace: Trace) -> pd.DataFrame:
 
 
 def _find_recorded(trace: Trace) -> dict[Any, Int]:
-    """Return the numbers of the messages of each channel whose receive is recorded."""
+    """Return the numbers of the messages of each channel with a recorded receive."""
     messages = trace.messages
     received = messages[messages["received"] & messages["complete"] & messages["sure"]]
     groups = received.groupby(CHANNEL)["number"]

@@ -215,7 +215,7 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
 
 
 def delay_advice(finding: Finding) -> str:
-    """Return where to look for the reason of a delay, whose clause has named the calls."""
+    """Return where to look for the reason of a delay. Its clause has named the calls."""
     if finding.cause == "noise":
         return "Check for other processes on these nodes, and for work that varies between steps."
     if finding.cause == "early":

@@ -92,7 +92,7 @@ def parse(
 ) -> Condition:
     """Parse an expression over columns into a condition; raises UsageError if it is wrong.
 
-    By default, the columns are those of the tables of call sites, and the totals of the run.
+    By default, the columns are the columns of the tables of call sites, and the totals of the run.
     """
     if numbers is None:
         numbers = (*dict.fromkeys((*columns.numbers(), *columns.message_numbers())), *RUN_NAMES)

@@ -64,7 +64,7 @@ def callsite_text(rows: Any, most: int) -> str:
 
 
 def pair_text(trace: Trace, callsite: Mapping[Any, Any], most: int) -> str:
-    """Return the calls of a call site by rank and peer, those with most waiting first."""
+    """Return the calls of a call site by rank and peer, the pairs with most waiting first."""
     sums, waits = trace.message_sums, find_located_waits(trace)
     sums, waits = (
         table[

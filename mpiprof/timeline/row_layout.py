@@ -56,9 +56,9 @@ class Rows:
 def classify_shapes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Classes:
     """Return the classes of a trace's shapes.
 
-    calls: number on the timeline, by shape. only: communicators to include. Other shapes, and those
-    without calls, such as calls for messages, get -1. If there are too many classes, the rarest are
-    joined by operation.
+    calls: number on the timeline, by shape. only: communicators to include. Other shapes, and
+    shapes without calls, such as calls for messages, get -1. If there are too many classes, the
+    rarest are joined by operation.
     """
     keys = [
         (s.operation, s.communicator, s.algorithm.partition(":")[0]) for s in trace.tables.shapes
