@@ -115,7 +115,7 @@ def test_a_changed_theme_persists(started: Any, shown: View) -> None:
 def test_the_overview_links_to_the_most_costly_call_site(browser: Browser) -> None:
     text = browser.text()
     assert "8 on 2 nodes" in text
-    assert "Rebalance rank 5" in text
+    assert "Rank 5 delayed the other ranks" in text
     browser.page.locator(".bar-link").first.click()
     browser.page.wait_for_selector("#callsite-factors .main-svg")
     assert "allreduce at solver.py:12 step" in browser.text()
