@@ -22,8 +22,9 @@ def make_intervals(trace: Trace) -> pd.DataFrame:
     before_site_id (the call before; "" and -1 if it is unknown, as at the start), after_operation,
     after_site, after_site_id, and the counters of trace.intervals.Intervals, -1 if unknown.
     """
-    logs = [read_intervals(trace, rank) for rank in range(trace.ranks)]
-    ranks = np.repeat(np.arange(trace.ranks, dtype=np.int32), [len(log.begin_ns) for log in logs])
+    logs = [read_intervals(trace, rank) for rank in trace.ranks_with_messages]
+    counts = [len(log.begin_ns) for log in logs]
+    ranks = np.repeat(np.array(trace.ranks_with_messages, np.int32), counts)
     columns = {
         field.name: join_parts([getattr(log, field.name) for log in logs])
         for field in fields(Intervals)

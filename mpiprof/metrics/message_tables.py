@@ -57,13 +57,15 @@ def make_message_sums(trace: Trace) -> pd.DataFrame:
     rank; -1 without a peer), calls, total_ns and longest_ns (time in the calls), sent and received
     (bytes; a receive with an ignored status counts no bytes).
     """
-    sums = [read_sums(trace, rank) for rank in range(trace.ranks)]
-    ranks = np.repeat(np.arange(trace.ranks), [len(of_rank["shape"]) for of_rank in sums])
-    shapes = np.concatenate([of_rank["shape"] for of_rank in sums])
+    sums = [read_sums(trace, rank) for rank in trace.ranks_with_messages]
+    counts = [len(of_rank["shape"]) for of_rank in sums]
+    ranks = np.repeat(np.array(trace.ranks_with_messages, np.int64), counts)
+    empty = np.zeros(0, np.int64)
+    shapes = np.concatenate([empty, *(of_rank["shape"] for of_rank in sums)])
     described = {name: np.asarray(of) for name, of in describe_shapes(trace, shapes).items()}
     frame = pd.DataFrame({"rank": ranks, **described})
     for name in SUMS:
-        frame[name] = np.concatenate([of_rank[name] for of_rank in sums])
+        frame[name] = np.concatenate([empty, *(of_rank[name] for of_rank in sums)])
     return frame
 
 
@@ -93,14 +95,14 @@ def make_messages(trace: Trace) -> pd.DataFrame:
 
 def read_message_logs(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables of logged calls and of their messages, which one pass reads."""
-    logs = [read_calls(trace, rank) for rank in range(trace.ranks)]
+    logs = [read_calls(trace, rank) for rank in trace.ranks_with_messages]
     calls = _make_calls(trace, logs)
     return calls, _make_messages(trace, logs)
 
 
 def _make_calls(trace: Trace, logs: list[MessageCalls]) -> pd.DataFrame:
     counts = [len(of_rank.enter_ns) for of_rank in logs]
-    ranks = np.repeat(np.arange(trace.ranks, dtype=np.int32), counts)
+    ranks = np.repeat(np.array(trace.ranks_with_messages, np.int32), counts)
     columns = {"rank": ranks, "thread": _join(logs, "thread", np.int32)}
     columns |= describe_shapes(trace, _join(logs, "shape"))
     columns |= {"enter_ns": _join(logs, "enter_ns"), "exit_ns": _join(logs, "exit_ns")}
@@ -111,7 +113,7 @@ def _make_calls(trace: Trace, logs: list[MessageCalls]) -> pd.DataFrame:
 def _make_messages(trace: Trace, logs: list[MessageCalls]) -> pd.DataFrame:
     parts = [len(of_rank.call) for of_rank in logs]
     calls = np.cumsum([0, *(len(of_rank.enter_ns) for of_rank in logs)])[:-1]
-    ranks = np.repeat(np.arange(trace.ranks, dtype=np.int32), parts)
+    ranks = np.repeat(np.array(trace.ranks_with_messages, np.int32), parts)
     shape = describe_shapes(trace, _join(logs, "part_shape"))
     received, flags = _join(logs, "received", np.bool_), _join(logs, "flags").astype(np.uint8)
     peer = np.where(flags & UNKNOWN_PEER, np.int32(-1), shape["peer"])

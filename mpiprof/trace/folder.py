@@ -280,6 +280,11 @@ class Folder:
     def _message_chunks(self) -> dict[int, list[list[Chunk]]]:
         return _group_by_rank(self.logs.messages)
 
+    @cached_property
+    def ranks_with_messages(self) -> list[int]:
+        """The ranks with chunks of messages, ascending."""
+        return sorted(rank for rank in self._message_chunks if rank < self.ranks)
+
     def message_chunks(self, rank: int) -> list[list[Chunk]]:
         """Return the chunks with messages of each thread of a rank."""
         return self._message_chunks.get(rank, [])
