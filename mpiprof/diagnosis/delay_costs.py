@@ -61,10 +61,10 @@ def find_delays(trace: Trace) -> Delays:
 def make_delay_table(trace: Trace) -> pd.DataFrame:
     """Return one row per rank and pair of call sites, the costliest first.
 
-    rank, before_id and after_id (sites of the calls before and after; NOWHERE at the start; INSIDE
-    after: in the call before),
-    cost_ns (waiting that the work causes anywhere), direct_ns (the part of it in waits for this
-    rank itself), intervals (number), work_ns (their time), late_intervals (number with costs).
+    rank, before_id and after_id (sites of the calls before and after: NOWHERE before at the start,
+    INSIDE after for time in the call before), cost_ns (waiting that the work causes anywhere),
+    direct_ns (the part of it in waits for this rank itself), intervals (number), work_ns (their
+    time), late_intervals (number with costs).
     """
     delays: Delays = trace.derive("delays_found")
     intervals, costs = delays.intervals, delays.graph.compute_costs(delays.counted)

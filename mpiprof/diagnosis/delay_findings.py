@@ -37,7 +37,7 @@ MIN_SHARE = 0.01  # share of all ranks' time in waits for messages, from which t
 MAX_CALLS_WITHOUT_MESSAGES = 1 << 17  # samples of the arrivals take much less time for more calls
 MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
 MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside a collective, from which it is no work
-MAX_KEYS = 3  # pairs of call sites that are examined
+MAX_PAIRS = 3  # of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
 MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
 MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
@@ -115,9 +115,12 @@ def _find_patterns(
         patterns = ((grid, one) for grid in grids for one in join_ranks(find_patterns(grid)[0]))
         return [(grid, one) for grid, one in patterns if _is_by_work(delays, one)]
 
-    by_step = search(_make_step_matrices(trace, delays, cost_ns, chosen))
-    # If a step has one interval of work, pairs of call sites show nothing else.
     steps = find_steps(trace, delays)
+    by_step: list[FoundPattern] = []
+    if steps is not None:
+        callsites = group_steps(delays, steps, chosen)
+        by_step = search(StepMatrix(trace, delays, steps, of, cost_ns, chosen) for of in callsites)
+    # If a step has one interval of work, pairs of call sites show nothing else.
     explained = sum_gains(by_step) >= MIN_EXPLAINED_SHARE * float(cost_ns.sum())
     if explained or (steps is not None and not steps.is_divided):
         return by_step
@@ -128,20 +131,10 @@ def _find_patterns(
     return by_step if MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair) else by_pair
 
 
-def _make_step_matrices(
-    trace: Trace, delays: Delays, cost_ns: Float, chosen: Float
-) -> Iterator[DelayMatrix]:
-    """Yield the matrices of the run's steps; none if all ranks hardly ever meet."""
-    steps = find_steps(trace, delays)
-    if steps is not None:
-        for callsites in group_steps(delays, steps, chosen):
-            yield StepMatrix(trace, delays, steps, callsites, cost_ns, chosen)
-
-
 def _make_pair_matrices(trace: Trace, delays: Delays, cost_ns: Float) -> Iterator[DelayMatrix]:
     """Yield a matrix for each pair of call sites with much cost."""
     cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
-    for key in np.argsort(-cost, kind="stable")[:MAX_KEYS].tolist():
+    for key in np.argsort(-cost, kind="stable")[:MAX_PAIRS].tolist():
         if cost[key] >= MIN_PAIR_SHARE * cost.sum() > 0:
             yield RepetitionMatrix(trace, delays, key, cost_ns)
 

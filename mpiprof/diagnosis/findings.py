@@ -36,8 +36,8 @@ MIN_REST_SHARE = 0.2  # minimum share of a call site's wait, unexplained by patt
 MAIN_SHARE = 0.5  # share of the instances in which lateness began at one origin
 MIN_FREQUENCY = 0.1  # minimum share of the calls that follow a barrier
 UNCERTAIN_WEIGHT = 0.1  # of the time saved by an uncertain finding, in the order of findings
-COST_WEIGHT = 0.1  # of the waiting per rank, if less time is saved
 NEGLIGIBLE_WEIGHT = 1e-3  # the same of a negligible finding, which follows all others
+COST_WEIGHT = 0.1  # of the waiting per rank, if less time is saved
 MIN_INSTANCES = 5  # minimum number of instances to determine which rank is mostly last
 
 
