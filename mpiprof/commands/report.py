@@ -7,9 +7,8 @@ compared with values and joined by `and`, `or` and brackets, such as "total_wait
 latest_share > 30%". Columns of the whole run have the prefix `run.`: "run.wait_share > 30%". If a
 call site or the run meets the condition, the exit code is 3. --what-if predicts the run time with a
 change: "rank 3 = median", "node n07 = median", "site md.py:93 = balanced" or "network = ideal".
---site selects by operation, file,
-line and function. -o writes a file in the format that its ending selects: Markdown for a mail
-(.md), a page (.html) or data for programs (.json).
+--site selects by operation, file, line and function. -o writes a file in the format that its ending
+selects: Markdown for a mail (.md), a page (.html) or data for programs (.json).
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class MessageCallsiteSums:
     @cached_property
     def awaited(self) -> pd.DataFrame:
         """Rank that causes most of the wait (NA without a wait), and its share of the wait."""
-        row = self._find_rows(self.waits)
+        row = self._wait_row
         pairs = self.waits.assign(row=row)[row >= 0].groupby(["row", "awaited"])["wait_ns"].sum()
         worst = pairs.reset_index().sort_values("wait_ns", ascending=False, kind="stable")
         worst = worst.drop_duplicates("row").set_index("row").reindex(range(len(self.keys)))
@@ -86,16 +86,16 @@ class MessageCallsiteSums:
     def _sum_waits(self, chosen: Array) -> Array:
         if not are_waits_known(self.trace):
             return np.full(len(self.keys), np.nan)
-        row = self._find_rows(self.waits)
-        chosen = chosen & (row >= 0)
+        chosen = chosen & (self._wait_row >= 0)
         sums = np.zeros(len(self.keys), np.int64)
-        np.add.at(sums, row[chosen], self.waits["wait_ns"].to_numpy(np.int64)[chosen])
+        np.add.at(sums, self._wait_row[chosen], self.waits["wait_ns"].to_numpy(np.int64)[chosen])
         return sums
 
-    def _find_rows(self, table: pd.DataFrame) -> Int:
-        """Return the row in `keys` of each row of a table, -1 if there is none."""
-        keys, named = (pd.MultiIndex.from_frame(of[KEYS]) for of in (self.keys, table))
-        return np.asarray(keys.get_indexer(named), np.int64)
+    @cached_property
+    def _wait_row(self) -> Int:
+        """Row in `keys` of each wait, -1 if there is none."""
+        keys, waits = (pd.MultiIndex.from_frame(of[KEYS]) for of in (self.keys, self.waits))
+        return np.asarray(keys.get_indexer(waits), np.int64)
 
 
 def find_located_waits(trace: Trace) -> pd.DataFrame:
