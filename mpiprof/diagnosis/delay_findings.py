@@ -8,7 +8,7 @@ rank arrives late as well.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.sampled_code import find_sampled_code
+from mpiprof.diagnosis.shared_processors import find_shared_processors
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
@@ -92,13 +93,21 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     ]
     rest = waiting - sum(finding.cost_ns for finding in findings)
     if not findings or rest >= MIN_REST_SHARE * waiting:
-        evidence = {"work": None, "instances": count, "besides": bool(findings)}
+        evidence: dict[str, Any] = {"work": None, "instances": count, "besides": bool(findings)}
+        evidence["shared_processors"] = _find_shared_processors(trace)
         fields = {"evidence": evidence, "callsites": _find_callsites(delays, chosen)}
         saved_ns = rest / trace.ranks
         findings.append(
             _make_finding(trace, "noise", rest, certainty=0.0, saved_ns=saved_ns, **fields)
         )
     return findings
+
+
+def _find_shared_processors(trace: Trace) -> dict[str, Any] | None:
+    """Return the fields of SharedProcessors, or None if no ranks wait for shared processors."""
+    nodes = {rank: process["node"] for rank, process in trace.tables.processes.items()}
+    found = find_shared_processors(trace.intervals, nodes)
+    return None if found is None else asdict(found)
 
 
 def _find_patterns(

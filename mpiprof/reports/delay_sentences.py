@@ -157,8 +157,13 @@ def delay_evidence(trace: Trace, finding: Finding) -> str:
 
 
 def reason_sentence(finding: Finding) -> str:
-    """Return the reason of a delay, or that it cannot be told; "" without counters."""
-    found = finding.evidence.get("reason")
+    """Return the reason of a delay, or that it cannot be told; "" without counters.
+
+    A rest without a pattern has a reason only if ranks share processors.
+    """
+    shared, found = (finding.evidence.get(name) for name in ("shared_processors", "reason"))
+    if shared is not None:
+        return _sharing_sentence(shared)
     if found is None:
         return ""
     if found["reason"] is None:
@@ -166,6 +171,14 @@ def reason_sentence(finding: Finding) -> str:
     share = found["shares"][found["reason"]]
     amount = "" if share >= WHOLE_SHARE else f"{format_share(share)} of it is "
     return capitalise(f"{amount}{REASONS[found['reason']]}.")
+
+
+def _sharing_sentence(shared: Mapping[str, Any]) -> str:
+    """Return how long the ranks of a node wait for the processors that they share."""
+    ranks, processors = format_count(shared["ranks"]), format_count(shared["processors"])
+    plural = "" if shared["processors"] == 1 else "s"
+    wait = f"wait for one {shared['queue_ratio']:.2g} times as long as they run"
+    return f"{ranks} ranks share {processors} processor{plural}, and {wait}."
 
 
 def _basis_sentences(trace: Trace, finding: Finding) -> str:
@@ -216,6 +229,8 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
 
 def delay_advice(finding: Finding) -> str:
     """Return where to look for the reason of a delay. Its clause has named the calls."""
+    if finding.evidence.get("shared_processors") is not None:
+        return "Start at most as many ranks on a node as it has processors, and record again."
     if finding.cause == "noise":
         return "Check for other processes on these nodes, and for work that varies between steps."
     if finding.cause == "early":

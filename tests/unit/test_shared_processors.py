@@ -1,0 +1,72 @@
+"""Ranks that share processors are found from the counters of their intervals, and reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.planted_programs import MS, Noise
+
+import mpiprof
+from mpiprof.diagnosis.shared_processors import SharedProcessors, find_shared_processors
+from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.reports import conclusion
+from mpiprof.testing.program import Program
+
+RANKS = 8
+NODES = {rank: f"n{rank // 4}" for rank in range(RANKS)}
+
+
+def intervals(processors: list[int], queue_ms: float) -> pd.DataFrame:
+    """Return two intervals of each rank, with 10 ms on a processor each."""
+    rows = pd.DataFrame({"rank": np.repeat(np.arange(RANKS), 2)})
+    rows["first_processor"] = rows["last_processor"] = np.repeat(processors, 2)
+    rows["processor_ns"] = 10 * MS
+    rows["queue_ns"] = round(queue_ms * MS)
+    return rows
+
+
+def test_the_node_with_shared_processors_is_found() -> None:
+    """Ranks 4 to 7 share processors 0 and 1 of n1; processors of n0 have the same numbers."""
+    rows = intervals([0, 1, 2, 3, 0, 1, 0, 1], 30)
+    assert find_shared_processors(rows, NODES) == SharedProcessors(4, 2, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("processors", "queue_ms"),
+    [([0, 1, 2, 3] * 2, 30), ([0, 1, 0, 1] * 2, 5), ([-1] * 8, 30)],
+    ids=["own", "short", "unknown"],
+)
+def test_processors_of_one_rank_each_are_not_shared(processors: list[int], queue_ms: float) -> None:
+    """Nor are processors on which nobody waits long, nor unknown ones."""
+    assert find_shared_processors(intervals(processors, queue_ms), NODES) is None
+
+
+def test_a_move_counts_both_processors() -> None:
+    rows = intervals([0] * RANKS, 30)
+    rows["last_processor"] = np.repeat(np.arange(RANKS) % 4, 2)
+    assert find_shared_processors(rows, NODES) is None
+
+
+def test_the_report_says_that_ranks_share_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, noise = Program(RANKS, intervals=True), Noise(RANKS)
+    for _ in range(50):
+        program.collective("allreduce", "few.py:4:step", noise.work(spread=0.5))
+    folder = program.write(tmp_path / "t")
+
+    def lines(found: SharedProcessors | None) -> str:
+        monkeypatch.setattr(
+            "mpiprof.diagnosis.delay_findings.find_shared_processors", lambda *_: found
+        )
+        trace = mpiprof.open(folder)
+        return " ".join(conclusion.verdict_lines(trace, make_verdict(trace, trace.findings())))
+
+    assert "processor" not in lines(None)
+    shared = lines(SharedProcessors(8, 2, 35.2))
+    assert "8 ranks share 2 processors, and wait for one 35 times as long as they run." in shared
+    assert "Start at most as many ranks on a node as it has processors" in shared
+    assert "8 ranks share 1 processor, and" in lines(SharedProcessors(8, 1, 4.0))
