@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
+from mpiprof.diagnosis.delay_graph import DelayCosts, DelayGraph, Intervals, Waits, order_groups
+from mpiprof.diagnosis.delay_library import WindowFinder
 from mpiprof.metrics.activities import read_recorded_calls
-from mpiprof.metrics.collective_waits import CollectiveWaits, number_codes, sort_codes
+from mpiprof.metrics.collective_waits import CollectiveWaits
+from mpiprof.metrics.time_order import number_codes
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 NOWHERE = -1  # site of the start or the end of a run
 INSIDE = -2  # in place of the site after an interval: the interval is inside the call before
 MAX_PAIRS_PER_INTERVAL = 4  # more possible pairs of sites are numbered by sorting
-NEVER_NS = np.iinfo(np.int64).min  # before all times
 
 
 @dataclass(frozen=True)
@@ -39,22 +41,27 @@ class Delays:
     meetings_of_all: Int  # times at which all ranks had arrived at a synchronising collective
     meeting_callsites: Int  # the call site of each of these
 
+    @cached_property
+    def costs(self) -> DelayCosts:
+        """Costs of all groups of waits that are a wait state."""
+        return self.graph.compute_costs(self.counted)
+
 
 def find_delays(trace: Trace) -> Delays:
     """Return the delays of a run."""
     collective: CollectiveWaits = trace.derive("collective_waits")
     intervals, sites = _add_inside(*_find_intervals(trace), collective.inside)
     message_waits = trace.message_waits
-    waits = _join_waits(trace, collective, message_waits)
+    waits, order = _join_waits(trace, collective, message_waits)
     graph = DelayGraph(waits, intervals, trace.ranks)
     messages = len(message_waits)
-    callsite = np.append(collective.callsite, np.full(messages, -1))
+    callsite = np.append(collective.callsite, np.full(messages, -1))[order]
     met = np.where(collective.is_meeting, collective.communicator, -1)
-    met = np.append(met, np.full(messages, -1))
-    counted = np.append(collective.is_counted, np.ones(messages, np.bool_)).astype(np.float64)
+    met = np.append(met, np.full(messages, -1))[order]
+    counted = np.append(collective.is_counted, np.ones(messages, np.bool_))[order]
     of_all = _take_meetings_of_all(trace, collective.meetings)
     sites_of_all = _take_meetings_of_all(trace, collective.meeting_callsites)
-    groups = callsite, met, counted
+    groups = callsite, met, counted.astype(np.float64)
     return Delays(waits, intervals, graph, sites, *groups, of_all, sites_of_all)
 
 
@@ -67,7 +74,7 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
     time), late_intervals (number with costs).
     """
     delays: Delays = trace.derive("delays_found")
-    intervals, costs = delays.intervals, delays.graph.compute_costs(delays.counted)
+    intervals, costs = delays.intervals, delays.costs
     keys = max(len(delays.sites), 1)
     code = intervals.rank.astype(np.int64) * keys + intervals.key
     code, group = number_codes(code, trace.ranks * keys)
@@ -164,70 +171,37 @@ def _number_pairs(before: Int, after: Int) -> tuple[Int, list[tuple[int, int]]]:
     return number, [(pair // count - 1, pair % count - 1) for pair in pairs.tolist()]
 
 
-def _join_waits(trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame) -> Waits:
-    """Return the waits in collectives and messages, with the last meeting before each."""
+def _join_waits(
+    trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame
+) -> tuple[Waits, Int]:
+    """Return the waits in collectives and messages with the begin of their windows, and the order.
+
+    order: of the groups of collectives and then of messages.
+    """
     groups = len(collective.awaited)
-    names = ("rank", "awaited", "begin_ns", "until_ns")
-    message = {name: messages[name].to_numpy() for name in names}
-    awaited = np.concatenate([collective.awaited, message["awaited"]])
-    until = np.concatenate([collective.until_ns, message["until_ns"]])
+
+    def join(name: str, of_messages: str) -> Int:
+        return np.concatenate([getattr(collective, name), messages[of_messages].to_numpy()])
+
+    until = join("until_ns", "until_ns")
     group = np.concatenate([collective.group, groups + np.arange(len(messages))])
-    rank = np.concatenate([collective.rank, message["rank"]])
-    begin = np.concatenate([collective.begin_ns, message["begin_ns"]])
-    end = np.concatenate([collective.end_ns, message["until_ns"]])
-    first = np.full(len(awaited), np.iinfo(np.int64).max)
-    np.minimum.at(first, group, begin)
+    order, members, group = order_groups(until, group)
+    meets = np.append(collective.is_meeting, np.zeros(len(messages), np.bool_))[order]
+    awaited, until = join("awaited", "awaited")[order], until[order]
+    names = (("rank", "rank"), ("begin_ns", "begin_ns"), ("end_ns", "until_ns"))
+    rank, begin, end = (join(*pair)[members] for pair in names)
     since = np.full(len(awaited), trace.run_start_ns)
+    waits = Waits(awaited, until, since, group, rank, begin, end)
+    first = waits.first
+    values = {"count": len(awaited), "awaited": awaited, "until_ns": until, "first": first}
+    values |= {"rank": rank, "begin_ns": begin, "meets": meets, "since_ns": since}
+    windows = WindowFinder(values)
     for meetings in (collective.meetings, collective.overlaps):
-        met = _find_last_meetings(trace, meetings, awaited, group, rank, first)
-        since = np.maximum(since, met)
-    meets = np.append(collective.is_meeting, np.zeros(len(messages), np.bool_))
-    pair = _find_last_pair_waits(awaited, until, meets, group, rank, begin)
-    since = np.maximum(since, pair)
-    return Waits(awaited, until, np.minimum(since, first), group, rank, begin, end)
-
-
-def _find_last_meetings(
-    trace: Trace, meetings: dict[int, Int], awaited: Int, group: Int, rank: Int, first: Int
-) -> Int:
-    """Return for each group the last synchronising collective of all its ranks before it waits.
-
-    first: begin of the group's first wait.
-    """
-    since = np.full(len(awaited), NEVER_NS)
-    for index, times in meetings.items():
-        member = np.zeros(trace.ranks, np.bool_)
-        member[trace.tables.communicators[index].ranks] = True
-        all_in = member[awaited]
-        np.logical_and.at(all_in, group, member[rank])
-        at = np.searchsorted(times, first, side="right") - 1
-        known = all_in & (at >= 0)
-        since[known] = np.maximum(since[known], times[at[known]])
-    return since
-
-
-def _find_last_pair_waits(
-    awaited: Int, until: Int, meets: Bool, group: Int, rank: Int, begin: Int
-) -> Int:
-    """Return for each group the last time by which each of its ranks had met the awaited rank.
-
-    Two ranks meet when one has waited for the other. Groups of several ranks that wait until all
-    ranks meet are left out.
-    """
-    since = np.full(len(awaited), NEVER_NS)
-    alone = np.bincount(group, minlength=len(awaited)) == 1
-    chosen = np.flatnonzero((alone | ~meets)[group])
-    if not len(chosen):
-        return since
-    of = group[chosen]
-    low, high = np.minimum(rank[chosen], awaited[of]), np.maximum(rank[chosen], awaited[of])
-    pair = low * (int(high.max()) + 1) + high
-    in_time = np.argsort(until[of], kind="stable")
-    order = in_time[sort_codes(pair[in_time])]
-    before, after = order[:-1], order[1:]
-    met = (pair[before] == pair[after]) & (until[of[before]] <= begin[chosen[after]])
-    last = np.full(len(chosen), NEVER_NS)
-    last[after[met]] = until[of[before[met]]]
-    since[of] = np.iinfo(np.int64).max
-    np.minimum.at(since, of, last)
-    return since
+        for index, times in meetings.items():
+            is_member = np.zeros(trace.ranks, np.bool_)
+            is_member[trace.tables.communicators[index].ranks] = True
+            windows.add_meetings(is_member, times)
+    windows.add_pairs(trace.ranks)
+    if len(awaited):
+        np.minimum(since, np.minimum.reduceat(begin, first[:-1]), out=since)
+    return waits, order

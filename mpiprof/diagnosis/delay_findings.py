@@ -79,7 +79,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     chosen = delays.counted
     if callsite is not None:
         chosen = chosen * (delays.callsite == callsite)
-    costs = delays.graph.compute_costs(chosen)
+    costs = delays.costs if callsite is None else delays.graph.compute_costs(chosen)
     waiting, cost_ns = float(costs.interval_ns.sum() + costs.rest_ns.sum()), costs.interval_ns
     if not waiting > 0:
         return []

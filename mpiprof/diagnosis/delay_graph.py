@@ -17,9 +17,9 @@ passed on in one step, and ranks that wait for the same rank in one instance are
 
 One pass over the groups of waits, the latest first, divides the costs in C
 (core/python_api/delays.c): when the pass reaches a group, all later groups have added to its cost.
-Memory: 28 bytes for each interval and wait besides them, and 16 for each interval and group of
-waits while costs are computed. Time: the sum of the windows' numbers of intervals and waits, after
-a sort. Windows of ranks that meet rarely reach back over MAX_REACH intervals and waits at most.
+Memory: 32 bytes for each interval and wait besides them, and 16 for each interval and group of
+waits while costs are computed. Time: the sum of the windows' numbers of intervals and waits.
+Windows of ranks that meet rarely reach back over MAX_REACH intervals and waits at most.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_library import divide_costs
-from mpiprof.metrics.collective_waits import sort_codes
-from mpiprof.trace.types import Float, Int, Int32
+from mpiprof.diagnosis.delay_library import arrange_items, divide_costs
+from mpiprof.metrics.time_order import order_by_rank, order_by_time
+from mpiprof.trace.types import Float, Int
 
-ITEM_ARRAYS = ("begin", "end", "index", "key", "first")
 # Intervals and waits of a rank that a window contains at most. Ranks that have not met for so long
 # are compared over this window only.
 MAX_REACH = 1 << 12
@@ -42,8 +41,8 @@ MAX_REACH = 1 << 12
 class Waits:
     """Waits in groups: the members of a group wait for the same rank until it arrives.
 
-    Per group: awaited (rank), until_ns (its arrival), since_ns (when these ranks last met).
-    Per member, in any order: group (index), rank, begin_ns and end_ns of its wait.
+    Per group, the latest first: awaited (rank), until_ns (its arrival), since_ns (when these ranks
+    last met). Per member, by group: group (index), rank, begin_ns and end_ns of its wait.
     """
 
     awaited: Int
@@ -53,6 +52,26 @@ class Waits:
     rank: Int
     begin_ns: Int
     end_ns: Int
+
+    @property
+    def first(self) -> Int:
+        """The first member of each group, and the number of members."""
+        counts = np.bincount(self.group, minlength=len(self.awaited))
+        return np.concatenate([[0], np.cumsum(counts)])
+
+
+def order_groups(until_ns: Int, group: Int) -> tuple[Int, Int, Int]:
+    """Return the order of groups, the order of members, and the new group of each of these.
+
+    until_ns: of each group. group: of each member.
+    """
+    count = len(until_ns)
+    order, _ = order_by_time(np.zeros(count, np.int32), -until_ns, 1)
+    number = np.empty(count, np.int64)
+    number[order] = np.arange(count)
+    group = number[group]
+    members, _ = order_by_rank(group, max(count, 1))
+    return order, members, group[members]
 
 
 @dataclass(frozen=True)
@@ -80,83 +99,43 @@ class DelayCosts:
     wait_ns: Float
 
 
-@dataclass(frozen=True)
-class _Items:
-    """Intervals and waits of all ranks, by rank and time and without overlaps.
-
-    begin, end: positions, which are times plus an offset for each rank. index: of the interval, or
-    of the wait's group. key: of the interval; waits have the key `wait_key`. first: of each rank.
-    """
-
-    begin: Int
-    end: Int
-    index: Int
-    key: Int32
-    first: Int
-    wait_key: int
-    stride: int
-    origin: int
-
-
 class DelayGraph:
     """Waits and intervals of a run in order, for sums of costs over any groups of waits."""
 
     def __init__(self, waits: Waits, intervals: Intervals, ranks: int) -> None:
         self.waits, self.ranks, self.interval_count = waits, ranks, len(intervals.rank)
-        groups = len(waits.awaited)
-        self.order = np.argsort(-waits.until_ns, kind="stable")
-        self.member = sort_codes(waits.group)
-        counts = np.bincount(waits.group, minlength=groups)
-        self.first = np.concatenate([[0], np.cumsum(counts)])
-        self.items = _sort_items(waits, intervals, ranks)
+        self._first = waits.first
+        self._wait_key = int(intervals.key.max(initial=-1)) + 1
+        order, self._item_first = order_by_time(
+            np.concatenate([intervals.rank, waits.rank]),
+            np.concatenate([intervals.begin_ns, waits.begin_ns]),
+            ranks,
+        )
+        parts = {"begin_ns": intervals.begin_ns, "end_ns": intervals.end_ns, "key": intervals.key}
+        parts |= {"group": waits.group, "wait_begin_ns": waits.begin_ns}
+        parts |= {"wait_end_ns": waits.end_ns, "order": order, "first": self._item_first}
+        counts = {"intervals": self.interval_count, "ranks": ranks, "wait_key": self._wait_key}
+        self._items = arrange_items(counts | parts)
 
     def compute_costs(self, chosen: Float | None = None) -> DelayCosts:
         """Return the costs of all waits, or of some groups: `chosen` is 1 for these, else 0.
 
         The costs of all intervals and the rests add up to the sum of these waits.
         """
-        waits, items, groups = self.waits, self.items, len(self.order)
+        waits, groups = self.waits, len(self.waits.awaited)
         length = (waits.end_ns - waits.begin_ns).astype(np.float64)
         direct = np.bincount(waits.group, length, groups).astype(np.float64)
         if chosen is not None:
             direct *= chosen
         cost, rest = direct.copy(), np.zeros(self.ranks)
         interval_ns, direct_ns = np.zeros(self.interval_count), np.zeros(self.interval_count)
-        counts = {"groups": groups, "wait_key": items.wait_key, "reach": MAX_REACH}
+        values = {"groups": groups, "wait_key": self._wait_key, "reach": MAX_REACH}
         arrays = {
             name: getattr(waits, name)
             for name in ("awaited", "since_ns", "until_ns", "rank", "begin_ns", "end_ns")
         }
-        arrays |= {f"item_{name}": getattr(items, name) for name in ITEM_ARRAYS}
-        arrays |= {name: getattr(self, name) for name in ("order", "first", "member")}
-        arrays |= {"cursor": items.first[1:].copy(), "direct": direct, "cost": cost, "rest": rest}
+        arrays |= {"first": self._first, "items": self._items, "item_first": self._item_first}
+        arrays |= {"direct": direct, "cost": cost, "rest": rest}
         arrays |= {"interval_cost": interval_ns, "interval_direct": direct_ns}
-        divide_costs(counts | {"stride": items.stride, "origin": items.origin}, arrays)
+        divide_costs(values | arrays, self.ranks)
         return DelayCosts(interval_ns, direct_ns, rest, cost)
-
-
-def _sort_items(waits: Waits, intervals: Intervals, ranks: int) -> _Items:
-    """Return all intervals and waits by rank and time."""
-    origin = int(min(intervals.begin_ns.min(initial=0), waits.since_ns.min(initial=0)))
-    latest = int(max(intervals.end_ns.max(initial=0), waits.until_ns.max(initial=0)))
-    stride = max(latest, int(waits.end_ns.max(initial=0))) - origin + 1
-
-    def join(of_intervals: Int, of_waits: Int) -> Int:
-        rank = np.concatenate([intervals.rank, waits.rank])
-        times: Int = np.concatenate([of_intervals, of_waits])
-        times -= origin
-        times += rank * stride
-        return times
-
-    begin = join(intervals.begin_ns, waits.begin_ns)
-    order = np.argsort(begin, kind="stable")
-    begin = begin[order]
-    # Intervals of several threads may overlap; the time counts once.
-    end = np.maximum.accumulate(join(intervals.end_ns, waits.end_ns)[order])
-    begin[1:] = np.maximum(begin[1:], end[:-1])
-    index = np.concatenate([np.arange(len(intervals.rank)), waits.group])[order]
-    wait_key = int(intervals.key.max(initial=-1)) + 1
-    key = np.full(len(order), wait_key, np.int32)
-    key[: len(intervals.key)] = intervals.key
-    first = np.searchsorted(begin, np.arange(ranks + 1) * stride)
-    return _Items(begin, end, index, key[order], first, wait_key, stride, origin)

@@ -1,76 +1,90 @@
 """Passes over all waits or events of a run in C: their order is that of time, so numpy cannot.
 
-Sources: core/python_api/{delays,replay}.c.
+Sources: core/python_api/{delays,delay_items,delay_windows,replay}.c.
 """
 
 from __future__ import annotations
 
-import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mpiprof.interface.installation import load_library
+from mpiprof.interface.analysis_library import Struct, call_library
+from mpiprof.trace.types import Array, Float, Int
 
-Array = NDArray[Any]
-COUNTS = ("groups", "wait_key", "stride", "origin", "reach")
-# The arrays of `struct run`, in its order.
-ARRAYS = {
-    **dict.fromkeys(("order", "first", "member", "awaited", "since_ns", "until_ns"), np.int64),
+# Fields of the structs in C, in their order.
+RUN = {
+    **dict.fromkeys(("groups", "wait_key", "reach"), int),
+    **dict.fromkeys(("awaited", "since_ns", "until_ns", "first"), np.int64),
     **dict.fromkeys(("rank", "begin_ns", "end_ns"), np.int64),
-    **dict.fromkeys(("item_begin", "item_end", "item_index"), np.int64),
-    "item_key": np.int32,
-    **dict.fromkeys(("item_first", "cursor"), np.int64),
-    "done": np.uint8,
+    **dict.fromkeys(("items", "item_first", "cursor", "member_end"), np.int64),
     **dict.fromkeys(("direct", "cost", "interval_cost", "interval_direct", "rest"), np.float64),
-    **dict.fromkeys(("late", "usual", "beyond"), np.float64),
-    "count": np.int64,
-    "used": np.int32,
+    "sums": np.float64,
+    "used": np.int64,
+    "beyond": np.float64,
 }
+PARTS = {
+    **dict.fromkeys(("intervals", "ranks", "wait_key"), int),
+    **dict.fromkeys(("first", "order", "begin_ns", "end_ns", "key"), np.int64),
+    **dict.fromkeys(("group", "wait_begin_ns", "wait_end_ns"), np.int64),
+}
+GROUPS = {
+    "count": int,
+    **dict.fromkeys(("awaited", "until_ns", "first", "rank", "begin_ns"), np.int64),
+    "meets": np.bool_,
+    "since_ns": np.int64,
+}
+ITEM_FIELDS = 4  # of 64 bits
+SUMS_FIELDS = 6
 
 
-class Run(ctypes.Structure):
-    """The arrays of a run, as delays.c describes them."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in COUNTS),
-        *((name, ctypes.c_void_p) for name in ARRAYS),
-    )
+def arrange_items(values: dict[str, Any]) -> Int:
+    """Return the intervals and waits of all ranks as items; values: the fields of PARTS."""
+    items = np.empty((len(values["order"]), ITEM_FIELDS), np.int64)
+    call_library("delay_items_arrange", Struct(PARTS, values), items)
+    return items
 
 
-@cache
-def _load_delays() -> ctypes.CDLL:
-    """Return the C library of delays, loaded once."""
-    loaded = load_library("libmpiprof-delays.so")
-    loaded.delays_divide_costs.restype = None
-    loaded.delays_divide_costs.argtypes = [ctypes.POINTER(Run)]
-    loaded.replay_advance.restype = None
-    loaded.replay_advance.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 6]
-    return loaded
-
-
-def divide_costs(counts: dict[str, int], arrays: dict[str, Array]) -> None:
+def divide_costs(values: dict[str, Any], ranks: int) -> None:
     """Divide the costs of all groups of waits among their causes.
 
-    counts, arrays: the fields of Run without `done` and the sums by key. The results are added to
+    values: the fields of RUN without those that the pass uses as room. The results are added to
     the arrays cost, interval_cost, interval_direct and rest.
     """
-    keys = counts["wait_key"] + 1
-    by_key = {name: np.zeros(keys, ARRAYS[name]) for name in ("late", "usual", "beyond")}
-    by_key |= {name: np.zeros(keys, ARRAYS[name]) for name in ("count", "used")}
-    own = {"done": np.zeros(counts["groups"], np.uint8), **by_key}
-    typed = {
-        name: np.ascontiguousarray(values, ARRAYS[name]) for name, values in (arrays | own).items()
+    keys = values["wait_key"] + 1
+    room = {
+        "cursor": values["item_first"][1:].copy(),
+        "member_end": np.empty(ranks, np.int64),
+        "sums": np.zeros((keys, SUMS_FIELDS)),
+        "used": np.empty(keys, np.int64),
+        "beyond": np.empty(values["reach"]),
     }
-    addresses = {name: values.ctypes.data for name, values in typed.items()}
-    _load_delays().delays_divide_costs(ctypes.byref(Run(**counts, **addresses)))
+    call_library("delays_divide_costs", Struct(RUN, values | room))
+
+
+class WindowFinder:
+    """Begins of the windows of groups of waits, which move to later meetings of their ranks.
+
+    values: the fields of GROUPS. The results are in the array since_ns.
+    """
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._groups, self._members = Struct(GROUPS, values), len(values["rank"])
+
+    def add_meetings(self, is_member: Array, times_ns: Int) -> None:
+        """Add meetings of some ranks; times_ns: ascending."""
+        call_library("delay_windows_add_meetings", self._groups, is_member, times_ns, len(times_ns))
+
+    def add_pairs(self, ranks: int) -> None:
+        """Add the waits of ranks for each other."""
+        pairs = min(self._members, ranks * (ranks - 1) // 2) + 1
+        table = np.empty((1 << (2 * pairs).bit_length(), 2), np.int64)
+        call_library("delay_windows_add_pairs", self._groups, table, len(table))
 
 
 def advance_leads(
     rank: Array, dependence: Array, gap: Array, removed: Array, dependences: int, ranks: int
-) -> Array:
+) -> Float:
     """Return the lead of each rank after all events.
 
     One value per event, in order of time: rank, dependence, gap and removed, as replay.c describes.
@@ -81,6 +95,5 @@ def advance_leads(
     ends, leads = np.full(dependences, np.inf), np.zeros(ranks)
     typed = zip((rank, dependence, gap, removed), (np.int32, np.int64, float, float), strict=True)
     columns = [np.ascontiguousarray(values, dtype) for values, dtype in typed]
-    addresses = [array.ctypes.data for array in (*columns, ends, leads)]
-    _load_delays().replay_advance(len(rank), *addresses)
+    call_library("replay_advance", len(rank), *columns, ends, leads)
     return leads

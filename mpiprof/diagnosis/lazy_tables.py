@@ -47,7 +47,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "message_callsites": make_message_callsites,
     "message_matrix": make_message_matrix,
     "message_calls": message_tables.make_message_calls,
-    "message_logs": message_tables.read_message_logs,
+    "message_logs": message_tables.read_message_tables,
     "message_sums": message_tables.make_message_sums,
     "message_waits": make_message_waits,
     "messages": message_tables.make_messages,

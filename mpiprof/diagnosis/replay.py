@@ -24,8 +24,8 @@ import numpy as np
 
 from mpiprof.diagnosis.delay_graph import Intervals
 from mpiprof.diagnosis.delay_library import advance_leads
-from mpiprof.metrics.collective_waits import sort_calls
 from mpiprof.metrics.dependences import Dependences
+from mpiprof.metrics.time_order import order_by_time
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
@@ -36,7 +36,7 @@ class Replay:
     def __init__(self, dependences: Dependences, ranks: int) -> None:
         self.dependences, self.ranks = dependences, ranks
         # The events by rank and time.
-        self._order = sort_calls(dependences.rank, dependences.time_ns)
+        self._order, _ = order_by_time(dependences.rank, dependences.time_ns, ranks)
         self._rank, self._time_ns = (
             of[self._order] for of in (dependences.rank, dependences.time_ns)
         )

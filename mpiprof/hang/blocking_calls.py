@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import MAX_COUNT, TAG_CLASSES, MessageCounts, Unreceived
-from mpiprof.trace.messages import UNSURE, read_calls
+from mpiprof.trace.messages import UNSURE, read_message_logs
 from mpiprof.trace.metadata import Communicator
 
 WAITS_FOR_ALL = ("wait", "waitall")
@@ -78,7 +78,7 @@ class MessageNeed:
 
 def find_waits(trace: Trace, rank: int) -> list[MessageWait]:
     """Return the blocking message calls that the threads of a rank are in."""
-    calls = read_calls(trace, rank, newest=True)
+    calls, _ = read_message_logs(trace, [rank], newest=True)
     shapes = trace.tables.shapes
     waits = []
     for index in (calls.exit_ns == 0).nonzero()[0].tolist():

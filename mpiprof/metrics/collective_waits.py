@@ -10,6 +10,7 @@ from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.progress_waits import find_progress_waits
+from mpiprof.metrics.time_order import number_codes, order_by_time
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
@@ -65,7 +66,7 @@ def find_collective_waits(trace: Trace) -> CollectiveWaits:
     known = trace.aggregate[1]
     for part in BatchPass(trace, _collect_batch, sites, least_ns, known=known):
         collector.add(part.value, part.callsites)
-    return collector.join()
+    return collector.join(trace.ranks)
 
 
 def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns: int) -> _Collector:
@@ -126,12 +127,12 @@ class _Collector:
             self.overlaps.setdefault(index, []).extend(overlaps)
         self.inside += other.inside
 
-    def join(self) -> CollectiveWaits:
-        """Return everything collected."""
+    def join(self, ranks: int) -> CollectiveWaits:
+        """Return everything collected; ranks: of the trace."""
         awaited, until, callsite, communicator, meets, counted = _join_columns(self.groups, 6)
         group, rank, begin, end = _join_columns(self.members, 4)
         call_rank, enter, exit_, site = _join_columns(self.calls, 4)
-        order = sort_calls(call_rank, enter)
+        order, _ = order_by_time(call_rank, enter, ranks)
         calls = call_rank[order], enter[order], exit_[order], site[order]
         meetings, callsites_of = {}, {}
         for index, of in self.meetings.items():
@@ -243,39 +244,6 @@ class _Collector:
         )
         self.members.append([group + self.group_count, ranks[row], begins, ends])
         self.group_count += len(code)
-
-
-def sort_calls(rank: Int, time_ns: Int) -> Int:
-    """Return the order of calls by rank and time; equal ones keep their order.
-
-    Much faster than `lexsort` if the calls consist of a few parts that are in order.
-    """
-    origin = int(time_ns.min(initial=0))
-    stride = int(time_ns.max(initial=0)) - origin + 1
-    return np.argsort(rank.astype(np.int64) * stride + (time_ns - origin), kind="stable")
-
-
-def sort_codes(code: Int) -> Int:
-    """Return the order of codes that are not negative; equal ones keep their order.
-
-    Several times faster than a stable `argsort`, because values are sorted instead of indices.
-    """
-    bits = len(code).bit_length()
-    if int(code.max(initial=0)) >= 1 << (63 - bits):
-        return np.argsort(code, kind="stable")
-    packed = (code << bits) | np.arange(len(code))
-    packed.sort()
-    return np.asarray(packed & ((1 << bits) - 1))
-
-
-def number_codes(code: Int, limit: int) -> tuple[Int, Int]:
-    """Return the codes that occur, in order, and the number of each code; all are below a limit."""
-    occurs = np.zeros(limit, np.bool_)
-    occurs[code] = True
-    known = np.flatnonzero(occurs)
-    number = np.empty(limit, np.int64)
-    number[known] = np.arange(len(known))
-    return known, number[code]
 
 
 def _join_columns(parts: list[list[Int]], count: int) -> list[Int]:

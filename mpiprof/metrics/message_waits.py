@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.interface.analysis_library import call_library
 from mpiprof.metrics.activities import find_activities
 from mpiprof.metrics.posting_times import UNKNOWN_NS, find_posting_times
 from mpiprof.trace.trace import Trace
@@ -73,7 +74,7 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     # intervals without calls are unknown, the rank without a call for longest counts as the last.
     # `~` reverses the order; `-` would overflow for a rank without an earlier call.
     order = of.since_ns if len(trace.intervals) else ~of.since_ns
-    last = _find_last(of.call, of.posted_ns // TIE_NS, order)
+    last = _find_last(of.call, of.posted_ns, order)
     until, enter = np.minimum(of.posted_ns, of.exit_ns)[last], of.enter_ns[last]
     waits = until > enter + trace.clock_error_ns
     last, until, enter = last[waits], until[waits], enter[waits]
@@ -154,27 +155,22 @@ def _find_posting(
     ends, peers = exit_[unknown], peer[rows[unknown]]
     last, before = activities.last_pause(peers, ends)
     worked = find_posting_times(trace, activities, message, rows[unknown], ends)
-    known = worked != UNKNOWN_NS
-    next_ = np.minimum(last, activities.next_begin(peers, worked))
-    posted[unknown] = np.where(known, next_, last)
-    since[unknown] = np.where(known, np.minimum(before, worked), before)
+    known = np.flatnonzero(worked != UNKNOWN_NS)
+    worked = worked[known]
+    last[known] = np.minimum(last[known], activities.next_begin(peers[known], worked))
+    before[known] = np.minimum(before[known], worked)
+    posted[unknown], since[unknown] = last, before
     return posted, since
 
 
-def _find_last(call: Int, *keys: Int) -> Int:
-    """Return for each call the position with the largest keys, of equal ones the last.
+def _find_last(call: Int, posted_ns: Int, order: Int) -> Int:
+    """Return for each call the message that is posted last, of equal ones the last in an order.
 
-    call: ascending. keys: the first one counts most.
+    call: ascending.
     """
-    rows = np.arange(len(call))
-    for key in keys:
-        first = np.flatnonzero(np.diff(call[rows], prepend=-1))
-        if len(first) == len(rows):
-            return rows
-        largest = np.maximum.reduceat(key[rows], first)
-        rows = rows[key[rows] == np.repeat(largest, np.diff(first, append=len(rows)))]
-    last: Int = rows[np.flatnonzero(np.diff(call[rows], append=-1))]
-    return last
+    last, calls = np.empty(len(call), np.int64), np.zeros(1, np.int64)
+    call_library("postings_find_last", len(call), call, posted_ns, TIE_NS, order, last, calls)
+    return last[: calls[0]]
 
 
 def _can_wait(message: dict[str, Array], operation: pd.Series[Any]) -> Bool:

@@ -11,13 +11,32 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.activities import Activities
-from mpiprof.metrics.collective_waits import sort_codes
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
 CHANNEL = ["communicator", "source", "destination"]
 UNKNOWN_NS = -1
+# Fields of the structs in core/python_api/posting_times.c.
+GROUPS = {
+    **dict.fromkeys(("ranks", "sites"), int),
+    **dict.fromkeys(("first_of_rank", "end_ns"), np.int64),
+    "precedes": np.bool_,
+    **dict.fromkeys(("positions", "used", "rank", "is_call", "count", "first", "found"), np.int64),
+}
+MESSAGES = {
+    **dict.fromkeys(("count", "ranks", "mask", "clock_error_ns"), int),
+    "row": np.int64,
+    **dict.fromkeys(CHANNEL, np.int32),
+    "number": np.int64,
+    **dict.fromkeys(("received", "sure"), np.bool_),
+    **dict.fromkeys(("exit_ns", "table", "sent", "channel", "first_choice", "first"), np.int64),
+    "early_ns": np.float64,
+    "end_ns": np.int64,
+    "precedes": np.bool_,
+    **dict.fromkeys(("chosen", "posted_ns"), np.int64),
+}
 
 
 def find_posting_times(
@@ -28,54 +47,49 @@ def find_posting_times(
     message: columns of trace.messages. exit_ns: end of the calls that received these messages.
     """
     posted = np.full(len(rows), UNKNOWN_NS)
-    usable = np.flatnonzero(message["received"][rows] & message["sure"][rows])
-    if not len(usable) or not activities.has_intervals:
-        return posted
     channels = count_sent(trace)
-    channel = _number_channels(trace, channels, message, rows[usable])
-    number = message["number"][rows[usable]]
-    counts = np.append(channels["count"].to_numpy(), 0)
-    known = number < counts[channel]
-    usable, channel, number = usable[known], channel[known], number[known]
+    if not len(rows) or not activities.has_intervals or not len(channels):
+        return posted
     groups, end_ns, precedes = _group_activities(activities)
     channels["channel"] = np.arange(len(channels))
     choices = channels.merge(groups, left_on=["source", "count"], right_on=["rank", "count"])
-    nth = choices.groupby("channel").cumcount()
-    least = np.full(len(channels), np.inf)
-    # Messages are mostly sent after work. Among several sites, the last one explains most waiting.
-    for _, choice in choices.groupby([choices["is_call"], nth]):
-        first = np.full(len(channels), -1)
-        first[choice["channel"]] = choice["first"]
-        of = np.flatnonzero(first[channel] >= 0)
-        at = first[channel[of]] + number[of]
-        early = (exit_ns[usable[of]] - end_ns[at]).astype(np.float64)
-        early[~precedes[at] | (early < -trace.clock_error_ns)] = np.inf
-        total = np.bincount(channel[of], early, len(channels)).astype(np.float64)
-        total[choice["is_call"].iloc[0] & np.isfinite(least)] = np.inf
-        better = (first >= 0) & (total < least)
-        least[better] = total[better]
-        chosen = better[channel[of]]
-        posted[usable[of[chosen]]] = end_ns[at[chosen]]
+    first_choice = np.searchsorted(choices["channel"], np.arange(len(channels) + 1))
+    table = _make_channel_table(trace, channels)
+    early_ns, chosen = np.zeros(len(choices)), np.full(len(channels), -1)
+    values = {"count": len(rows), "ranks": trace.ranks, "mask": len(table) - 1, "table": table}
+    values |= {"clock_error_ns": trace.clock_error_ns, "row": rows, "exit_ns": exit_ns}
+    values |= {name: message[name] for name in (*CHANNEL, "number", "received", "sure")}
+    values |= {"sent": channels["count"].to_numpy(), "channel": np.empty(len(rows), np.int64)}
+    values |= {"first_choice": first_choice, "first": choices["first"].to_numpy()}
+    values |= {"early_ns": early_ns, "end_ns": end_ns, "precedes": precedes}
+    values |= {"chosen": chosen, "posted_ns": posted}
+    messages = Struct(MESSAGES, values)
+    call_library("posting_times_number", messages)
+    call_library("posting_times_compare", messages)
+    _choose(choices.assign(early_ns=early_ns), chosen)
+    call_library("posting_times_set", messages)
     return posted
 
 
-def _number_channels(
-    trace: Trace, channels: pd.DataFrame, message: dict[str, Array], rows: Int
-) -> Int:
-    """Return the index of the channel of each message, or -1."""
-    sizes = trace.ranks, trace.ranks
-    code, of = (
-        (columns[0] * sizes[0] + columns[1]) * sizes[1] + columns[2]
-        for columns in (
-            [channels[name].to_numpy(np.int64) for name in CHANNEL],
-            [message[name][rows].astype(np.int64) for name in CHANNEL],
-        )
-    )
-    order = np.argsort(code, kind="stable")
-    at = np.minimum(np.searchsorted(code[order], of), max(len(code) - 1, 0))
-    if not len(code):
-        return np.full(len(rows), -1)
-    return np.where(code[order[at]] == of, order[at], -1)
+def _choose(choices: pd.DataFrame, chosen: Int) -> None:
+    """Set the first activity of the chosen group of each channel, if there is one.
+
+    Messages are mostly sent after work. Among several sites, the last one explains most waiting.
+    """
+    possible = choices[np.isfinite(choices["early_ns"])].copy()
+    # The first long call counts only if no work does.
+    possible["early_ns"] = possible["early_ns"].where(~possible["is_call"], np.inf)
+    best = possible.sort_values("early_ns", kind="stable").drop_duplicates("channel")
+    chosen[best["channel"]] = best["first"]
+
+
+def _make_channel_table(trace: Trace, channels: pd.DataFrame) -> Int:
+    """Return the hash table of the codes of channels, as posting_times.c describes it."""
+    communicator, source, destination = (channels[name].to_numpy(np.int64) for name in CHANNEL)
+    code = (communicator * trace.ranks + source) * trace.ranks + destination
+    table = np.full((1 << (2 * len(code)).bit_length(), 2), -1)
+    call_library("posting_times_index", table, len(table) - 1, code, len(code))
+    return table
 
 
 def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
@@ -85,20 +99,18 @@ def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
     its end, or that of a long call that directly follows it, and whether a short call can follow
     that.
     """
-    index = np.arange(len(activities.first))
-    alone = np.append(activities.first[1:] == index[1:], np.ones(len(index[:1]), np.bool_))
-    next_ = np.minimum(index + 1, index[-1:])
-    last = np.where(~alone & activities.is_call[next_], next_, index)
-    precedes, end_ns = alone[last], activities.end_ns[last]
-    sites = int(activities.last_site.max(initial=-1)) + 2
-    code = (activities.rank.astype(np.int64) * 2 + activities.is_call) * sites
-    code += activities.last_site + 1
-    order = sort_codes(code)  # activities of a rank are in order of time
-    first = np.flatnonzero(np.diff(code[order], prepend=-1))
-    rank, is_call = (of[order[first]] for of in (activities.rank, activities.is_call))
-    count = np.diff(first, append=len(code))
-    groups = pd.DataFrame({"rank": rank, "is_call": is_call, "count": count, "first": first})
-    return groups, end_ns[order], precedes[order]
+    rows, first = activities.rows, activities.first_of_rank
+    sites = int(rows["last_site"].max(initial=-1)) + 1
+    end_ns, precedes = np.empty(len(rows), np.int64), np.empty(len(rows), np.bool_)
+    found, codes = np.zeros(1, np.int64), 2 * (sites + 1)
+    values = {"ranks": len(first) - 1, "sites": sites, "first_of_rank": first, "found": found}
+    values |= {"end_ns": end_ns, "precedes": precedes, "used": np.empty(codes, np.int64)}
+    values |= {"positions": np.zeros(codes, np.int64)}
+    names = ("rank", "is_call", "count", "first")
+    groups = {name: np.empty(len(rows), np.int64) for name in names}
+    call_library("posting_times_group", rows, Struct(GROUPS, values | groups))
+    table = pd.DataFrame({name: of[: found[0]] for name, of in groups.items()})
+    return table.astype({"is_call": bool}), end_ns, precedes
 
 
 def count_sent(trace: Trace) -> pd.DataFrame:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 import zlib
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from mpiprof.trace.types import Array
+from mpiprof.interface.installation import load_library
+
+Buffer: TypeAlias = Any  # bytes, or an array of bytes
 
 CHECKSUM_SUFFIX = b', "check": "%08x"}'
 CHECKSUM_PATTERN = re.compile(rb', "check": "([0-9a-f]{8})"\}$')
-GOLDEN_RATIO = 0x9E3779B97F4A7C15
 
 
 def is_line_intact(line: bytes) -> bool | None:
@@ -37,19 +40,20 @@ def add_checksum(line: bytes) -> bytes:
     return body + CHECKSUM_SUFFIX % zlib.crc32(body)
 
 
-def compute_checksum(chunk: bytes, offset: int) -> int:
-    """Return the checksum of a chunk, which is never 0 and is stored at `offset`."""
-    content = bytearray(chunk)
-    content[offset : offset + 4] = bytes(4)
-    # Each half of a word is added to half of its key without carry; then the sums are multiplied.
-    halves = np.frombuffer(content, "<u4") + _word_keys(len(content) // 8)
-    total = int(np.multiply(halves[::2], halves[1::2], dtype=np.uint64).sum())
-    return (total ^ total >> 32) & 0xFFFFFFFF or 1
+def compute_checksum(chunk: Buffer, offset: int) -> int:
+    """Return the checksum of a chunk of whole 64-bit words, which is stored at `offset`.
+
+    It is never 0.
+    """
+    content = np.frombuffer(chunk, np.uint8)
+    checksum: int = _load_checksum()(content.ctypes.data, len(content), offset)
+    return checksum
 
 
-@lru_cache(4)
-def _word_keys(words: int) -> Array:
-    """Return the keys of so many words, as 32-bit halves."""
-    with np.errstate(over="ignore"):
-        keys = np.arange(1, words + 1, dtype="<u8") * np.uint64(GOLDEN_RATIO)
-    return keys.view("<u4")
+@cache
+def _load_checksum() -> Callable[[int, int, int], int]:
+    import ctypes  # not needed by a launcher
+
+    function = load_library("libmpiprof-delays.so").message_decode_checksum
+    function.restype, function.argtypes = ctypes.c_uint32, [ctypes.c_void_p, *[ctypes.c_size_t] * 2]
+    return function

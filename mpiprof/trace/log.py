@@ -7,6 +7,7 @@ a live recorder truncates would kill the reader (SIGBUS).
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -112,24 +113,46 @@ class LogFile:
         """
         if chunk not in self._intact:
             size = self.layout.chunk_bytes
+            try:
+                with self.file.open() as content:
+                    read = read_bytes(content, chunk * size, size)
+            except OSError:
+                read = b""
+            self._check(chunk, np.frombuffer(read, np.uint8))
+        return self._intact[chunk]
+
+    def _check(self, chunk: int, read: Array) -> bool:
+        """Return whether a chunk is intact. read: its bytes."""
+        if chunk not in self._intact:
+            size = self.layout.chunk_bytes
             self._intact[chunk] = self.file.is_intact(chunk * size, size) and (
-                not self.layout.has_checksums or self._matches_checksum(chunk)
+                not self.layout.has_checksums or self._matches_checksum(chunk, read)
             )
             self.damaged |= not self._intact[chunk]
         return self._intact[chunk]
 
-    def _matches_checksum(self, chunk: int) -> bool:
+    def _matches_checksum(self, chunk: int, read: Array) -> bool:
         head, size = self.headers[chunk], self.layout.chunk_bytes
         expected = int(head["check"])
         if expected == 0:
             return int(head["window"]) != 0
-        try:
-            with self.file.open() as content:
-                read = read_bytes(content, chunk * size, size)
-        except OSError:
-            return False
         whole = len(read) == size and size % 8 == 0
         return whole and compute_checksum(read, self.layout.checksum_offset) == expected
+
+    def read_intact(self, chunks: Iterable[int]) -> Iterator[Array]:
+        """Yield the records of each chunk that is intact, which are valid until the next."""
+        layout = self.layout
+        raw = np.empty(layout.chunk_bytes, np.uint8)
+        begin, width = layout.header_bytes, layout.record.itemsize
+        try:
+            with self.file.open() as content:
+                for chunk in chunks:
+                    size = content.read(raw.data, chunk * layout.chunk_bytes)
+                    if self._check(chunk, raw[:size]):
+                        count = max(size - begin, 0) // width
+                        yield raw[begin : begin + count * width].view(layout.record)
+        except OSError as error:
+            raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
 
     def read(self, pieces: list[tuple[int, int, int]]) -> Array:
         """Return records start..stop of each (chunk, start, stop) as one structured array.

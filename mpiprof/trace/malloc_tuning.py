@@ -7,9 +7,9 @@ import functools
 import gc
 from collections.abc import Iterator
 
-# From glibc's malloc.h. MMAP_THRESHOLD is limited to 32 MB.
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-THRESHOLDS = {TRIM_THRESHOLD: 128 << 20, MMAP_THRESHOLD: 32 << 20}  # bytes
+# From glibc's malloc.h. Arrays that are mapped are returned as soon as they are freed.
+TRIM_THRESHOLD, MMAP_MAX = -1, -4
+OPTIONS = {TRIM_THRESHOLD: 1 << 30, MMAP_MAX: 0}  # bytes, and number of mapped arrays
 
 
 @functools.cache
@@ -22,7 +22,7 @@ def retain_freed_memory() -> None:
 
     change = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
     if change is not None:
-        for option, value in THRESHOLDS.items():
+        for option, value in OPTIONS.items():
             change(option, value)
 
 

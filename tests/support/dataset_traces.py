@@ -15,7 +15,7 @@ from mpiprof.store import values
 from mpiprof.store.cache import Writer
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
-from mpiprof.trace.intervals import NO_SHAPE
+from mpiprof.testing.program_log import NO_SHAPE
 from mpiprof.trace.match import MAX_READ_RECORDS
 from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size

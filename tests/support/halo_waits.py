@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_graph import Intervals, Waits
+from mpiprof.diagnosis.delay_graph import Intervals, Waits, order_groups
 from mpiprof.trace.types import Int
 
 LATENCY_NS = 2_000
@@ -51,7 +51,15 @@ def halo_waits(
         waits += [(awaited, until, met)] * bool(early)
         met = until
         time[:] = until + LATENCY_NS
-    return Waits(*_columns(waits), *_columns(members)), Intervals(*_columns(work))
+    return order_waits(Waits(*_columns(waits), *_columns(members))), Intervals(*_columns(work))
+
+
+def order_waits(waits: Waits) -> Waits:
+    """Return the waits with the latest group first and the members by group."""
+    order, members, group = order_groups(waits.until_ns, waits.group)
+    of_groups = (of[order] for of in (waits.awaited, waits.until_ns, waits.since_ns))
+    of_members = (of[members] for of in (waits.rank, waits.begin_ns, waits.end_ns))
+    return Waits(*of_groups, group, *of_members)
 
 
 def _columns(rows: Sequence[tuple[int, ...]]) -> list[Int]:

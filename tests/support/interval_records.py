@@ -7,6 +7,7 @@ import numpy as np
 from mpiprof.trace.types import INTERVAL, INTERVAL_COUNTS, INTERVAL_PRESSURE, INTERVAL_TIMES, Array
 from support.message_traces import record
 
+UNKNOWN_US, UNKNOWN_PROCESSOR = 0xFFFFFFFF, 0xFFFF  # as in core/python_api/message_decode.c
 COUNTERS = {
     "processor_ns": 70,
     "queue_ns": 5,

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.delay_definition import define_costs
-from support.halo_waits import halo_waits
+from support.halo_waits import halo_waits, order_waits
 from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis import delay_graph
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
-from mpiprof.metrics.collective_waits import number_codes, sort_codes
 from mpiprof.trace.types import Int
 
 Wait = tuple[int, int, int, list[tuple[int, int]]]  # awaited, until, since, members with begins
@@ -31,10 +30,8 @@ def make_graph(waits: list[Wait], work: list[Work], ranks: int) -> DelayGraph:
     def columns(rows: list[tuple[int, ...]], count: int) -> list[Int]:
         return list(np.array(rows, np.int64).reshape(-1, count).T)
 
-    awaited, until, since = columns([wait[:3] for wait in waits], 3)
-    group, rank, begin, end = columns(list(members), 4)
-    intervals = Intervals(*columns(list(work), 4))
-    return DelayGraph(Waits(awaited, until, since, group, rank, begin, end), intervals, ranks)
+    made = Waits(*columns([wait[:3] for wait in waits], 3), *columns(list(members), 4))
+    return DelayGraph(order_waits(made), Intervals(*columns(list(work), 4)), ranks)
 
 
 def costs(waits: list[Wait], work: list[Work], ranks: int) -> list[float]:
@@ -55,7 +52,7 @@ def test_a_wait_passes_its_cost_on_to_the_cause_of_the_awaited_ranks_wait() -> N
     graph = make_graph(waits, work, 3)
     assert graph.compute_costs().interval_ns.tolist() == [16, 0, 0, 0]
     assert graph.compute_costs().direct_ns.tolist() == [8, 0, 0, 0]
-    second_only = graph.compute_costs(np.array([0.0, 1.0]))
+    second_only = graph.compute_costs(np.array([1.0, 0.0]))  # the latest group comes first
     assert second_only.interval_ns.tolist() == [8, 0, 0, 0]
     assert second_only.direct_ns.tolist() == [0, 0, 0, 0]
 
@@ -124,14 +121,16 @@ def test_costs_do_not_depend_on_the_order_of_groups_and_members() -> None:
     random = np.random.default_rng(1)
     number, member = (random.permutation(len(of)) for of in (waits.awaited, waits.group))
     order = np.argsort(number)
-    mixed = Waits(
-        waits.awaited[order],
-        waits.until_ns[order],
-        waits.since_ns[order],
-        number[waits.group][member],
-        waits.rank[member],
-        waits.begin_ns[member],
-        waits.end_ns[member],
+    mixed = order_waits(
+        Waits(
+            waits.awaited[order],
+            waits.until_ns[order],
+            waits.since_ns[order],
+            number[waits.group][member],
+            waits.rank[member],
+            waits.begin_ns[member],
+            waits.end_ns[member],
+        )
     )
     known, found = (DelayGraph(of, intervals, 8).compute_costs() for of in (waits, mixed))
     assert found.interval_ns == pytest.approx(known.interval_ns, rel=1e-9, abs=1e-3)
@@ -147,17 +146,6 @@ def test_a_window_contains_a_limited_number_of_items(
     early = [(1, i, i + 1, 0) for i in range(4)]
     found = costs([(0, 16, 0, [(1, 4)])], [*work, *early], 2)[:4]
     assert found == pytest.approx({4: [9, 0, 0, 3], 3: [0, 2, 2, 8], 1: [0, 0, 0, 12]}[reach])
-
-
-@pytest.mark.parametrize("largest", [3, 1 << 40, 1 << 62])
-def test_codes_are_sorted_in_their_order(largest: int) -> None:
-    code = np.random.default_rng(1).integers(0, 4, 1000) * (largest // 4)
-    assert sort_codes(code).tolist() == np.argsort(code, kind="stable").tolist()
-
-
-def test_codes_are_numbered_in_order() -> None:
-    known, number = number_codes(np.array([7, 2, 7, 0]), 9)
-    assert (known.tolist(), number.tolist()) == ([0, 2, 7], [2, 1, 2, 0])
 
 
 def test_a_trace_without_calls_has_no_delays(tmp_path: Path) -> None:

@@ -6,12 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support.interval_records import COUNTERS, PRESSURE, counters, interval, pressure
+from support.interval_records import (
+    COUNTERS,
+    PRESSURE,
+    UNKNOWN_PROCESSOR,
+    UNKNOWN_US,
+    counters,
+    interval,
+    pressure,
+)
 from support.message_traces import MessageTrace, call, part
 
 import mpiprof
 from mpiprof.formats import pack_writer
-from mpiprof.trace.intervals import NO_SHAPE, UNKNOWN_PROCESSOR, UNKNOWN_US
+from mpiprof.testing.program_log import NO_SHAPE
 from mpiprof.trace.types import SENT_PART
 
 UNKNOWN_SHAPE = 999

@@ -4,36 +4,41 @@
  * state. Caller: mpiprof/diagnosis/delay_library.py, from any thread. The caller owns all arrays.
  *
  * Items are the intervals of work and the waits of all ranks, by rank and time and without overlaps.
- * Their times are positions: rank * stride + time - origin. When a group is reached, its cost is
- * complete, because only later groups add to it. It is then divided among the items of the awaited
- * rank's window, so that the shares need not be stored. */
-#include "base/base.h"
+ * When a group is reached, its cost is complete, because only later groups add to it. It is then
+ * divided among the items of the awaited rank's window, so that the shares need not be stored. */
+#include "python_api/delays.h"
+
+/* Sums over a window, by key. */
+struct sums {
+    double late;  /* time of the awaited rank */
+    double usual; /* time of the ranks that wait; then the excess, of which beyond the usual: */
+    double beyond;
+    double length;  /* usual length of an item, without the excess */
+    double portion; /* of the excess in all keys */
+    int64_t count;  /* items of the awaited rank */
+};
 
 /* All arrays of a run. The fields have the names and the order of delay_library.Run. */
 struct run {
-    int64_t groups, wait_key, stride, origin, reach;
-    const int64_t *order; /* groups, the latest first */
-    const int64_t *first,
-        *member; /* members of group g: member[first[g]] to member[first[g + 1]] */
-    const int64_t *awaited, *since_ns, *until_ns; /* of each group */
-    const int64_t *rank, *begin_ns, *end_ns;      /* of each member */
-    const int64_t *item_begin, *item_end;
-    const int64_t *item_index; /* of the interval, or of the wait's group */
-    const int32_t *item_key;
+    int64_t groups, wait_key, reach;
+    const int64_t *awaited, *since_ns, *until_ns; /* of each group, the latest first */
+    const int64_t *first; /* of each group: its first member; and the number of members */
+    const int64_t *rank, *begin_ns, *end_ns; /* of each member */
+    const struct item *items;
     const int64_t *item_first; /* of each rank, and the number of items */
     int64_t *cursor;           /* of each rank: its items that begin before the current time */
-    uint8_t *done;             /* of each group: 0 */
+    int64_t *member_end;       /* room for each rank: its items that begin before its wait */
     const double *direct;      /* of each group: its waits */
     double *cost;              /* of each group: at first its waits */
     double *interval_cost, *interval_direct; /* of each interval: 0 */
     double *rest;                            /* of each rank: 0 */
-    double *late, *usual, *beyond;           /* of each key: 0 */
-    int64_t *count;                          /* of each key: 0 */
-    int32_t *used;                           /* room for each key */
+    struct sums *sums;                       /* of each key: 0 */
+    int64_t *used;                           /* room for each key */
+    double *beyond;                          /* room for each item of a window */
 };
 
 struct window {
-    int64_t low, high, first, end; /* positions, and items from `first` to before `end` */
+    int64_t low, high, first, end; /* times, and items from `first` to before `end` */
 };
 
 static int64_t lesser(int64_t a, int64_t b)
@@ -51,90 +56,78 @@ static double positive(double value)
     return value > 0 ? value : 0;
 }
 
-static int64_t position_of(const struct run *run, int64_t rank, int64_t time_ns)
-{
-    return rank * run->stride + (time_ns - run->origin);
-}
-
 /* Returns the length of an item within a window. */
-static double length_within(const struct run *run, const struct window *w, int64_t item)
+static double length_within(const struct window *w, const struct item *item)
 {
-    return (double)(lesser(run->item_end[item], w->high) - greater(run->item_begin[item], w->low));
+    return (double)(lesser(item->end_ns, w->high) - greater(item->begin_ns, w->low));
 }
 
-/* Moves a rank's cursor back to a time. The times descend from group to group. */
-static void cursor_rewind(const struct run *run, int64_t rank, int64_t until_ns)
+/* Returns the number of a rank's first `end` items that begin before a time. */
+static int64_t items_before(const struct run *run, int64_t rank, int64_t end, int64_t time_ns)
 {
-    const int64_t high = position_of(run, rank, until_ns), least = run->item_first[rank];
-    int64_t end = run->cursor[rank];
+    const int64_t least = run->item_first[rank];
 
-    while (end > least && run->item_begin[end - 1] >= high)
+    while (end > least && run->items[end - 1].begin_ns >= time_ns)
         end--;
-    run->cursor[rank] = end;
+    return end;
 }
 
-/* Returns the window of a rank up to a time, which is not later than that of its cursor. */
-static struct window window_until(const struct run *run, int64_t rank, int64_t until_ns)
+/* Returns the begin of a window of at most `reach` items before `end`, or since_ns if that is
+ * later. */
+static int64_t window_limit(const struct run *run, int64_t rank, int64_t end, int64_t since_ns)
 {
-    struct window w = {.high = position_of(run, rank, until_ns), .end = run->cursor[rank]};
+    const int64_t first = end - run->reach;
 
-    while (w.end > run->item_first[rank] && run->item_begin[w.end - 1] >= w.high)
-        w.end--;
+    if (first <= run->item_first[rank] || run->items[first - 1].end_ns <= since_ns)
+        return since_ns;
+    return greater(since_ns, run->items[first].begin_ns);
+}
+
+/* Returns the window of a rank between two times. end: its items that begin before the later. */
+static struct window window_between(const struct run *run, int64_t rank, int64_t since_ns,
+                                    int64_t until_ns, int64_t end)
+{
+    struct window w = {lesser(since_ns, until_ns), until_ns, end, end};
+
+    while (w.first > run->item_first[rank] && run->items[w.first - 1].end_ns > w.low)
+        w.first--;
     return w;
 }
 
-/* Returns the begin of a window of at most `reach` items, or since_ns if that is later. */
-static int64_t window_limit(const struct run *run, const struct window *w, int64_t rank,
-                            int64_t since_ns)
+/* Moves the cursors of a group's ranks back to its time, and returns the time since which the ranks
+ * are compared. The times descend from group to group. */
+static int64_t group_begin(const struct run *run, int64_t group)
 {
-    const int64_t first = w->end - run->reach;
+    const int64_t awaited = run->awaited[group], until_ns = run->until_ns[group];
+    const int64_t first = run->first[group];
+    int64_t since_ns = run->since_ns[group];
 
-    if (first <= run->item_first[rank] ||
-        run->item_end[first - 1] <= position_of(run, rank, since_ns))
-        return since_ns;
-    return greater(since_ns, run->item_begin[first] - rank * run->stride + run->origin);
-}
+    run->cursor[awaited] = items_before(run, awaited, run->cursor[awaited], until_ns);
+    since_ns = window_limit(run, awaited, run->cursor[awaited], since_ns);
+    for (int64_t m = first; m < run->first[group + 1]; m++) {
+        const int64_t rank = run->rank[m];
 
-/* Sets the begin of a window. */
-static void window_begin(const struct run *run, struct window *w, int64_t rank, int64_t since_ns)
-{
-    w->low = lesser(position_of(run, rank, since_ns), w->high);
-    w->first = w->end;
-    while (w->first > run->item_first[rank] && run->item_end[w->first - 1] > w->low)
-        w->first--;
-}
-
-/* Returns the time since which the ranks of a group are compared. */
-static int64_t group_since(const struct run *run, int64_t group)
-{
-    const int64_t awaited = run->awaited[group];
-    const struct window late = window_until(run, awaited, run->until_ns[group]);
-    int64_t since = window_limit(run, &late, awaited, run->since_ns[group]);
-
-    for (int64_t i = run->first[group]; i < run->first[group + 1]; i++) {
-        const int64_t m = run->member[i], rank = run->rank[m];
-        struct window early;
-
-        cursor_rewind(run, rank, run->until_ns[group]);
-        early = window_until(run, rank, run->begin_ns[m]);
-        since = window_limit(run, &early, rank, since);
+        run->cursor[rank] = items_before(run, rank, run->cursor[rank], until_ns);
+        run->member_end[m - first] = items_before(run, rank, run->cursor[rank], run->begin_ns[m]);
+        since_ns = window_limit(run, rank, run->member_end[m - first], since_ns);
     }
-    return since;
+    return since_ns;
 }
 
 /* Sums up the window of the awaited rank by key, and returns the number of keys. */
-static int add_late(const struct run *run, const struct window *w, double *outside)
+static int64_t add_late(const struct run *run, const struct window *w, double *outside)
 {
-    int keys = 0;
+    int64_t keys = 0;
 
     *outside = (double)(w->high - w->low);
     for (int64_t i = w->end - 1; i >= w->first; i--) {
-        const int32_t key = run->item_key[i];
-        const double length = length_within(run, w, i);
+        const struct item *const item = &run->items[i];
+        struct sums *const sums = &run->sums[item->key];
+        const double length = length_within(w, item);
 
-        if (run->count[key]++ == 0)
-            run->used[keys++] = key;
-        run->late[key] += length;
+        if (sums->count++ == 0)
+            run->used[keys++] = item->key;
+        sums->late += length;
         *outside -= length;
     }
     return keys;
@@ -143,29 +136,30 @@ static int add_late(const struct run *run, const struct window *w, double *outsi
 /* Adds the windows of the ranks that wait, averaged with their waits as weights.
  *
  * outside: time outside items. worked: time without waits. */
-static void add_early(const struct run *run, int64_t group, int64_t since, double *outside,
+static void add_early(const struct run *run, int64_t group, int64_t since_ns, double *outside,
                       double *worked)
 {
+    const int64_t first = run->first[group], end = run->first[group + 1];
     double whole = 0;
 
     *outside = *worked = 0;
-    for (int64_t i = run->first[group]; i < run->first[group + 1]; i++)
-        whole += (double)(run->end_ns[run->member[i]] - run->begin_ns[run->member[i]]);
-    for (int64_t i = run->first[group]; i < run->first[group + 1] && whole > 0; i++) {
-        const int64_t m = run->member[i], rank = run->rank[m];
+    for (int64_t m = first; m < end; m++)
+        whole += (double)(run->end_ns[m] - run->begin_ns[m]);
+    for (int64_t m = first; m < end && whole > 0; m++) {
         const double weight = (double)(run->end_ns[m] - run->begin_ns[m]) / whole;
-        struct window w = window_until(run, rank, run->begin_ns[m]);
+        const struct window w = window_between(run, run->rank[m], since_ns, run->begin_ns[m],
+                                               run->member_end[m - first]);
         double items = 0, waits = 0;
 
-        window_begin(run, &w, rank, since);
-        for (int64_t j = w.first; j < w.end; j++) {
-            const int32_t key = run->item_key[j];
-            const double length = length_within(run, &w, j);
+        for (int64_t i = w.first; i < w.end; i++) {
+            const struct item *const item = &run->items[i];
+            struct sums *const sums = &run->sums[item->key];
+            const double length = length_within(&w, item);
 
             items += length;
-            waits += key == run->wait_key ? length : 0;
-            if (run->count[key] > 0)
-                run->usual[key] += length * weight;
+            waits += item->key == run->wait_key ? length : 0;
+            if (sums->count > 0)
+                sums->usual += length * weight;
         }
         *outside += ((double)(w.high - w.low) - items) * weight;
         *worked += ((double)(w.high - w.low) - waits) * weight;
@@ -176,90 +170,91 @@ static void add_early(const struct run *run, int64_t group, int64_t since, doubl
  *
  * The excess of work in all keys together is at most that of the whole window's work, because the
  * early ranks may do the same work under other keys. whole: receives the sum of all excess. */
-static double find_excess(const struct run *run, int keys, double work, double rest, double *whole)
+static double find_excess(const struct run *run, int64_t keys, double work, double rest,
+                          double *whole)
 {
     double sum = rest, scale;
 
-    for (int i = 0; i < keys; i++) {
-        const int32_t key = run->used[i];
+    for (int64_t i = 0; i < keys; i++) {
+        struct sums *const sums = &run->sums[run->used[i]];
 
-        run->usual[key] = positive(run->late[key] - run->usual[key]);
-        sum += key == run->wait_key ? 0 : run->usual[key];
+        sums->usual = positive(sums->late - sums->usual);
+        sum += run->used[i] == run->wait_key ? 0 : sums->usual;
     }
     scale = sum > 0 ? (positive(work) < sum ? positive(work) / sum : 1) : 0;
     *whole = rest *= scale;
-    for (int i = 0; i < keys; i++) {
-        const int32_t key = run->used[i];
+    for (int64_t i = 0; i < keys; i++) {
+        struct sums *const sums = &run->sums[run->used[i]];
 
-        run->usual[key] *= key == run->wait_key ? 1 : scale;
-        *whole += run->usual[key];
+        sums->usual *= run->used[i] == run->wait_key ? 1 : scale;
+        *whole += sums->usual;
     }
     return rest;
 }
 
-/* Returns the length of an item beyond the usual length of its key, without the excess. */
-static double find_beyond(const struct run *run, const struct window *w, int64_t item)
-{
-    const int32_t key = run->item_key[item];
-    const double usual = (run->late[key] - run->usual[key]) / (double)run->count[key];
-
-    return run->usual[key] > 0 ? positive(length_within(run, w, item) - usual) : 0;
-}
-
 /* Adds a share of a group's cost to an item. */
-static void add_share(const struct run *run, int64_t group, int64_t item, double share)
+static void add_share(const struct run *run, int64_t group, const struct item *item, double share)
 {
-    const int64_t index = run->item_index[item];
-
-    if (run->item_key[item] != run->wait_key) {
-        run->interval_cost[index] += run->cost[group] * share;
-        run->interval_direct[index] += run->direct[group] * share;
-    } else if (!run->done[index]) {
-        run->cost[index] += run->cost[group] * share;
+    if (item->key != run->wait_key) {
+        run->interval_cost[item->index] += run->cost[group] * share;
+        run->interval_direct[item->index] += run->direct[group] * share;
+    } else if (item->index > group) {
+        run->cost[item->index] += run->cost[group] * share;
     } else { /* a wait that does not end before the awaited rank arrives (damaged times) */
         run->rest[run->awaited[group]] += run->cost[group] * share;
+    }
+}
+
+/* Divides the excess of each key among its items, in proportion to their length beyond the usual.
+ *
+ * whole: the sum of all excess. */
+static void divide_excess(const struct run *run, int64_t group, const struct window *w,
+                          int64_t keys, double whole)
+{
+    for (int64_t i = 0; i < keys; i++) {
+        struct sums *const sums = &run->sums[run->used[i]];
+
+        sums->length = (sums->late - sums->usual) / (double)sums->count;
+        sums->portion = sums->usual / whole;
+    }
+    for (int64_t i = w->first; i < w->end; i++) {
+        struct sums *const sums = &run->sums[run->items[i].key];
+        const double length = length_within(w, &run->items[i]);
+
+        run->beyond[i - w->first] = sums->usual > 0 ? positive(length - sums->length) : 0;
+        sums->beyond += run->beyond[i - w->first];
+    }
+    for (int64_t i = w->first; i < w->end; i++) {
+        const struct sums *const sums = &run->sums[run->items[i].key];
+        const double beyond = run->beyond[i - w->first];
+
+        if (beyond > 0)
+            add_share(run, group, &run->items[i], sums->portion * beyond / sums->beyond);
     }
 }
 
 /* Divides the cost of a group among the items of the awaited rank's window. */
 static void divide_cost(const struct run *run, int64_t group)
 {
-    const int64_t awaited = run->awaited[group];
+    const int64_t awaited = run->awaited[group], since_ns = group_begin(run, group);
+    const struct window w =
+        window_between(run, awaited, since_ns, run->until_ns[group], run->cursor[awaited]);
     double late_rest, early_rest, worked, whole, rest, work;
-    int64_t since;
-    struct window w;
-    int keys;
+    const int64_t keys = add_late(run, &w, &late_rest);
 
-    run->done[group] = 1;
-    cursor_rewind(run, awaited, run->until_ns[group]);
-    since = group_since(run, group);
-    w = window_until(run, awaited, run->until_ns[group]);
-    window_begin(run, &w, awaited, since);
-    keys = add_late(run, &w, &late_rest);
-    add_early(run, group, since, &early_rest, &worked);
-    work = (double)(w.high - w.low) - run->late[run->wait_key] - worked;
+    add_early(run, group, since_ns, &early_rest, &worked);
+    work = (double)(w.high - w.low) - run->sums[run->wait_key].late - worked;
     rest = find_excess(run, keys, work, positive(late_rest - early_rest), &whole);
     run->rest[awaited] += run->cost[group] * (whole > 0 ? rest / whole : 1);
-    for (int64_t i = w.first; i < w.end && whole > 0; i++)
-        run->beyond[run->item_key[i]] += find_beyond(run, &w, i);
-    for (int64_t i = w.first; i < w.end && whole > 0; i++) {
-        const int32_t key = run->item_key[i];
-        const double beyond = find_beyond(run, &w, i);
-
-        if (beyond > 0)
-            add_share(run, group, i, run->usual[key] / whole * beyond / run->beyond[key]);
-    }
-    for (int i = 0; i < keys; i++) {
-        const int32_t key = run->used[i];
-
-        run->late[key] = run->usual[key] = run->beyond[key] = 0;
-        run->count[key] = 0;
-    }
+    if (whole > 0)
+        divide_excess(run, group, &w, keys, whole);
+    for (int64_t i = 0; i < keys; i++)
+        run->sums[run->used[i]] = (struct sums){0};
 }
 
 /* Divides the costs of all groups, the latest first. */
 PUBLIC void delays_divide_costs(const struct run *run)
 {
-    for (int64_t i = 0; i < run->groups; i++)
-        divide_cost(run, run->order[i]);
+    for (int64_t group = 0; group < run->groups; group++)
+        divide_cost(run, group);
 }

@@ -25,17 +25,35 @@ static uint64_t sum_update(uint64_t sum, const void *bytes, size_t length, uint6
     return sum;
 }
 
+static uint32_t sum_fold(uint64_t sum)
+{
+    const uint32_t folded = (uint32_t)(sum ^ sum >> 32);
+
+    return folded != 0 ? folded : 1;
+}
+
 /* Return the checksum of a chunk's records with a given header. It is never 0: no checksum. */
 uint32_t checksum_chunk(const struct chunk_head *head, const struct chunk *chunk)
 {
     struct chunk_head front = *head;
 
     front.check = 0;
-    const uint64_t sum = sum_update(sum_update(0, &front, sizeof front, 0), chunk->records,
-                                    sizeof chunk->records, sizeof front / 8);
-    const uint32_t folded = (uint32_t)(sum ^ sum >> 32);
+    return sum_fold(sum_update(sum_update(0, &front, sizeof front, 0), chunk->records,
+                               sizeof chunk->records, sizeof front / 8));
+}
 
-    return folded != 0 ? folded : 1;
+/* Return the checksum of whole words that contain it at an offset, where it counts as 0. */
+uint32_t checksum_words(const char *bytes, size_t length, size_t offset)
+{
+    const size_t place = offset / 8, rest = length - 8 * place;
+    char words[16]; /* damaged headers may divide the checksum between two words */
+    const size_t size = rest < sizeof words ? rest : sizeof words;
+    uint64_t sum = sum_update(0, bytes, 8 * place, 0);
+
+    memcpy(words, bytes + 8 * place, size);
+    memset(words + offset % 8, 0, sizeof(uint32_t));
+    sum = sum_update(sum, words, size, place);
+    return sum_fold(sum_update(sum, bytes + 8 * place + size, rest - size, place + size / 8));
 }
 
 uint32_t checksum_bytes(const char *bytes, size_t length)

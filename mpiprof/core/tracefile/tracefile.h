@@ -32,6 +32,7 @@ void folder_remove_mark(const char *folder, const char *name);
 /* ---- checksums that let a reader detect damage (checksum.c) */
 
 uint32_t checksum_chunk(const struct chunk_head *head, const struct chunk *chunk);
+uint32_t checksum_words(const char *bytes, size_t length, size_t offset);
 uint32_t checksum_bytes(const char *bytes, size_t length);
 void checksum_close(struct text *t);
 

@@ -30,10 +30,10 @@ from mpiprof.formats.otf2.library import (
     UNDEFINED,
 )
 from mpiprof.formats.otf2.messages import SUM_COLUMNS, SUMS_PREFIX
-from mpiprof.metrics.message_tables import IDENTITY
+from mpiprof.metrics.message_partners import IDENTITY
 from mpiprof.trace import Trace
-from mpiprof.trace.messages import read_calls
-from mpiprof.trace.types import MESSAGE_CALL, Array, Bool, Int
+from mpiprof.trace.messages import read_message_logs
+from mpiprof.trace.types import MESSAGE_CALL, Array, Bool, Int, Int32
 
 PROBES = ("probe", "iprobe")  # MPI_Mprobe takes the message, so it receives it
 FIRST_REQUEST = 1 << 62  # numbers of requests of messages; those of collectives begin at 0
@@ -60,11 +60,9 @@ class MessageExport:
     def __init__(self, trace: Trace, region: Array, site: Array) -> None:
         self.trace, self.region, self.site = trace, region, site
         self.calls, self.messages = trace.message_calls, trace.messages
-        logs = [read_calls(trace, rank) for rank in range(trace.ranks)]
-        empty = np.zeros(0, np.int64)
-        self.call_shape = np.concatenate([empty, *(log.shape for log in logs)])
-        self.part_shape = np.concatenate([empty, *(log.part_shape for log in logs)])
-        self.flags = np.concatenate([empty, *(log.flags for log in logs)])
+        logged, _ = read_message_logs(trace, trace.ranks_with_messages)
+        self.call_shape, self.part_shape = logged.shape, logged.part_shape
+        self.flags = logged.flags.astype(np.int64)
         shapes = trace.tables.shapes
         self.operation = np.array([s.operation for s in shapes], object)
         self.communicator = np.array([s.communicator for s in shapes], np.uint32)
@@ -144,7 +142,7 @@ class MessageExport:
         order = np.argsort(calls["enter"], kind="stable")
         return MessageEvents(calls[order], threads[order], messages)
 
-    def _describe(self, calls: Array, shape: Int) -> None:
+    def _describe(self, calls: Array, shape: Int | Int32) -> None:
         calls["region"], calls["site"] = self.region[shape], self.site[shape]
         calls["communicator"], calls["root"] = self.communicator[shape], self.peer[shape]
 

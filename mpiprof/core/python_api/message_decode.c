@@ -1,0 +1,239 @@
+/* Records of messages and intervals of all ranks as columns.
+ *
+ * It has no MPI and no state. Caller: mpiprof/trace/message_decoder.py, from any thread. The caller
+ * owns all arrays. Their sizes are the numbers that message_decode_count returns. */
+#include <string.h>
+
+#include "base/base.h"
+#include "tracefile/event.h"
+#include "tracefile/tracefile.h"
+
+enum {
+    UNKNOWN = -1,     /* in place of a shape or a counter */
+    DISTANCE_MAX = 3, /* from the first record of an interval to the interval */
+    UNKNOWN_PROCESSOR = 0xffff
+};
+#define NO_SHAPE UINT32_MAX
+#define UNKNOWN_US UINT32_MAX
+#define MAX_VALUE ((int64_t)1 << 62)
+
+/* The columns, and the rank that is decoded. The fields have the order of message_decoder.Decoder. */
+struct decoder {
+    int64_t rank, shape_count, low_ns, high_ns; /* possible times, on the node's clock */
+    int64_t origin_ns, offset_ns;               /* of the clock, as in trace/clock.py */
+    double drift;
+    const int32_t *shapes; /* joint number of each of the rank's shapes, or UNKNOWN */
+    /* Numbers of rows so far. owned_parts: those with a call, which follows its parts. */
+    int64_t calls, parts, owned_parts, intervals, counters, pressures;
+    int64_t damaged_calls, damaged_intervals;
+    struct record last[DISTANCE_MAX];         /* the thread's last records; empty at its begin */
+    int64_t *enter_ns, *exit_ns, *part_count; /* of each call */
+    int32_t *call_rank, *call_thread, *call_shape;
+    int64_t *call, *posted_ns, *bytes, *number, *tag; /* of each part */
+    int32_t *part_rank, *part_shape;
+    uint8_t *received, *flags;
+    int64_t *begin_ns, *end_ns; /* of each interval */
+    int32_t *interval_rank, *interval_thread, *before_shape, *after_shape;
+    int64_t *counted; /* of the counters: row of their interval; then as in trace/intervals.py */
+    int64_t *gap_ns, *processor_ns, *queue_ns, *voluntary, *involuntary, *instructions, *cycles;
+    int64_t *minor_faults, *major_faults, *untracked_ns, *gc_ns, *first_processor, *last_processor;
+    int64_t *pressed; /* of the readings of the node: row of their interval */
+    int64_t *since_ns, *throttled_ns, *processor_pressure_ns, *io_pressure_ns, *memory_pressure_ns;
+};
+
+/* Returns the nearest integer, of two the even one, as rint() of libm does. */
+static double nearest(double value)
+{
+    const double large = 0x1.8p52; /* there, the distance between two numbers is 1 */
+
+    return value > -0x1p51 && value < 0x1p51 ? value + large - large : value;
+}
+
+static int64_t to_global(const struct decoder *d, int64_t time_ns)
+{
+    if (d->drift == 0)
+        return time_ns + d->offset_ns;
+    return (int64_t)nearest((double)(time_ns - d->origin_ns) * d->drift) + time_ns + d->offset_ns;
+}
+
+/* Returns the joint number of a shape, or UNKNOWN. */
+static int32_t joint_shape(const struct decoder *d, uint32_t shape)
+{
+    return shape < d->shape_count ? d->shapes[shape] : UNKNOWN;
+}
+
+static void add_part(struct decoder *d, const struct record *r)
+{
+    const int32_t shape = joint_shape(d, r->shape);
+    const int64_t row = d->parts;
+
+    if (shape < 0)
+        return;
+    d->call[row] = d->calls;
+    d->posted_ns[row] = to_global(d, r->enter_ns);
+    d->bytes[row] = r->exit_ns;
+    d->number[row] = r->sequence;
+    d->tag[row] = (int32_t)r->outside_ns;
+    d->part_rank[row] = (int32_t)d->rank;
+    d->part_shape[row] = shape;
+    d->received[row] = r->kind == KIND_received;
+    d->flags[row] = r->choice;
+    d->parts++;
+}
+
+/* Adds a call, or drops it with its parts if it is impossible. */
+static void add_call(struct decoder *d, const struct record *r)
+{
+    const int32_t shape = joint_shape(d, r->shape);
+    const int64_t row = d->calls;
+
+    if (r->enter_ns < d->low_ns || r->enter_ns > d->high_ns || r->exit_ns > d->high_ns ||
+        (r->exit_ns != 0 && r->exit_ns < r->enter_ns) || shape < 0) {
+        d->damaged_calls++;
+        d->parts = d->owned_parts;
+        return;
+    }
+    d->enter_ns[row] = to_global(d, r->enter_ns);
+    d->exit_ns[row] = r->exit_ns == 0 ? 0 : to_global(d, r->exit_ns);
+    d->call_rank[row] = (int32_t)d->rank;
+    d->call_thread[row] = r->thread;
+    d->part_count[row] = r->sequence;
+    d->call_shape[row] = shape;
+    d->calls++;
+    d->owned_parts = d->parts;
+}
+
+static int64_t count_us(uint32_t value)
+{
+    return value == UNKNOWN_US ? UNKNOWN : (int64_t)value * 1000;
+}
+
+static int64_t processor_number(uint16_t value)
+{
+    return value == UNKNOWN_PROCESSOR ? UNKNOWN : value;
+}
+
+static bool is_possible(int64_t value)
+{
+    return value >= UNKNOWN && value <= MAX_VALUE;
+}
+
+/* Writes the counters of an interval to the next row, and returns true if they are possible. */
+static bool set_counters(const struct decoder *d, const struct record *times,
+                         const struct record *counts, const struct record *r)
+{
+    const int64_t row = d->counters;
+
+    d->counted[row] = d->intervals;
+    d->gap_ns[row] = r->outside_ns;
+    d->processor_ns[row] = times->enter_ns;
+    d->queue_ns[row] = times->exit_ns;
+    d->voluntary[row] = times->sequence;
+    d->involuntary[row] = times->shape;
+    d->untracked_ns[row] = count_us(times->outside_ns);
+    d->first_processor[row] = processor_number(times->thread);
+    d->instructions[row] = counts->enter_ns;
+    d->cycles[row] = counts->exit_ns;
+    d->minor_faults[row] = counts->sequence;
+    d->major_faults[row] = counts->shape;
+    d->gc_ns[row] = count_us(counts->outside_ns);
+    d->last_processor[row] = processor_number(counts->thread);
+    return is_possible(times->enter_ns) && is_possible(times->exit_ns) &&
+           is_possible(counts->enter_ns) && is_possible(counts->exit_ns);
+}
+
+/* Writes the reading of the node, likewise. */
+static bool set_pressure(const struct decoder *d, const struct record *p)
+{
+    const int64_t row = d->pressures;
+
+    d->pressed[row] = d->intervals;
+    d->since_ns[row] = p->enter_ns < 0 ? UNKNOWN : to_global(d, p->enter_ns);
+    d->throttled_ns[row] = p->exit_ns;
+    d->processor_pressure_ns[row] = count_us(p->sequence);
+    d->io_pressure_ns[row] = count_us(p->shape);
+    d->memory_pressure_ns[row] = count_us(p->outside_ns);
+    return is_possible(p->exit_ns);
+}
+
+/* Adds an interval, or drops it if it is impossible. before: the records before it in reverse. */
+static void add_interval(struct decoder *d, const struct record *r,
+                         const struct record *const before[DISTANCE_MAX])
+{
+    const int32_t after = r->shape == NO_SHAPE ? UNKNOWN : joint_shape(d, r->shape);
+    const int32_t ahead = r->sequence == NO_SHAPE ? UNKNOWN : joint_shape(d, r->sequence);
+    const bool has_counters =
+        before[0]->kind == KIND_interval_counts && before[1]->kind == KIND_interval_times;
+    const struct record *const pressure = before[has_counters ? 2 : 0];
+    const bool has_pressure = pressure->kind == KIND_interval_pressure;
+    const int64_t row = d->intervals;
+
+    if (r->enter_ns < d->low_ns || r->enter_ns > r->exit_ns || r->exit_ns > d->high_ns ||
+        (after < 0 && r->shape != NO_SHAPE) || (ahead < 0 && r->sequence != NO_SHAPE) ||
+        (has_counters && !set_counters(d, before[1], before[0], r)) ||
+        (has_pressure && !set_pressure(d, pressure))) {
+        d->damaged_intervals++;
+        return;
+    }
+    d->begin_ns[row] = to_global(d, r->enter_ns);
+    d->end_ns[row] = to_global(d, r->exit_ns);
+    d->before_shape[row] = ahead;
+    d->after_shape[row] = after;
+    d->interval_rank[row] = (int32_t)d->rank;
+    d->interval_thread[row] = r->thread;
+    d->intervals++;
+    d->counters += has_counters;
+    d->pressures += has_pressure;
+}
+
+/* Adds the largest possible numbers of rows of each table to `rows`. */
+PUBLIC void message_decode_count(const struct record *records, int64_t count, int64_t *rows)
+{
+    int64_t kinds[UINT8_MAX + 1] = {0};
+
+    for (int64_t i = 0; i < count; i++)
+        kinds[records[i].kind]++;
+    rows[0] += kinds[KIND_message_call];
+    rows[1] += kinds[KIND_sent] + kinds[KIND_received];
+    rows[2] += kinds[KIND_interval];
+    rows[3] += kinds[KIND_interval_counts];
+    rows[4] += kinds[KIND_interval_pressure];
+}
+
+/* Decodes the next records of the rank's thread. */
+PUBLIC void message_decode_records(struct decoder *d, const struct record *records, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const struct record *const r = &records[i];
+
+        if (r->kind == KIND_sent || r->kind == KIND_received) {
+            add_part(d, r);
+        } else if (r->kind == KIND_message_call) {
+            add_call(d, r);
+        } else if (r->kind == KIND_interval) {
+            const struct record *before[DISTANCE_MAX];
+
+            for (int64_t k = 0; k < DISTANCE_MAX; k++)
+                before[k] = i > k ? r - 1 - k : &d->last[DISTANCE_MAX - 1 - k + i];
+            add_interval(d, r, before);
+        }
+    }
+    for (int64_t k = 0; k < DISTANCE_MAX && count > 0; k++) {
+        const int64_t from = count - DISTANCE_MAX + k;
+
+        d->last[k] = from >= 0 ? records[from] : d->last[k + count];
+    }
+}
+
+/* Ends a thread: parts without a call belong to none. */
+PUBLIC void message_decode_end(struct decoder *d)
+{
+    d->parts = d->owned_parts;
+    memset(d->last, 0, sizeof d->last);
+}
+
+/* Returns the checksum of a chunk that contains it at an offset. */
+PUBLIC uint32_t message_decode_checksum(const char *chunk, size_t length, size_t offset)
+{
+    return checksum_words(chunk, length, offset);
+}

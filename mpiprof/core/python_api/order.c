@@ -1,0 +1,120 @@
+/* Order of rows by group and time, for rows that consist of a few parts in order.
+ *
+ * It has no MPI and no state. Caller: mpiprof/trace/order.py, from any thread. The caller owns all
+ * arrays. The rows of each group are collected first. Then the parts that are in order are merged,
+ * so that the time grows with the logarithm of the number of parts, not of rows. */
+#include <string.h>
+
+#include "base/base.h"
+
+struct entry {
+    int64_t time, row;
+};
+
+/* Returns the end of the part that begins at `at`: its times do not descend. */
+static int64_t part_end(const struct entry *e, int64_t at, int64_t end)
+{
+    while (++at < end && e[at - 1].time <= e[at].time)
+        ;
+    return at;
+}
+
+/* Merges two parts; of equal times, that of the first part comes first. */
+static void merge(struct entry *to, const struct entry *a, const struct entry *a_end,
+                  const struct entry *b, const struct entry *b_end)
+{
+    while (a < a_end && b < b_end)
+        *to++ = b->time < a->time ? *b++ : *a++;
+    memcpy(to, a, (size_t)(a_end - a) * sizeof *a);
+    memcpy(to + (a_end - a), b, (size_t)(b_end - b) * sizeof *b);
+}
+
+/* Merges each two neighbouring parts of `from` into `to`, and returns the number of results. */
+static int64_t merge_pairs(struct entry *to, const struct entry *from, int64_t count)
+{
+    int64_t merged = 0;
+
+    for (int64_t at = 0; at < count; merged++) {
+        const int64_t middle = part_end(from, at, count);
+        const int64_t end = middle < count ? part_end(from, middle, count) : count;
+
+        merge(to + at, from + at, from + middle, from + middle, from + end);
+        at = end;
+    }
+    return merged;
+}
+
+/* Reverses the parts whose times descend. */
+static void reverse_parts(struct entry *e, int64_t count)
+{
+    for (int64_t at = 0, end; at < count; at = end) {
+        end = at + 1;
+        while (end < count && e[end].time < e[end - 1].time)
+            end++;
+        for (int64_t low = at, high = end - 1; low < high; low++, high--) {
+            const struct entry entry = e[low];
+
+            e[low] = e[high];
+            e[high] = entry;
+        }
+    }
+}
+
+/* Sorts entries by time, and returns where they are: in `e` or in `room`. */
+static struct entry *sort(struct entry *e, struct entry *room, int64_t count)
+{
+    int64_t parts = 1;
+
+    if (count > 0 && part_end(e, 0, count) < count) {
+        reverse_parts(e, count);
+        parts = part_end(e, 0, count) < count ? 2 : 1;
+    }
+
+    while (parts > 1) {
+        struct entry *const sorted = room;
+
+        parts = merge_pairs(sorted, e, count);
+        room = e;
+        e = sorted;
+    }
+    return e;
+}
+
+/* Sorts some rows by time. entries: has two for each row. */
+static void sort_rows(int64_t *rows, int64_t count, const int64_t *time, struct entry *entries)
+{
+    const struct entry *sorted = entries;
+
+    for (int64_t i = 0; i < count; i++)
+        entries[i] = (struct entry){time[rows[i]], rows[i]};
+    sorted = sort(entries, entries + count, count);
+    for (int64_t i = 0; i < count; i++)
+        rows[i] = sorted[i].row;
+}
+
+/* Writes the rows by group to `order`, and the first of each group to `first`.
+ *
+ * Rows of a group keep their order. group: below `groups`. first: has groups + 1 elements. */
+PUBLIC void order_by_group(int64_t rows, int64_t groups, const int32_t *group, int64_t *first,
+                           int64_t *order)
+{
+    memset(first, 0, (size_t)(groups + 1) * sizeof *first);
+    for (int64_t i = 0; i < rows; i++)
+        first[group[i] + 1]++;
+    for (int64_t g = 0; g < groups; g++)
+        first[g + 1] += first[g];
+    for (int64_t i = 0; i < rows; i++)
+        order[first[group[i]]++] = i;
+    memmove(first + 1, first, (size_t)groups * sizeof *first);
+    first[0] = 0;
+}
+
+/* Sorts the rows of each group by time; those of equal time keep their order.
+ *
+ * first: of each group, its first row in `order`. entries: has two for each row of a group. */
+PUBLIC void order_by_time(int64_t groups, const int64_t *first, const int64_t *time,
+                          struct entry *entries, int64_t *order)
+{
+    for (int64_t g = 0; g < groups; g++)
+        sort_rows(order + first[g], first[g + 1] - first[g], time, entries);
+}

@@ -1,0 +1,134 @@
+"""Decodes the records of messages and intervals of all ranks (core/python_api/message_decode.c).
+
+The times of the columns are on the joint clock, and shapes are indices into Tables.shapes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from mpiprof.interface.analysis_library import call_library
+from mpiprof.trace.clock import Clock
+from mpiprof.trace.types import Array, Int
+from mpiprof.trace.writer import RECORD_TYPE
+
+DISTANCE_MAX = 3  # records of a thread that the decoder keeps
+COUNTERS = (
+    *("gap_ns", "processor_ns", "queue_ns", "voluntary", "involuntary", "instructions", "cycles"),
+    *("minor_faults", "major_faults", "untracked_ns", "gc_ns"),
+    *("first_processor", "last_processor"),
+)
+PRESSURES = (
+    *("pressure_since_ns", "throttled_ns"),
+    *("processor_pressure_ns", "io_pressure_ns", "memory_pressure_ns"),
+)
+# The columns of each table, in the order of `struct decoder`. `row` is the row of the interval.
+COLUMNS: dict[str, dict[str, Any]] = {
+    "calls": {
+        **dict.fromkeys(("enter_ns", "exit_ns", "parts"), np.int64),
+        **dict.fromkeys(("rank", "thread", "shape"), np.int32),
+    },
+    "parts": {
+        **dict.fromkeys(("call", "posted_ns", "bytes", "number", "tag"), np.int64),
+        **dict.fromkeys(("part_rank", "part_shape"), np.int32),
+        "received": np.bool_,
+        "flags": np.uint8,
+    },
+    "intervals": {
+        **dict.fromkeys(("begin_ns", "end_ns"), np.int64),
+        **dict.fromkeys(("rank", "thread", "before_shape", "after_shape"), np.int32),
+    },
+    "counters": dict.fromkeys(("row", *COUNTERS), np.int64),
+    "pressures": dict.fromkeys(("row", *PRESSURES), np.int64),
+}
+
+
+class Decoder(ctypes.Structure):
+    """The columns, and the rank that is decoded, as message_decode.c describes them."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("rank", "shape_count", "low_ns", "high_ns")),
+        *((name, ctypes.c_int64) for name in ("origin_ns", "offset_ns")),
+        ("drift", ctypes.c_double),
+        ("shapes", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("calls", "parts", "owned_parts", "intervals")),
+        *((name, ctypes.c_int64) for name in ("counters", "pressures")),
+        *((name, ctypes.c_int64) for name in ("damaged_calls", "damaged_intervals")),
+        ("last", ctypes.c_uint8 * (DISTANCE_MAX * RECORD_TYPE.itemsize)),
+        *(
+            (f"{table}_{name}", ctypes.c_void_p)
+            for table, columns in COLUMNS.items()
+            for name in columns
+        ),
+    )
+
+
+class MessageDecoder:
+    """Decodes the records of one rank after the other into tables of columns."""
+
+    def __init__(self, blocks: Iterable[Array]) -> None:
+        """Prepare tables of the right size; blocks: the records of all ranks."""
+        rows = np.zeros(len(COLUMNS), np.int64)
+        for block in blocks:
+            records = _to_present_layout(block)
+            call_library("message_decode_count", records, len(records), rows)
+        self._tables = {
+            table: {name: np.empty(count, dtype) for name, dtype in columns.items()}
+            for (table, columns), count in zip(COLUMNS.items(), rows.tolist(), strict=True)
+        }
+        self._state = Decoder(
+            **{
+                f"{table}_{name}": column.ctypes.data
+                for table, columns in self._tables.items()
+                for name, column in columns.items()
+            }
+        )
+
+    def add_rank(
+        self,
+        rank: int,
+        threads: Iterable[Iterable[Array]],
+        shapes: Int,
+        clock: Clock,
+        times: tuple[int, int],
+    ) -> tuple[bool, bool]:
+        """Decode a rank, and return whether calls and whether intervals are damaged.
+
+        threads: records of each thread in blocks. shapes: index of each of the rank's shapes.
+        times: bounds of the times on the rank's clock.
+        """
+        state, of_rank = self._state, np.ascontiguousarray(shapes, np.int32)
+        state.rank, state.shape_count, state.shapes = rank, len(of_rank), of_rank.ctypes.data
+        state.low_ns, state.high_ns = times
+        state.origin_ns, state.offset_ns, state.drift = (
+            clock.origin_ns,
+            clock.offset_ns,
+            clock.drift,
+        )
+        state.damaged_calls = state.damaged_intervals = 0
+        for blocks in threads:
+            for block in blocks:
+                records = _to_present_layout(block)
+                arguments = ctypes.byref(state), records, len(records)
+                call_library("message_decode_records", *arguments)
+            call_library("message_decode_end", ctypes.byref(state))
+        return state.damaged_calls > 0, state.damaged_intervals > 0
+
+    def take(self, table: str) -> dict[str, Array]:
+        """Return the columns of all ranks; call it once."""
+        rows = getattr(self._state, table)
+        return {name: column[:rows] for name, column in self._tables.pop(table).items()}
+
+
+def _to_present_layout(records: Array) -> Array:
+    """Return records of any layout in that of the recorder's source."""
+    if records.dtype == RECORD_TYPE:
+        return records
+    converted = np.zeros(len(records), RECORD_TYPE)
+    for name in RECORD_TYPE.names or ():
+        converted[name] = records[name]
+    return converted

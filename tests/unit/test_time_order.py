@@ -1,0 +1,42 @@
+"""Order by rank and time, compared with numpy's stable sort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiprof.metrics.time_order import number_codes, order_by_rank, order_by_time, sort_codes
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 7])
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_are_ordered_by_rank_and_time(ranks: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = int(random.integers(0, 300))
+    rank = random.integers(0, ranks, rows)
+    time_ns = random.integers(-20, 20, rows)
+    if seed % 2:  # a few parts that ascend or descend
+        time_ns = np.concatenate(
+            [np.sort(part)[:: random.choice([-1, 1])] for part in np.array_split(time_ns, 4)]
+        )
+    order, first = order_by_time(rank, time_ns, ranks)
+    assert order.tolist() == np.lexsort((time_ns, rank)).tolist()
+    assert first.tolist() == np.searchsorted(np.sort(rank), np.arange(ranks + 1)).tolist()
+    assert order_by_rank(rank, ranks)[0].tolist() == np.argsort(rank, kind="stable").tolist()
+
+
+def test_ranks_must_be_below_their_number() -> None:
+    for rank in (-1, 2):
+        with pytest.raises(ValueError, match="not below 2"):
+            order_by_time(np.array([rank]), np.zeros(1, np.int64), 2)
+
+
+@pytest.mark.parametrize("largest", [3, 1 << 40, 1 << 62])
+def test_codes_are_sorted_in_their_order(largest: int) -> None:
+    code = np.random.default_rng(1).integers(0, 4, 1000) * (largest // 4)
+    assert sort_codes(code).tolist() == np.argsort(code, kind="stable").tolist()
+
+
+def test_codes_are_numbered_in_order() -> None:
+    known, number = number_codes(np.array([7, 2, 7, 0]), 9)
+    assert (known.tolist(), number.tolist()) == ([0, 2, 7], [2, 1, 2, 0])
