@@ -6,6 +6,7 @@
                                                          ports at 100 Mbit/s (needs root, iproute2)
   python -m mpiprof bench intergroup --simulate 64       from the simulator, up to 65536 processes
   python -m mpiprof bench adaptive --cluster 16x100mbit  the promises of `run --switch auto`
+  python -m mpiprof bench paper kang -o DIR --quick      a report with all figures of a paper
 
 Prints a table. -o NAME writes NAME.csv and NAME.html, and with --figures pdf each figure as
 NAME-1.pdf and so on. The expected duration is printed first.
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
 from mpiprof.bench.harness.options import Options
+from mpiprof.bench.papers import PAPERS
 from mpiprof.bench.studies import import_study
 from mpiprof.errors import UsageError
 from mpiprof.interface.parse_units import parse_sizes
@@ -48,6 +50,8 @@ LOOP_STUDIES = ("arrival", "robust", "adaptive")  # too many calls for the simul
 PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
 STUDIES_WITH_ONLY = ("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact")
 STUDY_WITH_FULL = "robust"
+PAPER = "paper"  # a report of several studies
+PAPER_OPTIONS = ("study", "name", "only", "output", "quick")
 TABLES = ("cases", "adaptive")  # studies without figures
 LOCATION_VARIABLE = "MPIPROF_STUDY_PLACE"
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
@@ -77,7 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     studies = "; ".join(f"{name}: {description}" for name, description in STUDIES.items())
-    add("study", choices=tuple(STUDIES), metavar="STUDY", help=studies)
+    papers = ", ".join(f"{name}: {description}" for name, description in PAPERS.items())
+    report = f"{PAPER} NAME: report of a paper ({papers})"
+    choices = (*STUDIES, PAPER)
+    add("study", choices=choices, metavar="STUDY", help=f"{studies}; {report}")
+    add("name", nargs="?", choices=tuple(PAPERS), metavar="NAME", help=f"paper, with {PAPER}")
     choose = parser.add_mutually_exclusive_group().add_argument
     local_ranks = "start N ranks on this machine"
     choose("-n", "-np", dest="ranks", type=int, metavar="N", help=local_ranks)
@@ -101,13 +109,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--full", action="store_true", help="robust: measure the whole grid, which takes hours")
     parts = "only these operations, distributions, cases or apps of the study"
     add("--only", metavar="A,B", help=parts)
-    add("-o", dest="output", type=Path, metavar="NAME", help="write NAME.csv and NAME.html")
+    output = f"write NAME.csv and NAME.html; {PAPER}: folder for report and results"
+    add("-o", dest="output", type=Path, metavar="NAME", help=output)
     figures = "with -o: also write each figure to a file of its own, in some of these formats"
     add("--figures", type=formats, default=(), metavar="svg,png,pdf", help=figures)
 
 
 def run(args: argparse.Namespace) -> int:
     """Start the study that the options select, or take part in it as a rank."""
+    if args.study == PAPER:
+        return report_paper(args)
+    if args.name is not None:
+        raise UsageError(f"{args.name}: papers require `bench {PAPER} {args.name}`")
     options = check_options(args)
     if args.simulate is not None:
         if args.study in (*LOOP_STUDIES, PROGRAMS):
@@ -134,6 +147,26 @@ def run(args: argparse.Namespace) -> int:
         ways = f"`{line}`, -n 8, --cluster 16x100mbit or --simulate 64"
         raise UsageError(f"no ranks to measure: use {ways}")
     return run_on_this_machine(args, mpi, options)
+
+
+def report_paper(args: argparse.Namespace) -> int:
+    """Make the report of a paper; raises UsageError for options that do not apply."""
+    if args.name is None:
+        raise UsageError(f"bench {PAPER} requires a paper: {', '.join(PAPERS)}")
+    if find_rank(os.environ) is not None:
+        raise UsageError("a report starts its ranks itself: run this command without mpiexec")
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    for option, default in vars(parser.parse_args([PAPER, args.name])).items():
+        if option not in PAPER_OPTIONS and getattr(args, option) != default:
+            raise UsageError(f"bench {PAPER} has only the options --only, -o and --quick")
+    require_matplotlib()
+    from mpiprof.bench.papers.paper_report import make_paper_report
+
+    wanted = [word.strip() for word in (args.only or "").split(",") if word.strip()]
+    folder = args.output or Path(f"paper-{args.name}")
+    make_paper_report(args.name, folder, wanted, args.quick)
+    return 0
 
 
 def check_options(args: argparse.Namespace) -> Options:

@@ -162,7 +162,7 @@ def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
 # ---- files
 
 
-def drawn(figure: figures.Figure) -> Axes:
+def drawn(figure: figures.Lines | figures.Bars | figures.Map) -> Axes:
     """Return a figure as drawn, after a check that its SVG is well-formed."""
     ElementTree.fromstring(figures.svg(figure))
     axes = Canvas().subplots()

@@ -9,19 +9,24 @@ from __future__ import annotations
 import importlib.util
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import unit_of
 from mpiprof.interface.installation import install_command
-from mpiprof.interface.svg import CYCLE
+from mpiprof.interface.svg import BLUE, CYCLE, GREY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 FORMATS = ("svg", "png", "pdf")
 DOTS_PER_INCH = 200
+PANEL_SIZE = (3.4, 2.6)  # inches
+# Journals reject PDF files with the default fonts, of type 3.
+FONTS: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42}
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,9 @@ class Series:
     x: Sequence[float]
     y: Sequence[float]
     half: Sequence[float] = ()
+    dashed: bool = field(
+        default=False, kw_only=True
+    )  # numbers of a paper, beside measured or simulated ones
 
     @classmethod
     def of_points(cls, name: str, points: Iterable[tuple[float, float]]) -> Series:
@@ -56,9 +64,9 @@ class Lines:
         axes.set(xscale=self.x_scale, yscale=self.y_scale)
         for series in self.series:
             half = series.half if len(series.half) else None
-            axes.errorbar(
-                series.x, series.y, half, label=series.name, marker="o", markersize=3, capsize=2
-            )
+            style: dict[str, Any] = {"marker": "" if series.dashed else "o", "markersize": 3}
+            style["linestyle"] = "--" if series.dashed else "-"
+            axes.errorbar(series.x, series.y, half, label=series.name, capsize=2, **style)
         axes.set(xlabel=self.x_label, ylabel=self.y_label)
         if self.y_scale == "linear":
             axes.set_ylim(bottom=0)
@@ -114,7 +122,44 @@ class Map:
         axes.legend(shown.values(), shown, loc="upper left", bbox_to_anchor=(1, 1))
 
 
-Figure = Lines | Bars | Map
+@dataclass(frozen=True)
+class SpaceTime:
+    """Messages of processes over time: `sends` are (process, start, end) in ns, `ends` by process.
+
+    The time in which a process sends nothing, until its end, is light.
+    """
+
+    title: str
+    sends: Sequence[tuple[int, float, float]]
+    ends: Sequence[float]
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the figure."""
+        axes.barh(range(len(self.ends)), self.ends, color=GREY, alpha=0.3, label="idle")
+        rows, starts, ends = zip(*self.sends, strict=True) if self.sends else ((), (), ())
+        spans = [end - start for start, end in zip(starts, ends, strict=True)]
+        axes.barh(rows, spans, left=starts, color=BLUE, edgecolor="white", linewidth=0.3)
+        unit, scale = unit_of(max(self.ends, default=1.0))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value / scale:g}")
+        axes.set(xlabel=unit, ylabel="process")
+        axes.invert_yaxis()
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Several figures on one canvas, in rows of `columns`."""
+
+    title: str
+    figures: Sequence[Lines | Bars | SpaceTime]
+    columns: int
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows."""
+        return -(-len(self.figures) // self.columns)
+
+
+Figure = Lines | Bars | Map | SpaceTime | Panels
 
 
 def require_matplotlib() -> None:
@@ -123,19 +168,41 @@ def require_matplotlib() -> None:
         raise MpiprofError(f"figures require matplotlib: {install_command('bench')}")
 
 
+def make_canvas(figure: Figure) -> Canvas:
+    """Return a drawn figure of matplotlib."""
+    from matplotlib.figure import Figure as Canvas
+
+    if not isinstance(figure, Panels):
+        canvas = Canvas(figsize=(6.4, 3.8), layout="constrained")
+        _draw_on(canvas.subplots(), figure)
+        return canvas
+    size = (PANEL_SIZE[0] * figure.columns, PANEL_SIZE[1] * figure.row_count)
+    canvas = Canvas(figsize=size, layout="constrained")
+    canvas.suptitle(figure.title, fontsize="medium")
+    grid = canvas.subplots(figure.row_count, figure.columns, squeeze=False).flat
+    for axes, panel in zip(grid, figure.figures, strict=False):
+        axes.tick_params(labelsize="x-small")
+        axes.tick_params(axis="x", rotation=45)
+        _draw_on(axes, panel)
+        if axes.get_legend() is not None:
+            axes.legend(fontsize="xx-small")
+    for axes in list(grid)[len(figure.figures) :]:
+        axes.set_visible(False)
+    return canvas
+
+
+def _draw_on(axes: Axes, figure: Lines | Bars | Map | SpaceTime) -> None:
+    axes.set_prop_cycle(color=CYCLE)
+    figure.draw(axes)
+    axes.set_title(figure.title, fontsize="medium")
+
+
 def draw(figure: Figure, file: Path | io.BytesIO, form: str) -> None:
     """Write a figure in one of FORMATS; texts in SVG stay texts."""
     import matplotlib
-    from matplotlib.figure import Figure as Canvas
 
-    # Journals reject PDF files with the default fonts, of type 3.
-    with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):
-        canvas = Canvas(figsize=(6.4, 3.8), layout="constrained")
-        axes = canvas.subplots()
-        axes.set_prop_cycle(color=CYCLE)
-        figure.draw(axes)
-        axes.set_title(figure.title, fontsize="medium")
-        canvas.savefig(file, format=form, dpi=DOTS_PER_INCH)
+    with matplotlib.rc_context(FONTS):
+        make_canvas(figure).savefig(file, format=form, dpi=DOTS_PER_INCH)
 
 
 def svg(figure: Figure) -> str:

@@ -179,22 +179,31 @@ def simulate_study(name: str, options: Options, processes: int) -> None:
     study = import_study(name)
     per_node, node_port = options.per_node, options.node_port
     machine = from_options(options.machine, per_node, find_fault, node_port=node_port)
-    # Simulated times are exact, so more laps are needed only for different patterns.
-    laps = min(requested_laps(study, options), timing.PATTERNS) if name == "impact" else 1
-    setup = Setup(
-        processes, options, machine, "", per_node > 1, simulated=True, laps=laps, per_node=per_node
-    )
+    setup = make_simulated_setup(name, options, processes, machine)
     cases = study.make_cases(setup)
     title = f"{study.TITLE}: {len(cases)} cases, {processes} processes"
     seconds = simulated_cases.estimate_seconds(cases, setup)
-    print(f"{title}, {_describe_machine(machine, per_node)}.")
+    print(f"{title}, {describe_machine(machine, per_node)}.")
     print(f"This will take about {format_rough_time(seconds)}.", flush=True)
     progress = Progress(len(cases), shown=True)
     results = simulated_cases.simulate_cases(cases, setup, progress.advance)
     publish_results(study, results, setup)
 
 
-def _describe_machine(machine: Machine, per_node: int) -> str:
+def make_simulated_setup(name: str, options: Options, processes: int, machine: Machine) -> Setup:
+    """Return the set-up of a simulated study."""
+    # Simulated times are exact, so more laps are needed only for different patterns.
+    laps = min(requested_laps(import_study(name), options), timing.PATTERNS)
+    laps = laps if name == "impact" else 1
+    per_node = options.per_node
+    shared = per_node > 1
+    return Setup(
+        processes, options, machine, "", shared, simulated=True, laps=laps, per_node=per_node
+    )
+
+
+def describe_machine(machine: Machine, per_node: int) -> str:
+    """Return the message times of a simulation in words."""
     text = f"simulated with {format_link(machine.alpha, machine.beta)} a message"
     if per_node == 1:
         return text

@@ -39,6 +39,11 @@ Row = dict[str, Any]
 RESAMPLE_COUNT = 1000
 MIN_LAPS = 3
 REQUIRED_RANKS = 16  # of an emulated cluster, to which the requirements apply
+STYLE = (
+    "body{font:14px sans-serif;margin:2em;max-width:75em}td,th{padding:.15em .7em;text-align:"
+    "right;border-bottom:1px solid #ddd}table{border-collapse:collapse}"
+    "svg{margin:1em 1em 1em 0;font-size:12px}"
+)
 NATIVE_MESSAGES = 4  # times the bound: assumed time of a library that was not yet measured
 
 
@@ -255,7 +260,7 @@ def print_table(report: Report) -> None:
     """Print a report's table and notes."""
     columns = []
     for name in report.columns:
-        cells = [name, *(_format_cell(row.get(name, "")) for row in report.rows)]
+        cells = [name, *(format_cell(row.get(name, "")) for row in report.rows)]
         width = max(map(len, cells))
         numeric = all(isinstance(row.get(name, 0), int | float) for row in report.rows)
         columns.append([text.rjust(width) if numeric else text.ljust(width) for text in cells])
@@ -265,7 +270,8 @@ def print_table(report: Report) -> None:
         print(f"\n{note}")
 
 
-def _format_cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
+    """Return a value of a table as text: numbers with four digits."""
     if isinstance(value, float):
         return "" if np.isnan(value) else f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
     return str(value)
@@ -291,18 +297,22 @@ def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -
 
 
 def _make_page(report: Report, title: str) -> str:
-    import pandas as pd
-
-    cells = [[_format_cell(row.get(c, "")) for c in report.columns] for row in report.rows]
-    table = pd.DataFrame(cells, columns=list(report.columns)).to_html(index=False, border=0)
     notes = "".join(f"<pre>{escape(note)}</pre>" for note in report.notes)
-    style = (
-        "body{font:14px sans-serif;margin:2em;max-width:75em}td,th{padding:.15em .7em;text-align:"
-        "right;border-bottom:1px solid #ddd}table{border-collapse:collapse}"
-        "svg{margin:1em 1em 1em 0;font-size:12px}"
-    )
+    figures = "".join(map(svg, report.figures))
+    return make_page(title, f"{figures}{notes}{make_html_table(report.columns, report.rows)}")
+
+
+def make_page(title: str, body: str, style: str = "") -> str:
+    """Return a self-contained page; `style`: further rules."""
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{style}</style><h1>{escape(title)}</h1>{''.join(map(svg, report.figures))}{notes}"
-        f"{table}</html>\n"
+        f"<style>{STYLE}{style}</style><h1>{escape(title)}</h1>{body}</html>\n"
     )
+
+
+def make_html_table(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return a table as HTML."""
+    import pandas as pd
+
+    cells = [[format_cell(row.get(c, "")) for c in columns] for row in rows]
+    return str(pd.DataFrame(cells, columns=list(columns)).to_html(index=False, border=0))

@@ -1,0 +1,17 @@
+"""One report for each paper: its tables, figures, formulas and claims, beside its own numbers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mpiprof.bench.papers.exhibits import Paper
+
+PAPERS = {"kang": "allgather between groups (Kang et al. 2019)"}
+
+
+def import_paper(name: str) -> Paper:
+    """Return a paper by its name on the command line."""
+    paper: Paper = importlib.import_module(f"{__name__}.{name}").PAPER
+    return paper

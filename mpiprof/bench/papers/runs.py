@@ -1,0 +1,133 @@
+"""Runs that supply a report's rows: simulated studies, computations, and studies on ranks."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mpiprof.bench.harness import runner, simulated_cases
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.study import Row, Setup
+from mpiprof.bench.studies import import_study
+from mpiprof.errors import MpiprofError
+from mpiprof.interface.progress import Progress
+from mpiprof.launch.program import verb_command
+from mpiprof.model.machine import DEFAULT, Machine
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A simulated study; a quick run replaces `options` by `quick`, if given."""
+
+    study: str
+    processes: int
+    options: Options = field(default_factory=Options)
+    quick: Options | None = None
+    machine: Machine = DEFAULT
+    algorithms: tuple[str, ...] = ()  # all if empty
+    note: str = ""  # source of the message times
+
+    def method(self, quick: bool) -> str:
+        """Return how the rows are obtained."""
+        del quick
+        times = runner.describe_machine(self.machine, self.options.per_node)
+        return f"{self.processes} processes, {times}" + (f" ({self.note})" if self.note else "")
+
+    def _prepare(self, quick: bool) -> tuple[Setup, list[Case]]:
+        options = self.quick if quick and self.quick is not None else self.options
+        setup = runner.make_simulated_setup(self.study, options, self.processes, self.machine)
+        cases = import_study(self.study).make_cases(setup)
+        wanted = self.algorithms
+        return setup, [case for case in cases if not wanted or case.choice in wanted]
+
+    def estimate_s(self, quick: bool) -> float:
+        """Return the approximate duration in s."""
+        setup, cases = self._prepare(quick)
+        return simulated_cases.estimate_seconds(cases, setup)
+
+    def obtain(self, quick: bool) -> list[Row]:
+        """Return the rows of the study's report."""
+        setup, cases = self._prepare(quick)
+        progress = Progress(len(cases))
+        results = simulated_cases.simulate_cases(cases, setup, progress.advance)
+        progress.erase()
+        return list(import_study(self.study).make_report(results, setup).rows)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """Rows that a function computes; its argument is whether the run is quick."""
+
+    compute: Callable[[bool], list[Row]]
+    description: str
+    seconds: float = 1.0
+    quick_seconds: float = 1.0
+
+    def method(self, quick: bool) -> str:
+        """Return how the rows are obtained."""
+        del quick
+        return self.description
+
+    def estimate_s(self, quick: bool) -> float:
+        """Return the approximate duration in s."""
+        return self.quick_seconds if quick else self.seconds
+
+    def obtain(self, quick: bool) -> list[Row]:
+        """Return the rows."""
+        return self.compute(quick)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A study on ranks: words after `bench`, and their replacement in a quick run, if any."""
+
+    words: tuple[str, ...]
+    seconds: float
+    quick: tuple[str, ...] = ()
+    quick_seconds: float = 0.0
+
+    def _choose_words(self, quick: bool) -> tuple[str, ...]:
+        return self.quick if quick else self.words
+
+    def method(self, quick: bool) -> str:
+        """Return how the rows are obtained."""
+        return f"measured by `bench {' '.join(self._choose_words(quick) or self.words)}`"
+
+    def estimate_s(self, quick: bool) -> float:
+        """Return the approximate duration in s."""
+        return self.quick_seconds if quick else self.seconds
+
+    def obtain(self, quick: bool) -> list[Row]:
+        """Return the rows of the study's table; raises MpiprofError if it fails."""
+        import tempfile
+
+        words = self._choose_words(quick)
+        if not words:
+            raise MpiprofError("a measurement that --quick leaves out")
+        with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
+            output = Path(folder, "result")
+            command = verb_command("bench", *words, "-o", str(output))
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+                raise MpiprofError(f"`bench {' '.join(words)}` failed: {lines[-1]}")
+            with output.with_suffix(".csv").open(newline="", encoding="utf-8") as file:
+                return [_parse_numbers(row) for row in csv.DictReader(file)]
+
+
+Run = Simulation | Computation | Measurement
+
+
+def _parse_numbers(row: dict[str, str]) -> Row:
+    return {name: _parse_number(text) for name, text in row.items()}
+
+
+def _parse_number(text: str) -> int | float | str:
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,205 @@
+"""Reports of the papers: their numbers, exhibits, claims, results as files, and the command."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from mpiprof.__main__ import main
+from mpiprof.bench.harness.study import Row
+from mpiprof.bench.papers import PAPERS, import_paper, paper_report, report_sections
+from mpiprof.bench.papers.exhibits import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    NOT_REPRODUCED,
+    Claim,
+    Exhibit,
+    Paper,
+    Results,
+    Verdict,
+    judge_share,
+    judge_values,
+)
+from mpiprof.bench.papers.paper_values import PaperValue, PaperValues, read_paper_values
+from mpiprof.bench.papers.pdf import LINES_PER_PAGE, paginate
+from mpiprof.bench.papers.result_files import load_result, make_key, obtain_result, result_path
+from mpiprof.bench.papers.runs import Computation, Measurement, _parse_number
+from mpiprof.errors import MpiprofError, UsageError
+
+# An exhibit of each paper that is drawn in less than a second.
+DRAWN = {"kang": "Figure 1"}
+
+
+# ---- entries and numbers
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_number_has_a_source_and_an_exhibit(name: str) -> None:
+    values = read_paper_values(name).values
+    numbers = {exhibit.number for exhibit in import_paper(name).exhibits}
+    assert values and {value.exhibit for value in values} <= numbers
+    for value in values:
+        assert value.source.split()[0] in ("Abstract", "Section", "Table", "Figure"), value
+    identities = [(v.exhibit, v.row, v.column) for v in values]
+    assert len(identities) == len(set(identities))
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_exhibit_is_obtained_or_says_why_not(name: str) -> None:
+    paper = import_paper(name)
+    numbers = [exhibit.number for exhibit in paper.exhibits]
+    assert paper.name == name and len(numbers) == len(set(numbers))
+    for exhibit in paper.exhibits:
+        assert set(exhibit.runs) <= set(paper.runs) and exhibit.section and exhibit.shows
+        assert bool(exhibit.runs) != bool(exhibit.missing), exhibit.number
+    used = {run for exhibit in paper.exhibits for run in exhibit.runs}
+    assert used == set(paper.runs)
+
+
+def test_values_by_row_and_column() -> None:
+    values = PaperValues(
+        (
+            PaperValue("Table 1", "4 B", "time", 8.0, "us", "Table 1"),
+            PaperValue("Table 1", "4 B", "bandwidth", 0.5, "MB/s", "Table 1"),
+            PaperValue("Table 2", "4 B", "time", 9.0, "us", "Table 2"),
+        )
+    )
+    assert values.column("Table 1", "time") == {"4 B": 8.0}
+    assert values.find("Table 2", "4 B", "time") == 9.0
+    assert len(values.of_exhibit("Table 1")) == 2
+
+
+def test_numbers_of_a_study_s_table() -> None:
+    assert [_parse_number(t) for t in ("12", "0.5", "nan1", "")] == [12, 0.5, "nan1", ""]
+
+
+# ---- verdicts
+
+
+def test_a_share_is_a_verdict() -> None:
+    states = [judge_share(right, 3, "cases").state for right in (3, 1, 0)]
+    assert states == [HOLDS, IN_PART, FAILS]
+
+
+def test_values_within_an_error() -> None:
+    verdict = judge_values({"a": 1.04, "b": 2.0}, {"a": 1.0, "b": 1.0}, 0.05)
+    assert verdict.state == IN_PART and verdict.reason.startswith("1 of 2")
+    assert "b: 2 (1)" in verdict.reason
+
+
+# ---- results and reports
+
+
+def make_paper(rows: list[Row], missing: str = "", *, fails: bool = False) -> Paper:
+    def compute(_: bool) -> list[Row]:
+        if fails:
+            raise MpiprofError("no ranks")
+        return rows
+
+    def check(results: Results) -> Verdict:
+        return judge_share(results.rows["run"][0]["right"], 2, "cases")
+
+    claims = (Claim("It is so.", check),)
+    runs = () if missing else ("run",)
+    exhibit = Exhibit("Table 1", "Section 1", "Numbers.", runs, claims=claims, missing=missing)
+    return Paper(
+        "kang", "Somebody 2000", "10.1/1", {"run": Computation(compute, "by hand")}, [exhibit]
+    )
+
+
+def compose(paper: Paper, folder: Path) -> report_sections.PaperReport:
+    results = paper_report.obtain_results(paper, paper.exhibits, folder, quick=True)
+    return report_sections.compose_report(paper, paper.exhibits, results, quick=True)
+
+
+def test_claims_are_counted_by_state(tmp_path: Path) -> None:
+    report = compose(make_paper([{"right": 1}]), tmp_path)
+    assert {state: n for state, n in report.counts.items() if n} == {IN_PART: 1}
+    assert report.summary.startswith("1 of 1 exhibits; 1 claims: ")
+
+
+def test_an_exhibit_without_a_run_is_not_reproduced(tmp_path: Path) -> None:
+    report = compose(make_paper([], missing="the machine is gone"), tmp_path)
+    assert report.sections[0].verdicts == [Verdict(NOT_REPRODUCED, "the machine is gone")]
+    assert report.summary.startswith("0 of 1 exhibits")
+
+
+def test_a_failed_run_is_the_reason_and_is_repeated(tmp_path: Path) -> None:
+    report = compose(make_paper([], fails=True), tmp_path)
+    assert report.sections[0].verdicts == [Verdict(NOT_REPRODUCED, "no ranks")]
+    assert compose(make_paper([{"right": 2}]), tmp_path).counts[HOLDS] == 1
+
+
+def test_an_interrupted_report_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paper = make_paper([{"right": 2}])
+    compose(paper, tmp_path)
+    monkeypatch.setattr(Computation, "obtain", lambda *_: pytest.fail("it ran again"))
+    assert compose(paper, tmp_path).counts[HOLDS] == 1
+    assert "1 of them done before" in capsys.readouterr().out
+
+
+def test_a_result_of_other_options_is_not_reused(tmp_path: Path) -> None:
+    run = Computation(lambda quick: [{"right": int(quick)}], "by hand")
+    path = result_path(tmp_path, "64 processes", quick=True)
+    obtain_result(run, True, path, make_key(run, True))
+    assert path.name == "64-processes-quick.json"
+    found = load_result(path, make_key(run, True))
+    assert found is not None and found.rows == [{"right": 1}]
+    assert load_result(path, make_key(run, False)) is None
+    path.write_text("{")
+    assert load_result(path, make_key(run, True)) is None
+
+
+def test_a_long_measurement_is_left_out_of_a_quick_run() -> None:
+    with pytest.raises(MpiprofError, match="--quick leaves out"):
+        Measurement(("arrival", "-n", "4"), 3600).obtain(quick=True)
+
+
+def test_lines_are_wrapped_into_pages() -> None:
+    pages = list(paginate(["a " * 100, *["b"] * LINES_PER_PAGE]))
+    assert [len(page) for page in pages] == [LINES_PER_PAGE, 2]
+    assert max(map(len, pages[0])) <= 100
+
+
+# ---- the command
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", PAPERS)
+def test_one_figure_of_each_paper(name: str, tmp_path: Path) -> None:
+    words = ["bench", "paper", name, "--quick", "--only", DRAWN[name], "-o", str(tmp_path)]
+    assert main(words) == 0
+    page = (tmp_path / f"{name}.html").read_text()
+    assert page.startswith("<!doctype html>") and "src=" not in page
+    assert DRAWN[name] in page and page.count("<h2") == 1
+    begin, end = page.index("<svg"), page.rindex("</svg>") + len("</svg>")
+    ElementTree.fromstring(f"<div>{page[begin:end]}</div>".replace("&nbsp;", ""))
+    assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["paper"], "requires a paper: "),
+        (["paper", "kang", "--only", "Figure 99"], "'Figure 99': kang has Figure 1, "),
+        (["paper", "kang", "--sizes", "4K"], "only the options --only, -o and --quick"),
+        (["cases", "kang"], "require `bench paper kang`"),
+    ],
+)
+def test_wrong_use_of_reports_is_one_line(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["-o", str(tmp_path)] if words[0] == "paper" and len(words) > 1 else []
+    assert main(["bench", *words, *more]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_an_unknown_exhibit_is_named() -> None:
+    with pytest.raises(UsageError, match=r"kang has Figure 1, "):
+        paper_report.select_exhibits(import_paper("kang"), ["Table 6"])
