@@ -52,8 +52,8 @@ def system_mpi(request: pytest.FixtureRequest) -> Mpi:
 
 @pytest.fixture
 def arrival_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let findings come from samples of the arrivals, as in runs with very many calls."""
-    monkeypatch.setattr("mpiprof.diagnosis.delay_findings.MAX_CALLS_WITHOUT_MESSAGES", 0)
+    """Let findings come from samples of the arrivals, as in sampled traces."""
+    monkeypatch.setattr("mpiprof.diagnosis.findings.are_delays_followed", lambda _: False)
 
 
 @pytest.fixture

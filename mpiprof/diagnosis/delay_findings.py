@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import find_host
-from mpiprof.diagnosis.delay_costs import INSIDE, NOWHERE, Delays
+from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_matrix import (
     DelayMatrix,
     RepetitionMatrix,
@@ -29,48 +29,25 @@ from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.shared_processors import find_shared_processors
+from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
-MIN_SHARE = 0.01  # share of all ranks' time in waits for messages, from which they are followed
-MAX_CALLS_WITHOUT_MESSAGES = 1 << 17  # samples of the arrivals take much less time for more calls
 MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
 MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside a collective, from which it is no work
 MAX_PAIRS = 3  # of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
 MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
 MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
+MIN_HIDDEN_SHARE = 0.5  # of the waiting without work, from which missing records may be the reason
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
 
 
 def are_delays_followed(trace: Trace) -> bool:
-    """Return whether findings come from delays rather than from samples of the arrivals.
-
-    Delays require all calls, and their time grows with the number of calls. So in long runs they
-    are found only if waiting for messages matters, which arrivals do not show.
-    """
-    table = trace.callsites
-    if trace.record != "events" or not len(table):
-        return False
-    waits: Float = trace.message_waits["wait_ns"].to_numpy()
-    least = MIN_SHARE * max(trace.process_time_ns, 1)
-    if float(waits.sum()) >= least:
-        return True
-    is_whole = trace.sampling_interval == 1 and not trace.wrapped_chunks
-    calls = int((table["instances"] * table["size"]).sum()) + len(trace.message_calls)
-    # Time in messages without a record of each is no work, and its cause is unknown.
-    is_known = float(trace.point_to_point.sum()) - _find_recorded_time(trace) < least
-    return is_whole and is_known and calls <= MAX_CALLS_WITHOUT_MESSAGES
-
-
-def _find_recorded_time(trace: Trace) -> float:
-    """Return the time in recorded calls on messages, and in Wait for nonblocking collectives."""
-    table, calls = trace.callsites, trace.message_calls
-    is_blocking = ~table["started"] & (table["operation"].map(base_operation) == table["operation"])
-    elapsed = (calls["exit_ns"] - calls["enter_ns"])[calls["exit_ns"] > 0]
-    return float(elapsed.sum() + table.loc[~is_blocking, "total_elapsed_ns"].sum())
+    """Return whether a trace has records of calls, in which delays can be followed."""
+    return trace.record != "summary" and len(trace.callsites) > 0
 
 
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
@@ -84,7 +61,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     if not waiting > 0:
         return []
     found = _find_patterns(trace, delays, cost_ns, chosen)
-    count = max((grid.instance_count for grid, _ in found), default=len(delays.meetings_of_all))
+    count = max((grid.count for grid, _ in found), default=len(delays.meetings_of_all))
     joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
@@ -93,7 +70,9 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     ]
     rest = waiting - sum(finding.cost_ns for finding in findings)
     if not findings or rest >= MIN_REST_SHARE * waiting:
+        hidden = costs.rest_ns.sum() >= MIN_HIDDEN_SHARE * waiting
         evidence: dict[str, Any] = {"work": None, "instances": count, "besides": bool(findings)}
+        evidence["missing"] = _find_missing_records(trace, delays) if hidden else None
         evidence["shared_processors"] = _find_shared_processors(trace)
         fields = {"evidence": evidence, "callsites": _find_callsites(delays, chosen)}
         saved_ns = rest / trace.ranks
@@ -108,6 +87,13 @@ def _find_shared_processors(trace: Trace) -> dict[str, Any] | None:
     nodes = {rank: process["node"] for rank, process in trace.tables.processes.items()}
     found = find_shared_processors(trace.intervals, nodes)
     return None if found is None else asdict(found)
+
+
+def _find_missing_records(trace: Trace, delays: Delays) -> str | None:
+    """Return which records would show more causes: "messages", "instances" or None."""
+    if len(delays.message_time.rank):
+        return "messages"
+    return "instances" if trace.sampling_interval > 1 else None
 
 
 def _find_patterns(
@@ -176,10 +162,11 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
     chosen: Bool = np.any([_find_intervals(*part) for part in parts], axis=0)
     work = list(_find_locations(trace, delays, cost_ns, chosen))
     is_inside = bool(work) and work[0]["inside"] and work[0]["share"] >= MIN_INSIDE_SHARE
+    late = (count_late_instances(one, of) * of.count / of.instance_count for of, one in parts)
     evidence = {
         "late_ns": pattern.late_ns,
-        "late_instances": sum(count_late_instances(one, of) for of, one in parts),
-        "instances": sum(of.instance_count for of, _ in parts),
+        "late_instances": round(sum(late)),
+        "instances": sum(of.count for of, _ in parts),
         "spans": find_spans(number, grid) if len(number) < grid.instance_count else [],
         "offsets": list(pattern.offsets),
         "step": pattern.step,
@@ -190,7 +177,7 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "grows": None if pattern.grows is None else list(pattern.grows),
         "unit": grid.unit,
         "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
-        "recorded": [0, grid.instance_count - 1],
+        "recorded": [int(grid.number[0]), int(grid.number[-1])],
         "host": find_host(trace, pattern.node),
         "work": work,
         "reason": _find_reason(trace, delays, cost_ns, chosen),
@@ -232,8 +219,10 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
         length = np.maximum(limited - rest, 0.0)
     replay = trace.derive("replay")
     ends = replay.find_ends(intervals)
-    saved = replay.find_saved_time(trace, intervals.rank, ends, before - length)
-    return max(float(saved), 0.0)
+    saved = float(replay.find_saved_time(trace, intervals.rank, ends, before - length))
+    scales = [grid.find_scale(pattern.instances) for grid, pattern in parts]
+    scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
+    return max(saved * float(scale), 0.0)
 
 
 def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:
@@ -280,7 +269,9 @@ def _find_reason(
     reference = here & ~np.isin(intervals.rank, late_ranks)
     if not reference.any():
         reference = here & ~chosen
-    count = len(table)  # the intervals inside calls have no counters
+    count = len(table)  # the intervals inside calls and before lost ones have no counters
+    if not late[:count].any():
+        return None
     reasons = explain_delay(table[late[:count]], table[reference[:count]])
     if not reasons.excess_ns > 0:
         return None
@@ -293,10 +284,10 @@ def _find_locations(
 ) -> Iterator[dict[str, Any]]:
     """Yield the pairs of call sites with most of the cost of some intervals, the costliest first.
 
-    before and after: operation, file, line and function of the calls around the work, or {} at the
-    start of the run. inside: whether the time is in the call itself. share: of the cost. rank: the
-    one with most of the cost. code: that this rank executes there, None without samples
-    (sampled_code.py).
+    before and after: operation, file, line and function of the calls around the work, {} at the
+    start of the run, or {"recorded": False} for a call that the records lack. inside: whether the
+    time is in the call itself. share: of the cost. rank: the one with most of the cost. code: that
+    this rank executes there, None without samples (sampled_code.py).
     """
     intervals = delays.intervals
     keys = len(delays.sites)
@@ -325,6 +316,8 @@ def _describe_call(trace: Trace, site: int) -> dict[str, Any]:
     """Return the operation and the location of the calls at a site of the tables."""
     if site == NOWHERE:
         return {}
+    if site == UNRECORDED:
+        return {"recorded": False}
     operations = [shape.operation for shape in trace.tables.shapes if shape.site == site]
     # A method of mpi4py creates a communicator at its first call.
     operations.sort(key=lambda operation: base_operation(operation) in MANAGEMENT_COLLECTIVES)

@@ -8,7 +8,7 @@ site these are arrivals. For a whole run it is work: time without waits, whose c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,12 +20,31 @@ from mpiprof.diagnosis.arrival_matrix import (
 )
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_graph import Intervals
+from mpiprof.metrics.coverage import first_recorded
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import Array, Bool, Float, Int
 
 MIN_STEPS = 12  # fewer synchronisations of all ranks do not divide a run
+RUNS = 64  # of consecutive columns, if not all fit into a matrix
+RUN_LENGTH = 256  # maximum number of columns in a run
+MAX_COSTLY = 8  # columns with much more wait than usual, which are in a matrix in any case
+MAX_DISTANCE_RATIO = 1.5  # between the distances of meetings, from their numbers and by estimate
+COSTLY_FACTOR = 10.0  # multiple of the mean wait of all columns
 MIN_GROUP_SHARE = 0.05  # minimum share of the wait for a group of steps of one call site
 OUTSIDE = -1  # column of intervals that are not in a matrix
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a matrix: number (of the step or repetition), begin_ns and scale.
+
+    count: number of all steps or repetitions.
+    """
+
+    number: Int
+    begin_ns: Int
+    scale: Float
+    count: int
 
 
 class DelayMatrix(ArrivalMatrix):
@@ -35,15 +54,27 @@ class DelayMatrix(ArrivalMatrix):
     - callsite: at which all steps end, or None.
     - column: column of each interval of work, OUTSIDE if it is in none.
     - cost_ns: waiting that the work of each rank and column causes, anywhere in the run.
+    - scale: number of steps or repetitions that each column stands for; waiting is that of all.
+    - count: number of steps or repetitions, of which the columns may be a part.
     """
 
     unit: str
     callsite: int | None = None
+    weight = 1.0  # by which `cost_ns` already contains waits that are not recorded
+    cost_ns: Float
 
-    def __init__(self, trace: Trace, delays: Delays, ranks: Int, column: Int, begin_ns: Int):
-        """Prepare the rows and columns; begin_ns: begin of each column."""
-        super().__init__(trace, ranks, np.arange(len(begin_ns)), begin_ns)
+    def __init__(self, trace: Trace, delays: Delays, ranks: Int, column: Int, columns: Columns):
+        """Prepare the rows and columns; column: of each interval of work."""
+        super().__init__(trace, ranks, columns.number, columns.begin_ns)
         self.column, self.delays = column, delays
+        self.scale, self.count = columns.scale, columns.count
+
+    def find_scale(self, columns: Int) -> float:
+        """Return the number of steps or repetitions that each of some columns stands for."""
+        weights = self.cost_ns[:, columns].sum(0) / self.scale[columns]
+        if not weights.any():
+            return self.weight
+        return float(np.average(self.scale[columns], weights=weights)) * self.weight
 
     def sum_cells(self, values: Float | Int) -> Float:
         """Return the sum over intervals of work by rank and column."""
@@ -82,11 +113,14 @@ class Steps:
     """Steps of a run; each ends when all ranks meet in a synchronising collective.
 
     edges_ns: the times of these meetings, from the start of the run on. callsite: that ends each
-    step. is_divided: whether a step has several intervals of work.
+    step. sequence: number of the meeting on its communicator. is_known: whether all calls in the
+    step are recorded. is_divided: whether a step has several intervals of work.
     """
 
     edges_ns: Int
     callsite: Int
+    sequence: Int
+    is_known: Bool
     is_divided: bool
 
     def find(self, end_ns: Int) -> Int:
@@ -98,8 +132,9 @@ class Steps:
 class StepMatrix(DelayMatrix):
     """Time of each rank in each step without its waits, of the steps that end at some call sites.
 
-    All ranks take equally long for a step, so a rank that waits less worked longer. Many short
-    steps are joined.
+    All ranks take equally long for a step, so a rank that waits less worked longer. Time in
+    messages without records may be waiting, so it is no work. If there are very many steps, some
+    of them stand for all.
     """
 
     unit = "step"
@@ -113,29 +148,41 @@ class StepMatrix(DelayMatrix):
         cost_ns: Float,
         chosen: Float,
     ):
-        """Make the matrix. chosen: 1 for the groups of waits to explain, else 0."""
+        """Make the matrix. chosen: weight of each group of waits to explain, else 0."""
         self.callsite = callsites[0] if len(callsites) == 1 else None
-        mine = np.flatnonzero(np.isin(steps.callsite, callsites))
-        most = max(min(MAX_ARRIVALS // max(trace.ranks, 1), MAX_INSTANCES), 1)
-        every = -(-len(mine) // most)
-        column_of = np.full(len(steps.callsite), OUTSIDE, np.int64)
-        column_of[mine] = np.arange(len(mine)) // every
-        column = column_of[steps.find(delays.intervals.end_ns)]
-        super().__init__(
-            trace, delays, np.arange(trace.ranks), column, steps.edges_ns[mine[::every]]
-        )
-        self.cost_ns = self.sum_cells(cost_ns)
+        mine = np.flatnonzero(np.isin(steps.callsite, callsites) & steps.is_known)
         waits = delays.waits
         wait_ns = (waits.end_ns - waits.begin_ns).astype(np.float64)
-        wait_column = column_of[steps.find(waits.end_ns)]
-        inside = wait_column >= 0
-        shape = trace.ranks, len(self.number)
-        cell = waits.rank[inside] * shape[1] + wait_column[inside]
-        waited = np.bincount(cell, wait_ns[inside], shape[0] * shape[1]).reshape(shape)
-        wait_ns *= chosen[waits.group]
-        selected = np.bincount(cell, wait_ns[inside], shape[0] * shape[1])
-        self.wait_ns = selected.reshape(shape).sum(0)
+        step_of_wait = steps.find(waits.end_ns)
+        weighted = wait_ns * chosen[waits.group]
+        by_step = np.bincount(step_of_wait, weighted, len(steps.callsite))[mine]
+        index, scale = choose_columns(by_step, _max_columns(trace.ranks))
+        column_of = np.full(len(steps.callsite), OUTSIDE, np.int64)
+        column_of[mine[index]] = np.arange(len(index))
+        number = number_steps(trace, steps, mine, callsites)[index]
+        columns = Columns(number, steps.edges_ns[mine[index]], scale, len(mine))
+        column = column_of[steps.find(delays.intervals.end_ns)]
+        super().__init__(trace, delays, np.arange(trace.ranks), column, columns)
+        self.cost_ns = self.sum_cells(cost_ns) * scale
+        of_messages = delays.callsite[waits.group] < 0
+        wait_column, counted = column_of[step_of_wait], chosen[waits.group] > 0
+        waited = self._sum_by_rank(waits.rank, wait_column, wait_ns * ~of_messages)
+        in_messages = self._sum_by_rank(waits.rank, wait_column, wait_ns * of_messages)
+        time = delays.message_time
+        spent_column = column_of[steps.find(time.end_ns)]
+        waited += np.maximum(in_messages, self._sum_by_rank(time.rank, spent_column, time.spent_ns))
+        self.wait_ns = self._sum_by_rank(waits.rank, wait_column, wait_ns * counted).sum(0)
+        of_all = self._sum_by_rank(waits.rank, wait_column, weighted).sum(0)
+        self.scale *= np.where(self.wait_ns > 0, of_all / np.maximum(self.wait_ns, 1.0), 1.0)
         self.arrival = waited.max(0) - waited
+
+    def _sum_by_rank(self, rank: Int, column: Int, values: Float | Int) -> Float:
+        """Return the sum of values by rank and column, without those that are OUTSIDE."""
+        inside = column >= 0
+        shape = len(self.ranks), len(self.number)
+        cell = rank[inside] * shape[1] + column[inside]
+        sums = np.bincount(cell, values[inside], shape[0] * shape[1])
+        return sums.reshape(shape).astype(np.float64)
 
     def compute_waiting(self, arrival: Float) -> Float:
         """Return the wait in ns that remains in each step if the ranks took that long.
@@ -145,7 +192,8 @@ class StepMatrix(DelayMatrix):
         """
         whole, remaining = ((times.max(0) - times).sum(0) for times in (self.arrival, arrival))
         share = np.minimum(self.wait_ns / np.where(whole > 0, whole, 1.0), 1.0)
-        return np.asarray(np.maximum(self.wait_ns + share * (remaining - whole), 0.0))
+        waits = np.maximum(self.wait_ns + share * (remaining - whole), 0.0)
+        return np.asarray(waits * self.scale)
 
 
 class RepetitionMatrix(DelayMatrix):
@@ -165,16 +213,21 @@ class RepetitionMatrix(DelayMatrix):
         mine = mine[np.lexsort((intervals.begin_ns[mine], intervals.rank[mine]))]
         ranks, first, count = np.unique(intervals.rank[mine], return_index=True, return_counts=True)
         nth = np.arange(len(mine)) - np.repeat(first, count)
-        most = min(int(np.median(count)), MAX_ARRIVALS // len(ranks), MAX_INSTANCES)
+        repetitions = int(np.median(count))
+        by_repetition = np.bincount(np.minimum(nth, repetitions), cost_ns[mine], repetitions + 1)
+        number, scale = choose_columns(by_repetition[:-1], _max_columns(len(ranks)))
+        column_of = np.full(repetitions + 1, OUTSIDE, np.int64)
+        column_of[number] = np.arange(len(number))
         column = np.full(len(intervals.rank), OUTSIDE, np.int64)
-        column[mine] = np.where(nth < most, nth, OUTSIDE)
-        begin = np.full(most, np.iinfo(np.int64).max)
-        inside = mine[nth < most]
+        column[mine] = column_of[np.minimum(nth, repetitions)]
+        begin = np.full(len(number), np.iinfo(np.int64).max)
+        inside = mine[column[mine] >= 0]
         np.minimum.at(begin, column[inside], intervals.begin_ns[inside])
         is_alone = len(ranks) == 1 < trace.ranks
         if is_alone:
             ranks = np.arange(trace.ranks)
-        super().__init__(trace, delays, ranks, column, begin)
+        super().__init__(trace, delays, ranks, column, Columns(number, begin, scale, repetitions))
+        self.weight = _find_weight(delays)
         work = self.sum_cells(intervals.end_ns - intervals.begin_ns)
         present = self.sum_cells(np.ones(len(column))) > 0
         if is_alone:
@@ -183,7 +236,7 @@ class RepetitionMatrix(DelayMatrix):
             )
         else:
             work[~present] = np.nan
-        self.cost_ns = self.sum_cells(cost_ns)
+        self.cost_ns = self.sum_cells(cost_ns) * scale
         self.arrival = work - np.nanmin(work, 0)
         self._excess = np.nan_to_num(self.arrival - column_medians(self.arrival))
         # Work of the usual length may cost wait, too, as in a pipeline that fills.
@@ -205,6 +258,44 @@ class RepetitionMatrix(DelayMatrix):
     def compute_caused_waits(self, mean: Float) -> Float:  # noqa: ARG002
         """Return the waiting that each rank causes; others may work longer with no rank waiting."""
         return np.asarray(self.cost_ns.sum(1))
+
+
+def choose_columns(wait_ns: Array, most: int) -> tuple[Int, Float]:
+    """Return the columns of a matrix: indices of at most about `most` steps, and their scales.
+
+    These are evenly spread runs of consecutive steps, so that periods remain visible, and the few
+    steps with very much wait. scale: number of steps that each one stands for, in proportion to the
+    wait. wait_ns: of each step.
+    """
+    count = len(wait_ns)
+    if count <= most:
+        return np.arange(count), np.ones(count)
+    costly = np.argsort(-wait_ns, kind="stable")[: min(MAX_COSTLY, most)]
+    costly = costly[wait_ns[costly] > COSTLY_FACTOR * wait_ns.mean()]
+    length = min(max(most // RUNS, 1), RUN_LENGTH)
+    runs = -(-count // length)
+    every = -(-runs // max(most // length, 1))
+    is_regular = np.arange(count) // length % every == 0
+    is_regular[costly] = False
+    rest = np.delete(wait_ns, costly).sum()
+    known = wait_ns[is_regular].sum()
+    scales = np.ones(count)
+    scales[is_regular] = rest / known if known > 0 else 1.0
+    is_regular[costly] = True
+    return np.flatnonzero(is_regular), scales[is_regular]
+
+
+def _find_weight(delays: Delays) -> float:
+    """Return the mean number of waits that each wait with a known cause stands for."""
+    waits = delays.waits
+    weight = delays.counted[waits.group]
+    known_ns = float((waits.end_ns - waits.begin_ns)[weight > 0].sum())
+    return float(weight @ (waits.end_ns - waits.begin_ns)) / max(known_ns, 1.0)
+
+
+def _max_columns(rows: int) -> int:
+    """Return the maximum number of columns of a matrix."""
+    return max(min(MAX_ARRIVALS // max(rows, 1), MAX_INSTANCES), 1)
 
 
 def _find_longest(intervals: Intervals, ends_ns: Int, ranks: Int) -> Float:
@@ -234,15 +325,54 @@ def find_steps(trace: Trace, delays: Delays) -> Steps | None:
     begin, end = trace.calls_start_ns, trace.calls_start_ns + trace.duration_ns
     meetings, first = np.unique(delays.meetings_of_all, return_index=True)
     inside = (meetings > begin) & (meetings <= end)
-    count = int(inside.sum())
-    if not count:
+    if not inside.any():
         return None
-    edges = np.concatenate([[begin], meetings[inside]])
-    intervals = int((delays.intervals.end_ns <= edges[-1]).sum())
+    edges, first = np.concatenate([[begin], meetings[inside]]), first[inside]
+    is_known = _are_steps_known(delays, edges)
+    of = delays.meeting_callsites[first], delays.meeting_sequences[first], is_known
+    steps = Steps(edges, *of, is_divided=False)
+    ends = delays.intervals.end_ns
+    count = int(is_known.sum())
+    intervals = int((is_known[steps.find(ends)] & (ends <= edges[-1])).sum())
     is_divided = intervals > (count + 1) * trace.ranks
-    if count < MIN_STEPS and is_divided:
+    if not count or (count < MIN_STEPS and is_divided):
         return None
-    return Steps(edges, delays.meeting_callsites[first[inside]], is_divided)
+    return replace(steps, is_divided=is_divided)
+
+
+def _are_steps_known(delays: Delays, edges_ns: Int) -> Bool:
+    """Return whether all calls in each step are recorded."""
+    gaps = delays.gaps
+    if not len(gaps.rank) or len(gaps.lateness[0]):
+        return np.ones(len(edges_ns) - 1, np.bool_)
+    order = np.argsort(gaps.begin_ns, kind="stable")
+    begins, ends = gaps.begin_ns[order], np.maximum.accumulate(gaps.end_ns[order])
+    before = np.searchsorted(begins, edges_ns[1:], side="left")  # gaps that begin before the end
+    return np.asarray((before == 0) | (ends[np.maximum(before, 1) - 1] <= edges_ns[:-1]))
+
+
+def number_steps(trace: Trace, steps: Steps, index: Int, callsites: Sequence[int]) -> Int:
+    """Return the number of some steps among all steps of the run that end at the same call sites.
+
+    Instances that are not recorded count as well: numbers follow from those of the meetings.
+    """
+    recorded = np.flatnonzero(np.isin(steps.callsite, callsites))
+    number = np.searchsorted(recorded, index)
+    if trace.wrapped_chunks:
+        return number + sum(first_recorded(trace, callsite) for callsite in callsites)
+    if trace.sampling_interval == 1 or len(index) < 2:
+        return number
+    sequence = steps.sequence[index]
+    # A loop calls its call sites at equal distances; else their mean distance is estimated.
+    distance = float(np.gcd.reduce(np.diff(sequence)))
+    table = trace.callsites
+    instances = table["instances"][table["size"] == trace.ranks]
+    usual = float(instances.sum() / max(instances[list(callsites)].sum(), 1))
+    if not usual / MAX_DISTANCE_RATIO <= distance <= usual * MAX_DISTANCE_RATIO:
+        distance = usual
+    estimated = np.floor(sequence / distance).astype(np.int64)
+    ascending = np.arange(len(index))
+    return np.asarray(np.maximum.accumulate(estimated - ascending) + ascending)
 
 
 def group_steps(delays: Delays, steps: Steps, chosen: Float) -> Iterator[list[int]]:

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_costs import NOWHERE, Delays
+from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_matrix import find_steps
 from mpiprof.diagnosis.work_groups import WorkGroups, count_up
+from mpiprof.diagnosis.work_intervals import NOWHERE
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.metrics.activities import RECORDED_NS, read_recorded_calls

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_costs import NOWHERE, Delays
+from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_graph import Intervals
 from mpiprof.diagnosis.delay_matrix import find_steps
+from mpiprof.diagnosis.work_intervals import NOWHERE, UNRECORDED
 from mpiprof.metrics.activities import read_recorded_calls
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -64,10 +65,10 @@ def _find_callers(trace: Trace, delays: Delays) -> Bool:
     around = pairs[intervals.key]
     rank = [call_rank, sums["rank"].to_numpy(np.int64), *[intervals.rank] * 2]
     site = [call_site, sums["site_id"].to_numpy(np.int64), *around.T]
-    sites = max(int(of.max(initial=NOWHERE)) for of in site) + 2
+    sites = max(int(of.max(initial=NOWHERE)) for of in site) + 1 - UNRECORDED
     makes = np.zeros((sites, trace.ranks), np.bool_)
     makes[np.concatenate(site), np.concatenate(rank)] = True
-    makes[NOWHERE] = True  # the start of the run
+    makes[[NOWHERE, UNRECORDED]] = True  # the start of the run, and any call
     both: Bool = makes[pairs[:, 0]] & makes[pairs[:, 1]]
     return both
 

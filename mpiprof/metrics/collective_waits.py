@@ -34,8 +34,9 @@ class CollectiveWaits:
     inside: rank, begin_ns, end_ns and site_id of times in blocking calls that are no wait, and by
     MIN_INSIDE_NS longer than on the quickest rank of the instance.
     meetings: times at which all members of a communicator (by index) had arrived, of operations
-    that synchronise. meeting_callsites: the call site of each of these. overlaps: times at which
-    all members were in one instance of another operation, such as a broadcast.
+    that synchronise. meeting_callsites, meeting_sequences: the call site and the sequence number of
+    each of these. overlaps: times at which all members were in one instance of another operation,
+    such as a broadcast.
     """
 
     awaited: Int
@@ -54,6 +55,7 @@ class CollectiveWaits:
     site_id: Int
     meetings: dict[int, Int]
     meeting_callsites: dict[int, Int]
+    meeting_sequences: dict[int, Int]
     overlaps: dict[int, Int]
     inside: list[Int]
 
@@ -91,8 +93,10 @@ def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns:
             collector.add_inside(signature, batch.communicator, sites_of_rows, *times)
         if signature.group.rule is WaitRule.ALL_FOR_ALL:
             meetings = collector.meetings.setdefault(batch.communicator.index, [])
-            last = arrival.max(0)
-            meetings.append([last, np.full(len(last), signature.callsite, np.int64)])
+            last, sequence = arrival.max(0), batch.sequence[index]
+            if len(sequence) != len(last):  # some instances are incomplete
+                sequence = sequence[(batch.exit_ns[:, index] != 0).all(0)]
+            meetings.append([last, np.full(len(last), signature.callsite, np.int64), sequence])
         else:
             last = begin.max(0)
             overlaps = collector.overlaps.setdefault(batch.communicator.index, [])
@@ -107,7 +111,7 @@ class _Collector:
         self.groups: list[list[Int]] = []  # in the order of CollectiveWaits
         self.members: list[list[Int]] = []  # group, rank, begin, end
         self.calls: list[list[Int]] = []  # rank, enter, exit, site
-        self.meetings: dict[int, list[list[Int]]] = {}  # time, call site
+        self.meetings: dict[int, list[list[Int]]] = {}  # time, call site, sequence number
         self.overlaps: dict[int, list[Int]] = {}
         self.inside: list[list[Int]] = []
         self.group_count = 0
@@ -122,7 +126,7 @@ class _Collector:
         self.calls += other.calls
         for index, meetings in other.meetings.items():
             of = self.meetings.setdefault(index, [])
-            of += [[time_ns, callsites[callsite]] for time_ns, callsite in meetings]
+            of += [[time_ns, callsites[callsite], number] for time_ns, callsite, number in meetings]
         for index, overlaps in other.overlaps.items():
             self.overlaps.setdefault(index, []).extend(overlaps)
         self.inside += other.inside
@@ -134,11 +138,12 @@ class _Collector:
         call_rank, enter, exit_, site = _join_columns(self.calls, 4)
         order, _ = order_by_time(call_rank, enter, ranks)
         calls = call_rank[order], enter[order], exit_[order], site[order]
-        meetings, callsites_of = {}, {}
+        meetings, callsites_of, sequences_of = {}, {}, {}
         for index, of in self.meetings.items():
-            times, sites = _join_columns(of, 2)
+            times, sites, sequences = _join_columns(of, 3)
             in_time = np.argsort(times, kind="stable")
             meetings[index], callsites_of[index] = times[in_time], sites[in_time]
+            sequences_of[index] = sequences[in_time]
         return CollectiveWaits(
             awaited,
             until,
@@ -153,6 +158,7 @@ class _Collector:
             *calls,
             meetings=meetings,
             meeting_callsites=callsites_of,
+            meeting_sequences=sequences_of,
             overlaps={index: np.sort(np.concatenate(of)) for index, of in self.overlaps.items()},
             inside=_join_columns(self.inside, 4),
         )

@@ -39,6 +39,17 @@ REASONS = {
 }
 
 
+# By the records that would show more causes.
+MISSING = {
+    "messages": "of messages only sums are recorded",
+    "instances": "too few consecutive calls are in the sample",
+}
+REMEDIES = {
+    "messages": "Record events, with --messages auto.",
+    "instances": "Record a larger part of the calls (--sample).",
+}
+
+
 def is_delay(finding: Finding) -> bool:
     """Return whether a finding comes from delays (diagnosis/delay_findings.py)."""
     return "work" in finding.evidence
@@ -58,6 +69,9 @@ def delay_clause(trace: Trace, finding: Finding) -> str:
 
 def _noise_clause(finding: Finding) -> str:
     rest = "the rest of the waiting" if finding.evidence["besides"] else "the waiting"
+    missing = finding.evidence["missing"]
+    if missing is not None:
+        return f"the records do not show the cause of {rest}: {MISSING[missing]}"
     return f"no rank causes {rest} consistently"
 
 
@@ -216,7 +230,9 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
 
     Delays are replayed; other figures are means over the ranks.
     """
-    run_ns, saved = float(trace.run_ns), finding.saved_ns
+    # Nothing is known of the calls that a ring has lost.
+    is_part = bool(trace.wrapped_chunks)
+    run_ns, saved = float(trace.duration_ns if is_part else trace.run_ns), finding.saved_ns
     if saved < MIN_SAVED_SHARE * run_ns or finding.certainty < MIN_CERTAINTY:
         return ""
     with_it = {"algorithm": "With it", "early": "With equal work"}.get(
@@ -224,13 +240,16 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
     )
     about = "" if is_delay(finding) and finding.cause != "early" else "about "
     without, today = format_time(run_ns - saved), format_time(run_ns)
-    return f"{with_it}, the run would take {about}{without} instead of {today}."
+    run = "the recorded part" if is_part else "the run"
+    return f"{with_it}, {run} would take {about}{without} instead of {today}."
 
 
 def delay_advice(finding: Finding) -> str:
     """Return where to look for the reason of a delay. Its clause has named the calls."""
     if finding.evidence.get("shared_processors") is not None:
         return "Start at most as many ranks on a node as it has processors, and record again."
+    if finding.cause == "noise" and finding.evidence["missing"] is not None:
+        return REMEDIES[finding.evidence["missing"]]
     if finding.cause == "noise":
         return "Check for other processes on these nodes, and for work that varies between steps."
     if finding.cause == "early":
@@ -260,6 +279,7 @@ def _steps_clause(finding: Finding) -> str:
     """Return the steps or repetitions that a finding covers, as the end of a clause."""
     evidence = finding.evidence
     spans, count, unit = evidence["spans"], evidence["instances"], evidence["unit"]
+    end = evidence["recorded"][1]
     if finding.cause == "periodic" and finding.period:
         offsets = evidence["offsets"]
         if len(offsets) == 1:
@@ -268,7 +288,7 @@ def _steps_clause(finding: Finding) -> str:
     if not spans:
         return f", in each {unit}"
     parts = [
-        f"{first}" if first == last else f"{first} to {'the end' if last >= count - 1 else last}"
+        f"{first}" if first == last else f"{first} to {'the end' if last >= end else last}"
         for first, last in spans
     ]
     if len(spans) > MAX_SPANS:
@@ -307,6 +327,8 @@ def _is_inside(evidence: Mapping[str, Any]) -> bool:
 
 def _format_call(call: Mapping[str, Any]) -> str:
     """Return a call as "waitall at app.c:12 step", or "the start of the run" for {}."""
+    if "recorded" in call:
+        return "a call that is not recorded"
     return f"{call['operation']} at {format_site(call)}" if call else "the start of the run"
 
 

@@ -45,7 +45,7 @@ class Program(Simulation):
             self.collective("finalize", "app.py:9:main")
         synthetic = self.synthetic
         synthetic.ended_ns = int(self.now_ns.max()) + END_NS
-        synthetic.meta["options"] = {"messages": "auto"}
+        synthetic.meta["options"] = {"messages": "sums" if synthetic.ring else "auto"}
         for node in range(1, max(synthetic.nodes) + 1):
             for at in (synthetic.started_ns, synthetic.ended_ns):
                 synthetic.add_clock(synthetic.nodes.index(node), 0, at, CLOCK_ERROR_NS)

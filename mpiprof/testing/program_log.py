@@ -32,6 +32,7 @@ from mpiprof.trace.writer import RECORD_TYPE, make_sums
 LONG_CALL_NS = 20_000  # as in core/record/message.h: shorter calls are only in sums
 REQUEST_BYTES = 2048  # as in core/record/message.c: the request of a shorter send is not followed
 LONG_INTERVAL_NS = 200_000  # intervals between two calls that are logged
+UNKNOWN_NS = np.iinfo(np.int64).max  # in place of the end of a call that is not recorded
 NO_SHAPE = 0xFFFFFFFF  # in place of the shape of the call before the first one
 POINT_TO_POINT, COMPLETING = 0, 1  # indices into trace.layout.OUTSIDE_CLASSES
 CALLS, TOTAL, SENT_BYTES, RECEIVED_BYTES, LONGEST = range(5)  # rows of the sums, as in make_sums
@@ -160,11 +161,20 @@ class ProgramLog:
         enter_ns: Int,
         exit_ns: Int,
         called: Shapes | None = None,
+        is_recorded: bool = True,
     ) -> None:
-        """Add the call of a collective, or the Wait that completes it; called: shapes of Wait."""
+        """Add the call of a collective, or the Wait that completes it; called: shapes of Wait.
+
+        is_recorded: False for a call that is not in the sample, of which the recorder sees no time.
+        """
+        if not is_recorded and kind != COMPLETION:
+            self.last_exit[shapes.rank] = UNKNOWN_NS
+            return
         self._add_interval(shapes if called is None else called, enter_ns, exit_ns)
         if kind == COMPLETION:
             self._add_spent(COMPLETING, shapes.rank, exit_ns - enter_ns)
+        if not is_recorded:
+            return
         outside = self.outside[shapes.rank]
         limit = np.iinfo(np.uint32).max
         records = np.zeros(len(outside), RECORD_TYPE)
@@ -207,7 +217,7 @@ class ProgramLog:
         elapsed = exit_ns - enter_ns
         self._add_spent(spent, shapes.rank, elapsed)
         self.add_sums(shapes, 1, elapsed, **sums)
-        is_long = elapsed >= LONG_CALL_NS
+        is_long = (elapsed >= LONG_CALL_NS) & (self.synthetic.ring == 0)
         if not is_long.any():
             return
         of_part = [is_long[p.call] for p in parts]
@@ -244,7 +254,7 @@ class ProgramLog:
         ranks = shapes.rank
         begin = self.last_exit[ranks]
         if self.intervals:
-            is_long = enter_ns - begin >= LONG_INTERVAL_NS
+            is_long = (begin != UNKNOWN_NS) & (enter_ns - begin >= LONG_INTERVAL_NS)
             records = np.zeros(int(is_long.sum()), RECORD_TYPE)
             records["enter_ns"], records["exit_ns"] = begin[is_long], enter_ns[is_long]
             records["sequence"] = self.last_shape[ranks[is_long]]

@@ -6,6 +6,7 @@ event that it depends on has happened, plus the time of a transfer.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -99,15 +100,21 @@ class Simulation:
         network: Network | None = None,
         start_ns: int = 1_000_000,
         intervals: bool = False,
+        sample: int = 1,
         **options: Any,
     ) -> None:
-        """intervals: write records of the time between two calls. options: of Synthetic."""
-        self.ranks, self.network = ranks, network or Network()
+        """intervals: write records of the time between two calls. options: of Synthetic.
+
+        sample: record one of so many instances of collectives, as `--sample` does.
+        """
+        self.ranks, self.network, self.sample = ranks, network or Network(), sample
         self.synthetic = Synthetic(ranks, **options)
+        self.synthetic.meta["sample"] = sample
         self.synthetic.started_ns = start_ns
         self.now_ns = np.full(ranks, start_ns, np.int64)
         self.calls: list[SimulatedCall] = []
-        self.log = ProgramLog(self.synthetic, start_ns, intervals)
+        # A ring has no intervals.
+        self.log = ProgramLog(self.synthetic, start_ns, intervals and not self.synthetic.ring)
         self.worked_ns = np.zeros(ranks, np.int64)  # since the last call
         self._group_of = cache(self._make_group)
 
@@ -151,7 +158,7 @@ class Simulation:
         """Make a blocking collective; its ranks wait as the operation's wait rule says."""
         entry, call = self._start(operation, site, own_ns, bytes_, root, communicator)
         exits = np.maximum(entry.enter_ns, call.earliest_ns) + call.duration_ns
-        self.log.add_collective(call.shapes, CALL, call.sequence, entry.enter_ns, exits)
+        self._log(call, CALL, entry.enter_ns, exits)
         described = operation, site, communicator
         self.leave(entry, exits, call.earliest_ns, call.awaited, *described)
 
@@ -167,7 +174,7 @@ class Simulation:
         """Start a nonblocking collective, such as iallreduce."""
         entry, call = self._start(operation, site, own_ns, bytes_, root, communicator)
         exits = entry.enter_ns + self.network.call_ns
-        self.log.add_collective(call.shapes, CALL, call.sequence, entry.enter_ns, exits)
+        self._log(call, CALL, entry.enter_ns, exits)
         self.leave(entry, exits, entry.enter_ns, entry.ranks, operation, site, communicator)
         return call
 
@@ -190,10 +197,19 @@ class Simulation:
             ended[row[0]] = max(ended[row[0]], entry.enter_ns[row[1]] + self.network.latency_ns)
         exits = np.maximum(entry.enter_ns, ended) + self.network.call_ns
         called = self.log.find_shapes("wait", "world", site, entry.ranks)
-        times = entry.enter_ns, exits
-        self.log.add_collective(started.shapes, COMPLETION, started.sequence, *times, called)
+        self._log(started, COMPLETION, entry.enter_ns, exits, called)
         described = "wait", site, started.communicator
         self.leave(entry, exits, started.earliest_ns, started.awaited, *described)
+
+    def _log(
+        self, call: Started, kind: int, enter_ns: Int, exit_ns: Int, called: Shapes | None = None
+    ) -> None:
+        """Add the records of a collective, if it is in the sample."""
+        # The lowest bits of a checksum follow those of the number.
+        mixed = zlib.crc32(f"{call.communicator} {call.sequence}".encode()) * 0x9E3779B1 >> 20
+        is_recorded = call.operation == "finalize" or mixed % self.sample == 0
+        times = enter_ns, exit_ns
+        self.log.add_collective(call.shapes, kind, call.sequence, *times, called, is_recorded)
 
     def _start(
         self,

@@ -50,8 +50,9 @@ class Synthetic:
         offsets: Sequence[int] = (0,),  # joint clock minus the node's clock at time 0, ns
         drifts: Sequence[float] = (0.0,),  # growth of the offset, ns per ns of the joint clock
         machine: dict[str, Any] | None = MACHINE,
+        ring: int = 0,  # newest calls of each rank that are recorded; 0 for all
     ) -> None:
-        self.ranks = ranks
+        self.ranks, self.ring = ranks, ring
         self.nodes = list(nodes) if nodes is not None else [0] * ranks
         self.offsets, self.drifts = list(offsets), list(drifts)
         self.meta: dict[str, Any] = {
@@ -65,7 +66,7 @@ class Synthetic:
             "ranks": ranks,
             "job": "5eed",
             "started": "2026-01-01T00:00:00Z",
-            "record": "events",
+            "record": "ring" if ring else "events",
             "sample": 1,
             "options": {},
             "machine": machine,
@@ -294,7 +295,8 @@ class Synthetic:
                     done = finished if isinstance(finished, bool) else rank in finished
                     tables.write(self.format_tables(rank, done))
             with (folder / f"{name}.log").open("wb") as log:
-                log.write(writer.make_head_chunk(has_outside=bool(self.spent)))
+                ring_bytes = self.ring and CHUNK_BYTES
+                log.write(writer.make_head_chunk(bool(self.spent), ring_bytes))
                 for rank in ranks:
                     self._append(log, rank)
                     self._append_messages(log, rank)
@@ -314,8 +316,27 @@ class Synthetic:
         parts = self.records[rank]
         records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
         state = {"inside": self.inside[rank], "signal": self.signal[rank]}
-        spent = self.spent.get(rank, ())
-        chunks = writer.make_chunks(records, rank, 0, 0, window=True, spent=spent, **state)
+        spent, serial = self.spent.get(rank, ()), 0
+        if 0 < self.ring < len(records):
+            serial = 1  # of the chunk that has replaced the first one
+            self._write_records(log, rank, 1, writer.make_totals(records), [0] * len(spent))
+            records = records[-self.ring :]
+        self._write_records(log, rank, 0, records, spent, serial, **state)
+
+    def _write_records(
+        self,
+        log: BinaryIO,
+        rank: int,
+        thread: int,
+        records: Array,
+        spent: Sequence[int],
+        serial: int = 0,
+        **state: int,
+    ) -> None:
+        """Write records of collectives as chunks."""
+        chunks = writer.make_chunks(
+            records, rank, thread, serial, window=True, spent=spent, **state
+        )
         _write_chunks(log, chunks, len(records))
 
     def _append_messages(self, log: BinaryIO, rank: int) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 from mpiprof.interface.format_units import find_runs
 from mpiprof.trace.layout import MAGIC, OUTSIDE_CLASSES
 from mpiprof.trace.types import (
+    CALL,
+    COMPLETION,
     EXTENSION,
     LONGEST_CALL,
     RECEIVED,
@@ -57,20 +59,23 @@ KINDS = (
 )
 
 
-def make_head_chunk(has_outside: bool = False) -> bytes:
-    """Return chunk 0 of a log; has_outside: whether chunks have the time in unrecorded calls."""
-    line = json.dumps(
-        {
-            "format": "mpiprof log",
-            "version": 1,
-            "chunk_bytes": CHUNK_BYTES,
-            "header_bytes": HEADER_BYTES,
-            "record_bytes": RECORD_BYTES,
-            "record": RECORD_FIELDS,
-            "header": EXTENDED_HEADER_FIELDS if has_outside else HEADER_FIELDS,
-            "kinds": KINDS,
-        }
-    )
+def make_head_chunk(has_outside: bool = False, ring_bytes: int = 0) -> bytes:
+    """Return chunk 0 of a log.
+
+    has_outside: whether chunks have the time in unrecorded calls. ring_bytes: size of a rank's
+    ring, 0 if the log has all events.
+    """
+    described = {
+        "format": "mpiprof log",
+        "version": 1,
+        "chunk_bytes": CHUNK_BYTES,
+        "header_bytes": HEADER_BYTES,
+        "record_bytes": RECORD_BYTES,
+        "record": RECORD_FIELDS,
+        "header": EXTENDED_HEADER_FIELDS if has_outside else HEADER_FIELDS,
+        "kinds": KINDS,
+    }
+    line = json.dumps(described | ({"ring_bytes": ring_bytes} if ring_bytes else {}))
     return (line.encode() + b"\n").ljust(CHUNK_BYTES, b"\0")
 
 
@@ -141,6 +146,20 @@ def make_sums(shapes: Int, sums: Int) -> Array:
     records["shape"][:, 0], records["enter_ns"][:, 0] = shapes, total_ns
     records["exit_ns"] = np.array([calls, sent, received, longest_ns]).T
     return records.ravel()
+
+
+def make_totals(records: Array) -> Array:
+    """Return the records of the totals of all calls by shape, as beside a ring."""
+    calls = records[(records["kind"] == CALL) | (records["kind"] == COMPLETION)]
+    shapes, index = np.unique(calls["shape"], return_inverse=True)
+    elapsed = calls["exit_ns"].astype(np.int64) - calls["enter_ns"]
+    sums = np.zeros((5, len(shapes)), np.int64)
+    np.add.at(sums[0], index, calls["kind"] == CALL)
+    np.add.at(sums[1], index, elapsed)
+    np.maximum.at(sums[4], index, elapsed)
+    totals = make_sums(shapes.astype(np.int64), sums).reshape(len(shapes), -1)
+    np.maximum.at(totals["sequence"][:, 0], index, calls["sequence"])
+    return totals.ravel()
 
 
 def make_runs(ranks: list[int]) -> list[list[int]]:

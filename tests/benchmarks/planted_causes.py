@@ -13,10 +13,10 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from support.planted_families import FAMILIES, PlantedCause, noise_loops, planted_causes
+from support.planted_families import FAMILIES, STEPS, PlantedCause, noise_loops, planted_causes
 from support.planted_loops import PlantedLoop
 
 import mpiprof
@@ -30,6 +30,7 @@ NOISE_TRACES = 200
 MIN_RIGHT, MAX_WRONG = 0.92, 0.02
 MAX_COST_ERROR, MIN_RIGHT_COSTS = 0.1, 0.9
 MAX_ACCUSED_SHARE = 0.03
+SAMPLED_TOLERANCE = 4  # steps, for each step between two consecutive ones of a sample
 THRESHOLD_MISSED = 3
 RIGHT, UNSURE, WRONG = "right", "unsure", "wrong"
 
@@ -128,14 +129,40 @@ def cause_rows(judgements: Sequence[Judgement]) -> Iterator[Row]:
     yield Row("costs within 10 %", asked, measured, exact >= MIN_RIGHT_COSTS * len(ratios))
 
 
-def rows(families: Sequence[str], noise: int, seed: int) -> Iterator[Row]:
+@dataclass(frozen=True)
+class Recording:
+    """Recorded calls: one of `sample` instances of collectives, or the last `ring` of each rank."""
+
+    sample: int = 1
+    ring: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Number of steps: enough for consecutive ones in a sample, and for a ring."""
+        return STEPS * (2 if self.ring else self.sample**2)
+
+    def limit(self, cause: PlantedCause) -> PlantedCause:
+        """Return a cause whose trace has these calls only.
+
+        The first step with the cause may be missing in a sample, and is in a ring.
+        """
+        planted = replace(cause.planted, sample=self.sample, ring=self.ring)
+        missing = self.steps if self.ring else SAMPLED_TOLERANCE * (self.sample**2 - 1)
+        tolerance = cause.tolerance + missing
+        return replace(cause, planted=planted, tolerance=tolerance)
+
+
+def rows(
+    families: Sequence[str], noise: int, seed: int, recording: Recording = Recording()
+) -> Iterator[Row]:
     """Judge all causes and noise traces, and yield a row for each family and requirement."""
     with tempfile.TemporaryDirectory(prefix="mpiprof-causes-") as made:
         folder, judgements = Path(made), list[Judgement]()
         for family in families:
             of_family = list[Judgement]()
-            for cause in planted_causes(seed, (family,)):
-                of_family.append(judge(cause, folder / f"cause-{len(judgements) + len(of_family)}"))
+            for cause in planted_causes(seed, (family,), recording.steps):
+                path = folder / f"cause-{len(judgements) + len(of_family)}"
+                of_family.append(judge(recording.limit(cause), path))
                 _explain(of_family[-1])
             judgements += of_family
             results = Counter(judgement.result for judgement in of_family)
@@ -144,12 +171,13 @@ def rows(families: Sequence[str], noise: int, seed: int) -> Iterator[Row]:
         if judgements:
             yield from cause_rows(judgements)
         if noise:
-            yield _noise_row(folder, noise, seed)
+            yield _noise_row(folder, noise, seed, recording)
 
 
-def _noise_row(folder: Path, count: int, seed: int) -> Row:
+def _noise_row(folder: Path, count: int, seed: int, recording: Recording) -> Row:
     accused = 0
     for number, (name, loop) in enumerate(noise_loops(seed, count)):
+        loop = replace(loop, sample=recording.sample, ring=recording.ring)
         found = accusation(_write_noise(loop, folder / f"noise-{number}"))
         accused += bool(found)
         if found:
@@ -178,13 +206,16 @@ def command() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--noise", type=int, default=NOISE_TRACES, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
+    parser.add_argument("--sample", type=int, default=1, metavar="K", help="one of K instances")
+    parser.add_argument("--ring", type=int, default=0, metavar="N", help="the last N calls")
     parser.add_argument("families", nargs="*", metavar="FAMILY", help="all by default")
     args = parser.parse_args()
     families = args.families or list(FAMILIES)
     if unknown := set(families) - set(FAMILIES) - {"none"}:
         parser.error(f"unknown family {min(unknown)}; known are {', '.join(FAMILIES)}")
     families = [family for family in families if family in FAMILIES]
-    return 0 if printed(rows(families, args.noise, args.seed)) else THRESHOLD_MISSED
+    recording = Recording(args.sample, args.ring)
+    return 0 if printed(rows(families, args.noise, args.seed, recording)) else THRESHOLD_MISSED
 
 
 if __name__ == "__main__":

@@ -57,10 +57,15 @@ class PlantedCause:
 
 @dataclass(frozen=True)
 class _Draw:
-    """Random choices of one cause."""
+    """Random choices of one cause. steps: number of steps with few ranks."""
 
     random: np.random.Generator
     number: int
+    steps: int
+
+    def count_steps(self, ranks: int) -> int:
+        """Return fewer steps for many ranks, to bound the time."""
+        return self.steps if ranks <= 64 else self.steps // 3
 
     def pick(self, *values: int) -> int:
         """Return a value that depends on the number of the cause."""
@@ -71,12 +76,14 @@ class _Draw:
         return int(self.random.integers(first, ranks))
 
 
-def planted_causes(seed: int = 1, families: Collection[str] = ()) -> Iterator[PlantedCause]:
-    """Yield the causes; families: all by default."""
+def planted_causes(
+    seed: int = 1, families: Collection[str] = (), steps: int = STEPS
+) -> Iterator[PlantedCause]:
+    """Yield the causes; families: all by default. steps: number of steps with few ranks."""
     for index, (name, make) in enumerate(FAMILIES.items()):
         for number in range(CAUSE_SEEDS):
             if not families or name in families:
-                yield make(name, _Draw(np.random.default_rng((seed, index, number)), number))
+                yield make(name, _Draw(np.random.default_rng((seed, index, number)), number, steps))
 
 
 def _make(
@@ -100,11 +107,6 @@ def _make(
     return PlantedCause(name, built, tuple(causes.split()), ranks, named, **more)
 
 
-def _steps(ranks: int) -> int:
-    """Return fewer steps for many ranks, to bound the time."""
-    return STEPS if ranks <= 64 else 16
-
-
 def _one_rank(
     make_loop: Callable[[int, _Draw], Loop], *sizes: int, place: int = 0, late: int | None = None
 ) -> Callable[[str, _Draw], PlantedCause]:
@@ -117,7 +119,7 @@ def _one_rank(
         loop = make_loop(draw.pick(*sizes), draw)
         ranks = loop.ranks
         rank = draw.rank(max(ranks - 1, 2), 1) if late is None else late
-        delay = planted.constant(_steps(ranks), ranks, [rank], LATE_MS)
+        delay = planted.constant(draw.count_steps(ranks), ranks, [rank], LATE_MS)
         return _make(name, draw, loop, delay, place=place)
 
     return make
@@ -139,21 +141,21 @@ def _grid(draw: _Draw) -> Loop:
 def _ring_only(name: str, draw: _Draw) -> PlantedCause:
     """Return a delay before each third exchange, all of which have the same call sites."""
     loop = loops.halo(draw.pick(2, 4, 8, 16, 32), collective=None)
-    late = planted.constant(STEPS, loop.ranks, [draw.rank(loop.ranks)], LATE_MS)
+    late = planted.constant(draw.steps, loop.ranks, [draw.rank(loop.ranks)], LATE_MS)
     return _make(name, draw, loop, late, "periodic", period=3, tolerance=3)
 
 
 def _late_receiver(name: str, draw: _Draw) -> PlantedCause:
     loop = loops.large_messages(draw.pick(2, 4, 8, 16, 32))
     rank = 2 * draw.rank(loop.ranks // 2) + 1
-    late = planted.constant(STEPS, loop.ranks, [rank], LATE_MS)
+    late = planted.constant(draw.steps, loop.ranks, [rank], LATE_MS)
     return _make(name, draw, loop, late)
 
 
 def _several_ranks(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 8, 12, 16, 32, 64)
     few = draw.random.choice(loop.ranks, draw.pick(2, 3, 4), replace=False).tolist()
-    return _make(name, draw, loop, planted.constant(STEPS, loop.ranks, few, LATE_MS))
+    return _make(name, draw, loop, planted.constant(draw.steps, loop.ranks, few, LATE_MS))
 
 
 def _two_causes(name: str, draw: _Draw) -> PlantedCause:
@@ -161,8 +163,8 @@ def _two_causes(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 8, 12, 16, 32, 64)
     first = draw.rank(loop.ranks)
     second = (first + loop.ranks // 2) % loop.ranks
-    late = planted.constant(STEPS, loop.ranks, [first], LATE_MS)
-    other = Delay(1, planted.constant(STEPS, loop.ranks, [second], LATE_MS / 2))
+    late = planted.constant(draw.steps, loop.ranks, [first], LATE_MS)
+    other = Delay(1, planted.constant(draw.steps, loop.ranks, [second], LATE_MS / 2))
     allowed = tuple(sorted((first, second)))
     return _make(name, draw, loop, late, others=(other,), ranks=allowed, named=(first,))
 
@@ -172,28 +174,28 @@ def _hot_centre(name: str, draw: _Draw) -> PlantedCause:
     centre = range(side // 2 - 1, side // 2 + 1 + side // 8)
     hot = [row * side + column for row in centre for column in centre]
     loop = loops.halo(side * side, (side, side))
-    return _make(name, draw, loop, planted.constant(STEPS, side * side, hot, LATE_MS / 2))
+    return _make(name, draw, loop, planted.constant(draw.steps, side * side, hot, LATE_MS / 2))
 
 
 def _slow_node(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 16, 16, 32, 64, 24)
     nodes = loop.ranks // planted.RANKS_PER_NODE
     of_node = np.arange(planted.RANKS_PER_NODE) + planted.RANKS_PER_NODE * draw.rank(nodes)
-    late = planted.constant(STEPS, loop.ranks, of_node.tolist(), 1.0)
+    late = planted.constant(draw.steps, loop.ranks, of_node.tolist(), 1.0)
     return _make(name, draw, loop, late, "node rank", nodes=nodes)
 
 
 def _growing(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 4, 8, 16, 32, 12)
-    first = draw.pick(0, 0, STEPS // 2, STEPS // 2, STEPS // 3)
-    late = planted.growing(STEPS, loop.ranks, draw.rank(loop.ranks), 2 * LATE_MS, first)
-    return _make(name, draw, loop, late, first=first, tolerance=STEPS // 8)
+    first = draw.pick(0, 0, draw.steps // 2, draw.steps // 2, draw.steps // 3)
+    late = planted.growing(draw.steps, loop.ranks, draw.rank(loop.ranks), 2 * LATE_MS, first)
+    return _make(name, draw, loop, late, first=first, tolerance=draw.steps // 8)
 
 
 def _onset(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 2, 4, 16, 32, 64)
-    late = planted.constant(STEPS, loop.ranks, [draw.rank(loop.ranks)], LATE_MS)
-    first = draw.rank(STEPS - 12, 12)
+    late = planted.constant(draw.steps, loop.ranks, [draw.rank(loop.ranks)], LATE_MS)
+    first = draw.rank(draw.steps - 12, 12)
     late[:first] = 0.0
     return _make(name, draw, loop, late, first=first)
 
@@ -201,22 +203,22 @@ def _onset(name: str, draw: _Draw) -> PlantedCause:
 def _periodic(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 2, 4, 8, 16, 32)
     period = draw.pick(2, 3, 5, 6, 4)
-    late = planted.constant(STEPS, loop.ranks, [draw.rank(loop.ranks)], LATE_MS)
+    late = planted.constant(draw.steps, loop.ranks, [draw.rank(loop.ranks)], LATE_MS)
     first = draw.rank(period)
-    late[np.arange(STEPS) % period != first] = 0.0
+    late[np.arange(draw.steps) % period != first] = 0.0
     return _make(name, draw, loop, late, "periodic", first=first, period=period)
 
 
 def _moving(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 4, 4, 8, 8, 16)
     stay = draw.pick(1, 1, 20, 20, 1)
-    late = planted.moving(max(STEPS, stay * loop.ranks), loop.ranks, LATE_MS, stay)
+    late = planted.moving(max(draw.steps, stay * loop.ranks), loop.ranks, LATE_MS, stay)
     return _make(name, draw, loop, late, "moving", tolerance=2)
 
 
 def _gradient(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 8, 8, 16, 32, 64)
-    late = np.broadcast_to(LATE_MS * np.linspace(0, 1, loop.ranks), (STEPS, loop.ranks))
+    late = np.broadcast_to(LATE_MS * np.linspace(0, 1, loop.ranks), (draw.steps, loop.ranks))
     return _make(name, draw, loop, late, "gradient", named=(loop.ranks - 1,))
 
 
@@ -224,7 +226,7 @@ def _own_loads(name: str, draw: _Draw) -> PlantedCause:
     """Return a load of each rank with a standard deviation of 15 %."""
     loop = _halo_or_collectives(draw, 16, 32, 32, 64, 64)
     load_ms = LATE_MS * (1 + 0.15 * draw.random.standard_normal(loop.ranks))
-    late = np.broadcast_to(load_ms, (STEPS, loop.ranks))
+    late = np.broadcast_to(load_ms, (draw.steps, loop.ranks))
     above = tuple(np.flatnonzero(load_ms > np.median(load_ms)).tolist())
     return _make(name, draw, loop, late, ranks=above, named=(int(load_ms.argmax()),))
 
@@ -232,8 +234,8 @@ def _own_loads(name: str, draw: _Draw) -> PlantedCause:
 def _outlier(name: str, draw: _Draw) -> PlantedCause:
     """Return one rank that is very late in one step."""
     loop = _halo_or_collectives(draw, 2, 4, 16, 32, 8)
-    first = draw.rank(STEPS)
-    late = np.zeros((STEPS, loop.ranks))
+    first = draw.rank(draw.steps)
+    late = np.zeros((draw.steps, loop.ranks))
     late[first, draw.rank(loop.ranks)] = 20 * LATE_MS
     return _make(name, draw, loop, late, "outlier rank", first=first, tolerance=0)
 
@@ -241,8 +243,8 @@ def _outlier(name: str, draw: _Draw) -> PlantedCause:
 def _file_of_root(name: str, draw: _Draw) -> PlantedCause:
     """Return a rank 0 that writes a file before a barrier, every tenth step."""
     loop = loops.collectives(draw.pick(2, 4, 8, 32, 64), "allreduce", "barrier")
-    late = planted.constant(2 * STEPS, loop.ranks, [0], 3 * LATE_MS)
-    late[np.arange(2 * STEPS) % 10 != 9] = 0.0
+    late = planted.constant(2 * draw.steps, loop.ranks, [0], 3 * LATE_MS)
+    late[np.arange(2 * draw.steps) % 10 != 9] = 0.0
     return _make(name, draw, loop, late, "periodic", place=1, first=9, period=10)
 
 

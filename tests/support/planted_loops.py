@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,20 +33,25 @@ class Delay:
 class PlantedLoop:
     """A loop with delays and noise.
 
-    noise: steps x places x ranks, factors of a mean work of 1 ms. nodes: number of nodes.
+    noise: steps x places x ranks, factors of a mean work of 1 ms. nodes: number of nodes. sample,
+    ring: as in Program and Synthetic, for traces with some of the calls only.
     """
 
     loop: Loop
     noise: Float
     delays: tuple[Delay, ...] = ()
     nodes: int = 1
+    sample: int = 1
+    ring: int = 0
 
     def build(self, removed: Collection[int] = ()) -> Program:
         """Return the program without the delays of some ranks."""
         loop = self.loop
         nodes = [rank * self.nodes // loop.ranks for rank in range(loop.ranks)]
         offsets, drifts = (0,) * self.nodes, (0.0,) * self.nodes
-        program = Program(loop.ranks, intervals=True, nodes=nodes, offsets=offsets, drifts=drifts)
+        options: dict[str, Any] = {"nodes": nodes, "offsets": offsets, "drifts": drifts}
+        options["ring"] = self.ring
+        program = Program(loop.ranks, intervals=True, sample=self.sample, **options)
         if loop.prepare:
             loop.prepare(program)
         work_ns = self.noise * MS
