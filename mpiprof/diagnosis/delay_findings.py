@@ -15,18 +15,13 @@ import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import find_host
 from mpiprof.diagnosis.delay_costs import Delays
-from mpiprof.diagnosis.delay_matrix import (
-    DelayMatrix,
-    RepetitionMatrix,
-    StepMatrix,
-    find_steps,
-    group_steps,
-)
+from mpiprof.diagnosis.delay_matrix import DelayMatrix, RepetitionMatrix, StepMatrix
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
 from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_ranks, sum_gains
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
+from mpiprof.diagnosis.run_steps import find_steps, group_steps
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.shared_processors import find_shared_processors
 from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
@@ -222,7 +217,9 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
     saved = float(replay.find_saved_time(trace, intervals.rank, ends, before - length))
     scales = [grid.find_scale(pattern.instances) for grid, pattern in parts]
     scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
-    return max(saved * float(scale), 0.0)
+    saved = max(saved * float(scale), 0.0)
+    # Estimates of a sample may differ; at least one rank waits for each delay.
+    return saved if scale == 1 else min(saved, sum_gains(parts))
 
 
 def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:

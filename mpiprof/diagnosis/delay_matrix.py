@@ -7,8 +7,8 @@ site these are arrivals. For a whole run it is work: time without waits, whose c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,17 +20,16 @@ from mpiprof.diagnosis.arrival_matrix import (
 )
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_graph import Intervals
-from mpiprof.metrics.coverage import first_recorded
+from mpiprof.diagnosis.run_steps import Steps, number_steps
+from mpiprof.diagnosis.work_intervals import INSIDE
+from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
 
-MIN_STEPS = 12  # fewer synchronisations of all ranks do not divide a run
 RUNS = 64  # of consecutive columns, if not all fit into a matrix
 RUN_LENGTH = 256  # maximum number of columns in a run
 MAX_COSTLY = 8  # columns with much more wait than usual, which are in a matrix in any case
-MAX_DISTANCE_RATIO = 1.5  # between the distances of meetings, from their numbers and by estimate
 COSTLY_FACTOR = 10.0  # multiple of the mean wait of all columns
-MIN_GROUP_SHARE = 0.05  # minimum share of the wait for a group of steps of one call site
 OUTSIDE = -1  # column of intervals that are not in a matrix
 
 
@@ -38,13 +37,14 @@ OUTSIDE = -1  # column of intervals that are not in a matrix
 class Columns:
     """Columns of a matrix: number (of the step or repetition), begin_ns and scale.
 
-    count: number of all steps or repetitions.
+    count: number of recorded steps or repetitions. total: estimated number in the run.
     """
 
     number: Int
     begin_ns: Int
     scale: Float
     count: int
+    total: float
 
 
 class DelayMatrix(ArrivalMatrix):
@@ -54,27 +54,26 @@ class DelayMatrix(ArrivalMatrix):
     - callsite: at which all steps end, or None.
     - column: column of each interval of work, OUTSIDE if it is in none.
     - cost_ns: waiting that the work of each rank and column causes, anywhere in the run.
-    - scale: number of steps or repetitions that each column stands for; waiting is that of all.
-    - count: number of steps or repetitions, of which the columns may be a part.
+    - scale: factor of each column, with which the waiting of all columns is that of the run.
+    - count: number of recorded steps or repetitions, of which the columns may be a part.
     """
 
     unit: str
     callsite: int | None = None
-    weight = 1.0  # by which `cost_ns` already contains waits that are not recorded
     cost_ns: Float
 
     def __init__(self, trace: Trace, delays: Delays, ranks: Int, column: Int, columns: Columns):
         """Prepare the rows and columns; column: of each interval of work."""
         super().__init__(trace, ranks, columns.number, columns.begin_ns)
         self.column, self.delays = column, delays
-        self.scale, self.count = columns.scale, columns.count
+        self.columns, self.count = columns, columns.count
+        self.scale = columns.scale.copy()
 
-    def find_scale(self, columns: Int) -> float:
+    def find_scale(self, index: Int) -> float:
         """Return the number of steps or repetitions that each of some columns stands for."""
-        weights = self.cost_ns[:, columns].sum(0) / self.scale[columns]
-        if not weights.any():
-            return self.weight
-        return float(np.average(self.scale[columns], weights=weights)) * self.weight
+        weights = self.cost_ns[:, index].sum(0) / self.scale[index]
+        mean = np.average(self.columns.scale[index], weights=weights if weights.any() else None)
+        return float(mean) * self.columns.total / self.count
 
     def sum_cells(self, values: Float | Int) -> Float:
         """Return the sum over intervals of work by rank and column."""
@@ -108,27 +107,6 @@ class DelayMatrix(ArrivalMatrix):
         return part
 
 
-@dataclass(frozen=True)
-class Steps:
-    """Steps of a run; each ends when all ranks meet in a synchronising collective.
-
-    edges_ns: the times of these meetings, from the start of the run on. callsite: that ends each
-    step. sequence: number of the meeting on its communicator. is_known: whether all calls in the
-    step are recorded. is_divided: whether a step has several intervals of work.
-    """
-
-    edges_ns: Int
-    callsite: Int
-    sequence: Int
-    is_known: Bool
-    is_divided: bool
-
-    def find(self, end_ns: Int) -> Int:
-        """Return the step in which intervals or waits end."""
-        step = np.searchsorted(self.edges_ns, end_ns, side="left") - 1
-        return np.clip(step, 0, len(self.callsite) - 1)
-
-
 class StepMatrix(DelayMatrix):
     """Time of each rank in each step without its waits, of the steps that end at some call sites.
 
@@ -159,8 +137,10 @@ class StepMatrix(DelayMatrix):
         index, scale = choose_columns(by_step, _max_columns(trace.ranks))
         column_of = np.full(len(steps.callsite), OUTSIDE, np.int64)
         column_of[mine[index]] = np.arange(len(index))
-        number = number_steps(trace, steps, mine, callsites)[index]
-        columns = Columns(number, steps.edges_ns[mine[index]], scale, len(mine))
+        number = number_steps(trace, steps, mine, callsites)
+        total = float(number[-1] + 1) if trace.sampling_interval > 1 else float(len(mine))
+        of = number[index], steps.edges_ns[mine[index]], scale
+        columns = Columns(*of, len(mine), total)
         column = column_of[steps.find(delays.intervals.end_ns)]
         super().__init__(trace, delays, np.arange(trace.ranks), column, columns)
         self.cost_ns = self.sum_cells(cost_ns) * scale
@@ -226,8 +206,9 @@ class RepetitionMatrix(DelayMatrix):
         is_alone = len(ranks) == 1 < trace.ranks
         if is_alone:
             ranks = np.arange(trace.ranks)
-        super().__init__(trace, delays, ranks, column, Columns(number, begin, scale, repetitions))
-        self.weight = _find_weight(delays)
+        total = _count_repetitions(trace, delays, key, repetitions)
+        columns = Columns(number, begin, scale, repetitions, total)
+        super().__init__(trace, delays, ranks, column, columns)
         work = self.sum_cells(intervals.end_ns - intervals.begin_ns)
         present = self.sum_cells(np.ones(len(column))) > 0
         if is_alone:
@@ -285,12 +266,23 @@ def choose_columns(wait_ns: Array, most: int) -> tuple[Int, Float]:
     return np.flatnonzero(is_regular), scales[is_regular]
 
 
-def _find_weight(delays: Delays) -> float:
-    """Return the mean number of waits that each wait with a known cause stands for."""
-    waits = delays.waits
-    weight = delays.counted[waits.group]
-    known_ns = float((waits.end_ns - waits.begin_ns)[weight > 0].sum())
-    return float(weight @ (waits.end_ns - waits.begin_ns)) / max(known_ns, 1.0)
+def _count_repetitions(trace: Trace, delays: Delays, key: int, recorded: int) -> float:
+    """Return the estimated number of intervals with a key of each rank, from its calls."""
+    if trace.sampling_interval == 1:
+        return float(recorded)
+    site = next(of for of in reversed(delays.sites[key]) if of != INSIDE)
+    sums = trace.message_sums
+    calls = sums[sums["site_id"] == site].groupby("rank")["calls"].sum()
+    if len(calls):
+        total = float(calls.median())
+    else:
+        instances = trace.callsites["instances"].to_numpy() * callsite_scales(trace)
+        total = sum(
+            instances[number] for of, number in trace.aggregate[1].items() if site in of.sites
+        )
+    counts = np.bincount(delays.intervals.key, minlength=len(delays.sites))
+    same = [other for other, pair in enumerate(delays.sites) if pair[1] == delays.sites[key][1]]
+    return max(total * float(counts[key] / counts[same].sum()), float(recorded))
 
 
 def _max_columns(rows: int) -> int:
@@ -318,76 +310,3 @@ def _group_medians(group: Int, values: Float, counted: Bool) -> Float:
     median = np.where(count > 0, ordered[middle], 0.0)
     result: Float = median[group]
     return result
-
-
-def find_steps(trace: Trace, delays: Delays) -> Steps | None:
-    """Return the steps of a run, or None if its ranks hardly met between intervals of work."""
-    begin, end = trace.calls_start_ns, trace.calls_start_ns + trace.duration_ns
-    meetings, first = np.unique(delays.meetings_of_all, return_index=True)
-    inside = (meetings > begin) & (meetings <= end)
-    if not inside.any():
-        return None
-    edges, first = np.concatenate([[begin], meetings[inside]]), first[inside]
-    is_known = _are_steps_known(delays, edges)
-    of = delays.meeting_callsites[first], delays.meeting_sequences[first], is_known
-    steps = Steps(edges, *of, is_divided=False)
-    ends = delays.intervals.end_ns
-    count = int(is_known.sum())
-    intervals = int((is_known[steps.find(ends)] & (ends <= edges[-1])).sum())
-    is_divided = intervals > (count + 1) * trace.ranks
-    if not count or (count < MIN_STEPS and is_divided):
-        return None
-    return replace(steps, is_divided=is_divided)
-
-
-def _are_steps_known(delays: Delays, edges_ns: Int) -> Bool:
-    """Return whether all calls in each step are recorded."""
-    gaps = delays.gaps
-    if not len(gaps.rank) or len(gaps.lateness[0]):
-        return np.ones(len(edges_ns) - 1, np.bool_)
-    order = np.argsort(gaps.begin_ns, kind="stable")
-    begins, ends = gaps.begin_ns[order], np.maximum.accumulate(gaps.end_ns[order])
-    before = np.searchsorted(begins, edges_ns[1:], side="left")  # gaps that begin before the end
-    return np.asarray((before == 0) | (ends[np.maximum(before, 1) - 1] <= edges_ns[:-1]))
-
-
-def number_steps(trace: Trace, steps: Steps, index: Int, callsites: Sequence[int]) -> Int:
-    """Return the number of some steps among all steps of the run that end at the same call sites.
-
-    Instances that are not recorded count as well: numbers follow from those of the meetings.
-    """
-    recorded = np.flatnonzero(np.isin(steps.callsite, callsites))
-    number = np.searchsorted(recorded, index)
-    if trace.wrapped_chunks:
-        return number + sum(first_recorded(trace, callsite) for callsite in callsites)
-    if trace.sampling_interval == 1 or len(index) < 2:
-        return number
-    sequence = steps.sequence[index]
-    # A loop calls its call sites at equal distances; else their mean distance is estimated.
-    distance = float(np.gcd.reduce(np.diff(sequence)))
-    table = trace.callsites
-    instances = table["instances"][table["size"] == trace.ranks]
-    usual = float(instances.sum() / max(instances[list(callsites)].sum(), 1))
-    if not usual / MAX_DISTANCE_RATIO <= distance <= usual * MAX_DISTANCE_RATIO:
-        distance = usual
-    estimated = np.floor(sequence / distance).astype(np.int64)
-    ascending = np.arange(len(index))
-    return np.asarray(np.maximum.accumulate(estimated - ascending) + ascending)
-
-
-def group_steps(delays: Delays, steps: Steps, chosen: Float) -> Iterator[list[int]]:
-    """Yield groups of call sites with comparable steps, the costliest first.
-
-    A program may call several collectives in turn, so the steps of one call site are similar, and
-    the steps of different call sites are not. Call sites with few steps or little wait are joined.
-    """
-    waits = delays.waits
-    wait_ns = (waits.end_ns - waits.begin_ns) * chosen[waits.group]
-    callsite = steps.callsite[steps.find(waits.end_ns)]
-    count = np.bincount(steps.callsite)
-    cost = np.bincount(callsite, wait_ns, len(count))
-    least = min(MIN_STEPS, len(steps.callsite) // 2)
-    large = (count >= least) & (cost >= MIN_GROUP_SHARE * cost.sum())
-    yield from ([at] for at in np.argsort(-cost, kind="stable").tolist() if large[at])
-    if cost[~large].any():
-        yield np.flatnonzero(~large & (count > 0)).tolist()

@@ -34,7 +34,7 @@ class MessageTime:
         low = int(min(self.end_ns.min(), end_ns.min(initial=0)))
         stride = int(max(self.end_ns.max(), end_ns.max(initial=0))) - low + 1
         position = self.rank * stride + (self.end_ns - low)
-        sought = rank * stride + (end_ns - low)
+        sought = rank.astype(np.int64) * stride + (end_ns - low)
         at = np.minimum(np.searchsorted(position, sought), len(position) - 1)
         return np.where(position[at] == sought, self.spent_ns[at], 0)
 

@@ -46,8 +46,21 @@ class RecordGaps:
         low = int(min(self.begin_ns.min(), time_ns.min(initial=0)))
         stride = int(max(self.begin_ns.max(), time_ns.max(initial=0))) - low + 1
         position = self.rank * stride + (self.begin_ns - low)
-        at = np.searchsorted(position, rank * stride + (time_ns - low), side="left") - 1
+        sought = rank.astype(np.int64) * stride + (time_ns - low)
+        at = np.searchsorted(position, sought, side="left") - 1
         return np.where((at >= 0) & (self.rank[at] == rank), self.end_ns[at], NEVER_NS)
+
+    def find_whole_steps(self, edges_ns: Int) -> Bool:
+        """Return whether no rank has a gap from each time to the next."""
+        if not len(self.rank) or len(self.lateness[0]):
+            return np.ones(len(edges_ns) - 1, np.bool_)
+        order = np.argsort(self.begin_ns, kind="stable")
+        begins, ends = self.begin_ns[order], np.maximum.accumulate(self.end_ns[order])
+        before = np.searchsorted(
+            begins, edges_ns[1:], side="left"
+        )  # gaps that begin before the end
+        latest = np.where(before > 0, ends[np.maximum(before, 1) - 1], NEVER_NS)
+        return np.asarray(latest <= edges_ns[:-1])
 
 
 @dataclass(frozen=True)

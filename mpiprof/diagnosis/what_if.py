@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.diagnosis.delay_costs import Delays
-from mpiprof.diagnosis.delay_matrix import find_steps
+from mpiprof.diagnosis.run_steps import find_steps
 from mpiprof.diagnosis.work_groups import WorkGroups, count_up
 from mpiprof.diagnosis.work_intervals import NOWHERE
 from mpiprof.errors import UsageError

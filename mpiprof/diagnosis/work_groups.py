@@ -10,7 +10,7 @@ import numpy as np
 
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_graph import Intervals
-from mpiprof.diagnosis.delay_matrix import find_steps
+from mpiprof.diagnosis.run_steps import find_steps
 from mpiprof.diagnosis.work_intervals import NOWHERE, UNRECORDED
 from mpiprof.metrics.activities import read_recorded_calls
 from mpiprof.trace.trace import Trace

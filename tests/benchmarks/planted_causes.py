@@ -61,8 +61,9 @@ def judge(cause: PlantedCause, folder: Path) -> Judgement:
     fault = find_fault(cause, first, named_ranks(sentence))
     differ = first.evidence.get("each") or first.cause == "gradient"
     removed = range(trace.ranks) if differ else first.ranks
-    true_ns = cause.planted.cost_ns(removed)
-    ratio = first.cost_ns / max(true_ns, 1)
+    # The cost in a ring is that of its part of the run.
+    true_ns = None if cause.planted.ring else cause.planted.cost_ns(removed)
+    ratio = None if true_ns is None else first.cost_ns / max(true_ns, 1)
     return Judgement(cause, WRONG if fault else RIGHT, fault, ratio, sentence)
 
 
@@ -78,6 +79,8 @@ def find_fault(cause: PlantedCause, first: Finding, named: set[int]) -> str:
         return f"period {first.period} for {cause.period}"
     if first.first_instance is None or abs(first.first_instance - cause.first) > cause.tolerance:
         return f"from step {first.first_instance} on, for {cause.first}"
+    if cause.planted.ring and cause.planted.loop.messages:
+        return ""  # a ring has no calls on messages
     if find_sites(first) != cause.sites:
         return f"between {find_sites(first)} for {cause.sites}"
     return ""
