@@ -10,7 +10,7 @@ from mpiprof.diagnosis.delay_graph import Intervals
 from mpiprof.diagnosis.message_time import MessageTime
 from mpiprof.diagnosis.record_gaps import RecordGaps
 from mpiprof.metrics.activities import read_recorded_calls
-from mpiprof.metrics.collective_waits import number_codes
+from mpiprof.metrics.time_order import number_codes
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
