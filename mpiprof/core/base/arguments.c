@@ -26,11 +26,6 @@ MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t 
     return ((const MPI_Datatype *)types)[i];
 }
 
-int64_t argument_count(const struct arguments *a, const void *counts, size_t i)
-{
-    return a->large ? ((const MPI_Count *)counts)[i] : ((const int *)counts)[i];
-}
-
 int64_t argument_displacement(const struct arguments *a, const void *displs, size_t i)
 {
     return a->large ? ((const MPI_Aint *)displs)[i] : ((const int *)displs)[i];

@@ -17,10 +17,14 @@ struct arguments {
 
 bool argument_in_place(const struct arguments *a, const void *buffer);
 MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t i);
-int64_t argument_count(const struct arguments *a, const void *counts, size_t i);
 int64_t argument_displacement(const struct arguments *a, const void *displs, size_t i);
 MPI_Op argument_operation(const struct arguments *a);
 const void *argument_buffer(const struct arguments *a, const void *buffer);
+
+static inline int64_t argument_count(const struct arguments *a, const void *counts, size_t i)
+{
+    return a->large ? ((const MPI_Count *)counts)[i] : ((const int *)counts)[i];
+}
 
 static inline bool argument_has_counts(const struct side *s)
 {

@@ -24,9 +24,17 @@ static inline int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* ---- hash functions (hash.c) */
+/* ---- hash functions (hash.c), which are equal in every process */
 
-uint64_t hash_mix(uint64_t a, uint64_t b);
+static inline uint64_t hash_mix(uint64_t a, uint64_t b)
+{
+    uint64_t x = a * 0x9e3779b97f4a7c15u ^ b; /* then the finaliser of splitmix64 */
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
 /* length < 0 hashes up to the terminating zero */
 uint64_t hash_text(uint64_t h, const char *text, int length);
 

@@ -15,6 +15,7 @@ struct predefined_type {
 
 void predefined_find_handles(void *(*symbol)(const char *name));
 struct predefined_type *predefined_type(MPI_Datatype type);
+int64_t predefined_bytes(MPI_Datatype type);
 const char *predefined_reduction(MPI_Op op);
 
 /* ---- size and extent of a datatype (type.c) */

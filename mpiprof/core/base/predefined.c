@@ -55,6 +55,14 @@ struct predefined_type *predefined_type(MPI_Datatype type)
     return s->handle != 0 ? &s->type : NULL;
 }
 
+/* Return the size of a predefined type, or -1 if it is unknown or the type is none of these. */
+int64_t predefined_bytes(MPI_Datatype type)
+{
+    struct predefined_type *const known = predefined_type(type);
+
+    return known != NULL ? atomic_load_explicit(&known->size, memory_order_relaxed) : -1;
+}
+
 /* Return the name of a predefined reduction, which is commutative and may be associated freely, or
  * NULL for any other reduction (operator.c). */
 const char *predefined_reduction(MPI_Op op)

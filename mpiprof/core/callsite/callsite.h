@@ -42,7 +42,12 @@ void sampler_stop(void);
 
 /* ---- call sites of Python programs (python_site.c) */
 
-struct site *python_site(void);              /* NULL if no Python frame is readable now */
+extern bool python_site_is_possible; /* the process has loaded Python */
+struct site *python_site_read(void); /* NULL if no Python frame is readable now */
+static inline struct site *python_site(void)
+{
+    return python_site_is_possible ? python_site_read() : NULL;
+}
 bool python_site_is_initialised(void);       /* calls that need no GIL are safe */
 struct site *python_site_of(object *thread); /* requires the GIL */
 /* Return true if Python has ended and the address is in its library or in mpi4py's module. */

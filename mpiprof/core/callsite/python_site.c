@@ -19,15 +19,15 @@
 
 enum { MOST_FRAMES = 32, LONGEST_NAME = 4096 };
 
-static bool loaded;
+bool python_site_is_possible;
 static struct map python_sites, file_kinds;
 static char folder_at_start[PATH_BYTES];
 static char skipped, shown; /* values of file_kinds */
 
 bool python_site_is_initialised(void)
 {
-    return loaded && recorder.options.python != PYTHON_NEVER && py.Py_IsInitialized() &&
-           (py.finalising == NULL || !py.finalising());
+    return python_site_is_possible && recorder.options.python != PYTHON_NEVER &&
+           py.Py_IsInitialized() && (py.finalising == NULL || !py.finalising());
 }
 
 /* Return true if taking the GIL neither waits nor deadlocks. */
@@ -209,7 +209,8 @@ static bool api_next(object **frame, struct frame_place *p)
     return true;
 }
 
-struct site *python_site(void)
+/* Return the current site of the calling thread, or NULL if no Python frame is readable now. */
+struct site *python_site_read(void)
 {
     if (!python_site_is_initialised())
         return NULL;
@@ -233,8 +234,8 @@ bool python_site_is_exit_address(const void *address)
 {
     Dl_info caller = {0}, python = {0};
 
-    if (!loaded || recorder.options.python == PYTHON_NEVER || python_site_is_initialised() ||
-        dladdr((const char *)address - 1, &caller) == 0)
+    if (!python_site_is_possible || recorder.options.python == PYTHON_NEVER ||
+        python_site_is_initialised() || dladdr((const char *)address - 1, &caller) == 0)
         return false;
     if (caller.dli_fname != NULL && strstr(caller.dli_fname, "/mpi4py/MPI.") != NULL)
         return true;
@@ -280,7 +281,7 @@ void python_site_start(void)
 
     if (found)
         python_frame_start();
-    loaded = found;
+    python_site_is_possible = found;
     if (getcwd(folder_at_start, sizeof folder_at_start) == NULL)
         folder_at_start[0] = '\0';
     object *const thread = python_site_is_initialised() ? py.PyGILState_GetThisThreadState() : NULL;

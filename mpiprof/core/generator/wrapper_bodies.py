@@ -100,22 +100,14 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
     if function.name == "MPI_Request_get_status" and not fortran:
         array = "&request"
     statuses = next((p.name for p in function.parameters if p.kind == "status"), None)
+    is_fortran = str(fortran).lower()
+    readable = f"status_readable({statuses}, {is_fortran})" if statuses else "NULL"
     first = [
         "struct request_space space;",
-        "struct request_completion watch = {",
-        f"    .operation = OP_{function.operation},",
-        f"    .count = {count},",
-        f"    .handles = {array},",
-        *(
-            [f"    .statuses = status_readable({statuses}, {str(fortran).lower()}),"]
-            if statuses
-            else []
-        ),
-        f"    .address = {'address' if fortran else 'CALLER()'},",
-        f"    .fortran = {str(fortran).lower()},",
-        "    .space = &space,",
-        "};",
-        "request_completion_begin(&watch);",
+        "struct request_completion watch;",
+        f"request_completion_begin(&watch, &space, OP_{function.operation}, {count}, {array},",
+        f"                         {readable}, {'address' if fortran else 'CALLER()'},",
+        f"                         {is_fortran});",
     ]
     stem = function.name.removeprefix("MPI_")
     base = "1" if fortran else "0"
@@ -138,6 +130,11 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
         last = f"request_completion_one(&watch, {error}, {flag}, index, {base});"
     else:
         last = f"request_completion_some(&watch, {error}, outcount, indices, {base});"
+    if statuses == "status":
+        first.append(
+            f"void *const filled = request_completion_status(&watch, status, {is_fortran});"
+        )
+        call = re.sub(r"\bstatus\b", "filled", call)
     return [*first, call, last]
 
 
@@ -152,7 +149,8 @@ def message_lines(function: Function, fortran: bool, call: str) -> list[str]:
     comm = value("comm")
     if comm and fortran:
         comm = f"comm_f2c({comm})"
-    buffers = argument_lines(function, fortran)[1:-1]
+    arguments = argument_lines(function, fortran)[1:-1]
+    buffers = [line for line in arguments if not line.lstrip().startswith((".sendbuf", ".recvbuf"))]
     if "source" in names and "dest" not in names:
         buffers = [line.replace(".send.", ".recv.") for line in buffers]
     sent = (
@@ -165,9 +163,7 @@ def message_lines(function: Function, fortran: bool, call: str) -> list[str]:
     )
     lines = [
         "const struct message_arguments a = {",
-        "    .buffers = {",
-        *(f"    {line}" for line in buffers),
-        "    },",
+        *buffers,
         f"    .comm = {comm or 'COMM_NONE'},",
         f"    .sent = {sent},",
         f"    .received = {received},",

@@ -202,6 +202,7 @@ void lifecycle_initialising(const char *wrapped)
     if (atomic_exchange(&begun, true) || !pmpi_find_functions())
         return;
     options_read();
+    single_thread_start();
     hooks = (struct hooks){.ended = select_ended,
                            .freed = private_comm_freed,
                            .forgotten = keys_free,

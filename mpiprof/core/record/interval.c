@@ -16,7 +16,7 @@
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 #include "record/interval_counters.h"
-#include "record/message.h"
+#include "record/message_log.h"
 #include "record/node_pressure.h"
 #include "record/record.h"
 
@@ -68,8 +68,9 @@ int64_t interval_log(struct interval *i, int64_t enter_ns, uint32_t shape)
     const struct counters before = i->last;
     const int counters = before.at_ns != 0 ? 2 : 0;
 
-    if (message_is_paused())
+    if (record_is_paused())
         return enter_ns;
+    record_check();
     const int64_t pressure_since = node_pressure_due(i->left_ns, enter_ns);
     const int parts = counters + (pressure_since != 0);
     struct record *const r = message_log_records(parts);

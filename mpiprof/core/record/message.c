@@ -11,14 +11,15 @@
 
 #include <string.h>
 
+#include "base/mpi_types.h"
 #include "base/pmpi.h"
 #include "record/communicator.h"
 #include "record/interval.h"
 #include "record/record.h"
 #include "tracefile/tracefile.h"
 
-/* The time that recording takes of a short call, and after how much of it its share is computed. */
-enum { SHORT_CALL_COST_NS = 100, COST_BETWEEN_CHECKS_NS = 400000, MOST_SHARE_PERCENT = 2 };
+/* The time that recording takes of a short call, and its largest share. */
+enum { SHORT_CALL_COST_NS = 100, MOST_SHARE_PERCENT = 2 };
 /* Checks in a row with a larger share, before only sums are recorded. */
 enum { CHECKS_BEFORE_SUMS = 4 };
 
@@ -40,16 +41,12 @@ void message_level_start(void)
     atomic_store(&message_level, level);
 }
 
-/* Add to the time that recording has taken. Once that is more than MOST_SHARE_PERCENT of the thread's
- * time, only sums are recorded. */
-void message_cost_add(int64_t cost, int64_t now)
+/* Once recording has taken more than MOST_SHARE_PERCENT of the thread's time, only sums are
+ * recorded. */
+void message_check_cost(int64_t now)
 {
     static _Thread_local int64_t last_ns;
     static _Thread_local int checks;
-
-    self.message_cost_ns += cost;
-    if (self.message_cost_ns < COST_BETWEEN_CHECKS_NS)
-        return;
     const int64_t elapsed = now - last_ns;
     const bool exceeds = self.message_cost_ns * 100 > elapsed * MOST_SHARE_PERCENT;
 
@@ -65,14 +62,6 @@ void message_cost_add(int64_t cost, int64_t now)
                         "than %d %% of its time, so only sums of messages are recorded from now on",
                         MOST_SHARE_PERCENT);
     }
-}
-
-/* Return true if a call that took this long is logged with its messages. */
-bool message_is_logged(int64_t elapsed)
-{
-    const enum message_level level = atomic_load_explicit(&message_level, memory_order_relaxed);
-
-    return level == MESSAGES_ALL || (level == MESSAGES_AUTO && elapsed >= LONG_CALL_NS);
 }
 
 /* ---- calls */
@@ -121,10 +110,10 @@ void message_begin_active(struct message_call *m, int operation, const struct me
         m->numbered = level > MESSAGES_SUMS && m->shape != NULL;
         if (m->numbered) {
             if (m->sent.comm != NULL && !m->creates_request)
-                message_side_post(&m->sent, 0);
+                message_side_post(&m->sent, 0, 1);
             if (m->received.comm != NULL && !m->creates_request)
-                message_side_post(&m->received, 0);
-            if (!message_is_paused())
+                message_side_post(&m->received, 0, 1);
+            if (!record_is_paused())
                 m->open = call_write(m);
         }
     }
@@ -150,8 +139,12 @@ static int64_t call_finish(struct message_call *m, int error)
     self.message = m->outer;
     interval_leave(m, now, interval_shape(m->shape));
     unrecorded_add(SPENT_POINT_TO_POINT, now - m->enter_ns);
-    if (m->shape == NULL || error == MPI_SUCCESS)
-        return m->shape != NULL ? now : 0;
+    if (m->shape == NULL)
+        return 0;
+    message_side_leave(&m->sent);
+    message_side_leave(&m->received);
+    if (error == MPI_SUCCESS)
+        return now;
     const bool refused = refusal_is_by_class(error);
 
     message_side_fail(&m->sent, refused);
@@ -168,40 +161,60 @@ void message_failed(struct message_call *m, int error)
     m->enter_ns = 0;
 }
 
+/* Add a call to the sums of its shape. A call that sends and receives adds the sent bytes to another
+ * one. */
+static inline void call_add(const struct message_call *m, int64_t elapsed)
+{
+    const struct message_side *const s = &m->sent, *const r = &m->received;
+    const int64_t calls = !m->creates_request;
+    const int64_t sent = s->comm != NULL && calls > 0 ? s->part.bytes : 0;
+
+    if (r->comm == NULL) {
+        message_shape_add(m->shape, calls, elapsed, sent, 0);
+        return;
+    }
+    message_shape_add(m->shape, calls, elapsed, 0, r->peeked ? 0 : r->part.bytes);
+    if (s->comm != NULL)
+        message_shape_add(s->part.shape, 0, 0, sent, 0);
+}
+
 /* Log a call that took long, and add it to the sums. */
 static void call_record(struct message_call *m, int64_t now)
 {
     const int64_t elapsed = now - m->enter_ns;
-    const bool both = m->sent.comm != NULL && m->received.comm != NULL;
+    struct record *logged = NULL;
 
-    if (message_is_paused()) {
-        if (m->open != NULL)
-            message_log_clear(call_parts(m));
-        return;
+    if (!record_is_paused()) {
+        if (m->received.comm != NULL) /* the peer may have become known */
+            m->shape = m->received.part.shape;
+        call_add(m, elapsed);
+        if (message_is_logged(elapsed)) {
+            m->sent.part.posted_ns = m->received.part.posted_ns = m->enter_ns;
+            logged = call_write(m);
+        }
     }
-    if (m->received.comm != NULL) /* the peer may have become known */
-        m->shape = m->received.part.shape;
-    const int64_t sent = m->sent.comm != NULL && !m->creates_request ? m->sent.part.bytes : 0;
-    const int64_t received =
-        m->received.comm != NULL && !m->received.peeked ? m->received.part.bytes : 0;
-
-    record_totals_add(CONTENT_MESSAGES, m->shape, !m->creates_request, elapsed, both ? 0 : sent,
-                      received);
-    if (both)
-        record_totals_add(CONTENT_MESSAGES, m->sent.part.shape, 0, 0, sent, 0);
-    m->sent.part.posted_ns = m->received.part.posted_ns = m->enter_ns;
-    struct record *const logged = message_is_logged(elapsed) ? call_write(m) : NULL;
-
     if (logged != NULL)
         message_log_close(logged, call_parts(m), KIND_message_call, m->enter_ns, now);
     else if (m->open != NULL)
         message_log_clear(call_parts(m));
 }
 
-/* Return the bytes of a sent message that the library has accepted. */
-static int64_t sent_bytes(const struct message_arguments *a)
+/* Return the bytes of a type that is not predefined, or that is a handle of Fortran. */
+static int64_t bytes_of_type(const struct message_arguments *a, const struct message_buffer *b)
 {
-    const int64_t bytes = byte_count_of_side(&a->buffers, &a->buffers.send);
+    const struct arguments all = {.large = a->large, .fortran = a->fortran};
+    const struct side s = {.count = b->count, .type = b->type};
+
+    return byte_count_of_side(&all, &s);
+}
+
+/* Return the bytes of one message of a call that the library has accepted. */
+static inline int64_t buffer_bytes(const struct message_arguments *a,
+                                   const struct message_buffer *b)
+{
+    const int64_t count = a->large ? *(const MPI_Count *)b->count : *(const int *)b->count;
+    const int64_t each = a->fortran ? -1 : predefined_bytes(*(const MPI_Datatype *)b->type);
+    const int64_t bytes = each >= 0 && count >= 0 ? each * count : bytes_of_type(a, b);
 
     return a->partitions > 0 && bytes > 0 ? bytes * a->partitions : bytes;
 }
@@ -215,7 +228,7 @@ void message_end(struct message_call *m, int error, const struct message_argumen
     if (now == 0)
         return;
     if (m->sent.comm != NULL) {
-        m->sent.part.bytes = message_side_exists(&m->sent) ? sent_bytes(a) : 0;
+        m->sent.part.bytes = message_side_exists(&m->sent) ? buffer_bytes(a, &a->send) : 0;
         message_side_complete(&m->sent, NULL);
     }
     if (m->received.comm != NULL && matched)
@@ -240,14 +253,16 @@ void message_posted(struct message_call *m, int error, const struct message_argu
 
     m->received.part.posted_ns = m->sent.part.posted_ns = m->enter_ns;
     if (message_side_exists(&m->sent)) {
-        m->sent.part.bytes = sent_bytes(a);
+        m->sent.part.bytes = buffer_bytes(a, &a->send);
         if (tracked && m->received.comm == NULL &&
             (m->creates_request || m->sent.part.bytes >= EAGER_BYTES ||
              m->sent.group->operation == OP_issend))
             message_request_add(&m->sent, request, m->creates_request);
     }
-    if (tracked && message_side_exists(&m->received))
+    if (tracked && message_side_exists(&m->received)) {
+        m->received.most_bytes = buffer_bytes(a, a->recv.type != NULL ? &a->recv : &a->send);
         message_request_add(&m->received, request, m->creates_request);
+    }
     call_record(m, now);
     message_cost_add(SHORT_CALL_COST_NS, now);
 }

@@ -8,10 +8,9 @@
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 #include "record/communicator.h"
-#include "record/message.h"
+#include "record/message_number.h"
+#include "record/message_shape.h"
 #include "record/record.h"
-
-enum { SETS = 16, SET_ENTRIES = 4 };
 
 /* Return the shape of a message call with a peer, or without one if the table is full. */
 const struct call_shape *message_shape_of_peer(struct shape_group *group, int rank)
@@ -37,65 +36,63 @@ const struct call_shape *message_shape_of_peer(struct shape_group *group, int ra
     return shape;
 }
 
-static bool entry_fill(struct message_entry *e, int operation, int rank, MPI_Comm comm,
-                       const void *caller, struct site *site)
+/* Describe a message of a call. */
+static void side_describe(struct message_side *s, int operation, int rank, bool received)
+{
+    const bool wildcard = received && rank == MPI_ANY_SOURCE;
+    const int64_t equivalent = s->comm->equivalence.number;
+    /* The two sides of a partitioned message may divide it differently. */
+    const bool partitioned = operation == OP_psend_init || operation == OP_precv_init;
+
+    s->part.bytes = -1;
+    s->part.flags = wildcard ? PART_WILDCARD : 0;
+    s->peeked = operation == OP_probe || operation == OP_iprobe;
+    s->numbered_late = wildcard || s->peeked || operation == OP_mprobe || operation == OP_improbe;
+    s->peer = rank >= 0 && !partitioned ? message_number_peer(s->comm, rank) : NULL;
+    /* Equivalent communicators share their identity in the tables (comm_id.c), so the number of
+     * the communicator is a part of the number of its messages. */
+    s->comm_number = equivalent != 0 ? (uint32_t)hash_mix((uint64_t)equivalent, 0) : 0;
+}
+
+static bool entry_fill(struct message_entry *e, int operation, int rank, bool received,
+                       MPI_Comm comm, const void *caller, struct site *site)
 {
     /* Calls without a communicator, such as a Wait, are recorded on the first one. */
     struct communicator *const c = comm == COMM_NONE ? atomic_load(&comm_first) : comm_find(comm);
     const int members = c == NULL ? 0 : c->inter ? c->remote_size : c->size;
+    struct message_side *const s = &e->side;
 
-    e->shape = NULL;
+    *s = (struct message_side){.envelope = {.rank = rank}, .part.received = received};
     e->generation = atomic_load_explicit(&recorder.generation, memory_order_relaxed);
     if (c == NULL || c->unrecorded || rank >= members)
         return false;
     if (site == NULL)
         site = callsite_find(caller);
-    e->group = call_shapes_find(operation, c, site);
-    if (e->group == NULL)
+    s->group = call_shapes_find(operation, c, site);
+    if (s->group == NULL)
         return false;
-    e->comm = c;
+    s->comm = c;
     e->handle = comm;
     e->operation = operation;
-    e->rank = rank;
-    e->peer = rank >= 0 ? message_number_peer(c, rank) : NULL;
-    e->shape = message_shape_of_peer(e->group, rank);
+    side_describe(s, operation, rank, received);
+    s->part.shape = message_shape_of_peer(s->group, rank);
     return true;
 }
 
-/* Return the shape and peer of a call, from the thread's cache or from the tables. Returns NULL if
- * the communicator is unknown, or if no process has the rank. Negative ranks are no peers. */
-const struct message_entry *message_shape_find(int operation, int rank, MPI_Comm comm,
-                                               const void *address)
+/* Allocate the calling thread's cache. Returns false if memory is insufficient. */
+bool message_shape_make_cache(void)
 {
-    struct site *const site = python_site();
-    const void *const caller = self.fortran_caller != NULL ? self.fortran_caller : address;
-    const void *const key = site != NULL ? (const void *)site : caller;
-    const int peer = rank >= 0 ? rank : NO_MESSAGE;
-    const uint64_t hash = ((uint64_t)(uintptr_t)key >> 2) + (uint64_t)peer * 5 +
-                          (uint64_t)operation * 3 + map_key(comm);
-
-    if (self.message_entries == NULL)
-        self.message_entries = memory_allocate(SETS * SET_ENTRIES * sizeof(struct message_entry));
-    if (self.message_entries == NULL)
-        return NULL;
-    struct message_entry *const set =
-        &self.message_entries[(hash ^ hash >> 5) % SETS * SET_ENTRIES];
-
-    for (struct message_entry *e = set; e < set + SET_ENTRIES; e++)
-        if (e->site == key && e->handle == comm && e->operation == operation && e->rank == peer &&
-            e->shape != NULL && (site != NULL || recorder.options.stack == 1) &&
-            e->generation == atomic_load_explicit(&recorder.generation, memory_order_relaxed))
-            return e;
-    memmove(set + 1, set, (SET_ENTRIES - 1) * sizeof *set);
-    set->site = key;
-    return entry_fill(set, operation, peer, comm, caller, site) ? set : NULL;
+    self.message_entries =
+        memory_allocate(SHAPE_SETS * SHAPE_SET_ENTRIES * sizeof(struct message_entry));
+    return self.message_entries != NULL;
 }
 
-/* Return the shape of a call without a communicator, or NULL if it has none. */
-const struct call_shape *message_shape_without_comm(int operation, const void *address)
+/* Replace the oldest entry of a set by the results of a lookup in the tables. */
+const struct message_entry *message_shape_fill(struct message_entry *set, int operation, int rank,
+                                               bool received, MPI_Comm comm, const void *caller,
+                                               struct site *site)
 {
-    const struct message_entry *const e =
-        message_shape_find(operation, NO_MESSAGE, COMM_NONE, address);
-
-    return e != NULL ? e->shape : NULL;
+    memmove(set + 1, set, (SHAPE_SET_ENTRIES - 1) * sizeof *set);
+    set->site = site != NULL ? (const void *)site : caller;
+    return entry_fill(set, operation, rank, received, comm, caller, site) ? set : NULL;
 }

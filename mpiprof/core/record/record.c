@@ -24,7 +24,6 @@ struct free_window {         /* windows of a thread that has ended */
 static struct free_window *free_windows;   /* protected by recorder.lock */
 static struct chunk *_Atomic first_window; /* of this process; stores its fatal signal */
 static atomic_uint threads;
-atomic_uint record_threads; /* threads that have had a window */
 static _Atomic uint64_t dropped;
 static _Atomic int64_t overhead_ns;
 
@@ -76,7 +75,7 @@ static void thread_end(void *unused)
 
 static void thread_begin(struct thread *t)
 {
-    atomic_fetch_add(&record_threads, 1);
+    single_thread_add();
     recorder_lock();
     struct free_window *const s = free_windows;
 
@@ -242,48 +241,16 @@ static struct record *summary_new(enum content content, uint32_t shape, enum kin
     return r;
 }
 
-static struct record *totals_of(enum content content, struct call_shape *shape)
+/* Return the totals of a shape, or NULL after counting a dropped call if memory is insufficient. */
+struct record *record_totals(enum content content, struct call_shape *shape)
 {
     recorder_lock();
     if (shape->totals == NULL)
         shape->totals = summary_new(content, shape->id, KIND_summary, EXT_SENT, 4);
     recorder_unlock();
-    return shape->totals;
-}
-
-static void total_add(int64_t *total, int64_t value, bool atomic)
-{
-    if (atomic)
-        __atomic_fetch_add(total, value, __ATOMIC_RELAXED);
-    else
-        *total += value;
-}
-
-/* Add calls to the totals of their shape. Returns the totals, or NULL if memory is insufficient. The
- * threads that send messages have windows, so a second one is known; the totals of collectives need
- * no window. */
-struct record *record_totals_add(enum content content, const struct call_shape *shape,
-                                 int64_t calls, int64_t elapsed, int64_t sent, int64_t received)
-{
-    const bool atomic = content == CONTENT_CALLS || !record_thread_is_single();
-    struct record *const r = shape->totals != NULL
-                                 ? shape->totals
-                                 : totals_of(content, (struct call_shape *)(uintptr_t)shape);
-
-    if (r == NULL) {
+    if (shape->totals == NULL)
         record_drop();
-        return NULL;
-    }
-    record_check();
-    total_add(&r[0].enter_ns, elapsed, atomic);
-    total_add(&r[0].exit_ns, calls, atomic);
-    if (sent > 0)
-        total_add(&r[1].exit_ns, sent, atomic);
-    if (received > 0)
-        total_add(&r[2].exit_ns, received, atomic);
-    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum; either is a long call */
-        r[3].exit_ns = elapsed;
-    return r;
+    return shape->totals;
 }
 
 /* Return records for the statistics of a call site (statistics.c), or NULL if memory is
@@ -312,10 +279,12 @@ void record_summarise(const struct call *c, int64_t sent, int64_t received)
                                       .flags = f->base.flags};
     struct call_shape *const other = c->algorithm != NULL ? call_shape_find(f, &wanted) : NULL;
     struct call_shape *const s = other != NULL ? other : &f->base;
-    struct record *const r = record_totals_add(CONTENT_CALLS, s, 1, elapsed, sent, received);
+    struct record *const r = s->totals != NULL ? s->totals : record_totals(CONTENT_CALLS, s);
 
     if (r == NULL)
         return;
+    record_check();
+    record_totals_add(r, 1, elapsed, sent, received, false);
     r[0].sequence = c->sequence; /* the rank's progress, even if a ring has overwritten the call */
     r[3].enter_ns = c->exit_ns;  /* end of the run, if it is killed */
 }

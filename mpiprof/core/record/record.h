@@ -62,8 +62,7 @@ struct call;
 void record_summarise(const struct call *c, int64_t sent, int64_t received);
 struct record *record_statistics(uint32_t shape);
 struct record *record_message_count(uint32_t shape);
-struct record *record_totals_add(enum content content, const struct call_shape *shape,
-                                 int64_t calls, int64_t elapsed, int64_t sent, int64_t received);
+struct record *record_totals(enum content content, struct call_shape *shape);
 bool record_messages_ensure(void);
 bool record_messages_append(void);
 void record_start_up(void);
@@ -73,13 +72,6 @@ bool record_window_ensure(void);
 void record_check_length(void);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
-
-/* Return true if no other thread has written records, so that additions need not be atomic. */
-extern atomic_uint record_threads;
-static inline bool record_thread_is_single(void)
-{
-    return atomic_load_explicit(&record_threads, memory_order_relaxed) <= 1;
-}
 
 /* Check the file's length before a write to the window, in the cases that no handler can cover. */
 static inline void record_check(void)
@@ -102,12 +94,68 @@ static inline void record_write_extension(struct record *r, enum extension what,
     record_publish(r, KIND_extension);
 }
 
+/* ---- sections without a lock while one thread of the process calls MPI (single_thread.c) */
+
+extern atomic_bool single_thread_is_over, single_thread_is_inside;
+void single_thread_start(void);
+void single_thread_add(void);
+
+/* Enter a section, if no other thread has called MPI. Otherwise returns false, and the caller needs
+ * a lock or atomic operations. Sections are short, not nested, and contain no cancellation point. */
+static inline bool single_thread_enter(void)
+{
+    if (atomic_load_explicit(&single_thread_is_over, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&single_thread_is_inside, true, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* another thread provides the processor's barrier */
+    if (!atomic_load_explicit(&single_thread_is_over, memory_order_relaxed))
+        return true;
+    atomic_store_explicit(&single_thread_is_inside, false, memory_order_release);
+    return false;
+}
+
+static inline void single_thread_leave(bool entered)
+{
+    if (entered)
+        atomic_store_explicit(&single_thread_is_inside, false, memory_order_release);
+}
+
+/* ---- totals of a shape: a summary with its extensions */
+
+/* Add to a number in the trace. single: true in a section that no other thread enters. */
+static inline void record_add(int64_t *sum, int64_t value, bool single)
+{
+    if (single)
+        *sum += value;
+    else
+        __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
+}
+
+static inline void record_totals_add(struct record *r, int64_t calls, int64_t elapsed, int64_t sent,
+                                     int64_t received, bool single)
+{
+    record_add(&r[0].enter_ns, elapsed, single);
+    record_add(&r[0].exit_ns, calls, single);
+    if (sent > 0)
+        record_add(&r[1].exit_ns, sent, single);
+    if (received > 0)
+        record_add(&r[2].exit_ns, received, single);
+    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum; either is a long call */
+        r[3].exit_ns = elapsed;
+}
+
 /* Return true if calls are added to totals: from the start, or since the log has reached its
  * limit. */
 static inline bool record_is_summed(void)
 {
     return recorder.options.summary ||
            atomic_load_explicit(&recorder.limited, memory_order_relaxed);
+}
+
+/* Return true after MPI_Pcontrol(0): calls are counted and messages numbered, but not recorded. */
+static inline bool record_is_paused(void)
+{
+    return atomic_load_explicit(&recorder.paused, memory_order_relaxed);
 }
 
 /* Return true if a call is sampled. `identity` is that of the communicator. */

@@ -10,6 +10,7 @@
 #include "record/completion.h"
 #include "record/interval.h"
 #include "record/message.h"
+#include "record/message_completion.h"
 #include "record/record.h"
 
 /* Record a start or completion, if the operation is sampled. */
@@ -42,24 +43,24 @@ static struct message_request *message_at(const struct request_completion *w, in
     return w->messages.entries != NULL ? w->messages.entries[i] : NULL;
 }
 
-/* Find the recorded requests of a Wait or Test before the native call. The caller has set the
- * arguments. */
-void request_completion_begin(struct request_completion *w)
+/* Find the pending collectives among the requests. */
+static void collectives_find(struct request_completion *w)
 {
-    w->outside = atomic_load_explicit(&recorder.active, memory_order_relaxed) &&
-                 (self.call == NULL || !call_within(w));
-    if (!w->outside)
-        return;
+    w->entries = w->count <= FEW_REQUESTS ? w->space->collectives
+                                          : calloc((size_t)w->count, sizeof *w->entries);
+    recorder_lock();
+    for (int i = 0; w->entries != NULL && i < w->count; i++)
+        w->entries[i] = request_reserve(request_completion_handle(w, i));
+    recorder_unlock();
+}
+
+/* Find the recorded requests of a Wait or Test before the native call. */
+void request_completion_begin_active(struct request_completion *w)
+{
     unrecorded_mark(SPENT_COMPLETION);
     if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && w->count > 0 &&
-        w->handles != NULL) {
-        w->entries = w->count <= FEW_REQUESTS ? w->space->collectives
-                                              : calloc((size_t)w->count, sizeof *w->entries);
-        recorder_lock();
-        for (int i = 0; w->entries != NULL && i < w->count; i++)
-            w->entries[i] = request_reserve(request_completion_handle(w, i));
-        recorder_unlock();
-    }
+        w->handles != NULL)
+        collectives_find(w);
     message_completion_begin(w);
     w->outer = self.completion;
     if (has_requests(w)) {
@@ -167,9 +168,10 @@ void request_completion_all(struct request_completion *w, int error, bool done)
 {
     const int64_t now = observation_time(w);
 
-    for (int i = 0; has_requests(w) && i < w->count; i++)
-        if (error == MPI_SUCCESS ? done : request_completion_handle(w, i) == MPI_REQUEST_NULL) {
-            request_finish(w, i, now);
+    for (int i = 0; has_requests(w) && (done || error != MPI_SUCCESS) && i < w->count; i++)
+        if (error == MPI_SUCCESS || request_completion_handle(w, i) == MPI_REQUEST_NULL) {
+            if (w->entries != NULL)
+                request_finish(w, i, now);
             message_completion_index(w, i, error == MPI_SUCCESS ? i : -1);
         }
     observation_end(w, now);
@@ -239,6 +241,7 @@ void request_completion_start(struct request_completion *w, int error)
 {
     const int64_t now = has_requests(w) ? now_ns() : w->since;
 
+    record_check();
     for (int i = 0; error == MPI_SUCCESS && has_requests(w) && i < w->count; i++) {
         struct request *const r = w->entries != NULL ? w->entries[i] : NULL;
         struct message_request *const m = message_at(w, i);
@@ -255,11 +258,18 @@ void request_completion_start(struct request_completion *w, int error)
     observation_discard(w, now);
 }
 
-/* MPI_Cancel: whether the message is cancelled shows only at its completion. */
+/* MPI_Cancel: whether the message is cancelled shows only at its completion. A cancelled send has
+ * used a number that its receiver does not count. So the call is logged, unless it is on a receive,
+ * and readers distrust the numbers of later sends (metrics/message_tables.py). */
 void request_completion_cancel(struct request_completion *w, int error)
 {
-    if (message_at(w, 0) != NULL && error == MPI_SUCCESS)
-        message_at(w, 0)->side.part.flags |= PART_CANCELLED;
+    struct message_request *const m = message_at(w, 0);
+
+    record_check();
+    if (m != NULL && error == MPI_SUCCESS)
+        m->side.part.flags |= PART_CANCELLED;
+    if (w->messages.open != NULL && error == MPI_SUCCESS && (m == NULL || !m->side.part.received))
+        message_completion_log(w, now_ns());
     observation_discard(w, w->since);
 }
 
@@ -271,9 +281,7 @@ void request_completion_free(struct request_completion *w, int error)
         request_remove(r);
         w->entries[0] = NULL;
     }
-    if (message_at(w, 0) != NULL && error == MPI_SUCCESS) {
-        message_request_free(message_at(w, 0));
-        w->messages.entries[0] = NULL;
-    }
+    if (message_at(w, 0) != NULL && error == MPI_SUCCESS)
+        message_at(w, 0)->persistent = false; /* so that it is released, as its handle is null */
     observation_discard(w, w->since);
 }
