@@ -74,7 +74,7 @@ MESSAGE_COLUMNS = {  # tables of messages in a data set, by name
         "total_ns": "time in these calls",
         "longest_ns": "time in the longest of them",
         "sent": "bytes sent",
-        "received": "bytes received, as far as known",
+        "received": "bytes received; the size of the buffer where the status was ignored",
     },
     "message_calls": {
         "rank": "world rank that called",

@@ -142,7 +142,9 @@ COLUMNS: tuple[Column, ...] = (
         messages=lambda sums: sums.mean(sums.total("sent") + sums.total("received")),
         heading="bytes", views=ANYWHERE, priority=5),
     Column("sent", "size", "bytes that all ranks send", messages=lambda sums: sums.total("sent")),
-    Column("received", "size", "bytes that all ranks receive, as far as known",
+    Column("received", "size", "bytes that all ranks receive",
+        details="bytes that all ranks receive; the size of the buffer where the program ignores "
+        "the status of a nonblocking receive",
         messages=lambda sums: sums.total("received")),
     Column("bytes_min", "size", "bytes that a rank sends, least",
         instance=lambda rows: rows.bytes_min, recorded=lambda sums: sums.extreme("bytes_min"),

@@ -12,6 +12,7 @@ import pandas as pd
 from mpiprof.metrics.message_partners import find_partners
 from mpiprof.metrics.tables import label_sites
 from mpiprof.trace.intervals import Intervals
+from mpiprof.trace.message_counts import TAG_CLASSES
 from mpiprof.trace.messages import (
     COMPLETE,
     UNKNOWN_PEER,
@@ -26,6 +27,7 @@ SUMS = ("calls", "total_ns", "longest_ns", "sent", "received")
 Make: TypeAlias = Callable[[Trace], pd.DataFrame]
 SUMS_TABLE = "message_sums"  # has plain texts, the other tables have categories
 TEXTS = {"operation", "site"}
+MAX_NS = np.iinfo(np.int64).max
 SHAPE_COLUMNS = ("operation", "site", "site_id", "communicator", "peer")
 
 
@@ -56,7 +58,7 @@ def make_message_sums(trace: Trace) -> pd.DataFrame:
 
     rank, operation, site (text), site_id and communicator (indices into the tables), peer (world
     rank; -1 without a peer), calls, total_ns and longest_ns (time in the calls), sent and received
-    (bytes; a receive with an ignored status counts no bytes).
+    (bytes; of a nonblocking receive with an ignored status, the size of its buffer).
     """
     sums = [read_sums(trace, rank) for rank in trace.ranks_with_messages]
     counts = [len(of_rank["shape"]) for of_rank in sums]
@@ -96,8 +98,9 @@ def make_messages(trace: Trace) -> pd.DataFrame:
 
 def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame, Intervals]:
     """Return the tables of logged calls and of their messages, and the intervals: one pass."""
-    calls, intervals = read_message_logs(trace, trace.ranks_with_messages)
-    return _make_calls(trace, calls), _make_messages(trace, calls), intervals
+    logs, intervals = read_message_logs(trace, trace.ranks_with_messages)
+    calls = _make_calls(trace, logs)
+    return calls, _make_messages(trace, logs, calls), intervals
 
 
 def _make_calls(trace: Trace, of: MessageCalls) -> pd.DataFrame:
@@ -107,7 +110,7 @@ def _make_calls(trace: Trace, of: MessageCalls) -> pd.DataFrame:
     return pd.DataFrame(columns, copy=False)
 
 
-def _make_messages(trace: Trace, of: MessageCalls) -> pd.DataFrame:
+def _make_messages(trace: Trace, of: MessageCalls, calls: pd.DataFrame) -> pd.DataFrame:
     shape = describe_shapes(trace, of.part_shape, ("site_id", "communicator", "peer"))
     peer, ranks = shape["peer"], of.part_rank
     peer[of.flags & UNKNOWN_PEER != 0] = -1
@@ -126,11 +129,38 @@ def _make_messages(trace: Trace, of: MessageCalls) -> pd.DataFrame:
         "complete": of.flags & COMPLETE != 0,
         "sure": (of.flags & UNSURE == 0) & (peer >= 0),
     }
+    columns["sure"] &= ~_find_sends_after_cancel(columns, calls)
     # Numbers of messages that are local to a rank (unknown communicators) identify nothing.
     local = np.array([c.is_local for c in trace.tables.communicators] + [True], np.bool_)
     usable = columns["sure"] & ~local[columns["communicator"]]
-    columns["partner"] = find_partners(columns, usable, trace.ranks)
+    partner = find_partners(columns, usable, trace.ranks)
+    # The receiver of a message does not know its bytes if the program ignores the status.
+    unknown = np.flatnonzero(of.received & (of.bytes < 0) & (partner >= 0))
+    if len(unknown):
+        columns["bytes"] = of.bytes.copy()
+        columns["bytes"][unknown] = of.bytes[partner[unknown]]
+    columns["partner"] = partner
     return pd.DataFrame(columns, copy=False)
+
+
+def _find_sends_after_cancel(messages: dict[str, Any], calls: pd.DataFrame) -> Any:
+    """Return which messages a rank sent after one that it tried to cancel, in its class of tags.
+
+    A cancelled message has a number that the receiver does not count. If the recorder did not know
+    the request, the numbers of all messages that the rank sends are doubtful.
+    """
+    is_sent = ~messages["received"]
+    doubtful = np.zeros(len(is_sent), np.bool_)
+    cancels = np.flatnonzero(calls["operation"] == "cancel")
+    if not len(cancels):
+        return doubtful
+    unknown = cancels[calls["messages"].to_numpy()[cancels] == 0]
+    doubtful |= is_sent & np.isin(messages["rank"], calls["rank"].to_numpy()[unknown])
+    frame = pd.DataFrame({n: messages[n] for n in ("rank", "communicator", "destination")})
+    frame["tags"] = messages["tag"] % TAG_CLASSES
+    keys, posted = list(frame.columns), messages["posted_ns"]
+    frame["since"] = np.where(is_sent & np.isin(messages["call"], cancels), posted, MAX_NS)
+    return doubtful | (is_sent & (posted >= frame.groupby(keys)["since"].transform("min")))
 
 
 def describe_shapes(

@@ -15,7 +15,8 @@ from test_messages import recorded, with_operation
 
 import mpiprof
 
-COPIES, STARTS, PARTITIONED_BYTES = 100, 2, 20  # as in messages_numbers.c
+# As in messages_numbers.c.
+COPIES, STARTS, PARTITIONED_BYTES, TAG, LONGEST = 100, 2, 20, 5, 1000
 
 
 def case(mpi: Mpi, name: str, folder: Path) -> mpiprof.Trace:
@@ -77,6 +78,38 @@ def test_equivalent_communicators_at_once(mpi: Mpi, tmp_path: Path) -> None:
     found = receives(case(mpi, "equivalent", tmp_path))
     assert len(found) == 2 * COPIES
     assert (found["partner_bytes"] == found["bytes"]).all()
+
+
+@pytest.mark.parametrize("name", ["cancelled_send", "cancelled_short_send"])
+def test_messages_after_a_cancelled_send(name: str, mpi: Mpi, tmp_path: Path) -> None:
+    trace = case(mpi, name, tmp_path)
+    found = receives(trace)
+    assert found["bytes"].tolist()[-2:] == [2, 3]
+    assert (found["partner"] == -1).all()
+    messages = trace.messages
+    sent = messages[~messages["received"] & (messages["bytes"] > 1)]
+    assert len(sent) > 0
+    assert not sent["sure"].any()
+
+
+def test_threads_that_send_with_one_tag_at_once(mpi: Mpi, tmp_path: Path) -> None:
+    trace = case(mpi, "overlapping", tmp_path)
+    messages = with_operation(trace)
+    sends = messages[~messages["received"] & (messages["rank"] == 1) & (messages["tag"] == TAG)]
+    assert sends.set_index("bytes")["sure"].to_dict() == {1: False, 2: False, 3: True}
+    found = receives(trace)
+    paired = found[(found["partner"] >= 0) & (found["tag"] == TAG)]
+    assert paired[["bytes", "partner_bytes"]].to_numpy().tolist() == [[3, 3]]
+
+
+def test_messages_whose_status_the_program_ignores(mpi: Mpi, tmp_path: Path) -> None:
+    trace = case(mpi, "ignored_status", tmp_path)
+    found = receives(trace)
+    assert found["sure"].all()
+    assert found["bytes"].tolist() == found["partner_bytes"].tolist() == [1, 2, 3, 4, 5]
+    sums = trace.message_sums
+    rows = sums[(sums["operation"] == "irecv") & (sums["rank"] == 0) & (sums["peer"] == 1)]
+    assert rows["received"].sum() == 1 + 2 + 2 * LONGEST
 
 
 def test_partitioned_messages_have_a_peer_and_bytes(mpi: Mpi, tmp_path: Path) -> None:

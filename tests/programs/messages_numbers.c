@@ -180,6 +180,94 @@ static void cancelled(void)
         receive(1, TAG);
 }
 
+/* Rank 0 cancels a message to itself, which MPICH can do, then sends itself two more. If the library
+ * does not cancel the message, it is received. */
+static void send_cancelled(int (*start)(const void *, int, MPI_Datatype, int, int, MPI_Comm,
+                                        MPI_Request *))
+{
+    MPI_Request request;
+    MPI_Status status;
+    int done = 0, cancelled = 0;
+
+    if (rank != 0)
+        return;
+    start(out, 1, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, &request);
+    MPI_Cancel(&request);
+    for (int i = 0; !done && i < 100; i++)
+        MPI_Test(&request, &done, &status);
+    if (done)
+        MPI_Test_cancelled(&status, &cancelled);
+    if (!cancelled)
+        receive(0, TAG);
+    MPI_Wait(&request, &status);
+    for (int i = 2; i < 4; i++) {
+        MPI_Isend(out, i, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, &request);
+        receive(0, TAG);
+        MPI_Wait(&request, &status);
+    }
+}
+
+static void cancelled_send(void)
+{
+    send_cancelled(MPI_Issend);
+}
+
+/* The recorder has no entry for the request of a short standard send. */
+static void cancelled_short_send(void)
+{
+    send_cancelled(MPI_Isend);
+}
+
+static void *send_synchronously(void *unused)
+{
+    MPI_Ssend(out, 1, MPI_CHAR, 0, TAG, MPI_COMM_WORLD);
+    return unused;
+}
+
+/* Two threads of rank 1 send with one tag at once. */
+static void overlapping(void)
+{
+    MPI_Status status;
+    pthread_t thread;
+
+    if (rank == 1) {
+        pthread_create(&thread, NULL, send_synchronously, NULL);
+        MPI_Recv(in[0], LONGEST, MPI_CHAR, 0, TAG + 1, MPI_COMM_WORLD, &status);
+        MPI_Send(out, 2, MPI_CHAR, 0, TAG, MPI_COMM_WORLD);
+        MPI_Send(out, 0, MPI_CHAR, 0, TAG + 1, MPI_COMM_WORLD);
+        pthread_join(thread, NULL);
+        MPI_Send(out, 3, MPI_CHAR, 0, TAG, MPI_COMM_WORLD);
+    } else {
+        PMPI_Probe(1, TAG, MPI_COMM_WORLD, &status); /* the thread is in MPI_Ssend */
+        MPI_Send(out, 0, MPI_CHAR, 1, TAG + 1, MPI_COMM_WORLD);
+        receive(1, TAG + 1);
+        for (int i = 0; i < 3; i++)
+            receive(1, TAG);
+    }
+}
+
+/* Rank 0 ignores the status of receives from any source, then those of a MPI_Waitall. */
+static void ignored_status(void)
+{
+    MPI_Request requests[2];
+
+    send_counted(5, (const int[]){TAG, TAG, TAG, TAG, TAG});
+    for (int i = 0; rank == 0 && i < 2; i++) {
+        int done = 0;
+
+        receive_start(i, MPI_ANY_SOURCE, requests);
+        while (i == 1 && !done)
+            MPI_Test(requests, &done, MPI_STATUS_IGNORE);
+        MPI_Wait(requests, MPI_STATUS_IGNORE);
+    }
+    for (int i = 0; rank == 0 && i < 2; i++)
+        receive_start(i, 1, &requests[i]);
+    if (rank == 0) {
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        receive(1, TAG);
+    }
+}
+
 #if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
 static void partitioned(void)
 {
@@ -216,12 +304,17 @@ static const struct {
 #if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
              {"partitioned", partitioned},
 #endif
+             {"cancelled_send", cancelled_send},
+             {"cancelled_short_send", cancelled_short_send},
+             {"overlapping", overlapping},
+             {"ignored_status", ignored_status},
              {"cancelled", cancelled}};
 
 int main(int argc, char **argv)
 {
     const char *const name = argc > 1 ? argv[1] : "";
-    const int threads = strcmp(name, "cancelled") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+    const int has_threads = strcmp(name, "cancelled") == 0 || strcmp(name, "overlapping") == 0;
+    const int threads = has_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     int provided, status = 2;
 
     MPI_Init_thread(&argc, &argv, threads, &provided);
