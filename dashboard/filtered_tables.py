@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.reports.phrases import lacks_complete_instances
+from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.sites import label_site
 from mpiprof.trace.types import Float, Int

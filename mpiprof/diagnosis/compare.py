@@ -201,7 +201,7 @@ def _describe_sites(trace: Trace) -> dict[int, RunSite]:
     if trace.record == "summary" or not len(trace.callsites):
         return {}
     series: dict[int, pd.DataFrame] = trace.series(tuple(range(len(trace.callsites))))
-    inside = trace.totals["elapsed"].value
+    inside = trace.run_times.collective.value
     own_ns = max(float(trace.process_time_ns) - inside, 0.0) / trace.ranks
     sizes = trace.callsites["size"].tolist()
     calls = {

@@ -23,7 +23,7 @@ from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
 from mpiprof.metrics.message_waits import find_postings, make_message_waits
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
-from mpiprof.metrics.sampling_estimates import estimate_totals
+from mpiprof.metrics.run_times import make_run_times
 from mpiprof.metrics.wait_matrix import compute_wait_matrix
 
 # A Trace refers to these tables by name only, because `trace` must not import this package.
@@ -59,6 +59,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "processes": tables.make_processes,
     "rank_totals": make_rank_totals,
     "replay": make_replay,
+    "run_times": make_run_times,
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
     "series": make_series,
@@ -66,7 +67,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "held": find_coverage,
     "summary": summary_tables.make_summary,
     "summed_up": summary_tables.summarise_totals,
-    "totals": estimate_totals,
     "waiting_for": compute_wait_matrix,
     "work_groups": make_work_groups,
     "wrong": find_disagreements,

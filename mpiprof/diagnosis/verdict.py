@@ -15,7 +15,8 @@ class Verdict:
 
     - worst: the first finding that matters. cause: its cause, or "none" if nothing can be gained.
     - beside: if that finding is certain, an uncertain finding that costs more.
-    - waiting, collective: shares of all ranks' run time. waiting_for_messages: a part of waiting.
+    - waiting, collective: shares of all ranks' run time; waiting is NaN if it is unknown.
+    - waiting_for_messages: a part of waiting.
     - gain: the largest gain from another algorithm, or None.
     """
 
@@ -30,8 +31,9 @@ class Verdict:
 
 def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
     """Return the verdict from the findings of a trace, which are in their order."""
-    whole = max(float(trace.process_time_ns), 1.0)
-    inside, waiting = (trace.totals[name].value / whole for name in ("elapsed", "wait"))
+    times = trace.run_times
+    whole = max(times.whole_ns, 1.0)
+    waiting, inside = times.total_wait.value / whole, times.collective.value / whole
     for_messages = float(trace.message_waits["wait_ns"].sum()) / whole
     gain = next((finding for finding in findings if finding.cause == "algorithm"), None)
     worst = next(
@@ -43,4 +45,4 @@ def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
         costlier = (finding for finding in findings if finding.cost_ns > worst.cost_ns)
         beside = next((one for one in costlier if one.certainty < MIN_CERTAINTY), None)
     cause = worst.cause if worst else "none"
-    return Verdict(cause, worst, beside, waiting + for_messages, for_messages, inside, gain)
+    return Verdict(cause, worst, beside, waiting, for_messages, inside, gain)

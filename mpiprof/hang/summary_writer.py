@@ -42,8 +42,8 @@ def summarise_job(
 
     state: running, hung, ended, aborted, killed or unknown. until_ns: when the job was last seen
     running, on the trace's clock. Times are in s, and unknown values are None. `run_s` grows while
-    the job runs. `waiting_s` covers all calls, and is estimated from the calls with observed
-    arrivals.
+    the job runs. `collectives_waiting_s` covers all calls of collectives, and is estimated from
+    the calls with observed arrivals; waiting for messages is not known while a job runs.
     """
     # A running job counts up to now, even without MPI calls.
     now = trace_now_ns(trace) if state in RUNNING else None
@@ -60,8 +60,8 @@ def summarise_job(
         "bytes": int(trace.summary["sent"].sum()),
         "collectives_s": 0.0,
         "collectives_share": None,
-        "waiting_s": None,
-        "waiting_share": None,
+        "collectives_waiting_s": None,
+        "collectives_waiting_share": None,
         "worst": None,
         "dropped": trace.dropped_records,
         "mpiprof": __version__,
@@ -72,7 +72,7 @@ def summarise_job(
     has_waits = bool(table["wait_ns"].notna().any())
     sums = {"collectives": "total_elapsed_ns"}
     if has_waits:
-        sums["waiting"] = "total_wait_ns"
+        sums["collectives_waiting"] = "total_wait_ns"
     for name, column in sums.items():
         total = float(table[column].sum())
         summary[f"{name}_s"] = _as_seconds(total)
@@ -122,7 +122,10 @@ GAUGES = {
     "calls": ("calls_total", "Calls of collectives, of all ranks."),
     "bytes": ("sent_bytes_total", "Bytes that ranks have sent in collectives."),
     "collectives_s": ("collective_seconds_total", "Time of all ranks in collectives."),
-    "waiting_s": ("waiting_seconds", "Estimated part of that time spent waiting for late ranks."),
+    "collectives_waiting_s": (
+        "collective_waiting_seconds",
+        "Estimated part of that time spent waiting for late ranks.",
+    ),
     "dropped": ("dropped_records_total", "Records that could not be written."),
 }
 SITE_METRICS = {

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
-from mpiprof.metrics.variance_components import CONFIDENCE, Estimate
+from mpiprof.metrics.variance_components import CONFIDENCE
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -185,17 +185,3 @@ def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int
         columns[f"total_{name}_low_ns"] = low.astype(np.int64)
         columns[f"total_{name}_high_ns"] = high.astype(np.int64)
     return columns
-
-
-def estimate_totals(trace: Trace) -> dict[str, Estimate]:
-    """Return the total time in calls (`elapsed`) and in waits (`wait`), in ns over all ranks."""
-    table, totals = trace.callsites, {}
-    for name in ESTIMATED_SUMS:
-        columns = (f"total_{name}_ns", f"total_{name}_low_ns", f"total_{name}_high_ns")
-        value, low, high = (float(table[column].sum()) if len(table) else 0.0 for column in columns)
-        if trace.sampling_interval > 1 and trace.record != "summary":
-            sampled, keys = trace.aggregate
-            most = float(trace.process_time_ns)
-            low, high = sampled.sampled.estimate_interval(name, value, range(len(keys)), most)
-        totals[name] = Estimate(value, low, high)
-    return totals

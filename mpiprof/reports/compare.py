@@ -120,7 +120,10 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
     if to:
         names = [f"A{i + 1}" for i in range(len(traces))] + [f"B{i + 1}" for i in range(len(to))]
     traces = [*traces, *to]
-    times = [phrases.run_times(trace) for trace in traces]
+    times = [
+        (of.collective.value, of.total_wait.value, of.whole_ns)
+        for of in (trace.run_times for trace in traces)
+    ]
     coverages = [trace.derive("held") for trace in traces]
     recorded = ["all" if coverage is None else coverage_time(coverage) for coverage in coverages]
     coverage_columns = [Column("held", recorded, left=True)] if any(coverages) else []

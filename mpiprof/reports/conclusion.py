@@ -40,7 +40,7 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
     waits_known = trace.callsites["complete_instances"].any() or len(trace.message_waits)
     if not waits_known:
         return [_unknown_waiting_sentence(trace, verdict)]
-    ends = share_bounds(trace, "wait")
+    ends = share_bounds(trace, trace.run_times.total_wait)
     amount = format_share(verdict.waiting) + (f" ({ends})" if ends else "")
     first = f"{amount} of all ranks' time is waiting in collectives."
     if verdict.waiting_for_messages >= NEGLIGIBLE_SHARE:

@@ -19,6 +19,7 @@ from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.pair_matrix import make_pair_matrix
 from mpiprof.metrics.raster_data import Site, TimeShares
+from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.reports import (
     callsite_table,
     charts,
@@ -120,7 +121,8 @@ def _make_list(kind: str, lines: Sequence[str]) -> str:
 
 
 def _time_section(trace: Trace, shares: TimeShares) -> list[str]:
-    inside, waiting, total = phrases.run_times(trace)
+    times = trace.run_times
+    inside, waiting, total = times.collective.value, times.collective_wait.value, times.whole_ns
     # Time of shares ends with the last collective, and older traces have no message sums.
     between = max(float(shares.point_to_point_ns), float(trace.message_sums["total_ns"].sum()))
     messages = min(between, max(total - inside, 0.0))
@@ -132,7 +134,7 @@ def _time_section(trace: Trace, shares: TimeShares) -> list[str]:
     ]
     if trace.record == "summary":
         parts = [parts[0], ("collectives", inside, colours.WORK)]
-    elif phrases.lacks_complete_instances(trace):
+    elif lacks_complete_instances(trace):
         parts.append(("collectives; of it waiting: not known", inside, colours.WORK))
     else:
         parts += [
@@ -220,7 +222,7 @@ def _timeline_section(trace: Trace, shares: TimeShares) -> list[str]:
     parts = shares.cells, shares.waiting, shares.operations
     drawn = charts.timeline_chart(*parts, trace.ranks, trace.duration_ns, format_time)
     pale = "pale is waiting for other ranks"
-    if phrases.lacks_complete_instances(trace):
+    if lacks_complete_instances(trace):
         pale = "the waiting time in an operation is not known"
     note = (
         "Ranks from top to bottom, time from left to right. Each rank's row is filled by the share "

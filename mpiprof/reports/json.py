@@ -15,15 +15,17 @@ from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
-from mpiprof.metrics.variance_components import Estimate
-from mpiprof.reports import advice, conclusion, phrases, sentences, spawned_jobs
+from mpiprof.reports import advice, conclusion, sentences, spawned_jobs
 from mpiprof.trace import Trace
 
 NAN = float("nan")
-VERSION = 2
+VERSION = 3
 
 # Totals of the run. In --fail-on, the names of the JSON report have the prefix "run.".
-TOTAL_NAMES = ("duration_ns", "collective_ns", "collective_share", "total_wait_ns", "wait_share")
+TOTAL_NAMES = (
+    *("duration_ns", "collective_ns", "collective_share", "total_wait_ns", "wait_share"),
+    *("collective_wait_ns", "message_wait_ns"),
+)
 RUN_NAMES = tuple(f"run.{name}" for name in TOTAL_NAMES)
 
 
@@ -68,20 +70,21 @@ def run_as_data(trace: Trace) -> dict[str, Any]:
 
 def totals_as_data(trace: Trace) -> dict[str, Any]:
     """Return TOTAL_NAMES of a trace: sums over ranks and call sites, shares of all time."""
-    inside, waiting, whole = phrases.run_times(trace)
-    values = (trace.run_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
+    times = trace.run_times
+    inside, waiting, whole = times.collective.value, times.total_wait.value, times.whole_ns or NAN
+    values = (
+        *(trace.run_ns, inside, inside / whole, waiting, waiting / whole),
+        *(times.collective_wait.value, times.message_wait_ns),
+    )
     return dict(zip(TOTAL_NAMES, map(plain_number, values), strict=True))
 
 
 def bounds_as_data(trace: Trace) -> dict[str, Any]:
     """Return the bounds (ns) of the sums over all calls; both equal the sum if it is exact."""
-    bounds: dict[str, Any] = {}
-    for name, of in (("collective", "elapsed"), ("total_wait", "wait")):
-        estimate = trace.totals[of]
-        if of == "wait" and phrases.lacks_complete_instances(trace):
-            estimate = Estimate(NAN, NAN, NAN)
-        bounds[f"{name}_low_ns"] = plain_number(estimate.low)
-        bounds[f"{name}_high_ns"] = plain_number(estimate.high)
+    times, bounds = trace.run_times, dict[str, Any]()
+    for name, time in (("collective", times.collective), ("total_wait", times.total_wait)):
+        bounds[f"{name}_low_ns"] = plain_number(time.low)
+        bounds[f"{name}_high_ns"] = plain_number(time.high)
     return bounds
 
 

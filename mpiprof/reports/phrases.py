@@ -37,29 +37,16 @@ def cost_sentence(row: dict[str, Any], total_ns: float) -> str:
     return f"{text}. {_spread_clause(row)}".rstrip()
 
 
-def lacks_complete_instances(trace: Trace) -> bool:
-    """Return whether there are calls but no instance of all its ranks, so waiting is unknown."""
-    return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
-
-
-def run_times(trace: Trace) -> tuple[float, float, float]:
-    """Return ns of all ranks in collectives, of it waiting (NaN if unknown), and in the run."""
-    inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
-    if lacks_complete_instances(trace):
-        waiting = math.nan
-    return inside, waiting, float(trace.process_time_ns)
-
-
 def started(trace: Trace) -> str:
     """Return the date and time at which the run started, or "" if they are unknown."""
     time = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
     return f"{time} UTC" if time else ""
 
 
-def share_bounds(trace: Trace, name: str) -> str:
-    """Return the bounds of one of `totals` as shares of all ranks' time, or "" if it is exact."""
-    estimate, whole = trace.totals[name], float(trace.process_time_ns) or float("nan")
-    return between(estimate.low / whole, estimate.high / whole, format_share)
+def share_bounds(trace: Trace, time: Estimate) -> str:
+    """Return the bounds of a time as shares of all ranks' time, or "" if it is exact or unknown."""
+    whole = trace.run_times.whole_ns or math.nan
+    return between(time.low / whole, time.high / whole, format_share)
 
 
 def instance_counts(row: Mapping[Any, Any]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from mpiprof.interface.shell_hints import format_command
 from mpiprof.libraries import mpi_name
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
 from mpiprof.metrics.coverage import LOST_REASON, Coverage
+from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.efficiency_table import efficiency_fact
@@ -48,15 +49,17 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     started = phrases.started(trace)
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
     title += f" · {mpi_name(trace.mpi)}" + (f" · {started}" if started else "")
-    collective, waiting, total = phrases.run_times(trace)
+    times = trace.run_times
+    waiting = times.collective_wait.value
     whose = "all ranks"
     if trace.thread_count != trace.ranks:
         whose = f"all {format_count(trace.thread_count)} threads"
     waited = "not known"
     if not math.isnan(waiting):
-        share = f"{time_and_share(waiting, total)} of {whose}' time, for those not there yet"
-        waited = f"{share}{_share_bounds(trace, 'wait')}"
-    inside = f"{time_and_share(collective, total)} of {whose}' time"
+        share = time_and_share(waiting, times.whole_ns)
+        bounds = _share_bounds(trace, times.collective_wait)
+        waited = f"{share} of {whose}' time, for those not there yet{bounds}"
+    inside = f"{time_and_share(times.collective.value, times.whole_ns)} of {whose}' time"
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     error_ns = float(trace.clock_error_ns)
     clocks = phrases.clock_sentence(error_ns, trace.node_count, partial=partial)
@@ -64,7 +67,7 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     rows = [
         ("trace", str(trace.path)),
         ("run time", f"{format_time(trace.run_ns)} from MPI_Init to {until}"),
-        ("in collectives", f"{inside}{_share_bounds(trace, 'elapsed')}"),
+        ("in collectives", f"{inside}{_share_bounds(trace, times.collective)}"),
         ("of it waiting", waited),
         ("clocks", clocks),
         ("message times", message_time_source(trace)),
@@ -98,8 +101,8 @@ def sampling_text(every: int) -> str:
     )
 
 
-def _share_bounds(trace: Trace, name: str) -> str:
-    bounds = phrases.share_bounds(trace, name)
+def _share_bounds(trace: Trace, time: Estimate) -> str:
+    bounds = phrases.share_bounds(trace, time)
     return f"; between {bounds.replace(' to ', ' and ')}" if bounds else ""
 
 
@@ -280,16 +283,17 @@ def next_command(trace_name: Sequence[Path], callsites: Any, messages: Any) -> s
 # Columns of the table of ranks, and their headings.
 RANK_COLUMNS = {
     "collective_ns": "collectives",
-    "total_wait_ns": "of it waiting",
+    "collective_wait_ns": "of it waiting",
     "point_to_point_ns": "point-to-point",
     "completion_ns": "completion",
+    "message_wait_ns": "waiting in both",
     "one_sided_ns": "one-sided",
     "files_ns": "files",
 }
 RANK_LEGEND = (
     "  collectives: with what makes communicators, collective calls on windows and files, and\n"
     "  MPI_Finalize; point-to-point: blocking calls; completion: Wait, Test and their like;\n"
-    "  files: calls of one process alone"
+    "  waiting in both: for messages; files: calls of one process alone"
 )
 
 
@@ -299,11 +303,15 @@ def _rank_rows(trace: Trace) -> list[dict[Any, Any]]:
     if trace.record == "summary" or trace.wrapped_chunks:
         # The other columns also cover the whole run.
         table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
-        table["total_wait_ns"] = float("nan")
+        table["collective_wait_ns"] = table["message_wait_ns"] = math.nan
     else:
         sums = trace.rank_totals.groupby("rank")[["elapsed_ns", "total_wait_ns"]].sum()
-        table["collective_ns"], table["total_wait_ns"] = sums["elapsed_ns"], sums["total_wait_ns"]
-        table["total_wait_ns"] = table["total_wait_ns"].fillna(0)
+        table["collective_ns"], wait = sums["elapsed_ns"], sums["total_wait_ns"]
+        table["collective_wait_ns"] = wait.reindex(table.index).fillna(0)
+        table["message_wait_ns"] = math.nan
+        if not math.isnan(trace.run_times.message_wait_ns):
+            waits = trace.message_waits.groupby("rank")["wait_ns"].sum()
+            table["message_wait_ns"] = waits.reindex(table.index).fillna(0)
     table["collective_ns"] = table["collective_ns"].fillna(0)
     return table[list(RANK_COLUMNS)].rename_axis("rank").reset_index().to_dict("records")
 

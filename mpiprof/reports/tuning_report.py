@@ -15,7 +15,7 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.reports.phrases import lacks_complete_instances
+from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.trace import Trace
 

@@ -23,7 +23,7 @@ from mpiprof.trace.trace import Workers
 CACHED_TABLES = {
     *("callsites", "causes", "conclusions", "efficiencies", "findings", "hot", "instances"),
     "matrix_ranks",
-    *("phases", "point_to_point", "rank_totals", "series", "summary", "totals", "waiting_for"),
+    *("phases", "point_to_point", "rank_totals", "run_times", "series", "summary", "waiting_for"),
     "wrong",
 }
 MAX_NAME_LENGTH = 100  # maximum number of characters of an entry's name

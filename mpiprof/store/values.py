@@ -12,12 +12,13 @@ import pandas as pd
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.metrics.disagreement import Disagreement, Side
+from mpiprof.metrics.run_times import RunTimes
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.metrics.wait_matrix import WaitMatrix
 from mpiprof.store.cache import DamagedError, Entry, Writer
 from mpiprof.trace.clock import Clock
 
-CLASSES = (Causes, Clock, Disagreement, Estimate, Finding, Side, WaitMatrix)
+CLASSES = (Causes, Clock, Disagreement, Estimate, Finding, RunTimes, Side, WaitMatrix)
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in CLASSES}
 TEXT = ("str", "string", "object")
 

@@ -224,11 +224,12 @@ class Trace(Records):
         "summed_up",
         "One row per call site: totals of the calls after the logs reached their limit.",
     )
-    totals: dict[str, Any] = _derived(
-        "totals",
-        """Time in all calls (`elapsed`), and the wait in it (`wait`), over all ranks; ns.
+    run_times: Any = _derived(
+        "run_times",
+        """Times of all ranks in ns: `collective`, `collective_wait`, `message_wait_ns`.
 
-        Each has `value`, and its bounds `low` and `high` if it is estimated.
+        `total_wait` is the waiting in collectives and for messages. Estimates have `value`, and
+        their bounds `low` and `high`.
         """,
     )
     aggregate: tuple[Any, dict[Any, int]] = _derived(

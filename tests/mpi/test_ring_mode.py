@@ -90,7 +90,7 @@ def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path:
     found = trace.derive("held")
     assert found.total == 3 * rounds + rounds // 10 + 3
     assert found.instances == len(held)
-    shares = trace.totals["elapsed"].value / trace.process_time_ns
+    shares = trace.run_times.collective.value / trace.process_time_ns
     assert 0 < shares <= 1
 
 

@@ -42,7 +42,7 @@ def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
     for trace, length in ((whole, 200 * MS), (cut, 40 * MS)):
         assert trace.run_ns == 200 * MS
         assert trace.duration_ns == length
-        assert trace.totals["wait"].value / trace.process_time_ns == 0.25
+        assert trace.run_times.total_wait.value / trace.process_time_ns == 0.25
     assert whole.derive("held") is None
     held = cut.derive("held")
     assert (held.reason, held.since_ns, held.recorded_ns) == ("--limit", 0, 40 * MS)

@@ -69,7 +69,7 @@ def with_workers(folder: Path, client: Any) -> Trace:
 def check(folder: Path, client: Any, scratch: Path) -> None:
     """Compare all results of workers with the results of one process."""
     alone, shared = mpiprof.open(folder), with_workers(folder, client)
-    names = ("callsites", "totals", "rank_totals", "waiting_for", "hot", *LOG_TABLES, *DELAYS)
+    names = ("callsites", "run_times", "rank_totals", "waiting_for", "hot", *LOG_TABLES, *DELAYS)
     for name in names:
         a, b = (trace.derive(name) for trace in (alone, shared))
         if isinstance(a, CollectiveWaits):

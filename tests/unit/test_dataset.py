@@ -25,7 +25,7 @@ from mpiprof.trace.dataset import BEFORE_COLUMNS, OPTIONAL_COLUMNS
 
 pytestmark = pytest.mark.heavy
 
-DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spent", "totals",
+DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spent", "run_times",
            "summary", "summed_up", "statistics", "hot", "waiting_for", "message_sums",
            "message_calls", "messages", "intervals")  # fmt: skip
 

@@ -21,9 +21,10 @@ from mpiprof.reports.table import Column, render
 MS = 1_000_000
 SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns collective_share "
-    "total_wait_ns wait_share collective_low_ns collective_high_ns total_wait_low_ns "
-    "total_wait_high_ns efficiencies clock_error_ns dropped complete callsites "
-    "message_callsites summed_up held verdict findings notes spawned selection times hang what_if"
+    "total_wait_ns wait_share collective_wait_ns message_wait_ns collective_low_ns "
+    "collective_high_ns total_wait_low_ns total_wait_high_ns efficiencies clock_error_ns dropped "
+    "complete callsites message_callsites summed_up held verdict findings notes spawned selection "
+    "times hang what_if"
 )
 CALLSITE = (
     "operation sites algorithm algorithms instances total_instances complete_instances size "
@@ -63,7 +64,7 @@ def out(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -
 def test_json_schema_and_values(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(out(capsys, "report", trace, "--json"))
     assert list(data) == SCHEMA.split()
-    assert data["version"] == 2 and data["ranks"] == 4 and data["nodes"] == 1
+    assert data["version"] == 3 and data["ranks"] == 4 and data["nodes"] == 1
     assert data["complete"] is True and data["dropped"] == 0 and data["clock_error_ns"] == 0
     first, second = data["callsites"]
     assert list(first) == list(second) == CALLSITE.split()

@@ -165,7 +165,7 @@ def test_a_single_instance_gives_no_interval(tmp_path: Path) -> None:
     row = trace.callsites.iloc[0]
     assert row["total_elapsed_low_ns"] == 2 * MS
     assert row["total_elapsed_ns"] <= row["total_elapsed_high_ns"] == trace.process_time_ns
-    assert trace.totals["elapsed"].high == trace.process_time_ns
+    assert trace.run_times.collective.high == trace.process_time_ns
 
 
 @pytest.mark.heavy
@@ -190,7 +190,7 @@ def test_many_communicators_of_few_operations(tmp_path: Path) -> None:
             records[-1]["sequence"] = sequence
     synthetic.meta["sample"] = every
     synthetic.ended_ns = synthetic.started_ns + count * each * MS
-    elapsed = mpiprof.open(synthetic.write(tmp_path / "t")).totals["elapsed"]
+    elapsed = mpiprof.open(synthetic.write(tmp_path / "t")).run_times.collective
     truth = count * each * 2 * 500_000
     assert elapsed.low <= truth <= elapsed.high
     assert elapsed.value == pytest.approx(truth, rel=0.1)
@@ -284,11 +284,11 @@ def test_the_interval_of_traces_contains_the_true_value(kind: str, tmp_path: Pat
         synthetic.meta["sample"] = KEPT_OF
         synthetic.ended_ns = synthetic.started_ns + LONG * 10 * MS
         trace = mpiprof.open(synthetic.write(tmp_path / f"{run}"))
-        whole, table = trace.totals, trace.callsites
+        whole, table = trace.run_times, trace.callsites
         row = table.loc[table.index[[site[0]["line"] == 2 for site in table["sites"]]][0]]
         inside = late.sum() + 2 * 9 * LONG
-        hits["wait"] += whole["wait"].low <= late.sum() <= whole["wait"].high
-        hits["elapsed"] += whole["elapsed"].low <= inside <= whole["elapsed"].high
+        hits["wait"] += whole.total_wait.low <= late.sum() <= whole.total_wait.high
+        hits["elapsed"] += whole.collective.low <= inside <= whole.collective.high
         hits["rare"] += row["total_wait_low_ns"] <= late[rare].sum() <= row["total_wait_high_ns"]
     least = 0.95 * TRACES - 3 * (TRACES * 0.95 * 0.05) ** 0.5
     assert min(hits[name] for name in ("wait", "elapsed", "rare")) >= least, hits

@@ -1,0 +1,70 @@
+"""Times of all ranks over a whole run: in collectives, and waiting in collectives and messages."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mpiprof.metrics.message_callsite_sums import are_waits_known, recorded_messages
+from mpiprof.metrics.variance_components import UNKNOWN_ESTIMATE, Estimate
+from mpiprof.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """Times summed over all ranks in ns, NaN if unknown. Bounds differ from an estimated value.
+
+    - whole_ns: time of all ranks in the run.
+    - collective, collective_wait: time in collectives, and the waiting in it.
+    - message_wait_ns: waiting for messages.
+    - total_wait: all waiting. An unknown part counts as 0, but nothing is known without any part.
+    """
+
+    whole_ns: float
+    collective: Estimate
+    collective_wait: Estimate
+    message_wait_ns: float
+
+    @property
+    def total_wait(self) -> Estimate:
+        """All waiting, in collectives and for messages."""
+        of_messages = 0.0 if math.isnan(self.message_wait_ns) else self.message_wait_ns
+        of = self.collective_wait
+        if not math.isnan(of.value):
+            return Estimate(of.value + of_messages, of.low + of_messages, of.high + of_messages)
+        return Estimate(*[of_messages] * 3) if of_messages else UNKNOWN_ESTIMATE
+
+
+def make_run_times(trace: Trace) -> RunTimes:
+    """Return the times of all ranks in the run."""
+    collective, wait = (_sum_over_callsites(trace, name) for name in ("elapsed", "wait"))
+    if lacks_complete_instances(trace):
+        wait = UNKNOWN_ESTIMATE
+    return RunTimes(float(trace.process_time_ns), collective, wait, _message_wait_ns(trace))
+
+
+def lacks_complete_instances(trace: Trace) -> bool:
+    """Return whether there are calls but no instance of all its ranks, so waiting is unknown."""
+    return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
+
+
+def _sum_over_callsites(trace: Trace, name: str) -> Estimate:
+    """Return the sum of `elapsed` or `wait` over all call sites of collectives."""
+    table = trace.callsites
+    columns = (f"total_{name}_ns", f"total_{name}_low_ns", f"total_{name}_high_ns")
+    value, low, high = (float(table[column].sum()) if len(table) else 0.0 for column in columns)
+    if trace.sampling_interval > 1 and trace.record != "summary":
+        sums, keys = trace.aggregate
+        most = float(trace.process_time_ns)
+        low, high = sums.sampled.estimate_interval(name, value, range(len(keys)), most)
+    return Estimate(value, low, high)
+
+
+def _message_wait_ns(trace: Trace) -> float:
+    """Return the waiting for messages, NaN if the calls that may wait were not recorded."""
+    waits = trace.message_waits
+    if len(waits):
+        return float(waits["wait_ns"].sum())
+    if recorded_messages(trace) == "off":
+        return math.nan
+    return 0.0 if are_waits_known(trace) or not len(trace.message_sums) else math.nan
