@@ -35,13 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Pack the trace and print the sizes."""
     from mpiprof.formats import pack_writer
+    from mpiprof.hang import first_end, hang_threshold
     from mpiprof.trace import pack
     from mpiprof.trace.default_trace import choose_trace
     from mpiprof.trace.records import Records
 
     folder = choose_trace(args.trace)
     trace = Records(folder)
-    files = pack_writer.find_files(folder)
+    # The verdict on a job that did not end depends on these.
+    evidence = (first_end.FILE, hang_threshold.LIMIT_FILE)
+    files = pack_writer.find_files(folder, evidence)
     packed = folder / pack.FILE_NAME
     if packed.exists():
         names = {member.name for member in pack.Pack(packed).members}

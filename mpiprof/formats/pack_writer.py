@@ -31,11 +31,10 @@ MAX_CHUNKS_PER_BLOCK = 1 << 11
 MAX_THREADS = 16  # maximum chunks of a block
 
 
-def find_files(folder: Path) -> list[PlainFile]:
-    """Return the files of a folder that go into its pack."""
-    return [
-        PlainFile(path) for end in (".log", ".tables") for path in sorted(folder.glob(f"*{end}"))
-    ]
+def find_files(folder: Path, names: Sequence[str] = ()) -> list[PlainFile]:
+    """Return the files of a folder that go into its pack: logs, tables, and those with a name."""
+    endings = (".log", ".tables", *names)
+    return [PlainFile(path) for end in endings for path in sorted(folder.glob(f"*{end}"))]
 
 
 def remove(files: Sequence[PlainFile]) -> None:

@@ -24,8 +24,12 @@ LAUNCHER = -1
 
 def read_first_end(folder: Path) -> int | None:
     """Return the rank that ended first without MPI_Finalize, None if that is unknown."""
+    # `run` imports this module in each process of a launcher, and these would import numpy.
+    from mpiprof.trace.files import list_files, read_content
+
     try:
-        return int(json.loads((folder / FILE).read_text())["rank"])
+        (file,) = list_files(folder, FILE)
+        return int(json.loads(read_content(file))["rank"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

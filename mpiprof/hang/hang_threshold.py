@@ -15,6 +15,7 @@ from statistics import median
 from mpiprof.hang.rank_state import Instances, Pending, Positions
 from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_waiting_rank
 from mpiprof.interface.output_files import file_mode_in, replace_file
+from mpiprof.trace.files import list_files, read_content
 
 LIMIT_FILE = ".watch"  # file with the limit, in the trace folder while `--watch` reports a hang
 USUAL_FACTOR = 2  # multiple of the usual time at the call site that must pass as well
@@ -39,7 +40,8 @@ def make_threshold(limit_s: float) -> HangThreshold:
 def read_threshold(folder: Path) -> HangThreshold:
     """Return the hang threshold for a trace's job."""
     try:
-        return make_threshold(float(json.loads((folder / LIMIT_FILE).read_text())["limit_s"]))
+        (file,) = list_files(folder, LIMIT_FILE)
+        return make_threshold(float(json.loads(read_content(file))["limit_s"]))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return DEFAULT_THRESHOLD
 
@@ -52,7 +54,7 @@ def store_limit(folder: Path, limit_s: float) -> None:
 
 def has_reported_hang(folder: Path) -> bool:
     """Return whether `--watch` has reported a hang, after which no call was made."""
-    return (folder / LIMIT_FILE).exists()
+    return bool(list_files(folder, LIMIT_FILE))
 
 
 def remove_limit(folder: Path) -> None:

@@ -7,17 +7,21 @@ recorded signal, although none died by itself.
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
+from support.dataset_traces import run_verb
 from support.hang_traces import HERE, THERE, call, conclude, job
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.hang import first_end, hang_threshold, rank_state, status
+from mpiprof.hang import first_end, hang_threshold, job_verdict, rank_state, status, verdict_text
 from mpiprof.hang.processes import JobProcesses
 
 DOUBT = "No signal is noted of"
+OLD_S = time.time() - 1000  # `pack` refuses traces with recent writes
 
 
 def gone(ranks: int) -> JobProcesses:
@@ -230,6 +234,29 @@ def test_the_rank_that_ended_first(
     (tmp_path / "t" / first_end.FILE).write_text(json.dumps({"rank": first}))
     verdict, text = conclude(lacking(), tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == (kind, odd), text
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("hang_reported", [False, True])
+def test_a_pack_has_the_rank_that_ended_first(hang_reported: bool, tmp_path: Path) -> None:
+    """The pack and meta.json alone lead to the verdict of the trace."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    (folder / first_end.FILE).write_text(json.dumps({"rank": 1}))
+    if hang_reported:
+        hang_threshold.store_limit(folder, 2.0)
+    known = conclude(lacking(), tmp_path, gone(4))
+    assert known[0].kind == ("undecided" if hang_reported else "dead")
+    for path in folder.iterdir():
+        os.utime(path, (OLD_S, OLD_S))
+    assert run_verb("pack", folder)[0] == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["meta.json", "trace.pack"]
+    trace = mpiprof.open(folder)
+    positions, pending = rank_state.find(trace)
+    verdict = job_verdict.conclude(trace, positions, pending, gone(4))
+    assert (verdict, verdict_text.format_verdict(trace, positions, verdict)) == known
+    expected = hang_threshold.make_threshold(2.0)
+    assert (hang_threshold.read_threshold(folder) == expected) == hang_reported
 
 
 EXCEPTION = "A Python exception may be the reason: look at its standard error."
