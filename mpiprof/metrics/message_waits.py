@@ -15,7 +15,6 @@ waiting call returned. Records of intervals without calls bound this time.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ import pandas as pd
 
 from mpiprof.interface.analysis_library import call_library
 from mpiprof.metrics.activities import find_activities
+from mpiprof.metrics.memory_limit import memory_limit_bytes
 from mpiprof.metrics.posting_times import UNKNOWN_NS, find_posting_times
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
@@ -32,7 +32,7 @@ STATES = LATE_SENDER, WRONG_ORDER, LATE_RECEIVER = "late_sender", "wrong_order",
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
 BYTES_PER_RECORD = 160  # peak memory of a report, by benchmarks.delay_speed
-MAX_MEMORY_SHARE = 0.5  # of the machine; other programs need the rest
+MAX_MEMORY_SHARE = 0.5  # of the limit; other programs need the rest
 TIE_NS = 5_000  # differences between estimated times below this decide nothing
 
 
@@ -88,12 +88,11 @@ def fits_in_memory(trace: Trace) -> bool:
     """Return whether the tables of messages and of their delays fit, and note if they do not."""
     chunks = (chunk for of_thread in trace.logs.messages.values() for chunk in of_thread)
     needed = BYTES_PER_RECORD * sum(chunk.log.layout.capacity for chunk in chunks)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed <= MAX_MEMORY_SHARE * memory:
+    if needed <= MAX_MEMORY_SHARE * memory_limit_bytes():
         return True
     gigabytes = needed / MAX_MEMORY_SHARE / 1e9
     fact = "waits for messages are not computed: the memory is too small for so many records"
-    trace.problems.add(f"{fact}; use a machine with {gigabytes:,.0f} GB")
+    trace.problems.add(f"{fact}; use a machine and a control group with {gigabytes:,.0f} GB")
     return False
 
 
