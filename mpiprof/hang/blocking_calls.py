@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mpiprof.trace import Trace
-from mpiprof.trace.message_counts import MAX_COUNT, TAG_CLASSES, MessageCounts, Unreceived
+from mpiprof.trace.message_counts import TAG_CLASSES, MessageCounts, Unreceived
 from mpiprof.trace.messages import UNSURE, read_message_logs
 from mpiprof.trace.metadata import Communicator
 
@@ -79,7 +79,7 @@ class MessageNeed:
 def find_waits(trace: Trace, rank: int) -> list[MessageWait]:
     """Return the blocking message calls that the threads of a rank are in."""
     calls, _ = read_message_logs(trace, [rank], newest=True)
-    shapes = trace.tables.shapes
+    counts, shapes = MessageCounts(trace), trace.tables.shapes
     waits = []
     for index in (calls.exit_ns == 0).nonzero()[0].tolist():
         shape = shapes[int(calls.shape[index])]
@@ -90,20 +90,11 @@ def find_waits(trace: Trace, rank: int) -> list[MessageWait]:
             parts = []  # a message that is not listed may end the call
         messages = []
         for i in parts:
-            posted = shapes[int(calls.part_shape[i])]
-            number = int(calls.number[i])
-            is_numbered = not int(calls.flags[i]) & UNSURE and number < MAX_COUNT
-            messages.append(
-                OpenMessage(
-                    bool(calls.received[i]),
-                    posted.communicator,
-                    posted.peer,
-                    int(calls.tag[i]),
-                    number if is_numbered else None,
-                    posted.operation,
-                    posted.site,
-                )
-            )
+            posted, received = shapes[int(calls.part_shape[i])], bool(calls.received[i])
+            of, number = (posted.communicator, posted.peer, int(calls.tag[i])), None
+            if not int(calls.flags[i]) & UNSURE:
+                number = counts.find_ordinal(rank, *of, received, int(calls.number[i]))
+            messages.append(OpenMessage(received, *of, number, posted.operation, posted.site))
         waits.append(
             MessageWait(
                 rank,

@@ -15,8 +15,9 @@ from mpiprof.trace.records import Records
 from mpiprof.trace.types import MESSAGE_COUNT
 
 TAG_CLASSES = 16
-# Larger numbers of messages contain a code of other tags (core/record/message_number.c).
-MAX_COUNT = 1 << 18
+# The upper bits of a message's number also contain a code of the earlier messages in its class
+# with other tags (core/record/message_number.c). The lower bits are those of the count alone.
+COUNT_PERIOD = 1 << 18
 COUNTS_END = TAG_CLASSES  # class in the record after which a process counts no more messages
 POINT_TO_POINT = 0  # index into trace.layout.OUTSIDE_CLASSES and CALL_CLASSES
 
@@ -72,6 +73,22 @@ class MessageCounts:
         if counts is None or self.trace.tables.communicators[communicator].is_local:
             return None
         return counts.get((communicator, peer, tag % TAG_CLASSES), MessageCount())
+
+    def find_ordinal(
+        self, rank: int, communicator: int, peer: int, tag: int, received: bool, number: int
+    ) -> int | None:
+        """Return the position of a recent message among those of its class, from its number.
+
+        None if earlier messages of the class had other tags, or the counts are unknown.
+        """
+        if number < COUNT_PERIOD:
+            return number
+        count = self.find(rank, communicator, peer, tag)
+        if count is None:
+            return None
+        last = (count.received if received else count.sent) - 1
+        ordinal = last - (last - number) % COUNT_PERIOD
+        return ordinal if ordinal == number else None
 
     def find_unreceived(self, source: int, destination: int) -> list[Unreceived] | None:
         """Return the messages without a receive; None if the counts of a side are unknown."""

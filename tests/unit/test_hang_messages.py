@@ -10,7 +10,9 @@ from support.hang_traces import SECOND, call, now
 from support.message_hangs import ANY, MessageHang
 from support.message_traces import call as message_call
 
+from mpiprof.hang.blocking_calls import MessageNeeds, find_waits
 from mpiprof.hang.processes import JobProcesses
+from mpiprof.trace.message_counts import COUNT_PERIOD as PERIOD
 
 WORLD = "MPI_COMM_WORLD"
 BARRIER = f"barrier on {WORLD} at app.py:1 main"
@@ -305,6 +307,26 @@ def test_no_circle_while_a_message_may_arrive(
     ranks = range(hang.ranks)
     verdict, text = hang.conclude(tmp_path, now(*ranks, after=20, busy=frozenset(ranks)))
     assert not verdict.cycle and verdict.kind in ("none", "stalled"), text
+
+
+@pytest.mark.parametrize("number", [3, PERIOD - 1, PERIOD, 5 * PERIOD + 3])
+@pytest.mark.parametrize("other_tags", [False, True])
+def test_a_missing_receive_after_many_messages(
+    number: int, other_tags: bool, tmp_path: Path
+) -> None:
+    """Rank 1 has not received; other tags in the class leave open which of two ranks has not."""
+    hang = MessageHang(3)
+    coded = number + 9 * PERIOD * other_tags
+    hang.wait(0, "waitall", *(hang.message(0, "issend", peer, 7, coded) for peer in (1, 2)))
+    for peer in (1, 2):
+        hang.count(0, peer, 7, sent=number + 1)
+        hang.count(peer, 0, 7, received=number + peer - 1)
+    hang.enter_barrier(1, 2)
+    trace = hang.write(tmp_path)
+    (wait,) = find_waits(trace, 0)
+    needs = MessageNeeds(trace, [wait]).find(wait)
+    expected = [(1, False), (2, False)] if other_tags else [(1, True)]
+    assert [(need.waits_for, need.is_sure) for need in needs] == expected
 
 
 def test_unknown_counts_prove_no_missing_message_in_a_waitall(tmp_path: Path) -> None:
