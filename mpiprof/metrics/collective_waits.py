@@ -81,27 +81,44 @@ def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns:
     for signature, index in metrics.group_by_signature(batch):
         if signature.state is None or not signature.is_whole or len(batch.arrival_ns) < 2:
             continue
-        arrival, begin, finish = take_complete(batch, signature, index)
-        if not arrival.shape[1]:
+        times = take_complete(batch, signature, index)
+        if not times[0].shape[1]:
             continue
-        times = arrival, begin, finish
-        collector.add_waits(signature, batch.communicator, *times, least_ns)
+        sequence = batch.sequence[index]
+        if len(sequence) != times[0].shape[1]:  # some instances are incomplete
+            sequence = sequence[(batch.exit_ns[:, index] != 0).all(0)]
+        instances = _Instances(signature, batch.communicator, *times, sequence)
+        collector.add_waits(instances, least_ns)
         if batch.begin_ns is not batch.arrival_ns:
-            collector.add_progress_waits(signature, batch.communicator, *times, least_ns)
+            collector.add_progress_waits(instances, least_ns)
         else:
-            sites_of_rows = sites[batch.shape[:, index][:, 0]]
-            collector.add_inside(signature, batch.communicator, sites_of_rows, *times)
-        if signature.group.rule is WaitRule.ALL_FOR_ALL:
-            meetings = collector.meetings.setdefault(batch.communicator.index, [])
-            last, sequence = arrival.max(0), batch.sequence[index]
-            if len(sequence) != len(last):  # some instances are incomplete
-                sequence = sequence[(batch.exit_ns[:, index] != 0).all(0)]
-            meetings.append([last, np.full(len(last), signature.callsite, np.int64), sequence])
-        else:
-            last = begin.max(0)
-            overlaps = collector.overlaps.setdefault(batch.communicator.index, [])
-            overlaps.append(last[last <= finish.min(0)])
+            collector.add_inside(instances, sites[batch.shape[:, index][:, 0]])
+        collector.add_meetings(instances)
     return collector
+
+
+@dataclass(frozen=True)
+class _Instances:
+    """Complete instances of a call site on a communicator, with their sequence numbers.
+
+    arrival, begin, finish: times in ns, ranks x instances.
+    """
+
+    signature: Signature
+    communicator: Communicator
+    arrival: Int
+    begin: Int
+    finish: Int
+    sequence: Int
+
+    @property
+    def is_meeting(self) -> bool:
+        """True if all ranks wait for all ranks."""
+        return self.signature.group.rule is WaitRule.ALL_FOR_ALL
+
+    def compute_waits(self) -> Int:
+        """Return the wait of each rank in each instance."""
+        return compute_waits(self.arrival, self.begin, self.finish, self.signature.group)
 
 
 class _Collector:
@@ -176,69 +193,58 @@ class _Collector:
         begin = batch.begin_ns[row, column]
         self.calls.append([rank[done], begin[done], exit_[done], site[done]])
 
-    def add_waits(
-        self,
-        signature: Signature,
-        communicator: Communicator,
-        arrival: Int,
-        begin: Int,
-        finish: Int,
-        least_ns: int,
-    ) -> None:
-        """Add the waits of instances."""
-        wait = compute_waits(arrival, begin, finish, signature.group)
+    def add_waits(self, of: _Instances, least_ns: int) -> None:
+        """Add the waits of instances; shorter waits are ignored."""
+        wait = of.compute_waits()
         row, column = np.nonzero(wait > least_ns)
-        awaited = awaited_rows(arrival, signature.group)[row, column]
-        begins = begin[row, column]
-        is_meeting = signature.group.rule is WaitRule.ALL_FOR_ALL
-        numbers = signature.callsite, communicator.index, int(is_meeting), 1
+        awaited = awaited_rows(of.arrival, of.signature.group)[row, column]
+        begins = of.begin[row, column]
         cells = row, column, awaited, begins, begins + wait[row, column]
-        self._add_groups(communicator.ranks, cells, arrival, numbers)
+        self._add_groups(of, cells, of.arrival, is_counted=True)
 
-    def add_inside(
-        self,
-        signature: Signature,
-        communicator: Communicator,
-        sites: Int,
-        arrival: Int,
-        begin: Int,
-        finish: Int,
-    ) -> None:
+    def add_inside(self, of: _Instances, sites: Int) -> None:
         """Add the times inside the calls of instances; sites: of each rank's call."""
-        left = begin + compute_waits(arrival, begin, finish, signature.group)
-        inside = finish - left
-        row, column = np.nonzero(inside - inside.min(0) >= MIN_INSIDE_NS)
-        cells = row, column
-        self.inside.append([communicator.ranks[row], left[cells], finish[cells], sites[row]])
+        left = of.begin + of.compute_waits()
+        inside = of.finish - left
+        cells = np.nonzero(inside - inside.min(0) >= MIN_INSIDE_NS)
+        row = cells[0]
+        ranks = of.communicator.ranks[row]
+        self.inside.append([ranks, left[cells], of.finish[cells], sites[row]])
 
-    def add_progress_waits(
-        self,
-        signature: Signature,
-        communicator: Communicator,
-        arrival: Int,
-        begin: Int,
-        finish: Int,
-        least_ns: int,
-    ) -> None:
-        """Add the waits of instances for progress."""
-        found = find_progress_waits(arrival, begin, finish, signature.group, least_ns)
+    def add_progress_waits(self, of: _Instances, least_ns: int) -> None:
+        """Add the waits of instances for progress; shorter waits are ignored."""
+        times = of.arrival, of.begin, of.finish
+        found = find_progress_waits(*times, of.signature.group, least_ns)
         cells = found.row, found.column, found.awaited, found.begin_ns, found.until_ns
-        numbers = signature.callsite, communicator.index, 0, 0
-        self._add_groups(communicator.ranks, cells, begin, numbers)
+        self._add_groups(of, cells, of.begin, is_counted=False)
+
+    def add_meetings(self, of: _Instances) -> None:
+        """Add the times at which all ranks had arrived, or were in the operation."""
+        index = of.communicator.index
+        if of.is_meeting:
+            last = of.arrival.max(0)
+            callsites = np.full(len(last), of.signature.callsite, np.int64)
+            self.meetings.setdefault(index, []).append([last, callsites, of.sequence])
+        else:
+            last = of.begin.max(0)
+            self.overlaps.setdefault(index, []).append(last[last <= of.finish.min(0)])
 
     def _add_groups(
         self,
-        ranks: Int,
+        of: _Instances,
         cells: tuple[Int, Int, Int, Int, Int],
         until_ns: Int,
-        numbers: tuple[int, int, int, int],
+        *,
+        is_counted: bool,
     ) -> None:
         """Add waits by group: the ranks of an instance that wait for the same rank.
 
         cells: row, instance, awaited row, begin and end of each wait. until_ns: time at which each
-        rank is no longer awaited, ranks x instances. numbers: the values of the groups.
+        rank is no longer awaited, ranks x instances. Waits that are not counted are no meetings.
         """
         row, column, awaited, begins, ends = cells
+        ranks, is_meeting = of.communicator.ranks, of.is_meeting and is_counted
+        numbers = of.signature.callsite, of.communicator.index, is_meeting, is_counted
         code, group = number_codes(column * len(ranks) + awaited, until_ns.size)
         instance, awaited_row = code // len(ranks), code % len(ranks)
         self.groups.append(
