@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.dashboard_server import Browser, View, chromium, view
+from support.dashboard_server import Browser, View, view
 from support.dashboard_traces import MS, SCRIPT, empty, hostile, of_size, plain
 from support.synthetic import Synthetic
 
@@ -26,13 +26,6 @@ pytestmark = pytest.mark.slow
 
 PAGES = ("/", "/callsites", "/timeline", "/algorithms", "/compare", "/live")
 TRACES = ("plain", "faster", "empty", "one-rank", "one-instance", "many-ranks", "hostile")
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[Any]:
-    """Start Chromium once for the module."""
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +50,16 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
         yield running
 
 
-def open_overview(started: Any, shown: View, **options: Any) -> tuple[Any, Browser]:
+def open_overview(chrome: Any, shown: View, **options: Any) -> tuple[Any, Browser]:
     """Return a context and a logged-in browser."""
-    context = started.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
+    context = chrome.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
     return context, Browser(context.new_page(), shown)
 
 
 @pytest.fixture(scope="module")
-def opened(started: Any, shown: View) -> Browser:
+def opened(chrome: Any, shown: View) -> Browser:
     """Return a logged-in browser, shared by the tests so that its cache is shared."""
-    return open_overview(started, shown)[1]
+    return open_overview(chrome, shown)[1]
 
 
 @pytest.fixture
@@ -80,8 +73,8 @@ def browser(opened: Browser, shown: View) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_every_page_in_both_themes(started: Any, shown: View, scheme: str) -> None:
-    context, browser = open_overview(started, shown, color_scheme=scheme)
+def test_every_page_in_both_themes(chrome: Any, shown: View, scheme: str) -> None:
+    context, browser = open_overview(chrome, shown, color_scheme=scheme)
     for path in (*PAGES, "/callsites?callsite=0", "/algorithms?of=bcast&name=chain&p=6"):
         browser.open(path)
         assert "This failed" not in browser.text(), path
@@ -98,8 +91,8 @@ def test_every_page_in_both_themes(started: Any, shown: View, scheme: str) -> No
     assert not complaints
 
 
-def test_a_changed_theme_persists(started: Any, shown: View) -> None:
-    context, browser = open_overview(started, shown)
+def test_a_changed_theme_persists(chrome: Any, shown: View) -> None:
+    context, browser = open_overview(chrome, shown)
     page = browser.page
     scheme = "document.documentElement.dataset.mantineColorScheme"
     assert page.evaluate(scheme) == "light"
@@ -122,7 +115,7 @@ def test_the_overview_links_to_the_most_costly_call_site(browser: Browser) -> No
     assert "line_12 = 12" in browser.page.inner_text(".source .meant")
 
 
-def test_a_link_restores_the_view(started: Any, shown: View, browser: Browser) -> None:
+def test_a_link_restores_the_view(chrome: Any, shown: View, browser: Browser) -> None:
     page = browser.page
     browser.open("/callsites")
     page.locator(".ag-row[row-id='1']").first.click()
@@ -136,7 +129,7 @@ def test_a_link_restores_the_view(started: Any, shown: View, browser: Browser) -
     link = page.url.removeprefix(shown.base)
     reported = page.inner_text("#callsite-instance .note")
     assert "token" not in link and "callsite=1" in link
-    context, other = open_overview(started, shown)
+    context, other = open_overview(chrome, shown)
     other.open(link)
     assert other.page.inner_text("#callsite-instance .note") == reported
     assert other.page.input_value("#filter-ranks") == "0-5"
@@ -197,7 +190,7 @@ ORDER = """JSON.stringify([...document.querySelectorAll('.ag-pinned-left-cols-co
     .map((row) => row.getAttribute('row-id')))"""
 
 
-def test_the_grid_sorts_and_filters(started: Any, shown: View, browser: Browser) -> None:
+def test_the_grid_sorts_and_filters(chrome: Any, shown: View, browser: Browser) -> None:
     browser.open("/callsites")
     page = browser.page
     browser.until(f"JSON.parse({ORDER}).length === 3")
@@ -212,7 +205,7 @@ def test_the_grid_sorts_and_filters(started: Any, shown: View, browser: Browser)
     page.click(".ag-header-cell[col-id='total_wait_ns']")
     browser.until("location.search.includes('sort=total_wait_ns')")
     browser.until(up)
-    _, other = open_overview(started, shown)
+    _, other = open_overview(chrome, shown)
     other.open(page.url.removeprefix(shown.base))
     other.until(up)
 
@@ -271,9 +264,9 @@ def look_at(browser: Browser, name: str, paths: Sequence[str]) -> None:
         assert "TOPSECRET" not in browser.page.content()
 
 
-def test_the_overview_fits_a_phone(started: Any, shown: View) -> None:
+def test_the_overview_fits_a_phone(chrome: Any, shown: View) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-    context, browser = open_overview(started, shown, **phone)
+    context, browser = open_overview(chrome, shown, **phone)
     assert browser.page.evaluate("document.documentElement.scrollWidth") <= 390
     browser.page.wait_for_selector(".finding")
     browser.shot("overview-phone")
@@ -284,8 +277,8 @@ def test_the_overview_fits_a_phone(started: Any, shown: View) -> None:
     assert not complaints
 
 
-def test_without_the_cookie_the_browser_sees_nothing(started: Any, shown: View) -> None:
-    context = started.new_context()
+def test_without_the_cookie_the_browser_sees_nothing(chrome: Any, shown: View) -> None:
+    context = chrome.new_context()
     page = context.new_page()
     for path in ("/", "/assets/style.css"):
         assert page.goto(shown.base + path).status == 403
@@ -293,12 +286,12 @@ def test_without_the_cookie_the_browser_sees_nothing(started: Any, shown: View) 
     context.close()
 
 
-def test_a_growing_trace_is_followed(started: Any, tmp_path: Path) -> None:
+def test_a_growing_trace_is_followed(chrome: Any, tmp_path: Path) -> None:
     """Half of the records appear later; rank 1 arrives at the last barrier later still."""
     folder = tmp_path / "live"
     growing(5, late=True).write(folder, finished=False)
     with view([folder]) as running:
-        context, browser = open_overview(started, running)
+        context, browser = open_overview(chrome, running)
         browser.open("/live")
         browser.page.wait_for_selector("text=not arrived: 1")
         browser.shot("live")

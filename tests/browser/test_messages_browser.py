@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.dashboard_server import Browser, View, chromium, view
+from support.dashboard_server import Browser, View, view
 
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
@@ -32,13 +32,6 @@ def halo(folder: Path, collectives: bool) -> Path:
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[Any]:
-    """Start Chromium once for the module."""
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     """Serve a trace with messages and collectives, and one with messages alone."""
     folder = tmp_path_factory.mktemp("messages")
@@ -47,9 +40,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
 
 
 @pytest.fixture
-def browser(started: Any, shown: View) -> Iterator[Browser]:
+def browser(chrome: Any, shown: View) -> Iterator[Browser]:
     """Open the overview; after the test, require an empty console."""
-    context = started.new_context(viewport={"width": 1440, "height": 900})
+    context = chrome.new_context(viewport={"width": 1440, "height": 900})
     opened = Browser(context.new_page(), shown)
     yield opened
     assert not opened.complaints

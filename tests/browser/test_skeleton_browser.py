@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.dashboard_server import TIMEOUT_MS, Browser, View, chromium, view
+from support.dashboard_server import TIMEOUT_MS, Browser, View, view
 from support.dashboard_traces import plain
 
 pytestmark = pytest.mark.slow
@@ -34,12 +34,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
 
 
 @pytest.fixture(scope="module")
-def context(shown: View) -> Iterator[Any]:
+def context(chrome: Any, shown: View) -> Any:
     """Return a logged-in browser context."""
-    with chromium() as chrome:
-        browser_context = chrome.new_context(viewport={"width": 1280, "height": 900})
-        Browser(browser_context.new_page(), shown)
-        yield browser_context
+    browser_context = chrome.new_context(viewport={"width": 1280, "height": 900})
+    Browser(browser_context.new_page(), shown)
+    return browser_context
 
 
 class Held:

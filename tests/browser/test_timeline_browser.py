@@ -11,20 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.dashboard_server import LOOK_MS, View, chromium, view
+from support.dashboard_server import LOOK_MS, View, view
 from support.dashboard_traces import MS, hostile, of_size, plain
 from support.synthetic import Synthetic
 from support.timeline_page import AXIS, GUTTER, LENGTH, Page
 
 pytestmark = pytest.mark.slow
 expect = pytest.importorskip("playwright.sync_api").expect
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Any]:
-    """Start one Chromium for all tests."""
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

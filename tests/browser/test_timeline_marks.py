@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.dashboard_server import View, chromium, view
+from support.dashboard_server import View, view
 from support.dashboard_traces import plain
 from support.timeline_page import AXIS, GUTTER, LENGTH, Page
 
@@ -28,13 +28,6 @@ SPAN = (9_000_000, 15_000_000)  # contains only this allreduce
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     """Serve a plain trace."""
     with view([plain(tmp_path_factory.mktemp("traces") / "plain")]) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Any]:
-    """Start one Chromium for all tests."""
-    with chromium() as started:
         yield started
 
 
