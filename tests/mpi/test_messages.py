@@ -239,6 +239,16 @@ def test_request_completed_by_another_thread_on_2_ranks(mpi: Mpi, tmp_path: Path
     assert posted["thread"].tolist() != [calls.loc[row["call"], "thread"]]
 
 
+def test_long_calls_have_only_their_messages_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    """A short call before the end of a chunk leaves no message to the first call of the next."""
+    trace = case(mpi, "chunks", tmp_path, "auto")
+    calls = trace.message_calls
+    waits = calls.index[calls["operation"] == "waitall"]
+    assert len(waits) > 300
+    rows = trace.messages["call"].value_counts().reindex(calls.index, fill_value=0)
+    assert rows.tolist() == calls["messages"].tolist()
+
+
 def test_unfinished_request_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     trace = case(mpi, "unfinished", tmp_path, "all")
     messages = with_operation(trace)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 enum { LATE_US = 50000, KILL_US = 300000, BIG = 100000, STARTS = 3, SENTINEL = 0x55 };
+enum { PARTS = 8, SHORT_US = 100, RECORDS_OF_A_CHUNK = 2046 };
 
 static int rank, peer;
 static char in[2][BIG], out[2][BIG];
@@ -311,6 +312,29 @@ static void errors(void)
     }
 }
 
+/* ---- more long calls than a chunk of the log contains, each after a short one */
+
+static void chunks(void)
+{
+    MPI_Request requests[PARTS];
+    int flag;
+
+    for (int i = 0; i < 3 * RECORDS_OF_A_CHUNK / (PARTS + 1); i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 1)
+            usleep(SHORT_US);
+        for (int j = 0; j < PARTS; j++)
+            if (rank == 0)
+                MPI_Irecv(&in[0][j], 1, MPI_CHAR, 1, j, MPI_COMM_WORLD, &requests[j]);
+            else
+                MPI_Send(out[0], 1, MPI_CHAR, 0, j, MPI_COMM_WORLD);
+        if (rank == 0) {
+            MPI_Iprobe(1, PARTS, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+            MPI_Waitall(PARTS, requests, MPI_STATUSES_IGNORE);
+        }
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -323,7 +347,8 @@ static const struct {
              {"other_thread", other_thread},
              {"unfinished", unfinished},
              {"killed", killed},
-             {"errors", errors}};
+             {"errors", errors},
+             {"chunks", chunks}};
 
 int main(int argc, char **argv)
 {

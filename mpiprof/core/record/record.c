@@ -138,9 +138,13 @@ bool record_messages_ensure(void)
     return t->messages != NULL;
 }
 
-/* Append this thread's messages to the log. */
+/* Append this thread's messages to the log, without the messages of a call that was not logged.
+ * Otherwise they would become part of the first call of the next chunk. */
 bool record_messages_append(void)
 {
+    struct record *const all = self.messages->records;
+
+    memset(&all[self.used_messages], 0, (CHUNK_RECORDS - self.used_messages) * sizeof *all);
     return window_append(self.messages, &self.used_messages);
 }
 
