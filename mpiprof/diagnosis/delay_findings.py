@@ -15,10 +15,21 @@ import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import find_host
 from mpiprof.diagnosis.delay_costs import Delays
-from mpiprof.diagnosis.delay_matrix import DelayMatrix, RepetitionMatrix, StepMatrix
+from mpiprof.diagnosis.delay_matrix import (
+    MIN_REPETITION_SHARE,
+    DelayMatrix,
+    RepetitionMatrix,
+    StepMatrix,
+)
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
-from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_ranks, sum_gains
+from mpiprof.diagnosis.joined_patterns import (
+    FoundPattern,
+    join_matrices,
+    join_ranks,
+    join_turns,
+    sum_gains,
+)
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.run_steps import find_steps, group_steps
@@ -28,7 +39,7 @@ from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import Bool, Float
 
 MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
 MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside a collective, from which it is no work
@@ -38,6 +49,7 @@ MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
 MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
 MIN_HIDDEN_SHARE = 0.5  # of the waiting without work, from which missing records may be the reason
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
+MIN_MAIN_SHARE = 0.5  # of the waiting at one call site, from which most of it is there
 
 
 def are_delays_followed(trace: Trace) -> bool:
@@ -69,6 +81,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
         evidence: dict[str, Any] = {"work": None, "instances": count, "besides": bool(findings)}
         evidence["missing"] = _find_missing_records(trace, delays) if hidden else None
         evidence["shared_processors"] = _find_shared_processors(trace)
+        evidence["mainly_at"] = None if findings else _find_main_callsite(delays, chosen)
         fields = {"evidence": evidence, "callsites": _find_callsites(delays, chosen)}
         saved_ns = rest / trace.ranks
         findings.append(
@@ -102,7 +115,9 @@ def _find_patterns(
     """
 
     def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
-        patterns = ((grid, one) for grid in grids for one in join_ranks(find_patterns(grid)[0]))
+        patterns = (
+            (grid, one) for grid in grids for one in join_turns(join_ranks(find_patterns(grid)[0]))
+        )
         return [(grid, one) for grid, one in patterns if _is_by_work(delays, one)]
 
     steps = find_steps(trace, delays)
@@ -156,6 +171,7 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
     number, delays = grid.number[pattern.instances], grid.delays
     chosen: Bool = np.any([_find_intervals(*part) for part in parts], axis=0)
     work = list(_find_locations(trace, delays, cost_ns, chosen))
+    concerned = _are_concerned(delays, pattern)
     is_inside = bool(work) and work[0]["inside"] and work[0]["share"] >= MIN_INSIDE_SHARE
     late = (count_late_instances(one, of) * of.count / of.instance_count for of, one in parts)
     evidence = {
@@ -176,6 +192,7 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "host": find_host(trace, pattern.node),
         "work": work,
         "reason": _find_reason(trace, delays, cost_ns, chosen),
+        "mainly_at": _find_main_callsite(delays, concerned),
     }
     cost = sum_gains(parts)
     return _make_finding(
@@ -191,7 +208,7 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         last_instance=int(number[-1]),
         certainty=min(max(1.0 - pattern.p, 0.0), MAX_CERTAINTY),
         evidence=evidence,
-        callsites=_find_callsites(delays, _are_concerned(delays, pattern)),
+        callsites=_find_callsites(delays, concerned),
     )
 
 
@@ -223,10 +240,14 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
 
 
 def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:
-    """Return the number of columns for which the delay stays at a rank before it moves."""
+    """Return the number of columns for which the delay stays at a rank before it moves.
+
+    It is that of most columns, because noise divides the stay at some ranks.
+    """
     latest = np.nanargmax(grid.arrival[:, pattern.instances], axis=0)
     edges = np.flatnonzero(np.diff(latest)) + 1
-    return round(float(np.median(np.diff([0, *edges, len(latest)]))))
+    lengths = np.diff([0, *edges, len(latest)])
+    return round(float(np.median(np.repeat(lengths, lengths))))
 
 
 def _find_lateness(grid: DelayMatrix, pattern: Pattern) -> list[tuple[int, float]]:
@@ -263,9 +284,14 @@ def _find_reason(
     here = intervals.key == np.argmax(cost)
     late = chosen & here & (cost_ns > 0)
     late_ranks = np.unique(intervals.rank[late])
-    reference = here & ~np.isin(intervals.rank, late_ranks)
-    if not reference.any():
-        reference = here & ~chosen
+    others = here & ~np.isin(intervals.rank, late_ranks)
+    is_rare = others.sum() < MIN_REPETITION_SHARE * late.sum()
+    reference = others & ~is_rare  # few intervals are long by chance; most have no records
+    if not others.any():
+        # All ranks are late, at different times.
+        usual_cost = float((cost_ns[late] ** 2).sum() / max(cost_ns[late].sum(), 1.0))
+        late &= cost_ns >= usual_cost / 2
+        reference = here & ~late
     count = len(table)  # the intervals inside calls and before lost ones have no counters
     if not late[:count].any():
         return None
@@ -325,12 +351,26 @@ def _describe_call(trace: Trace, site: int) -> dict[str, Any]:
 
 def _find_callsites(delays: Delays, chosen: Float | Bool) -> tuple[int, ...]:
     """Return the call sites of collectives with most of the waiting in the chosen groups."""
-    waits = delays.waits
-    used = (chosen > 0) & (delays.callsite >= 0)
-    length = np.bincount(waits.group, waits.end_ns - waits.begin_ns, len(waits.awaited))
-    of: Int = delays.callsite[used]
-    cost = np.bincount(of, length[used]) if len(of) else np.zeros(0)
+    cost = _sum_by_callsite(delays, chosen)[:-1]
     return tuple(int(at) for at in np.argsort(-cost, kind="stable")[:3] if cost[at] > 0)
+
+
+def _find_main_callsite(delays: Delays, chosen: Float | Bool) -> int | None:
+    """Return the call site of collectives with half of the waiting in the chosen groups, or None.
+
+    The waiting includes that for messages.
+    """
+    cost = _sum_by_callsite(delays, chosen)
+    main = int(cost[:-1].argmax()) if len(cost) > 1 else -1
+    return main if main >= 0 and cost[main] >= MIN_MAIN_SHARE * cost.sum() else None
+
+
+def _sum_by_callsite(delays: Delays, chosen: Float | Bool) -> Float:
+    """Return the waiting in the chosen groups by call site, and last that for messages."""
+    waits, count = delays.waits, int(delays.callsite.max(initial=-1)) + 1
+    length = np.bincount(waits.group, waits.end_ns - waits.begin_ns, len(waits.awaited))
+    callsite = np.where(delays.callsite >= 0, delays.callsite, count)
+    return np.bincount(callsite, length * (chosen > 0), count + 1).astype(np.float64)
 
 
 def _are_concerned(delays: Delays, pattern: Pattern) -> Bool:

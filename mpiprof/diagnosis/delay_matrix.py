@@ -26,6 +26,9 @@ from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
 
+# Minimum number of repetitions of a rank, over the largest one. Fewer intervals are long by chance:
+# shorter ones have no records.
+MIN_REPETITION_SHARE = 0.2
 RUNS = 64  # of consecutive columns, if not all fit into a matrix
 RUN_LENGTH = 256  # maximum number of columns in a run
 MAX_COSTLY = 8  # columns with much more wait than usual, which are in a matrix in any case
@@ -191,6 +194,8 @@ class RepetitionMatrix(DelayMatrix):
         intervals = delays.intervals
         mine = np.flatnonzero(intervals.key == key)
         mine = mine[np.lexsort((intervals.begin_ns[mine], intervals.rank[mine]))]
+        often = np.bincount(intervals.rank[mine])
+        mine = mine[(often >= MIN_REPETITION_SHARE * often.max())[intervals.rank[mine]]]
         ranks, first, count = np.unique(intervals.rank[mine], return_index=True, return_counts=True)
         nth = np.arange(len(mine)) - np.repeat(first, count)
         repetitions = int(np.median(count))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mpiprof.metrics.collective_waits import MIN_INSIDE_NS as MIN_INTERVAL_NS
 from mpiprof.trace.types import Bool, Float
 
 MORE_WORK = "more work"  # more instructions, or more processor time without counts of them
@@ -39,6 +40,8 @@ MAX_GAP = 0.5  # of an interval's length; the counters include this time before 
 MIN_SHARE = 0.5  # of the delay, for a reason to be named
 MIN_ERRORS = 3.0  # standard errors by which a named share exceeds 0
 MIN_INTERVALS = 3  # with counters, to estimate a variance
+# Mean length of the late intervals if no other interval is long enough to be recorded.
+MIN_LENGTH_ALONE_NS = 4 * MIN_INTERVAL_NS
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ def explain_delay(late: pd.DataFrame, reference: pd.DataFrame) -> DelayReasons:
     """Return the reasons for which the late intervals are longer than the reference intervals.
 
     late: rows of `trace.intervals` of the late rank between two call sites. reference: rows between
-    the same call sites of other ranks, or of the same rank at other times.
+    the same call sites of other ranks, or of the same rank at other times. Without such rows, the
+    other intervals are too short to be recorded, and all of a much longer interval is the delay.
     """
     contention = _queue_per_processor_time(reference)
     late_parts, late_known = _divide(late, contention)
@@ -70,14 +74,15 @@ def explain_delay(late: pd.DataFrame, reference: pd.DataFrame) -> DelayReasons:
     lengths = (late["end_ns"] - late["begin_ns"]).to_numpy(np.float64)
     usual = float((reference["end_ns"] - reference["begin_ns"]).mean()) if len(reference) else 0.0
     excess = float(lengths.sum() - len(late) * usual)
-    if excess <= 0 or not late_known.any() or known.sum() < MIN_INTERVALS:
+    is_alone = not len(reference) and float(lengths.sum()) >= MIN_LENGTH_ALONE_NS * len(late)
+    if excess <= 0 or not late_known.any() or not (is_alone or known.sum() >= MIN_INTERVALS):
         return _unknown_delay(max(excess, 0.0), contention)
     late_parts, parts = late_parts[late_known], parts[known]
-    count = len(late_parts)
-    shares = (late_parts.mean() - parts.mean()) * count
+    count, usual_parts = len(late_parts), parts.mean().fillna(0.0)
+    shares = (late_parts.mean() - usual_parts) * count
     errors = _standard_errors(late_parts, parts)
     counts_instructions = "instructions" in late_parts and "instructions" in parts
-    shares = _divide_work(shares, late_parts.mean(), parts.mean(), count, counts_instructions)
+    shares = _divide_work(shares, late_parts.mean(), usual_parts, count, counts_instructions)
     # Intervals without counters, and other reference intervals than those with counters.
     shares[UNKNOWN] = excess - shares[[name for name in REASONS if name in shares]].sum()
     work_error = errors[MORE_WORK]
@@ -186,10 +191,10 @@ def _throttled_share(columns: dict[str, Float], intervals: pd.DataFrame) -> Floa
 
 def _standard_errors(late: pd.DataFrame, reference: pd.DataFrame) -> pd.Series:
     """Return the standard error of the sum of each part's excess over all late intervals."""
-    of_reference = reference.var()
+    of_reference = reference.var() if len(reference) else reference.sum()
     of_late = late.var() if len(late) >= MIN_INTERVALS else of_reference
     count = len(late)
-    return (count * of_late + count**2 * of_reference / len(reference)) ** 0.5
+    return (count * of_late + count**2 * of_reference / max(len(reference), 1)) ** 0.5
 
 
 def _divide_work(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -13,6 +14,9 @@ from mpiprof.diagnosis.pattern import Pattern
 
 MIN_JOINED_SHARE = 0.2  # minimum gain of joined ranks, over that of the ranks that hide their delay
 MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
+MIN_TURNS = 3  # ranks that are late one after the other
+MAX_TURN_RATIO = 1.5  # between the delays of the turns
+MAX_TURN_GAP = 2  # columns between two turns, or in both
 
 FoundPattern: TypeAlias = tuple[DelayMatrix, Pattern]
 
@@ -50,6 +54,38 @@ def join_ranks(patterns: Sequence[Pattern]) -> list[Pattern]:
             at.append(len(joined))
             joined.append(pattern)
     return joined
+
+
+def join_turns(patterns: Sequence[Pattern]) -> list[Pattern]:
+    """Join patterns of single ranks in adjacent stretches of the run as a delay that moves."""
+    alone = [one for one in patterns if one.cause == "rank" and len(one.ranks) == 1]
+    turns = sorted((one for one in alone if not one.grows), key=lambda one: int(one.instances[0]))
+    if not _are_turns(turns):
+        return list(patterns)
+    columns = np.unique(np.concatenate([one.instances for one in turns]))
+    moving = replace(
+        turns[0],
+        cause="moving",
+        ranks=tuple(one.ranks[0] for one in turns),
+        late_ns=float(np.median([one.late_ns for one in turns])),
+        instances=columns,
+        gain_ns=sum(one.gain_ns for one in turns),
+        p=max(one.p for one in turns),
+        once=None,
+        levels=(),
+    )
+    # The indexes in `once` are those of the given patterns.
+    rest = (replace(one, once=None) for one in patterns if all(one is not turn for turn in turns))
+    return [moving, *rest]
+
+
+def _are_turns(turns: Sequence[Pattern]) -> bool:
+    """Return whether each pattern is of another rank, and begins when the one before ends."""
+    if len({one.ranks[0] for one in turns}) < max(len(turns), MIN_TURNS):
+        return False
+    late = [one.late_ns for one in turns]
+    gaps = (int(b.instances[0] - a.instances[-1]) - 1 for a, b in itertools.pairwise(turns))
+    return max(late) <= MAX_TURN_RATIO * min(late) and all(abs(gap) <= MAX_TURN_GAP for gap in gaps)
 
 
 def _belong_together(first: Pattern, second: Pattern) -> bool:

@@ -13,7 +13,7 @@ MIN_INSTANCES = 4  # minimum number of instances for outliers
 MIN_FACTOR = 10.0  # multiple of the median wait
 MIN_WAIT_SHARE = 0.1  # minimum wait of an outlier, as a share of the worst one's
 TAIL_PART, MIN_TAIL = 10, 10  # the tail is a tenth of the instances, but at least 10
-TAIL_ERRORS = 1.64  # standard errors by which the exponent of the tail may be too high
+MIN_TAIL_VALUES = 3  # smallest tail, for each possible outlier
 SAME_RANKS_SHARE = 0.4  # minimum share of the wait in outliers
 
 
@@ -50,17 +50,30 @@ def _max_outliers(count: int) -> int:
 def tail_p_value(waits: Float) -> float:
     """Return the p-value that the largest wait belongs to the tail of the other instances' waits.
 
-    The tail is a power law fitted to the tenth of the other waits that is largest (Hill 1975), with
-    the lowest likely exponent. Possible outliers are left out of the fit. Returns 0 if the others
-    are too few to have a tail.
+    The tail is a power law (Hill 1975). A few or many of the largest waits show its exponent: few,
+    because a tail may be steeper than what precedes it. Possible outliers are left out, so that
+    they count as at least as large as the largest of the others. Returns 0 if the others are too
+    few to have a tail.
     """
-    others = np.sort(waits)[::-1][_max_outliers(len(waits)) :]
+    possible = _max_outliers(len(waits))
+    others = np.sort(waits)[::-1][possible:]
     count = max(len(others) // TAIL_PART, MIN_TAIL)
     if len(others) < 2 * MIN_TAIL or others[count] <= 0:
         return 0.0
-    spread = float(np.mean(np.log(others[:count] / others[count])))
-    exponent = (1 - TAIL_ERRORS / np.sqrt(count)) / max(spread, 1e-9)
-    return float(min(count * (waits.max() / others[count]) ** -exponent, 1.0))
+    beyond = float(np.log(waits.max() / others[0]))
+    tails = (MIN_TAIL_VALUES * possible, count)
+    return min(len(tails) * min(_p_beyond(others, few, possible, beyond) for few in tails), 1.0)
+
+
+def _p_beyond(others: Float, count: int, possible: int, beyond: float) -> float:
+    """Return the p-value that one of the outliers exceeds the others by a logarithm.
+
+    Logarithms of values of a power law are exponential, so the distribution is exact for an unknown
+    exponent: a ratio of sums of exponential variables.
+    """
+    logs = np.log(others[:count] / others[count])
+    total = float(logs.sum() + possible * logs[0])
+    return float(possible * (total / max(total + beyond, 1e-9)) ** count)
 
 
 def find_late_ranks(grid: ArrivalMatrix, arrival: Float) -> tuple[int, ...]:

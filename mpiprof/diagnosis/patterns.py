@@ -23,6 +23,7 @@ from mpiprof.trace.types import Bool, Float, Int
 MIN_SHARE = 0.05  # minimum share of the wait that a pattern must explain
 MAX_PATTERNS = 5  # maximum number of patterns per call site
 MAX_P = 0.002  # maximum p-value, corrected for all tests
+MAX_OUTLIER_P = 0.02  # the same of outliers, which must have much of the wait besides
 NEAR_BEST = 0.9  # a simpler pattern wins if it explains this share of the best one's wait
 COMPLEXITY = {"rank": 1.1, "early": 1.1, "node": 1.1, "gradient": 1.05, "each": 1.2}
 MAX_TRIED = 16  # larger sets are not tested rank by rank
@@ -255,7 +256,7 @@ def _outlier_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> It
     if not len(columns):
         return
     p = outliers.tail_p_value(waits)
-    if p > MAX_P:
+    if p > MAX_OUTLIER_P:
         return
     shift = np.zeros_like(arrival)
     shift[:, columns] = arrival[:, columns] - np.nanmin(arrival[:, columns], 0)

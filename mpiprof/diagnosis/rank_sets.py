@@ -132,7 +132,7 @@ def _divide(
     if least <= max(grid.least_ns, MAX_LEVEL_SHARE * amount):
         return None
     p_apart = p_apart_from_others(sign * mean[few], sign * mean[other_rows])
-    p = min(float(p_above(sign * apart, p_apart).max()) * len(mean), 1.0)
+    p = min(float(p_above(sign * apart, p_apart, len(mean)).max()), 1.0)
     return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
 
 

@@ -19,6 +19,7 @@ MAX_VALUES = 256  # stretches of a long series that the model of its memory cont
 MIN_VALUES = 12  # fewer values do not show how long they last
 MIN_DEGREES_OF_FREEDOM = 3.0
 MAX_SIGNS = 40  # exponent of 0.5 in the smallest p-value of equal signs
+LEAST_ERROR = 1e-9  # of equal means
 TINY = 1e-300  # sum of squares of equal values
 MAX_CORRELATION = 0.9
 # Shares of its predecessor that a value may keep. Longer memory is less likely beforehand: the
@@ -27,6 +28,7 @@ KEPT_SHARES = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99])
 MEMORY_EXPONENT = 1.5
 SLOPE_EXPONENT = 0.5  # of a series that may wander without limit
 MAX_DEVIATIONS = 3.0  # larger deviations from the median say little about memory
+TRIMMED_SHARE = 0.2  # of some means, at both ends
 MIN_OTHERS = 3  # ranks whose means have a distribution
 STEPS = 2  # differences that may be lasting changes
 BLOCKS = 16  # minimum number of blocks in a series
@@ -44,15 +46,16 @@ def stretch_means(values: Float, most: int) -> Float:
         return np.asarray(sums / np.where(number > 0, number, np.nan))
 
 
-def p_above(values: Float, p_apart: float = 1.0) -> Float:
+def p_above(values: Float, p_apart: float = 1.0, tests: int = 1) -> Float:
     """Return the p-value that each row exceeds zero, in its mean or in most of its values.
 
     The better of two tests is taken: the mean detects small shifts in even noise, and the sign
-    detects shifts that spikes hide. p_apart: see `p_apart_from_others`.
+    detects shifts that spikes hide. p_apart: see `p_apart_from_others`. tests: number of rows from
+    which these were chosen, which p_apart takes into account already.
     """
     memories = _find_memories(values)
-    mean = p_above_zero(values, p_apart, memories)
-    signs = _p_mostly_positive(values, p_apart, memories)
+    mean = p_above_zero(values, p_apart, memories, tests)
+    signs = _p_mostly_positive(values, p_apart, memories, tests)
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
@@ -73,7 +76,7 @@ def p_apart_from_others(mean: Float, others: Float) -> float:
 
 
 def p_above_zero(
-    values: Float, p_apart: float = 1.0, memories: Sequence[_Memory] | None = None
+    values: Float, p_apart: float = 1.0, memories: Sequence[_Memory] | None = None, tests: int = 1
 ) -> Float:
     """Return the p-value that the mean of each row exceeds zero.
 
@@ -84,10 +87,14 @@ def p_above_zero(
     if memories is None:
         memories = _find_memories(values)
     repeated = _p_of_repetition(values, memories) if memories else _p_of_stretches(values)
-    return np.asarray(np.minimum(repeated, np.maximum(_p_of_short_stretches(values), p_apart)))
+    short = np.minimum(_p_of_short_stretches(values), _p_of_trimmed_stretches(values))
+    apart = np.maximum(short, p_apart)
+    return np.asarray(np.minimum(repeated * tests, apart))
 
 
-def _p_mostly_positive(values: Float, p_apart: float, memories: Sequence[_Memory]) -> Float:
+def _p_mostly_positive(
+    values: Float, p_apart: float, memories: Sequence[_Memory], tests: int
+) -> Float:
     """Return the p-value that most values of each row exceed zero; see `p_above_zero`."""
     signs = np.sign(values)
     counts = (~np.isnan(values)).sum(1)
@@ -98,7 +105,7 @@ def _p_mostly_positive(values: Float, p_apart: float, memories: Sequence[_Memory
     else:
         repeated = np.maximum(_p_of_stretches(signs), by_chance)
     of_short = np.maximum(_p_of_short_stretches(signs), by_chance)
-    return np.asarray(np.minimum(repeated, np.maximum(of_short, p_apart)))
+    return np.asarray(np.minimum(repeated * tests, np.maximum(of_short, p_apart)))
 
 
 def _find_memories(values: Float) -> list[_Memory]:
@@ -120,6 +127,27 @@ def _p_of_stretches(values: Float) -> Float:
 def _p_of_short_stretches(values: Float) -> Float:
     short = stretch_means(values, STRETCHES[0])
     return _p_of_correlated_means(short, neighbour_correlation(short))
+
+
+def _p_of_trimmed_stretches(values: Float) -> Float:
+    """Return the p-value of short stretches, of which the smallest and largest fifths are ignored.
+
+    A single accident hides a shift in few values otherwise. Source: Tukey and McLaughlin 1963.
+    """
+    from scipy import special
+
+    means = stretch_means(values, STRETCHES[0])
+    alike, count = neighbour_correlation(means), means.shape[-1]
+    cut = int(TRIMMED_SHARE * count)
+    if not cut:
+        return np.ones(len(means))
+    order = np.sort(means, axis=-1)
+    kept = order[:, cut : count - cut]
+    spread = np.clip(order, kept[:, :1], kept[:, -1:]).std(1, ddof=1)
+    error = spread / ((1 - 2 * cut / count) * np.sqrt(count))
+    score = kept.mean(1) / np.maximum(error * np.sqrt((1 + alike) / (1 - alike)), LEAST_ERROR)
+    p = special.stdtr(kept.shape[-1] - 1, -score)
+    return np.asarray(np.where(np.isnan(p), 1.0, p))
 
 
 def _p_of_repetition(values: Float, memories: Sequence[_Memory]) -> Float:
@@ -158,8 +186,10 @@ def p_of_slope(values: Float, begin: int) -> float:
 def _p_at_all_scales(values: Float, levels: Float, exponent: float = MEMORY_EXPONENT) -> Float:
     """Return the largest p-values of levels in values and in means of longer and longer stretches.
 
-    Noise hides a long memory from single values.
+    Noise hides a long memory from single values. Values far from the levels are tamed first.
     """
+    rest = values - levels @ np.linalg.lstsq(levels, values, rcond=None)[0]
+    values = values - rest + _tame(rest)
     p = _Memory(values, levels, exponent).p_of_levels()
     count = min(len(values), MAX_VALUES) // 2
     while count >= MIN_VALUES:
@@ -168,6 +198,13 @@ def _p_at_all_scales(values: Float, levels: Float, exponent: float = MEMORY_EXPO
         p = np.maximum(p, _Memory(means, of_means, exponent).p_of_levels())
         count //= 2
     return p
+
+
+def _tame(values: Float) -> Float:
+    """Return values that deviate from their median by at most MAX_DEVIATIONS."""
+    middle = float(np.median(values))
+    reach = MAX_DEVIATIONS * 1.4826 * float(np.median(np.abs(values - middle)))
+    return np.clip(values, middle - reach, middle + reach)
 
 
 class _Memory:
@@ -193,9 +230,7 @@ class _Memory:
         (series,) = stretch_means(self.values[None], MAX_VALUES)
         levels = stretch_means(levels[known].T, MAX_VALUES).T
         rest = series - levels @ np.linalg.lstsq(levels, series, rcond=None)[0]
-        middle = float(np.median(rest))
-        reach = MAX_DEVIATIONS * 1.4826 * float(np.median(np.abs(rest - middle)))
-        tame = np.clip(rest, middle - reach, middle + reach)
+        tame = _tame(rest)
         chance = np.array([_fit(tame, levels, kept).log_likelihood for kept in KEPT_SHARES])
         chance = np.exp(chance - chance.max()) * _prior(exponent)
         self.chance = chance / chance.sum()

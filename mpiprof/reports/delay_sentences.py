@@ -58,9 +58,9 @@ def is_delay(finding: Finding) -> bool:
 def delay_clause(trace: Trace, finding: Finding) -> str:
     """Return who works longer, when and where, as a clause."""
     if finding.cause in ("noise", "early"):
-        sites = [format_callsite(trace, callsite) for callsite in finding.callsites[:1]]
+        callsite = finding.evidence["mainly_at"]
         most = "; most of it is" if finding.cause == "noise" else ", most"
-        place = "".join(f"{most} at {site}" for site in sites)
+        place = "" if callsite is None else f"{most} at {format_callsite(trace, callsite)}"
         return f"{CLAUSES[finding.cause](finding)}{place}"
     if not finding.ranks and finding.cause not in ("noise", "gradient", "moving"):
         return f"the work of the ranks differs by {_format_late(finding)}{_where_and_when(finding)}"

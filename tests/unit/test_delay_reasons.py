@@ -165,7 +165,7 @@ UNDECIDED: dict[str, tuple[pd.DataFrame, pd.DataFrame]] = {
     "no time in the run queue": (late(queue_ns=-1), intervals(queue_ns=-1)),
     "counters of a longer time": (late(gap_ns=LENGTH + DELAY), intervals()),
     "too few others": (late(), intervals(count=2)),
-    "no others": (late(), intervals(count=0)),
+    "no others, and a short interval": (late(end_ns=MS // 2), intervals(count=0)),
 }
 
 
@@ -174,6 +174,15 @@ def test_a_delay_without_counters_is_unknown(name: str) -> None:
     reasons = explain_delay(*UNDECIDED[name])
     assert share(reasons, UNKNOWN) == pytest.approx(1)
     assert find_largest_reason(reasons) is None
+
+
+@pytest.mark.parametrize("count", [1, COUNT])
+def test_an_interval_that_others_do_not_have_is_explained_by_itself(count: int) -> None:
+    """The intervals of the other ranks are too short to be recorded."""
+    for name, values in (("sleep", {"processor_ns": MS}), ("work", {"processor_ns": DELAY})):
+        reasons = explain_delay(late(count=count, end_ns=DELAY, **values), intervals(count=0))
+        assert reasons.excess_ns == count * DELAY
+        assert find_largest_reason(reasons) == PLANTED[name][0]
 
 
 def test_no_delay_has_no_reason() -> None:
