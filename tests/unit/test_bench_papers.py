@@ -30,7 +30,7 @@ from mpiprof.bench.papers.runs import Computation, Measurement, _parse_number
 from mpiprof.errors import MpiprofError, UsageError
 
 # An exhibit of each paper that is drawn in less than a second.
-DRAWN = {"kang": "Figure 1"}
+DRAWN = {"kang": "Figure 1", "traff": "Figure 1", "rabenseifner": "Figure 2"}
 
 
 # ---- entries and numbers
@@ -106,7 +106,11 @@ def make_paper(rows: list[Row], missing: str = "", *, fails: bool = False) -> Pa
     runs = () if missing else ("run",)
     exhibit = Exhibit("Table 1", "Section 1", "Numbers.", runs, claims=claims, missing=missing)
     return Paper(
-        "kang", "Somebody 2000", "10.1/1", {"run": Computation(compute, "by hand")}, [exhibit]
+        "kang",
+        "Somebody 2000",
+        "https://doi.org/10.1/1",
+        {"run": Computation(compute, "by hand")},
+        [exhibit],
     )
 
 

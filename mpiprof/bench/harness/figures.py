@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 DOTS_PER_INCH = 200
 PANEL_SIZE = (3.4, 2.6)  # inches
+ROW_HEIGHT = 0.2  # inches, of a map
 # Journals reject PDF files with the default fonts, of type 3.
 FONTS: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42}
 
@@ -173,7 +174,8 @@ def make_canvas(figure: Figure) -> Canvas:
     from matplotlib.figure import Figure as Canvas
 
     if not isinstance(figure, Panels):
-        canvas = Canvas(figsize=(6.4, 3.8), layout="constrained")
+        height = max(3.8, ROW_HEIGHT * len(figure.rows)) if isinstance(figure, Map) else 3.8
+        canvas = Canvas(figsize=(6.4, height), layout="constrained")
         _draw_on(canvas.subplots(), figure)
         return canvas
     size = (PANEL_SIZE[0] * figure.columns, PANEL_SIZE[1] * figure.row_count)

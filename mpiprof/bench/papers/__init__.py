@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mpiprof.bench.papers.exhibits import Paper
 
-PAPERS = {"kang": "allgather between groups (Kang et al. 2019)"}
+PAPERS = {
+    "rabenseifner": "reductions (Rabenseifner and Adamidis 2004)",
+    "traff": "irregular allgathers (Träff et al. 2009)",
+    "kang": "allgather between groups (Kang et al. 2019)",
+}
 
 
 def import_paper(name: str) -> Paper:

@@ -87,7 +87,7 @@ class Paper:
 
     name: str
     citation: str
-    doi: str
+    link: str  # DOI or page of the paper
     runs: Mapping[str, Run]
     exhibits: Sequence[Exhibit]
 

@@ -291,4 +291,4 @@ EXHIBITS = (
     ),
 )
 CITATION = "Kang et al. 2019"
-PAPER = Paper("kang", CITATION, "10.1016/j.parco.2019.04.015", RUNS, EXHIBITS)
+PAPER = Paper("kang", CITATION, "https://doi.org/10.1016/j.parco.2019.04.015", RUNS, EXHIBITS)

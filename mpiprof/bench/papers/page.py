@@ -26,7 +26,7 @@ def make_paper_page(report: PaperReport) -> str:
     paper = report.paper
     scope = "quick run" if report.quick else "full run"
     body = [
-        f'<p>{escape(paper.citation)}, <a href="https://doi.org/{paper.doi}">{paper.doi}</a>.</p>',
+        f'<p>{escape(paper.citation)}, <a href="{paper.link}">{paper.link}</a>.</p>',
         f"<p>mpiprof {mpiprof.__version__}, {scope}, runs took "
         f"{format_rough_time(report.seconds)}. {escape(report.summary)}.</p>",
         _make_claims(report),

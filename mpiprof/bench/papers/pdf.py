@@ -51,7 +51,7 @@ def paginate(lines: Iterable[str]) -> Iterator[list[str]]:
 
 def _list_head(report: PaperReport) -> Iterator[str]:
     yield f"{report.paper.citation}: reproduction"
-    yield f"doi {report.paper.doi}"
+    yield report.paper.link
     scope = "quick run" if report.quick else "full run"
     time = format_rough_time(report.seconds)
     yield f"mpiprof {mpiprof.__version__}, {scope}, runs took {time}. {report.summary}."

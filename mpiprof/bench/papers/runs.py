@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mpiprof.bench.harness import runner, simulated_cases
 from mpiprof.bench.harness.case import Case
@@ -30,6 +31,7 @@ class Simulation:
     machine: Machine = DEFAULT
     algorithms: tuple[str, ...] = ()  # all if empty
     note: str = ""  # source of the message times
+    labels: tuple[tuple[str, Any], ...] = ()  # only cases with these labels
 
     def method(self, quick: bool) -> str:
         """Return how the rows are obtained."""
@@ -41,8 +43,12 @@ class Simulation:
         options = self.quick if quick and self.quick is not None else self.options
         setup = runner.make_simulated_setup(self.study, options, self.processes, self.machine)
         cases = import_study(self.study).make_cases(setup)
+        return setup, [case for case in cases if self._includes(case)]
+
+    def _includes(self, case: Case) -> bool:
         wanted = self.algorithms
-        return setup, [case for case in cases if not wanted or case.choice in wanted]
+        known = not wanted or case.labels["algorithm"] in wanted
+        return known and dict(self.labels).items() <= case.labels.items()
 
     def estimate_s(self, quick: bool) -> float:
         """Return the approximate duration in s."""

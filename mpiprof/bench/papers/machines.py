@@ -1,0 +1,25 @@
+"""Message times of the papers' machines, for simulations.
+
+Faraj et al. give times of two machines in Table 1: alpha is the time of the smallest message, and
+beta the slope to the largest. The other papers give none, so that usual times of such machines
+are assumed. A report states which of the two applies.
+"""
+
+from __future__ import annotations
+
+from mpiprof.model.machine import Machine
+
+MEASURED = "fitted to Table 1 of Faraj et al. 2008"
+ASSUMED = "assumed, because the paper gives no message times"
+
+# ns: 8 us for 4 B and 575 us for 128 KB; 56 us and 1571 us.
+LEMIEUX = Machine(8_000.0, 4.326, 1.0, 8_000.0, 4.326)
+BEOWULF = Machine(56_000.0, 11.559, 1.0, 56_000.0, 11.559)
+# The same network with 4 processes per node, and messages within nodes through memory.
+GIGABIT = Machine(56_000.0, 11.559, 1.0, 1_500.0, 0.5)
+NEC_SX8 = Machine(6_000.0, 0.08, 0.05, 3_000.0, 0.05)
+INFINIBAND = Machine(5_000.0, 1.1, 0.5, 1_000.0, 0.5)
+SICORTEX = Machine(2_000.0, 1.0, 1.0, 2_000.0, 1.0)
+BLUE_GENE_P = Machine(3_000.0, 2.35, 1.0, 3_000.0, 2.35)
+CRAY_T3E = Machine(14_000.0, 3.3, 3.0, 14_000.0, 3.3)
+MYRINET = Machine(10_000.0, 7.0, 2.0, 10_000.0, 7.0)

@@ -1,0 +1,242 @@
+"""Rabenseifner and Adamidis 2004: fastest protocols, costs, and checks of the claims."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from math import log2
+
+from mpiprof.bench.harness.study import Row
+from mpiprof.bench.papers.exhibits import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    Results,
+    Verdict,
+    judge_share,
+    judge_values,
+)
+from mpiprof.bench.papers.reduction_formulas import Machine as FormulaMachine
+from mpiprof.bench.papers.reduction_formulas import largest_exponent_gap, paper_time
+from mpiprof.bench.papers.schedule_pictures import trace_schedule
+from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import format_round_size
+from mpiprof.model import catalogue
+from mpiprof.model.machine import Machine
+from mpiprof.model.schedule import Problem
+from mpiprof.model.simulate import simulate
+
+MPICH_1 = "binary_tree"  # reduce and broadcast
+PROTOCOLS = (MPICH_1, "recursive_doubling", "halving_doubling", "binary_blocks", "ring")
+COST_MACHINE = Machine(1000.0, 1.0, 0.5, 1000.0, 1.0)
+COST_COUNTS, COST_BYTES = (8, 13, 16, 24, 100), 8 * 13 * 16 * 24 * 100
+EXAMPLE_COUNT, EXAMPLE_BYTES = 13, 64
+EXPONENT_COUNTS = (36, 60, 61, 77, 80, 96, 100, 235, 251)
+ERROR = 0.02  # of simulated times from the formulas
+SIMILAR = 1.001  # ratio of times that are equal
+
+
+def trace_examples(_: bool) -> list[Row]:
+    """Return the messages of Figures 2 and 3."""
+    rows = []
+    machine = Machine(0.0, 1.0, 0.0, 0.0, 1.0)
+    problem = Problem(EXAMPLE_COUNT, EXAMPLE_BYTES, unit=8)
+    for name in ("halving_doubling", "binary_blocks"):
+        rows += trace_schedule(name, "allreduce", name, problem, machine)
+    return rows
+
+
+# ---- formulas
+
+
+def compute_costs(_: bool) -> list[Row]:
+    """Return the simulated time and the formula of each protocol that has one."""
+    machine = COST_MACHINE
+    formula = FormulaMachine(machine.alpha, machine.beta, machine.gamma)
+    rows: list[Row] = []
+    for operation in ("allreduce", "reduce"):
+        for name in PROTOCOLS:
+            for size in COST_COUNTS:
+                with contextlib.suppress(MpiprofError):  # no formula, or not applicable
+                    wanted = paper_time(operation, name, size, COST_BYTES, formula)
+                    algorithm = catalogue.find(operation, name)
+                    problem = Problem(size, COST_BYTES, unit=8)
+                    time = simulate(algorithm, problem, machine).after_last
+                    rows.append(
+                        {"operation": operation, "algorithm": name, "processes": size}
+                        | {"time ms": time / 1e6, "formula ms": wanted / 1e6}
+                        | {"time / formula": time / wanted}
+                    )
+    return rows
+
+
+def check_costs(results: Results) -> Verdict:
+    """Judge the simulated times by the formulas."""
+    rows = results.rows["costs"]
+    ratios = [row["time / formula"] for row in rows]
+    right = sum(abs(ratio - 1) <= ERROR for ratio in ratios)
+    reason = f"cases are within {ERROR:.0%} of their formula, by {min(ratios):.3g} to "
+    return judge_share(right, len(rows), f"{reason}{max(ratios):.3g} times")
+
+
+def compute_exponents(_: bool) -> list[Row]:
+    """Return the largest difference of exponents of the paper's numbers of processes."""
+    return [{"processes": p, "difference": largest_exponent_gap(p)} for p in EXPONENT_COUNTS]
+
+
+def check_exponents(results: Results) -> Verdict:
+    """Judge the differences of exponents."""
+    expected = results.values.column("Binary blocks", "largest difference of exponents")
+    found = {str(row["processes"]): float(row["difference"]) for row in results.rows["exponents"]}
+    return judge_values(found, expected, 0.0)
+
+
+# ---- fastest protocols
+
+Times = dict[tuple[int, int], dict[str, float]]
+
+
+def find_times(rows: Sequence[Row]) -> Times:
+    """Return the times of all algorithms by processes and bytes."""
+    times: Times = {}
+    for row in rows:
+        key = (row["processes"], row["bytes"])
+        times.setdefault(key, {})[row["algorithm"]] = row["median ms"]
+    return times
+
+
+def find_fastest(rows: Sequence[Row]) -> dict[tuple[int, int], str]:
+    """Return the fastest protocol by processes and bytes; of equal ones, the simplest."""
+    fastest = {}
+    for key, times in find_times(rows).items():
+        least = min(times.values())
+        fastest[key] = next(n for n in PROTOCOLS if times.get(n, 1e99) <= least * SIMILAR)
+    return fastest
+
+
+def _judge_cells(
+    results: Results,
+    includes: Callable[[int, int], bool],
+    agrees: Callable[[int, int, dict[str, float]], bool],
+    reason: str,
+) -> Verdict:
+    cells = find_times(results.rows["Cray T3E"])
+    chosen = [(p, n, times) for (p, n), times in cells.items() if includes(p, n)]
+    right = [agrees(*cell) for cell in chosen]
+    wrong = [f"{p}" for (p, _, _), ok in zip(chosen, right, strict=True) if not ok]
+    exceptions = f"; not on {', '.join(dict.fromkeys(wrong))} processes" if wrong else ""
+    return judge_share(sum(right), len(chosen), reason + exceptions)
+
+
+def _is_fastest(name: str, times: dict[str, float]) -> bool:
+    return times[name] <= min(times.values()) * SIMILAR
+
+
+def check_short(results: Results) -> Verdict:
+    """Judge that recursive doubling is the fastest up to 32 B."""
+    reason = "numbers of processes and sizes"
+    return _judge_cells(
+        results,
+        lambda _, n: n <= 32,
+        lambda _p, _n, times: _is_fastest("recursive_doubling", times),
+        reason,
+    )
+
+
+def check_rule(results: Results) -> Verdict:
+    """Judge the rule for binary blocks by the difference of exponents."""
+
+    def agrees(p: int, n: int, times: dict[str, float]) -> bool:
+        blocks = largest_exponent_gap(p) < log2(n) / 2 - 2.5
+        first, second = ("binary_blocks", "halving_doubling")[:: 1 if blocks else -1]
+        return times[first] <= times[second] * SIMILAR
+
+    def includes(p: int, n: int) -> bool:
+        return p > 32 and n >= 16384 and bool(p & (p - 1))
+
+    return _judge_cells(results, includes, agrees, "cells of the map follow the rule")
+
+
+def check_ring_of_15(results: Results) -> Verdict:
+    """Judge the ring on 15 processes above 64 KB."""
+    return _judge_cells(
+        results,
+        lambda p, n: p == 15 and n > 65536,
+        lambda _p, _n, times: _is_fastest("ring", times),
+        "sizes",
+    )
+
+
+def check_largest(results: Results) -> Verdict:
+    """Judge halving and doubling on powers of two, at the largest size."""
+    largest = max(row["bytes"] for row in results.rows["Cray T3E"])
+    return _judge_cells(
+        results,
+        lambda p, n: n == largest and not p & (p - 1),
+        lambda _p, _n, times: _is_fastest("halving_doubling", times),
+        "powers of two",
+    )
+
+
+def check_tree(results: Results) -> Verdict:
+    """Judge that a new protocol is faster than the binary tree at 32 KB."""
+    return _judge_cells(
+        results,
+        lambda _, n: n == 32768,
+        lambda _p, _n, times: min(t for a, t in times.items() if a != MPICH_1) < times[MPICH_1],
+        "numbers of processes",
+    )
+
+
+def _find_counts(results: Results, begin: str) -> set[int]:
+    columns = results.values.column("Figure 5", "processes")
+    return {int(value) for row, value in columns.items() if row.startswith(begin)}
+
+
+def check_ring_counts(results: Results) -> Verdict:
+    """Judge on which numbers of processes the ring is the fastest at 32 KB."""
+    wanted = _find_counts(results, "ring fastest")
+    return _judge_cells(
+        results,
+        lambda p, n: p in wanted and n == 32768,
+        lambda _p, _n, times: _is_fastest("ring", times),
+        "numbers of processes",
+    )
+
+
+def check_halving_ahead(results: Results) -> Verdict:
+    """Judge halving and doubling by binary blocks at 32 KB."""
+    wanted = _find_counts(results, "halving and doubling ahead")
+    return _judge_cells(
+        results,
+        lambda p, n: p in wanted and n == 32768,
+        lambda _p, _n, times: times["halving_doubling"] <= times["binary_blocks"] * SIMILAR,
+        "numbers of processes",
+    )
+
+
+# ---- benefit over MPICH 1
+
+
+def find_benefits(rows: Sequence[Row]) -> dict[tuple[int, int], float]:
+    """Return the time of MPICH 1 over the fastest, without recursive doubling."""
+    benefits = {}
+    for key, times in find_times(rows).items():
+        others = [time for name, time in times.items() if name != "recursive_doubling"]
+        benefits[key] = times[MPICH_1] / min(others)
+    return benefits
+
+
+def check_benefit(results: Results, model: str) -> Verdict:
+    """Judge the benefit with the largest buffers, by the paper's range."""
+    benefits = find_benefits(results.rows[f"Myrinet, {model}"])
+    largest = max(n for _, n in benefits)
+    found = [ratio for (_, n), ratio in benefits.items() if n == largest]
+    numbers = results.values.column("Figure 7", "benefit")
+    key = "one process per CPU" if model == "process per CPU" else "one process per node"
+    low, high = numbers[f"{key}, least"], numbers[f"{key}, most"]
+    inside = sum(low <= ratio <= high for ratio in found)
+    state = HOLDS if inside == len(found) else IN_PART if inside else FAILS
+    text = f"{inside} of {len(found)} numbers of processes are within {low:g} to {high:g}"
+    at = format_round_size(largest)
+    return Verdict(state, f"{text}; from {min(found):.3g} to {max(found):.3g} at {at}")

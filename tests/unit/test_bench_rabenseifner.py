@@ -1,0 +1,71 @@
+"""The report of Rabenseifner and Adamidis: known answers of its maps and claims."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpiprof.bench.harness.figures import Map
+from mpiprof.bench.harness.study import Row
+from mpiprof.bench.papers import rabenseifner, rabenseifner_claims
+from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results
+from mpiprof.bench.papers.paper_values import read_paper_values
+from mpiprof.bench.papers.runs import Simulation
+
+
+def make_rows(processes: int, size: int, **ms: float) -> list[Row]:
+    labels = {"processes": processes, "bytes": size}
+    return [labels | {"algorithm": name, "median ms": value} for name, value in ms.items()]
+
+
+def make_results(rows: list[Row], run: str = "Cray T3E") -> Results:
+    return Results({run: rows}, read_paper_values("rabenseifner"))
+
+
+def test_of_equally_fast_protocols_the_simplest_is_in_the_map() -> None:
+    rows = make_rows(8, 32, ring=2.0, binary_blocks=1.0, halving_doubling=1.0, binary_tree=3.0)
+    assert rabenseifner_claims.find_fastest(rows) == {(8, 32): "halving_doubling"}
+    (figure,) = rabenseifner.show_figure_4(make_results(rows)).figures
+    assert isinstance(figure, Map)
+    assert figure.rows == [("8", ["halving_doubling"])] and figure.columns == ["32B"]
+
+
+def test_differences_of_exponents_are_the_paper_s() -> None:
+    """100 = 2^6 + 2^5 + 2^2 has the difference 3."""
+    rows = rabenseifner_claims.compute_exponents(True)
+    assert {"processes": 100, "difference": 3} in rows
+    verdict = rabenseifner_claims.check_exponents(make_results(rows, "exponents"))
+    assert verdict.state == HOLDS and verdict.reason.startswith("9 of 9")
+
+
+def test_short_vectors_need_recursive_doubling() -> None:
+    rows = make_rows(4, 8, recursive_doubling=1.0, ring=2.0)
+    rows += make_rows(6, 8, recursive_doubling=2.0, ring=1.0)
+    rows += make_rows(6, 64, recursive_doubling=2.0, ring=1.0)  # not short
+    verdict = rabenseifner_claims.check_short(make_results(rows))
+    assert verdict.state == IN_PART
+    assert verdict.reason == "1 of 2 numbers of processes and sizes; not on 6 processes"
+
+
+def test_the_rule_for_binary_blocks() -> None:
+    """96 has the difference 1, below lg(16384) / 2 - 2.5 = 4.5; 33 has 5, above it."""
+    rows = make_rows(96, 16384, binary_blocks=1.0, halving_doubling=2.0)
+    rows += make_rows(33, 16384, binary_blocks=2.0, halving_doubling=1.0)
+    rows += make_rows(32, 16384, binary_blocks=2.0, halving_doubling=1.0)  # not above 32
+    verdict = rabenseifner_claims.check_rule(make_results(rows))
+    assert verdict.state == HOLDS and verdict.reason.startswith("2 of 2")
+
+
+@pytest.mark.parametrize(("best", "state"), [(2.0, HOLDS), (1.0, FAILS)])
+def test_benefit_over_mpich_1_excludes_recursive_doubling(best: float, state: str) -> None:
+    rows = make_rows(8, 4096, binary_tree=10.0, recursive_doubling=0.5, ring=best)
+    assert rabenseifner_claims.find_benefits(rows) == {(8, 4096): 10.0 / best}
+    results = make_results(rows, "Myrinet, process per CPU")
+    assert rabenseifner_claims.check_benefit(results, "process per CPU").state == state
+
+
+def test_only_the_paper_s_protocols_are_simulated() -> None:
+    run = rabenseifner.RUNS["Cray T3E"]
+    assert isinstance(run, Simulation)
+    _, cases = run._prepare(quick=True)
+    assert {case.name for case in cases} == set(rabenseifner_claims.PROTOCOLS)
+    assert {case.labels["operand"] for case in cases} == {"sum"}
