@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from mpiprof import elf
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import (
     DISTRIBUTION,
@@ -28,7 +29,7 @@ from mpiprof.interface.installation import (
     reinstall_command,
 )
 from mpiprof.interface.shell_hints import format_command, python_name
-from mpiprof.launch import elf, library, mpiexec
+from mpiprof.launch import library, mpiexec
 from mpiprof.launch.library import FAMILIES, Mpi
 from mpiprof.launch.mpiexec import Mpiexec
 from mpiprof.launch.options import Recording, recorder_environment

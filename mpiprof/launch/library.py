@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpiprof import elf
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.installation import library_folder, pip_command
-from mpiprof.launch import elf
 
 ABIS = ("mpich", "openmpi", "mpiabi")
 FAMILIES = {"mpich": "MPICH", "openmpi": "Open MPI", "mpiabi": "the standard MPI ABI"}

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from mpiprof import __version__
+from mpiprof import __version__, elf
 from mpiprof.interface.parse_units import parse_budget, parse_positive, parse_size
 from mpiprof.interface.shell_hints import python_invocation
-from mpiprof.launch import elf, job, library
+from mpiprof.launch import job, library
 from mpiprof.launch.folder import make_job_trace_name, trace_name_prefix
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import Program

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from mpiprof import elf
+
 SourceLocation = tuple[str, int, str]
-PT_LOAD, PT_INTERP = 1, 3  # types of ELF segments
 UNKNOWN: dict[str, Any] = {"file": None, "line": None, "function": None}
 Site = Mapping[str, Any]
 
@@ -198,25 +199,13 @@ def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
 
 def is_program(module: str) -> bool:
     """Return whether a file is a program rather than a library: it names its loader."""
-    return any(kind == PT_INTERP for kind, _ in _read_segments(module))
+    with contextlib.suppress(elf.NotElfError):
+        return elf.read(Path(module)).interpreter is not None
+    return False
 
 
 def _load_address(module: str) -> int:
     """Return the address from which offsets count; 0 for position-independent programs."""
-    return min((at for kind, at in _read_segments(module) if kind == PT_LOAD), default=0) & ~0xFFF
-
-
-def _read_segments(module: str) -> list[tuple[int, int]]:
-    """Return type and link address of each segment of a 64-bit ELF file; [] for other files."""
-    try:
-        with open(module, "rb") as file:
-            head = file.read(64)
-            if head[:6] != b"\x7fELF\x02\x01":
-                return []
-            (table,) = struct.unpack_from("<Q", head, 32)
-            size, count = struct.unpack_from("<HH", head, 54)
-            file.seek(table)
-            entries = file.read(size * count)
-            return [struct.unpack_from("<I12xQ", entries, i * size) for i in range(count)]
-    except (OSError, struct.error):
-        return []
+    with contextlib.suppress(elf.NotElfError):
+        return elf.read(Path(module)).link_address & ~0xFFF
+    return 0

@@ -17,10 +17,11 @@ PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # Parts that every part may use: tables of facts, and the interface to a terminal.
-EVERYBODY = {"errors", "operations", "datatypes", "libraries", "interface"}
+EVERYBODY = {"errors", "elf", "operations", "datatypes", "libraries", "interface"}
 # For each part, the parts that it may use beside those.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "elf": set(),
     "operations": set(),
     "datatypes": set(),
     "libraries": set(),
