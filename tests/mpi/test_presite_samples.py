@@ -100,3 +100,11 @@ def test_a_summary_states_that_it_has_no_samples(mpich: Mpi, tmp_path: Path) -> 
     run_mpi(mpich, 2, words)
     notes = dict(mpiprof.open(tmp_path / "trace").tables.notes)
     assert notes[0] == "--where: no samples: --record summary stores no samples"
+
+
+def test_a_sandbox_does_not_end_a_sampled_process(mpich: Mpi, tmp_path: Path) -> None:
+    """On 1 rank, under a filter that ends a process for perf_event_open."""
+    program = compiled(mpich, "intervals_cases.c", "-pthread")
+    run_mpi(mpich, 1, [*wrapped(mpich, tmp_path), program, "sandbox"], check=True)
+    notes = dict(mpiprof.open(tmp_path / "trace").tables.notes)
+    assert notes[0] == "--where: no samples: a seccomp filter is active"

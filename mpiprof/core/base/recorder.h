@@ -16,8 +16,9 @@ struct options {
     int alike;
     int runs;     /* maximum number of runs in a list of members that each member writes */
     int64_t ring; /* bytes of the newest events that the log retains; 0 for all events */
-    bool summary; /* write no events */
-    bool totals;  /* totals of all calls by call site, in a summary or beside events */
+    int64_t where_period_us; /* between two samples of --where */
+    bool summary;            /* write no events */
+    bool totals;             /* totals of all calls by call site, in a summary or beside events */
     bool partial, quiet;
     bool share;      /* others may read the trace, as far as the umask lets them */
     bool intervals;  /* log intervals between calls, with counters */

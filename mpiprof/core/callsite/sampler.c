@@ -21,10 +21,12 @@
 
 #include "base/recorder.h"
 #include "callsite/callsite.h"
+#include "timing/timing.h"
 
-enum { EVERY_NS = 10000000, PAGES = 16 };
+enum { PAGES = 16 };
 
 static sampler_found *found;
+static int64_t period_ns; /* between two samples */
 
 /* ---- Python: ticks */
 
@@ -35,7 +37,7 @@ static object *main_thread; /* Python's main thread state, which lives as long a
 
 static void *ticks_run(void *unused)
 {
-    const struct timespec pause = {.tv_nsec = EVERY_NS};
+    const struct timespec pause = {period_ns / 1000000000, period_ns % 1000000000};
 
     while (nanosleep(&pause, NULL), atomic_load(&ticking)) {
         const int lock = py.PyGILState_Ensure();
@@ -97,17 +99,20 @@ static const char *perf_start(void)
     struct perf_event_attr a = {.size = sizeof a,
                                 .type = PERF_TYPE_SOFTWARE,
                                 .config = PERF_COUNT_SW_TASK_CLOCK,
-                                .sample_period = EVERY_NS,
+                                .sample_period = (uint64_t)period_ns,
                                 .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TIME,
                                 .exclude_kernel = 1,
                                 .exclude_hv = 1,
                                 .use_clockid = 1,
                                 .clockid = CLOCK_MONOTONIC};
-    const int descriptor =
-        (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, (unsigned long)PERF_FLAG_FD_CLOEXEC);
+    const char *const obstacle = perf_event_obstacle();
+
+    if (obstacle != NULL)
+        return obstacle;
+    const int descriptor = perf_event_create(&a, -1);
 
     if (descriptor < 0)
-        return strerror(errno);
+        return perf_event_failure(errno);
     void *const found_at = mmap(NULL, (size_t)(PAGES + 1) * (size_t)sysconf(_SC_PAGESIZE),
                                 PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     const int error = errno;
@@ -152,7 +157,7 @@ void sampler_drain(int64_t since)
                                           : NULL;
 
             if (site != NULL)
-                found(site, (int64_t)sample.at, EVERY_NS);
+                found(site, (int64_t)sample.at, period_ns);
         }
     }
     __atomic_store_n(&buffer->data_tail, end, __ATOMIC_RELEASE);
@@ -164,6 +169,7 @@ void sampler_drain(int64_t since)
 const char *sampler_start(sampler_found *to)
 {
     found = to;
+    period_ns = recorder.options.where_period_us * 1000;
     return python_site_is_initialised() ? ticks_start() : perf_start();
 }
 

@@ -60,7 +60,8 @@
     X(TRACE, o->trace, TEXT, "", false)                                                            \
     X(UNRECORDED, o->unrecorded, FLAG, NULL, false)                                                \
     X(VERSION, o->version, TEXT, "", true)                                                         \
-    X(WHERE, o->where, FLAG, NULL, false)
+    X(WHERE, o->where, FLAG, NULL, false)                                                          \
+    X(WHERE_PERIOD, o->where_period_us, atoll, "10000", false)
 
 #define TEXT(text) (text)
 #define FLAG(text) ((text) != NULL)

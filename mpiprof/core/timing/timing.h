@@ -24,6 +24,13 @@ int64_t clock_to_common(int64_t ns);
 int64_t clock_error_bound(void);
 bool clock_is_stale(void);
 
+/* ---- performance events of the kernel (perf_event.c) */
+
+struct perf_event_attr;
+const char *perf_event_obstacle(void);
+int perf_event_create(struct perf_event_attr *event, int group);
+const char *perf_event_failure(int error);
+
 /* ---- link parameters from the times of messages of several sizes, or from a machine table
  * (alpha_beta_fit.c) */
 
