@@ -81,13 +81,14 @@ def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns:
     for signature, index in metrics.group_by_signature(batch):
         if signature.state is None or not signature.is_whole or len(batch.arrival_ns) < 2:
             continue
-        times = take_complete(batch, signature, index)
-        if not times[0].shape[1]:
+        arrival, begin, finish = take_complete(batch, signature, index)
+        if not arrival.shape[1]:
             continue
         sequence = batch.sequence[index]
-        if len(sequence) != times[0].shape[1]:  # some instances are incomplete
+        if len(sequence) != arrival.shape[1]:  # some instances are incomplete
             sequence = sequence[(batch.exit_ns[:, index] != 0).all(0)]
-        instances = _Instances(signature, batch.communicator, *times, sequence)
+        of = signature, batch.communicator
+        instances = _Instances(*of, arrival, begin, finish, sequence)
         collector.add_waits(instances, least_ns)
         if batch.begin_ns is not batch.arrival_ns:
             collector.add_progress_waits(instances, least_ns)
