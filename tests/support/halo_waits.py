@@ -59,7 +59,7 @@ def order_waits(waits: Waits) -> Waits:
     order, members, group = order_groups(waits.until_ns, waits.group)
     of_groups = (of[order] for of in (waits.awaited, waits.until_ns, waits.since_ns))
     of_members = (of[members] for of in (waits.rank, waits.begin_ns, waits.end_ns))
-    return Waits(*of_groups, group, *of_members)
+    return Waits(*[*of_groups, group, *of_members])
 
 
 def _columns(rows: Sequence[tuple[int, ...]]) -> list[Int]:
