@@ -77,7 +77,13 @@ MEASUREMENTS = (
         "call-cost", "call-cost", ("benchmarks.overhead --batches 20 --alternations 3",), 2
     ),
     Measurement("call-cost-messages", "call-cost", ("benchmarks.message_overhead",), 1),
+    Measurement("where-cost", "where-cost", ("benchmarks.where_cost",), 13, long=True),
     Measurement("arrival-error", "reported-delays", ("benchmarks.arrival_error",), 0.5),
+    Measurement("planted-causes", "planted-causes", ("benchmarks.planted_causes",), 8),
+    Measurement("delay-reasons", "delay-reasons", ("benchmarks.delay_reasons",), 6),
+    Measurement("savings", "savings", ("benchmarks.savings",), 4),
+    Measurement("delay-speed", "delay-speed", ("benchmarks.delay_speed --calls 1M",), 0.3),
+    Measurement("delay-speed-10M", "delay-speed", ("benchmarks.delay_speed --calls 10M",), 1),
     Measurement(
         "many-ranks",
         "many-ranks",

@@ -143,7 +143,9 @@ def rows(planted: list[str], times: int) -> Iterator[Row]:
         for name in planted:
             judgements = (run_once(name, program) for _ in range(times * MAX_REPEATS))
             counts = Counter(islice((j for j in judgements if j != "disturbed"), times))
-            measured = ", ".join(f"{count} {result}" for result, count in counts.most_common())
+            measured = f"{counts['right']} of {times} right"
+            others = (item for item in counts.most_common() if item[0] != "right")
+            measured += "".join(f", {count} {result}" for result, count in others)
             is_met = counts["right"] >= MIN_RIGHT * times
             is_met &= not any(result.startswith("wrong") for result in counts)
             yield Row(

@@ -1,6 +1,6 @@
 """Planted causes and the causes that are reported: `python -m benchmarks.planted_causes`.
 
-Simulated programs of 30 families have one cause of waiting each. The first sentence of the report
+Simulated programs of 31 families have one cause of waiting each. The first sentence of the report
 must name its ranks, place, onset and kind, and the cost must be that of the simulation. Programs
 with noise only must lead to no accusation. The exit code is 3 if a requirement is missed.
 """
@@ -122,7 +122,8 @@ def cause_rows(judgements: Sequence[Judgement]) -> Iterator[Row]:
     """Yield the requirements for all causes."""
     count = len(judgements)
     results = Counter(judgement.result for judgement in judgements)
-    measured = ", ".join(f"{results[result]} {result}" for result in (RIGHT, UNSURE, WRONG))
+    others = "".join(f", {results[result]} {result}" for result in (UNSURE, WRONG))
+    measured = f"{results[RIGHT]} of {count} right{others}"
     is_met = results[RIGHT] >= MIN_RIGHT * count and results[WRONG] <= MAX_WRONG * count
     yield Row("first sentence", f">= {MIN_RIGHT:.0%}, <= {MAX_WRONG:.0%}", measured, is_met)
     ratios = [one.cost_ratio for one in judgements if one.cost_ratio is not None]
@@ -169,8 +170,8 @@ def rows(
                 _explain(of_family[-1])
             judgements += of_family
             results = Counter(judgement.result for judgement in of_family)
-            measured = ", ".join(f"{results[name]} {name}" for name in (RIGHT, UNSURE, WRONG))
-            yield Row(family, "", measured)
+            others = "".join(f", {results[name]} {name}" for name in (UNSURE, WRONG))
+            yield Row(family, "", f"{results[RIGHT]} of {len(of_family)} right{others}")
         if judgements:
             yield from cause_rows(judgements)
         if noise:
@@ -186,7 +187,9 @@ def _noise_row(folder: Path, count: int, seed: int, recording: Recording) -> Row
         if found:
             print(f"  noise {number}, {name}: {found}", file=sys.stderr)
     most = int(MAX_ACCUSED_SHARE * count)
-    return Row("accused in noise", f"<= {most} of {count}", str(accused), accused <= most)
+    return Row(
+        "accused in noise", f"<= {most} of {count}", f"{accused} of {count}", accused <= most
+    )
 
 
 def _write_noise(loop: PlantedLoop, folder: Path) -> Trace:
