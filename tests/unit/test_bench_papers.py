@@ -30,7 +30,7 @@ from mpiprof.bench.papers.runs import Computation, Measurement, _parse_number
 from mpiprof.errors import MpiprofError, UsageError
 
 # An exhibit of each paper that is drawn in less than a second.
-DRAWN = {"kang": "Figure 1", "traff": "Figure 1", "rabenseifner": "Figure 2"}
+DRAWN = {"kang": "Figure 1", "traff": "Figure 1", "rabenseifner": "Figure 2", "faraj": "Table 1"}
 
 
 # ---- entries and numbers
@@ -184,6 +184,15 @@ def test_one_figure_of_each_paper(name: str, tmp_path: Path) -> None:
     begin, end = page.index("<svg"), page.rindex("</svg>") + len("</svg>")
     ElementTree.fromstring(f"<div>{page[begin:end]}</div>".replace("&nbsp;", ""))
     assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("name", PAPERS)
+def test_quick_report_of_each_paper(name: str, tmp_path: Path) -> None:
+    """Every exhibit is in the report; the measurements of Faraj et al. start 2 ranks."""
+    assert main(["bench", "paper", name, "--quick", "-o", str(tmp_path)]) == 0
+    page = (tmp_path / f"{name}.html").read_text()
+    assert page.count("<h2") == len(import_paper(name).exhibits)
 
 
 @pytest.mark.parametrize(

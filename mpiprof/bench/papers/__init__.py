@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mpiprof.bench.papers.exhibits import Paper
 
 PAPERS = {
+    "faraj": "process arrival patterns (Faraj et al. 2008)",
     "rabenseifner": "reductions (Rabenseifner and Adamidis 2004)",
     "traff": "irregular allgathers (Träff et al. 2009)",
     "kang": "allgather between groups (Kang et al. 2019)",

@@ -1,0 +1,96 @@
+"""The report of Faraj et al.: known answers of its tables and claims."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mpiprof.bench.harness.figures import Lines, Panels
+from mpiprof.bench.harness.study import Row
+from mpiprof.bench.papers import faraj, faraj_claims
+from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, NOT_REPRODUCED, Results
+from mpiprof.bench.papers.paper_values import read_paper_values
+
+
+def make_results(run: str, rows: list[Row]) -> Results:
+    return Results({run: rows}, read_paper_values("faraj"))
+
+
+def make_impact(times: dict[int, dict[str, float]]) -> Results:
+    rows: list[Row] = [
+        {"operation": "alltoall", "bytes": 1, "MAX_IF": most, "algorithm": name}
+        | {"mean ms": ms, "± ms": 0.1}
+        for most, several in times.items()
+        for name, ms in several.items()
+    ]
+    return make_results("Lemieux", rows)
+
+
+def test_simulated_message_times_are_near_the_paper_s() -> None:
+    """The fit is exact for the smallest and the largest message, and near elsewhere."""
+    results = make_results("message times", faraj_claims.compute_message_times(True))
+    rows = faraj_claims.compare_message_times(results)
+    ratios = {(row["machine"], row["size"]): row["ratio"] for row in rows}
+    assert len(ratios) == 16
+    assert ratios["Lemieux", "128 KB"] == pytest.approx(1, abs=0.01)
+    assert ratios["Beowulf", "4 B"] == pytest.approx(1, abs=0.01)
+    assert all(0.5 < ratio < 1.5 for ratio in ratios.values())
+    assert faraj_claims.check_bandwidths(results).state == HOLDS
+
+
+def test_speed_ups_are_native_over_robust() -> None:
+    """Tables 9 and 10 are copied without error, except for two cells that the paper misprints."""
+    values = read_paper_values("faraj")
+    wrong = set()
+    for table in ("Table 9", "Table 10"):
+        for column in {value.column for value in values.of_exhibit(table)}:
+            numbers = values.column(table, column)
+            for machine in ("LEMIEUX", "UC-TG", "AVIDD-T", "AURORA"):
+                found = numbers[f"{machine} NATIVE"] / numbers[f"{machine} ROBUST"] - 1
+                if abs(found * 100 - numbers[f"{machine} speed-up"]) > 1:
+                    wrong.add((machine, column))
+    assert wrong == {("UC-TG", "MAX_IF 10"), ("UC-TG", "MAX_IF 50")}
+
+
+def test_an_algorithm_leads_only_if_no_other_is_as_fast() -> None:
+    results = make_impact({1: {"pair": 1.0, "ring": 1.0}, 2: {"pair": 1.0, "ring": 2.0}})
+    verdict = faraj_claims.check_lead(results, "Lemieux", "alltoall", 1, "pair", late=False)
+    assert verdict.state == IN_PART and verdict.reason.startswith("1 of 2 values of MAX_IF")
+    assert verdict.reason.endswith("neither contention nor eager messages")
+
+
+@pytest.mark.parametrize(("late_ms", "state"), [(3.0, HOLDS), (1.0, FAILS)])
+def test_the_best_of_balanced_arrivals_changes(late_ms: float, state: str) -> None:
+    times = {1: {"pair": 1.0, "simple": 2.0}, 257: {"pair": late_ms, "simple": 2.0}}
+    results = make_impact(times)
+    assert faraj_claims.check_change(results, "Lemieux", "alltoall", 1).state == state
+
+
+def test_plots_over_the_imbalance() -> None:
+    content = faraj.show_impact(
+        make_impact({1: {"pair": 1.0}, 9: {"pair": 2.0}}), "Lemieux", "alltoall"
+    )
+    (figure,) = content.figures
+    assert isinstance(figure, Panels)
+    small = figure.figures[0]
+    assert isinstance(small, Lines)
+    assert (small.series[0].x, small.series[0].y) == ([1, 9], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("unknown", ["", math.nan])
+def test_without_message_times_there_is_no_verdict(unknown: object) -> None:
+    rows: list[Row] = [{"computation ms": 50, "arrival ω/T": unknown, "computation ω/T": unknown}]
+    results = make_results("arrival", rows)
+    assert faraj_claims.check_arrivals(results).state == NOT_REPRODUCED
+    assert faraj_claims.check_growth(results).state == NOT_REPRODUCED
+
+
+def test_arrivals_of_balanced_work() -> None:
+    rows: list[Row] = [
+        {"computation ms": ms, "arrival ω/T": factor, "computation ω/T": factor}
+        for ms, factor in ((200, 3.0), (50, 0.5))
+    ]
+    results = make_results("arrival", rows)
+    assert faraj_claims.check_arrivals(results).state == IN_PART
+    assert faraj_claims.check_growth(results).state == HOLDS
