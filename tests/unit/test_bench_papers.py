@@ -25,8 +25,14 @@ from mpiprof.bench.papers.exhibits import (
 )
 from mpiprof.bench.papers.paper_values import PaperValue, PaperValues, read_paper_values
 from mpiprof.bench.papers.pdf import LINES_PER_PAGE, paginate
-from mpiprof.bench.papers.result_files import load_result, make_key, obtain_result, result_path
-from mpiprof.bench.papers.runs import Computation, Measurement, _parse_number
+from mpiprof.bench.papers.result_files import (
+    RunResult,
+    load_result,
+    make_key,
+    obtain_result,
+    result_path,
+)
+from mpiprof.bench.papers.runs import Computation, Measurement, _parse_number, find_notes
 from mpiprof.errors import MpiprofError, UsageError
 
 # An exhibit of each paper that is drawn in less than a second.
@@ -162,6 +168,16 @@ def test_a_result_of_other_options_is_not_reused(tmp_path: Path) -> None:
 def test_a_long_measurement_is_left_out_of_a_quick_run() -> None:
     with pytest.raises(MpiprofError, match="--quick leaves out"):
         Measurement(("arrival", "-n", "4"), 3600).obtain(quick=True)
+
+
+def test_notes_of_a_measurement_are_in_the_report() -> None:
+    """A study prints its conditions before the table, and the report repeats them."""
+    output = "Arrivals: 2 ranks.\nThis will take about 3 s.\nA timer replaces it.\n\na  b\n1  2\n"
+    assert find_notes(output) == ["Arrivals: 2 ranks.", "A timer replaces it."]
+    result = RunResult([{"right": 2}], 1.0, notes=("A timer replaces it.",))
+    paper = make_paper([])
+    report = report_sections.compose_report(paper, paper.exhibits, {"run": result}, quick=True)
+    assert report.sections[0].methods == ["run: by hand; took 1 s. A timer replaces it."]
 
 
 def test_lines_are_wrapped_into_pages() -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 DOTS_PER_INCH = 200
 PANEL_SIZE = (3.4, 2.6)  # inches
+MAX_INSIDE = 6  # entries of a legend inside its panel
 ROW_HEIGHT = 0.2  # inches, of a map
 # Journals reject PDF files with the default fonts, of type 3.
 FONTS: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42}
@@ -136,12 +137,15 @@ class SpaceTime:
 
     def draw(self, axes: Axes) -> None:
         """Draw the figure."""
+        from matplotlib.ticker import MaxNLocator
+
         axes.barh(range(len(self.ends)), self.ends, color=GREY, alpha=0.3, label="idle")
         rows, starts, ends = zip(*self.sends, strict=True) if self.sends else ((), (), ())
         spans = [end - start for start, end in zip(starts, ends, strict=True)]
         axes.barh(rows, spans, left=starts, color=BLUE, edgecolor="white", linewidth=0.3)
         unit, scale = unit_of(max(self.ends, default=1.0))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value / scale:g}")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel=unit, ylabel="process")
         axes.invert_yaxis()
 
@@ -182,15 +186,29 @@ def make_canvas(figure: Figure) -> Canvas:
     canvas = Canvas(figsize=size, layout="constrained")
     canvas.suptitle(figure.title, fontsize="medium")
     grid = canvas.subplots(figure.row_count, figure.columns, squeeze=False).flat
-    for axes, panel in zip(grid, figure.figures, strict=False):
+    last = len(figure.figures) - 1
+    for number, (axes, panel) in enumerate(zip(grid, figure.figures, strict=False)):
         axes.tick_params(labelsize="x-small")
         axes.tick_params(axis="x", rotation=45)
         _draw_on(axes, panel)
-        if axes.get_legend() is not None:
-            axes.legend(fontsize="xx-small")
+        ends_row = number == last or (number + 1) % figure.columns == 0
+        _place_legend(axes, ends_row=ends_row)
     for axes in list(grid)[len(figure.figures) :]:
         axes.set_visible(False)
     return canvas
+
+
+def _place_legend(axes: Axes, *, ends_row: bool) -> None:
+    """Make a panel's legend small; a long one is outside, and only once in a row of panels."""
+    legend = axes.get_legend()
+    if legend is None:
+        return
+    if len(legend.get_texts()) <= MAX_INSIDE:
+        axes.legend(fontsize="xx-small")
+    elif ends_row:
+        axes.legend(fontsize="xx-small", loc="upper left", bbox_to_anchor=(1, 1))
+    else:
+        legend.remove()
 
 
 def _draw_on(axes: Axes, figure: Lines | Bars | Map | SpaceTime) -> None:

@@ -78,4 +78,5 @@ def compose_report(
 
 def _describe_run(paper: Paper, name: str, result: RunResult, quick: bool) -> str:
     method = paper.runs[name].method(quick)
-    return f"{name}: {method}; took {format_rough_time(result.seconds)}"
+    took = f"{name}: {method}; took {format_rough_time(result.seconds)}."
+    return " ".join((took, *result.notes))

@@ -27,11 +27,12 @@ CODE = ("bench", "model", "lib/libmpiprof-schedule.so")  # below the package
 
 @dataclass(frozen=True)
 class RunResult:
-    """Rows of a run, its duration, and why it failed, or ""."""
+    """Rows of a run, its duration, why it failed, or "", and the study's notes."""
 
     rows: list[Row]
     seconds: float
     failure: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @cache
@@ -66,7 +67,9 @@ def load_result(path: Path, key: str) -> RunResult | None:
     """Return a result, or None if there is none for this key."""
     try:
         table = json.loads(path.read_text())
-        return RunResult(table["rows"], table["seconds"]) if table["key"] == key else None
+        if table["key"] != key:
+            return None
+        return RunResult(table["rows"], table["seconds"], notes=tuple(table["notes"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -75,11 +78,12 @@ def obtain_result(run: Run, quick: bool, path: Path, key: str) -> RunResult:
     """Return a run's result, and store it in a file unless the run fails."""
     began = time.monotonic()
     try:
-        rows = run.obtain(quick)
+        obtained = run.obtain(quick)
     except MpiprofError as error:
         return RunResult([], time.monotonic() - began, str(error))
-    result = RunResult(rows, time.monotonic() - began)
+    seconds = time.monotonic() - began
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = {"key": key, "seconds": result.seconds, "rows": rows}
-    write_text(path, json.dumps(table, default=lambda number: number.item()))
-    return RunResult(json.loads(path.read_text())["rows"], result.seconds)
+    table = {"key": key, "seconds": seconds, "rows": obtained.rows, "notes": obtained.notes}
+    text = json.dumps(table, default=lambda number: number.item())
+    write_text(path, text)
+    return RunResult(json.loads(text)["rows"], seconds, notes=tuple(obtained.notes))

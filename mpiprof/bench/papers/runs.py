@@ -21,6 +21,14 @@ from mpiprof.model.machine import DEFAULT, Machine
 
 
 @dataclass(frozen=True)
+class Obtained:
+    """Rows of a run, and notes of the study about them."""
+
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Simulation:
     """A simulated study; a quick run replaces `options` by `quick`, if given."""
 
@@ -55,13 +63,13 @@ class Simulation:
         setup, cases = self._prepare(quick)
         return simulated_cases.estimate_seconds(cases, setup)
 
-    def obtain(self, quick: bool) -> list[Row]:
+    def obtain(self, quick: bool) -> Obtained:
         """Return the rows of the study's report."""
         setup, cases = self._prepare(quick)
         progress = Progress(len(cases))
         results = simulated_cases.simulate_cases(cases, setup, progress.advance)
         progress.erase()
-        return list(import_study(self.study).make_report(results, setup).rows)
+        return Obtained(import_study(self.study).make_report(results, setup).rows)
 
 
 @dataclass(frozen=True)
@@ -82,9 +90,9 @@ class Computation:
         """Return the approximate duration in s."""
         return self.quick_seconds if quick else self.seconds
 
-    def obtain(self, quick: bool) -> list[Row]:
+    def obtain(self, quick: bool) -> Obtained:
         """Return the rows."""
-        return self.compute(quick)
+        return Obtained(self.compute(quick))
 
 
 @dataclass(frozen=True)
@@ -107,8 +115,8 @@ class Measurement:
         """Return the approximate duration in s."""
         return self.quick_seconds if quick else self.seconds
 
-    def obtain(self, quick: bool) -> list[Row]:
-        """Return the rows of the study's table; raises MpiprofError if it fails."""
+    def obtain(self, quick: bool) -> Obtained:
+        """Return the rows of the study's table and its notes; MpiprofError if it fails."""
         import tempfile
 
         words = self._choose_words(quick)
@@ -122,7 +130,18 @@ class Measurement:
                 lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
                 raise MpiprofError(f"`bench {' '.join(words)}` failed: {lines[-1]}")
             with output.with_suffix(".csv").open(newline="", encoding="utf-8") as file:
-                return [_parse_numbers(row) for row in csv.DictReader(file)]
+                rows = [_parse_numbers(row) for row in csv.DictReader(file)]
+            return Obtained(rows, find_notes(done.stdout))
+
+
+def find_notes(output: str) -> list[str]:
+    """Return the lines of a study's output before its table, without its expected duration.
+
+    They state the numbers of ranks and instances, the message times, why these are not usable, and
+    whether computation is a timer.
+    """
+    head = output.partition("\n\n")[0].splitlines()
+    return [line for line in head if not line.startswith("This will take")]
 
 
 Run = Simulation | Computation | Measurement
