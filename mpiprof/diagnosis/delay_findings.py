@@ -23,13 +23,7 @@ from mpiprof.diagnosis.delay_matrix import (
 )
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
-from mpiprof.diagnosis.joined_patterns import (
-    FoundPattern,
-    join_matrices,
-    join_ranks,
-    join_turns,
-    sum_gains,
-)
+from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_patterns, sum_gains
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.run_steps import find_steps, group_steps
@@ -115,9 +109,7 @@ def _find_patterns(
     """
 
     def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
-        patterns = (
-            (grid, one) for grid in grids for one in join_turns(join_ranks(find_patterns(grid)[0]))
-        )
+        patterns = ((grid, one) for grid in grids for one in join_patterns(find_patterns(grid)[0]))
         return [(grid, one) for grid, one in patterns if _is_by_work(delays, one)]
 
     steps = find_steps(trace, delays)
@@ -193,6 +185,7 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "work": work,
         "reason": _find_reason(trace, delays, cost_ns, chosen),
         "mainly_at": _find_main_callsite(delays, concerned),
+        "alone_ns": grid.alone_ns if pattern.cause in ("rank", "periodic") else None,
     }
     cost = sum_gains(parts)
     return _make_finding(
@@ -235,8 +228,9 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
     scales = [grid.find_scale(pattern.instances) for grid, pattern in parts]
     scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
     saved = max(saved * float(scale), 0.0)
-    # Estimates of a sample may differ; at least one rank waits for each delay.
-    return saved if scale == 1 else min(saved, sum_gains(parts))
+    # At least one rank waits for each delay. Estimates of a sample may differ. Without ranks, the
+    # delays of other patterns are removed, too.
+    return saved if scale == 1 and parts[0][1].ranks else min(saved, sum_gains(parts))
 
 
 def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:
@@ -285,9 +279,13 @@ def _find_reason(
     late = chosen & here & (cost_ns > 0)
     late_ranks = np.unique(intervals.rank[late])
     others = here & ~np.isin(intervals.rank, late_ranks)
-    is_rare = others.sum() < MIN_REPETITION_SHARE * late.sum()
-    reference = others & ~is_rare  # few intervals are long by chance; most have no records
-    if not others.any():
+    # Few intervals of a rank are long by chance. Most of them have no records.
+    least = MIN_REPETITION_SHARE * late.sum() / max(len(late_ranks), 1)
+    often = np.bincount(intervals.rank[others], minlength=trace.ranks) >= least
+    reference = others & often[intervals.rank]
+    if not others.any() and len(late_ranks) == 1:
+        reference = here & ~chosen
+    elif not others.any():
         # All ranks are late, at different times.
         usual_cost = float((cost_ns[late] ** 2).sum() / max(cost_ns[late].sum(), 1.0))
         late &= cost_ns >= usual_cost / 2

@@ -59,10 +59,12 @@ class DelayMatrix(ArrivalMatrix):
     - cost_ns: waiting that the work of each rank and column causes, anywhere in the run.
     - scale: factor of each column, with which the waiting of all columns is that of the run.
     - count: number of recorded steps or repetitions, of which the columns may be a part.
+    - alone_ns: usual work of the only rank that works there, None if other ranks work there, too.
     """
 
     unit: str
     callsite: int | None = None
+    alone_ns: float | None = None
     cost_ns: Float
 
     def __init__(self, trace: Trace, delays: Delays, ranks: Int, column: Int, columns: Columns):
@@ -217,6 +219,7 @@ class RepetitionMatrix(DelayMatrix):
         work = self.sum_cells(intervals.end_ns - intervals.begin_ns)
         present = self.sum_cells(np.ones(len(column))) > 0
         if is_alone:
+            self.alone_ns = float(np.median(work[present]))
             work = np.where(
                 present, work, _find_longest(intervals, intervals.end_ns[inside], ranks)
             )

@@ -35,6 +35,13 @@ def sum_gains(parts: Sequence[FoundPattern]) -> float:
     return sum(pattern.gain_ns for _, pattern in parts)
 
 
+def join_patterns(patterns: Sequence[Pattern]) -> list[Pattern]:
+    """Join patterns that are one cause, and drop remains of a period whose late ranks are known."""
+    named = {(one.period, one.offsets) for one in patterns if one.ranks and one.period}
+    joined = join_turns(join_ranks(patterns))
+    return [one for one in joined if one.ranks or (one.period, one.offsets) not in named]
+
+
 def join_ranks(patterns: Sequence[Pattern]) -> list[Pattern]:
     """Join late ranks with those that hide their delay, if both are late in the same columns."""
     joined: list[Pattern] = []

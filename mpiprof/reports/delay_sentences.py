@@ -123,6 +123,8 @@ def _longer_clause(finding: Finding, ranks_of_node: str = "") -> str:
     who = f"{format_ranks(finding.ranks)} {verb}{_verb_ending(finding)}"
     if ranks_of_node:
         who = f"{ranks_of_node} {verb}"
+    if finding.evidence["alone_ns"] is not None:
+        return f"{who} alone for {format_time(finding.evidence['alone_ns'])}{where_and_when}"
     return f"{who} {late} longer than the other ranks{where_and_when}"
 
 

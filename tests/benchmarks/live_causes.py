@@ -98,8 +98,11 @@ def run_programs(
     binaries = {source: jobs.compiled(source, folder, *flags).path for source in sources}
     for program in programs:
         trace = folder / f"{program.name}-{program.ranks}"
-        planted = record(program, binaries.get(program.source, Path()), trace)
-        judgement = judge(program, mpiprof.open(trace), planted)
+        try:
+            planted = record(program, binaries.get(program.source, Path()), trace)
+            judgement = judge(program, mpiprof.open(trace), planted)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            judgement = Judgement(program, UNSURE, {"run": f"failed: {error}"})
         explain(judgement, verbose)
         yield judgement
 

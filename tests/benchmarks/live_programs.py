@@ -136,7 +136,7 @@ PROGRAMS = (
     LiveProgram(MESSAGES, "halo", 2, (1,), MEET, EXCHANGE),
     LiveProgram(MESSAGES, "halo", 8, (3,), MEET, EXCHANGE),
     LiveProgram(MESSAGES, "halo", 32, (3,), MEET, EXCHANGE, factor=3, steps=30),
-    LiveProgram(MESSAGES, "halo", 256, (3,), MEET, EXCHANGE, factor=40, steps=12),
+    LiveProgram(MESSAGES, "halo", 64, (3,), MEET, EXCHANGE, factor=8, steps=20),
     LiveProgram(MESSAGES, "halo_alone", 8, (3,), COMPLETE, EXCHANGE),
     LiveProgram(MESSAGES, "halo_compute", 2, (1,), MEET, EXCHANGE, reason=MORE_WORK),
     LiveProgram(MESSAGES, "halo_growing", 8, (6,), MEET, EXCHANGE, first=30, tolerance=8),

@@ -89,9 +89,25 @@ def test_the_root_that_works_alone_is_named(strays: int, tmp_path: Path) -> None
         stray = MS // 2 * (np.arange(8) == 6) * (step % 20 == 7) * (step < 20 * strays)
         program.collective("bcast", "app.c:6:step", 5 * MS * (np.arange(8) == 0) + stray)
     trace = mpiprof.open(program.write(tmp_path / "t"))
-    first = trace.findings()[0]
-    assert first.ranks == (0,)
-    assert first.cost_ns == pytest.approx(7 * STEPS * 5 * MS, rel=0.1)
+    findings = trace.findings()
+    assert findings[0].ranks == (0,)
+    assert findings[0].cost_ns == pytest.approx(7 * STEPS * 5 * MS, rel=0.1)
+    text = conclusion.verdict_lines(trace, make_verdict(trace, findings))[1]
+    assert "rank 0 works alone for 5.00 ms between reduce at app.c:4 step and bcast" in text
+
+
+def test_remains_of_a_periodic_delay_are_no_finding(tmp_path: Path) -> None:
+    """The ranks' delays in the steps of rank 0's file differ, and accidents are in these steps."""
+    program, noise, random = Program(4, intervals=True), Noise(4), np.random.default_rng(5)
+    for step in range(STEPS):
+        program.collective("allreduce", "app.c:4:step", noise.work())
+        late = (25 + 10 * random.random()) * MS * (np.arange(4) == 0) * (step % 10 == 9)
+        others = random.exponential(0.5, 4) * MS * (step % 10 == 9)
+        program.collective("barrier", "app.c:6:step", (late + others).astype(np.int64))
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    delays = [one for one in trace.findings() if one.cause in ("rank", "periodic")]
+    assert [(one.ranks, one.period) for one in delays] == [((0,), 10)]
+    assert delays[0].saved_ns <= delays[0].cost_ns
 
 
 def test_the_place_of_unexplained_waiting_has_most_of_it(tmp_path: Path) -> None:
