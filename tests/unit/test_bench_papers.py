@@ -10,6 +10,7 @@ import pytest
 from mpiprof.__main__ import main
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers import PAPERS, import_paper, paper_report, report_sections
+from mpiprof.bench.papers.claims_table import make_claims_table
 from mpiprof.bench.papers.exhibits import (
     FAILS,
     HOLDS,
@@ -32,7 +33,13 @@ from mpiprof.bench.papers.result_files import (
     obtain_result,
     result_path,
 )
-from mpiprof.bench.papers.runs import Computation, Measurement, _parse_number, find_notes
+from mpiprof.bench.papers.runs import (
+    Computation,
+    Measurement,
+    _parse_number,
+    find_notes,
+    find_reason,
+)
 from mpiprof.errors import MpiprofError, UsageError
 
 # An exhibit of each paper that is drawn in less than a second.
@@ -131,6 +138,14 @@ def test_claims_are_counted_by_state(tmp_path: Path) -> None:
     assert report.summary.startswith("1 of 1 exhibits; 1 claims: ")
 
 
+def test_claims_as_a_table_of_the_documentation(tmp_path: Path) -> None:
+    lines = make_claims_table(compose(make_paper([{"right": 1}]), tmp_path)).splitlines()
+    assert lines[0] == "## Somebody 2000" and lines[2].startswith("Quick run: 1 of 1 exhibits")
+    cells = [cell.strip() for cell in lines[-1].strip("|").split("|")]
+    command = '`bench paper kang --only "Table 1"`'
+    assert cells == ["Table 1", "1", "It is so.", command, IN_PART, "1 of 2 cases"]
+
+
 def test_an_exhibit_without_a_run_is_not_reproduced(tmp_path: Path) -> None:
     report = compose(make_paper([], missing="the machine is gone"), tmp_path)
     assert report.sections[0].verdicts == [Verdict(NOT_REPRODUCED, "the machine is gone")]
@@ -178,6 +193,13 @@ def test_notes_of_a_measurement_are_in_the_report() -> None:
     paper = make_paper([])
     report = report_sections.compose_report(paper, paper.exhibits, {"run": result}, quick=True)
     assert report.sections[0].methods == ["run: by hand; took 1 s. A timer replaces it."]
+
+
+def test_the_reason_of_a_failure() -> None:
+    """Launchers print further lines after a message, and bytes without meaning."""
+    assert find_reason("mpiprof: no ranks\nprterun: exit 1\n\0\n") == "mpiprof: no ranks"
+    assert find_reason("prterun: exit 1\n----\n\0\n") == "prterun: exit 1"
+    assert find_reason("\0\n") == ""
 
 
 def test_lines_are_wrapped_into_pages() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpiprof.bench.papers import import_paper, page, pdf
+from mpiprof.bench.papers import claims_table, import_paper, page, pdf
 from mpiprof.bench.papers.exhibits import Exhibit, Paper
 from mpiprof.bench.papers.report_sections import compose_report
 from mpiprof.bench.papers.result_files import (
@@ -39,9 +39,10 @@ def make_paper_report(name: str, folder: Path, wanted: Sequence[str], quick: boo
         raise MpiprofError(f"-o {folder} cannot be created: {error.strerror}") from None
     results = obtain_results(paper, exhibits, folder, quick)
     report = compose_report(paper, exhibits, results, quick)
-    files = [folder / f"{name}.html", folder / f"{name}.pdf"]
+    files = [folder / f"{name}.{form}" for form in ("html", "pdf", "md")]
     write_text(files[0], page.make_paper_page(report))
     pdf.write_pdf(report, files[1])
+    write_text(files[2], claims_table.make_claims_table(report))
     print(f"\n{report.summary}\nwritten: {', '.join(map(str, files))}")
 
 

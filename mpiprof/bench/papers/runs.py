@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -127,11 +128,18 @@ class Measurement:
             command = verb_command("bench", *words, "-o", str(output))
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
-                lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-                raise MpiprofError(f"`bench {' '.join(words)}` failed: {lines[-1]}")
+                reason = find_reason(done.stderr) or f"exit code {done.returncode}"
+                raise MpiprofError(f"`bench {' '.join(words)}` failed: {reason}")
             with output.with_suffix(".csv").open(newline="", encoding="utf-8") as file:
                 rows = [_parse_numbers(row) for row in csv.DictReader(file)]
             return Obtained(rows, find_notes(done.stdout))
+
+
+def find_reason(errors: str) -> str:
+    """Return the line of mpiprof's own message, else the last line that has words, or ""."""
+    lines = [line.strip() for line in errors.splitlines() if re.search(r"\w", line)]
+    messages = [line for line in lines if line.startswith("mpiprof: ")]
+    return "".join((messages or lines)[-1:]).replace("\0", "")
 
 
 def find_notes(output: str) -> list[str]:
