@@ -110,7 +110,7 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
             "after_id": np.array([after for _, after in pairs], np.int64),
             "cost_ns": total(costs.interval_ns),
             "direct_ns": total(costs.direct_ns),
-            "intervals": total(np.ones(len(group))).astype(np.int64),
+            "intervals": np.bincount(group, minlength=len(code)),
             "work_ns": total(intervals.end_ns - intervals.begin_ns),
             "late_intervals": total(costs.interval_ns > 0).astype(np.int64),
         }

@@ -17,7 +17,7 @@ passed on in one step, and ranks that wait for the same rank in one instance are
 
 One pass over the groups of waits, the latest first, divides the costs in C
 (core/python_api/delays.c): when the pass reaches a group, all later groups have added to its cost.
-Memory: 32 bytes for each interval and wait besides them, and 16 for each interval and group of
+Memory: 24 bytes for each interval and wait besides them, and 16 for each interval and group of
 waits while costs are computed. Time: the sum of the windows' numbers of intervals and waits.
 Windows of ranks that meet rarely reach back over MAX_REACH intervals and waits at most.
 """
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.diagnosis.delay_library import arrange_items, divide_costs
-from mpiprof.metrics.time_order import order_by_rank, order_by_time
+from mpiprof.metrics.time_order import find_order, order_by_rank, order_by_time
 from mpiprof.trace.types import Float, Int
 
 # Intervals and waits of a rank that a window contains at most. Ranks that have not met for so long
@@ -106,16 +106,14 @@ class DelayGraph:
         self.waits, self.ranks, self.interval_count = waits, ranks, len(intervals.rank)
         self._first = waits.first
         self._wait_key = int(intervals.key.max(initial=-1)) + 1
-        order, self._item_first = order_by_time(
-            np.concatenate([intervals.rank, waits.rank]),
-            np.concatenate([intervals.begin_ns, waits.begin_ns]),
-            ranks,
+        values = {name: getattr(intervals, name) for name in ("rank", "begin_ns", "end_ns", "key")}
+        values |= {"order": find_order(intervals.rank, intervals.begin_ns, ranks)}
+        values |= {"group": waits.group, "wait_rank": waits.rank}
+        values |= {"wait_begin_ns": waits.begin_ns, "wait_end_ns": waits.end_ns}
+        counts = {"intervals": self.interval_count, "waits": len(waits.rank), "ranks": ranks}
+        self._items, self._item_first = arrange_items(
+            counts | values | {"wait_key": self._wait_key}
         )
-        parts = {"begin_ns": intervals.begin_ns, "end_ns": intervals.end_ns, "key": intervals.key}
-        parts |= {"group": waits.group, "wait_begin_ns": waits.begin_ns}
-        parts |= {"wait_end_ns": waits.end_ns, "order": order, "first": self._item_first}
-        counts = {"intervals": self.interval_count, "ranks": ranks, "wait_key": self._wait_key}
-        self._items = arrange_items(counts | parts)
 
     def compute_costs(self, chosen: Float | None = None) -> DelayCosts:
         """Return the costs of all waits, or of some groups: `chosen` is 1 for these, else 0.

@@ -24,9 +24,10 @@ RUN = {
     "beyond": np.float64,
 }
 PARTS = {
-    **dict.fromkeys(("intervals", "ranks", "wait_key"), int),
-    **dict.fromkeys(("first", "order", "begin_ns", "end_ns", "key"), np.int64),
-    **dict.fromkeys(("group", "wait_begin_ns", "wait_end_ns"), np.int64),
+    **dict.fromkeys(("intervals", "waits", "ranks", "wait_key"), int),
+    **dict.fromkeys(("order", "rank", "begin_ns", "end_ns", "key"), np.int64),
+    **dict.fromkeys(("group", "wait_rank", "wait_begin_ns", "wait_end_ns"), np.int64),
+    **dict.fromkeys(("first", "waits_of"), np.int64),
 }
 GROUPS = {
     "count": int,
@@ -34,15 +35,22 @@ GROUPS = {
     "meets": np.bool_,
     "since_ns": np.int64,
 }
-ITEM_FIELDS = 4  # of 64 bits
+ITEM_WORDS = 3  # of 64 bits
 SUMS_FIELDS = 6
 
 
-def arrange_items(values: dict[str, Any]) -> Int:
-    """Return the intervals and waits of all ranks as items; values: the fields of PARTS."""
-    items = np.empty((len(values["order"]), ITEM_FIELDS), np.int64)
-    call_library("delay_items_arrange", Struct(PARTS, values), items)
-    return items
+def arrange_items(values: dict[str, Any]) -> tuple[Array, Int]:
+    """Return the intervals and waits of all ranks as items, and where those of a rank begin.
+
+    values: the fields of PARTS without those that are results or room.
+    """
+    ranks, count = values["ranks"], values["intervals"] + values["waits"]
+    if count > np.iinfo(np.int32).max:
+        raise ValueError("too many intervals and waits for numbers of 32 bits")
+    items, first = np.empty((count, ITEM_WORDS), np.int64), np.empty(ranks + 1, np.int64)
+    room = {"first": first, "waits_of": np.zeros(ranks, np.int64)}
+    call_library("delay_items_arrange", Struct(PARTS, values | room), items)
+    return items, first
 
 
 def divide_costs(values: dict[str, Any], ranks: int) -> None:

@@ -77,6 +77,8 @@ def _make_lateness(trace: Trace, gaps: RecordGaps) -> list[Int]:
 def _add_inside(intervals: Intervals, sites: Pairs, inside: list[Int]) -> tuple[Intervals, Pairs]:
     """Add the intervals inside collectives."""
     rank, begin, end, site = inside
+    if not len(rank):
+        return intervals, sites
     pairs, number = np.unique(site, return_inverse=True)
     added = rank, begin, end, len(sites) + number
     columns = zip(

@@ -12,22 +12,19 @@ import numpy as np
 
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.collective_waits import CollectiveWaits
-from mpiprof.metrics.time_order import order_by_time
+from mpiprof.metrics.time_order import put_in_order
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Int
 
 RECORDED_NS = 20_000  # duration of a call from which `--messages auto` records it
-# An activity, as core/python_api/activities.c describes it.
+# An activity, as core/python_api/activities.h describes it.
 ACTIVITY = np.dtype(
-    [
-        *((name, np.int64) for name in ("begin_ns", "end_ns", "first")),
-        ("last_site", np.int32),
-        ("is_call", np.uint32),
-    ]
+    [("begin_ns", np.int64), ("end_ns", np.int64), ("last_site", np.int32), ("flags", np.uint32)]
 )
-PARTS = {
-    **dict.fromkeys(("calls", "ranks", "short_ns"), int),
-    **dict.fromkeys(("first", "order", "begin_ns", "end_ns"), np.int64),
+SOURCE = {
+    "count": int,
+    "rank": np.int32,
+    **dict.fromkeys(("begin_ns", "end_ns"), np.int64),
     **dict.fromkeys(("site", "last_site"), np.int32),
 }
 
@@ -36,53 +33,41 @@ PARTS = {
 class Activities:
     """Long activities of all ranks, by rank and time, without overlaps: calls and intervals.
 
-    rows: of ACTIVITY. last_site: of the call, or of the call that ends the interval. first: index
-    of the first of consecutive activities without a call between them. first_of_rank: index of the
-    first activity of each rank, and the number of activities. has_intervals: True if long intervals
-    without calls are recorded.
+    rows: of ACTIVITY. first: index of the first activity of each rank, and the number of
+    activities. has_intervals: True if long intervals without calls are recorded.
     """
 
     rows: Array
-    first_of_rank: Int
+    first: Int
     has_intervals: bool
 
-    @staticmethod
-    def join(
-        rank: Int, begin_ns: Int, end_ns: Int, sites: tuple[Int, Int], calls: int, ranks: int
-    ) -> Activities:
-        """Return activities in order.
 
-        sites: of each call, and of the calls before and after each interval. calls: number of
-        calls, which precede the intervals. ranks: of the trace.
-        """
-        order, first = order_by_time(rank, begin_ns, ranks)
-        rows = np.empty(len(rank), ACTIVITY)
-        values = {"calls": calls, "ranks": ranks, "short_ns": RECORDED_NS, "first": first}
-        values |= {"order": order, "begin_ns": begin_ns, "end_ns": end_ns}
-        parts = Struct(PARTS, values | {"site": sites[0], "last_site": sites[1]})
-        call_library("activities_arrange", parts, rows)
-        return Activities(rows, first, calls < len(rank))
+def find_activities(trace: Trace) -> Activities:
+    """Return the recorded calls and the long intervals between calls."""
+    of: CollectiveWaits = trace.derive("collective_waits")
+    calls, intervals = trace.message_calls, trace.intervals
+    names = (
+        ("rank", "enter_ns", "exit_ns", "site_id", "site_id"),
+        ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id"),
+    )
+    columns = (
+        (of.call_rank, of.enter_ns, of.exit_ns, of.site_id, of.site_id),
+        tuple(calls[name].to_numpy() for name in names[0]),
+        tuple(intervals[name].to_numpy() for name in names[1]),
+    )
+    sources = [_make_source(*of_source, ranks=trace.ranks) for of_source in columns]
+    rows = np.empty(sum(len(of_source[0]) for of_source in columns), ACTIVITY)
+    first = np.empty(trace.ranks + 1, np.int64)
+    call_library("activities_join", *sources, trace.ranks, RECORDED_NS, rows, first)
+    return Activities(rows[: first[-1]], first, len(intervals) > 0)
 
-    def last_pause(self, rank: Int, time_ns: Int) -> tuple[Int, Int]:
-        """Return the last time up to `time_ns` outside all activities, and since when it is free.
 
-        At that time the rank made short calls, or none.
-        """
-        last, since = np.empty((2, len(rank)), np.int64)
-        self._find("activities_find_pauses", rank, time_ns, last, since)
-        return last, since
-
-    def next_begin(self, rank: Int, time_ns: Int) -> Int:
-        """Return when the next activity of a rank begins, from `time_ns` on, or INT64_MAX."""
-        next_ = np.empty(len(rank), np.int64)
-        self._find("activities_find_next", rank, time_ns, next_)
-        return next_
-
-    def _find(self, function: str, rank: Int, time_ns: Int, *results: Int) -> None:
-        """Call a function on times of ranks. It is fast if the times of each rank ascend."""
-        first, near = self.first_of_rank, self.first_of_rank.copy()
-        columns = (np.ascontiguousarray(of, np.int64) for of in (rank, time_ns))
-        call_library(function, self.rows, first, near, len(rank), *columns, *results)
+def _make_source(*columns: Array, ranks: int) -> Struct:
+    """Return rows by rank and time; columns: in the order of SOURCE."""
+    ordered = put_in_order(columns, ranks)
+    names = [name for name in SOURCE if name != "count"]
+    values = dict(zip(names, ordered, strict=True))
+    return Struct(SOURCE, {"count": len(columns[0]), **values})
 
 
 def read_recorded_calls(trace: Trace) -> list[Int]:
@@ -100,21 +85,4 @@ def read_recorded_calls(trace: Trace) -> list[Int]:
     for of, name in columns:
         column = np.concatenate([of, calls[name].to_numpy()[closed]])
         joined.append(column if name.endswith("_ns") else column.astype(np.int32))
-    order, _ = order_by_time(joined[0], joined[1], trace.ranks)
-    return [column[order] for column in joined]
-
-
-def find_activities(trace: Trace) -> Activities:
-    """Return the recorded calls and the long intervals between calls."""
-    rank, begin, end, site = read_recorded_calls(trace)
-    intervals = trace.intervals
-    names = ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id")
-    of_rank, begins, ends, before, after = (intervals[name].to_numpy() for name in names)
-    return Activities.join(
-        np.concatenate([rank, of_rank]),
-        np.concatenate([begin, begins]),
-        np.concatenate([end, ends]),
-        (np.concatenate([site, before]), np.concatenate([site, after])),
-        calls=len(rank),
-        ranks=trace.ranks,
-    )
+    return list(put_in_order(joined, trace.ranks))

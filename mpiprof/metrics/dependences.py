@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
-from mpiprof.metrics.message_waits import Postings
+from mpiprof.metrics.message_waits import EAGER, NEVER, Postings
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
 from mpiprof.metrics.short_receives import ShortReceives, find_short_receives
 from mpiprof.metrics.wait_states import Group
@@ -117,16 +117,20 @@ class DependenceCollector:
 
         A send that need not wait for its receiver depends on it only if it did wait.
         """
+        of = postings.table.arrays
+        rows = np.flatnonzero(postings.state != NEVER)
+        enter, exit_ = postings.get_call_times(rows)
         # A rank leaves the call later, so a dependence on its next call is later as well.
-        arrived = np.minimum(postings.posted_ns, postings.exit_ns - 1)
-        depends = np.flatnonzero(~postings.is_eager | (arrived > postings.enter_ns))
-        arrived, call = arrived[depends], postings.call[depends]
+        arrived = np.minimum(postings.posted_ns[rows], exit_ - 1)
+        depends = np.flatnonzero((postings.state[rows] != EAGER) | (arrived > enter))
+        rows, arrived, enter = rows[depends], arrived[depends], enter[depends]
+        call = of["call"][rows]
         first = np.flatnonzero(np.diff(call, prepend=-1))
         count = np.diff(first, append=len(call))
         number = np.repeat(np.arange(len(first)), count)
         end = np.maximum.reduceat(arrived, first) if len(first) else arrived
-        self._add(postings.peer[depends], arrived, self.count + number, end[number] - arrived)
-        rank, enter = postings.rank[depends[first]], postings.enter_ns[depends[first]]
+        self._add(postings.get_peer(rows), arrived, self.count + number, end[number] - arrived)
+        rank, enter = of["rank"][rows[first]], enter[first]
         continues = -1 - self.count - np.arange(len(first))
         self._add(rank, np.maximum(enter, end), continues, end - enter)
         self.count += len(first)

@@ -15,8 +15,8 @@ from mpiprof.trace.types import Bool, Int
 
 IDENTITY = ("communicator", "source", "destination", "tag", "number")
 COLUMNS = {
-    **dict.fromkeys(("communicator", "source"), np.int32),
-    **dict.fromkeys(("tag", "number", "partner"), np.int64),
+    **dict.fromkeys(("communicator", "source", "tag"), np.int32),
+    **dict.fromkeys(("number", "partner"), np.int64),
 }
 
 
@@ -30,6 +30,8 @@ def find_partners(messages: dict[str, Any], usable: Bool, ranks: int) -> Int:
     destination = messages["destination"]
     usable = usable & (destination < ranks)
     sides = (usable & ~messages["received"], usable & messages["received"])
+    if not all(side.any() for side in sides):
+        return partner
     (sent, sent_first), (received, received_first) = (
         _group_rows(np.flatnonzero(side), destination, ranks) for side in sides
     )

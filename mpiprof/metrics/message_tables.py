@@ -13,14 +13,7 @@ from mpiprof.metrics.message_partners import find_partners
 from mpiprof.metrics.tables import label_sites
 from mpiprof.trace.intervals import Intervals
 from mpiprof.trace.message_counts import TAG_CLASSES
-from mpiprof.trace.messages import (
-    COMPLETE,
-    UNKNOWN_PEER,
-    UNSURE,
-    MessageCalls,
-    read_message_logs,
-    read_sums,
-)
+from mpiprof.trace.messages import MessageCalls, read_message_logs, read_sums
 from mpiprof.trace.trace import Trace
 
 SUMS = ("calls", "total_ns", "longest_ns", "sent", "received")
@@ -111,23 +104,16 @@ def _make_calls(trace: Trace, of: MessageCalls) -> pd.DataFrame:
 
 
 def _make_messages(trace: Trace, of: MessageCalls, calls: pd.DataFrame) -> pd.DataFrame:
-    shape = describe_shapes(trace, of.part_shape, ("site_id", "communicator", "peer"))
-    peer, ranks = shape["peer"], of.part_rank
-    peer[of.flags & UNKNOWN_PEER != 0] = -1
+    names = ("source", "destination", "tag", "number", "bytes", "posted_ns")
     columns = {
         "call": of.call,
-        "rank": ranks,
+        "rank": of.part_rank,
         "received": of.received,
-        "communicator": shape["communicator"],
-        "source": np.where(of.received, peer, ranks),
-        "destination": np.where(of.received, ranks, peer),
-        "tag": of.tag,
-        "number": of.number,
-        "bytes": of.bytes,
-        "posted_ns": of.posted_ns,
-        "site_id": shape["site_id"],
-        "complete": of.flags & COMPLETE != 0,
-        "sure": (of.flags & UNSURE == 0) & (peer >= 0),
+        "communicator": of.communicator,
+        **{name: getattr(of, name) for name in names},
+        "site_id": of.part_site,
+        "complete": of.complete,
+        "sure": of.sure,
     }
     columns["sure"] &= ~_find_sends_after_cancel(columns, calls)
     # Numbers of messages that are local to a rank (unknown communicators) identify nothing.

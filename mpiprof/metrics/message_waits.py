@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.interface.analysis_library import call_library
+from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.activities import find_activities
 from mpiprof.metrics.memory_limit import memory_limit_bytes
-from mpiprof.metrics.posting_times import UNKNOWN_NS, find_posting_times
+from mpiprof.metrics.posting_times import set_posting_times
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
@@ -36,25 +36,45 @@ MAX_MEMORY_SHARE = 0.5  # of the limit; other programs need the rest
 TIE_NS = 5_000  # differences between estimated times below this decide nothing
 
 
+# The fields of core/python_api/messages.h.
+TABLE = {
+    **dict.fromkeys(("count", "ranks", "clock_error_ns"), int),
+    "call": np.int64,
+    **dict.fromkeys(("rank", "communicator", "source", "destination"), np.int32),
+    **dict.fromkeys(("number", "bytes", "own_posted_ns", "partner"), np.int64),
+    **dict.fromkeys(("received", "complete", "sure"), np.bool_),
+    **dict.fromkeys(("enter_ns", "exit_ns"), np.int64),
+    "is_synchronous": np.bool_,
+    **dict.fromkeys(("posted_ns", "since_ns"), np.int64),
+    "state": np.uint8,
+}
+NEVER, KNOWN, UNKNOWN, EAGER = range(4)  # states
+
+
 @dataclass(frozen=True)
 class Postings:
-    """Messages for which logged calls can wait, by call; times in ns.
+    """Times at which the other ranks of messages posted them, in ns; one value per message.
 
-    Per message: row (of `messages`), call, rank, peer (the other rank), enter_ns and exit_ns (of
-    the call), posted_ns (when the peer posted the message), since_ns (last known time of the peer
-    before that, equal if its posting call is recorded), is_eager (sends that are at most as large
-    as others that ended before their receive was posted).
+    table: of messages, as in core/python_api/messages.h. posted_ns: time of the other rank.
+    since_ns: last known time of this rank before that, equal if its posting call is recorded.
+    state: NEVER for messages for which no logged call can wait. EAGER for sends that are at most as
+    large as others that ended before their receive was posted.
     """
 
-    row: Int
-    call: Int
-    rank: Int
-    peer: Int
-    enter_ns: Int
-    exit_ns: Int
+    table: Struct
     posted_ns: Int
     since_ns: Int
-    is_eager: Bool
+    state: Array
+
+    def get_peer(self, rows: Int) -> Int:
+        """Return the other rank of some messages."""
+        of = self.table.arrays
+        return np.where(of["received"][rows], of["source"][rows], of["destination"][rows])
+
+    def get_call_times(self, rows: Int) -> tuple[Int, Int]:
+        """Return begin and end of the calls of some messages."""
+        of, calls = self.table.arrays, self.table.arrays["call"][rows]
+        return of["enter_ns"][calls], of["exit_ns"][calls]
 
 
 def make_message_waits(trace: Trace) -> pd.DataFrame:
@@ -67,21 +87,22 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     if not fits_in_memory(trace):
         return _make_table(*([np.zeros(0, np.int64)] * 7))
     of: Postings = trace.derive("postings")
-    if not len(of.row):
-        return _make_table(*([np.zeros(0, np.int64)] * 7))
-    message: dict[str, Array] = {str(name): of.to_numpy() for name, of in trace.messages.items()}
+    found, count = np.empty(len(trace.message_calls), np.int64), np.zeros(1, np.int64)
     # The rank that became free last counts as the last one among ranks with equal times. If the
     # intervals without calls are unknown, the rank without a call for longest counts as the last.
-    # `~` reverses the order; `-` would overflow for a rank without an earlier call.
-    order = of.since_ns if len(trace.intervals) else ~of.since_ns
-    last = _find_last(of.call, of.posted_ns, order)
-    until, enter = np.minimum(of.posted_ns, of.exit_ns)[last], of.enter_ns[last]
-    waits = until > enter + trace.clock_error_ns
-    last, until, enter = last[waits], until[waits], enter[waits]
-    row, call, rank, peer = (getattr(of, name)[last] for name in ("row", "call", "rank", "peer"))
+    is_longest_first = int(not len(trace.intervals))
+    call_library("postings_find_waits", of.table, TIE_NS, is_longest_first, found, count)
+    rows = found[: count[0]].copy()
+    enter, exit_ = of.get_call_times(rows)
+    until = np.minimum(of.posted_ns[rows], exit_)
+    message = {str(name): of.to_numpy() for name, of in trace.messages.items()}
+    call = message["call"][rows]
     wrong = _is_wrong_order(message, call, until)
-    state = np.where(message["received"][row], wrong, STATES.index(LATE_RECEIVER))
-    return _make_table(call, row, rank, peer, enter, until, state)
+    state = np.where(message["received"][rows], wrong, STATES.index(LATE_RECEIVER))
+    rank, peer = (
+        of_rows.astype(np.int64) for of_rows in (message["rank"][rows], of.get_peer(rows))
+    )
+    return _make_table(call, rows, rank, peer, enter, until, state)
 
 
 def fits_in_memory(trace: Trace) -> bool:
@@ -97,34 +118,33 @@ def fits_in_memory(trace: Trace) -> bool:
 
 
 def find_postings(trace: Trace) -> Postings:
-    """Return the messages for which logged calls can wait, and when the other rank posted them."""
+    """Return when the other ranks posted the messages for which logged calls can wait."""
     calls, messages = trace.message_calls, trace.messages
-    message: dict[str, Array] = {str(name): messages[name].to_numpy() for name in messages}
-    call, received = message["call"], message["received"]
-    enter, exit_ = (calls[name].to_numpy() for name in ("enter_ns", "exit_ns"))
-    peer = np.where(received, message["source"], message["destination"])
-    able = _can_wait(message, calls["operation"])
-    able &= (peer >= 0) & (peer < trace.ranks) & (peer != message["rank"])
-    able &= exit_[call] > 0
-    rows = np.flatnonzero(able)
-    ends = exit_[call[rows]]
-    posted, since = _find_posting(trace, message, rows, peer, ends)
-    possible = posted <= ends + trace.clock_error_ns
-    is_send = ~received[rows]
-    eager = message["bytes"][rows[is_send & ~possible]].max(initial=-1)
-    is_eager = is_send & (message["bytes"][rows] <= eager)
-    rows = rows[possible]
-    return Postings(
-        rows,
-        call[rows],
-        message["rank"][rows].astype(np.int64),
-        peer[rows].astype(np.int64),
-        enter[call[rows]],
-        ends[possible],
-        posted[possible],
-        since[possible],
-        is_eager[possible],
-    )
+    posted, since = np.empty((2, len(messages)), np.int64)
+    state = np.empty(len(messages), np.uint8)
+    values: dict[str, Any] = {
+        name: messages[name].to_numpy() for name in TABLE if name in messages.columns
+    }
+    values |= {"count": len(messages), "ranks": trace.ranks}
+    values |= {"clock_error_ns": trace.clock_error_ns, "own_posted_ns": values["posted_ns"]}
+    values |= {name: calls[name].to_numpy() for name in ("enter_ns", "exit_ns")}
+    values |= {"is_synchronous": _find_synchronous(calls["operation"]), "posted_ns": posted}
+    table = Struct(TABLE, values | {"since_ns": since, "state": state})
+    unknown = np.zeros(1, np.int64)
+    call_library("postings_begin", table, MIN_RENDEZVOUS_BYTES, unknown)
+    if unknown[0]:
+        activities = find_activities(trace)
+        set_posting_times(trace, activities, table)
+        first = activities.first
+        call_library("postings_estimate", table, activities.rows, first, first.copy(), first.copy())
+    call_library("postings_check", table)
+    return Postings(table, posted, since, state)
+
+
+def _find_synchronous(operation: pd.Series[Any]) -> Bool:
+    """Return which calls are synchronous sends."""
+    names = operation.cat.categories
+    return np.array(["ssend" in name for name in names], np.bool_)[operation.cat.codes]
 
 
 def _make_table(
@@ -135,51 +155,6 @@ def _make_table(
     states = pd.Categorical.from_codes(state, pd.Index(STATES))
     columns |= {"state": states, "begin_ns": begin, "until_ns": until, "wait_ns": until - begin}
     return pd.DataFrame(columns, copy=False)
-
-
-def _find_posting(
-    trace: Trace, message: dict[str, Array], rows: Int, peer: Int, exit_: Int
-) -> tuple[Int, Int]:
-    """Return when the other rank posted some messages, and its last known time before that.
-
-    Both times are equal if the posting call is recorded. exit_: end of the calls of these messages.
-    """
-    partner = message["partner"][rows]
-    posted = message["posted_ns"][partner]
-    since = posted.copy()
-    unknown = np.flatnonzero(partner < 0)
-    if not len(unknown):
-        return posted, since
-    activities = find_activities(trace)
-    ends, peers = exit_[unknown], peer[rows[unknown]]
-    last, before = activities.last_pause(peers, ends)
-    worked = find_posting_times(trace, activities, message, rows[unknown], ends)
-    known = np.flatnonzero(worked != UNKNOWN_NS)
-    worked = worked[known]
-    last[known] = np.minimum(last[known], activities.next_begin(peers[known], worked))
-    before[known] = np.minimum(before[known], worked)
-    posted[unknown], since[unknown] = last, before
-    return posted, since
-
-
-def _find_last(call: Int, posted_ns: Int, order: Int) -> Int:
-    """Return for each call the message that is posted last, of equal ones the last in an order.
-
-    call: ascending.
-    """
-    last, calls = np.empty(len(call), np.int64), np.zeros(1, np.int64)
-    call_library("postings_find_last", len(call), call, posted_ns, TIE_NS, order, last, calls)
-    return last[: calls[0]]
-
-
-def _can_wait(message: dict[str, Array], operation: pd.Series[Any]) -> Bool:
-    """Return which messages a call can wait for; operation: of each call."""
-    able: Bool = message["complete"] & (
-        message["received"] | (message["bytes"] >= MIN_RENDEZVOUS_BYTES)
-    )
-    small = np.flatnonzero(message["complete"] & ~able)
-    able[small] = ["ssend" in name for name in operation.iloc[message["call"][small]]]
-    return able
 
 
 def _is_wrong_order(message: dict[str, Array], call: Int, until: Int) -> Bool:

@@ -14,10 +14,9 @@ import pandas as pd
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.activities import Activities
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Array, Bool, Int
+from mpiprof.trace.types import Bool, Int
 
 CHANNEL = ["communicator", "source", "destination"]
-UNKNOWN_NS = -1
 # Fields of the structs in core/python_api/posting_times.c.
 GROUPS = {
     **dict.fromkeys(("ranks", "sites"), int),
@@ -25,50 +24,40 @@ GROUPS = {
     "precedes": np.bool_,
     **dict.fromkeys(("positions", "used", "rank", "is_call", "count", "first", "found"), np.int64),
 }
-MESSAGES = {
-    **dict.fromkeys(("count", "ranks", "mask", "clock_error_ns"), int),
-    "row": np.int64,
-    **dict.fromkeys(CHANNEL, np.int32),
-    "number": np.int64,
-    **dict.fromkeys(("received", "sure"), np.bool_),
-    **dict.fromkeys(("exit_ns", "table", "sent", "channel", "first_choice", "first"), np.int64),
+CHANNELS = {
+    "mask": int,
+    **dict.fromkeys(("table", "sent", "first_choice", "first"), np.int64),
     "early_ns": np.float64,
     "end_ns": np.int64,
     "precedes": np.bool_,
-    **dict.fromkeys(("chosen", "posted_ns"), np.int64),
+    "chosen": np.int64,
+    "channel": np.int32,
 }
 
 
-def find_posting_times(
-    trace: Trace, activities: Activities, message: dict[str, Array], rows: Int, exit_ns: Int
-) -> Int:
-    """Return the end of the activity before the post of some messages, or UNKNOWN_NS.
+def set_posting_times(trace: Trace, activities: Activities, table: Struct) -> None:
+    """Set posted_ns of messages to the end of the activity before their post, if it is known.
 
-    message: columns of trace.messages. exit_ns: end of the calls that received these messages.
+    table: of messages, as in core/python_api/messages.h.
     """
-    posted = np.full(len(rows), UNKNOWN_NS)
-    channels = count_sent(trace)
-    if not len(rows) or not activities.has_intervals or not len(channels):
-        return posted
+    sent = count_sent(trace)
+    if not activities.has_intervals or not len(sent):
+        return
     groups, end_ns, precedes = _group_activities(activities)
-    channels["channel"] = np.arange(len(channels))
-    choices = channels.merge(groups, left_on=["source", "count"], right_on=["rank", "count"])
-    first_choice = np.searchsorted(choices["channel"], np.arange(len(channels) + 1))
-    table = _make_channel_table(trace, channels)
-    early_ns, chosen = np.zeros(len(choices)), np.full(len(channels), -1)
-    values = {"count": len(rows), "ranks": trace.ranks, "mask": len(table) - 1, "table": table}
-    values |= {"clock_error_ns": trace.clock_error_ns, "row": rows, "exit_ns": exit_ns}
-    values |= {name: message[name] for name in (*CHANNEL, "number", "received", "sure")}
-    values |= {"sent": channels["count"].to_numpy(), "channel": np.empty(len(rows), np.int64)}
+    sent["channel"] = np.arange(len(sent))
+    choices = sent.merge(groups, left_on=["source", "count"], right_on=["rank", "count"])
+    first_choice = np.searchsorted(choices["channel"], np.arange(len(sent) + 1))
+    early_ns, chosen = np.zeros(len(choices)), np.full(len(sent), -1)
+    codes = _make_channel_table(trace, sent)
+    values = {"mask": len(codes) - 1, "table": codes, "sent": sent["count"].to_numpy()}
     values |= {"first_choice": first_choice, "first": choices["first"].to_numpy()}
-    values |= {"early_ns": early_ns, "end_ns": end_ns, "precedes": precedes}
-    values |= {"chosen": chosen, "posted_ns": posted}
-    messages = Struct(MESSAGES, values)
-    call_library("posting_times_number", messages)
-    call_library("posting_times_compare", messages)
+    values |= {"early_ns": early_ns, "end_ns": end_ns, "precedes": precedes, "chosen": chosen}
+    rows = len(table.arrays["call"])
+    channels = Struct(CHANNELS, values | {"channel": np.empty(rows, np.int32)})
+    call_library("posting_times_number", table, channels)
+    call_library("posting_times_compare", table, channels)
     _choose(choices.assign(early_ns=early_ns), chosen)
-    call_library("posting_times_set", messages)
-    return posted
+    call_library("posting_times_set", table, channels)
 
 
 def _choose(choices: pd.DataFrame, chosen: Int) -> None:
@@ -99,7 +88,7 @@ def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
     its end, or that of a long call that directly follows it, and whether a short call can follow
     that.
     """
-    rows, first = activities.rows, activities.first_of_rank
+    rows, first = activities.rows, activities.first
     sites = int(rows["last_site"].max(initial=-1)) + 1
     end_ns, precedes = np.empty(len(rows), np.int64), np.empty(len(rows), np.bool_)
     found, codes = np.zeros(1, np.int64), 2 * (sites + 1)

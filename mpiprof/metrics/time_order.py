@@ -5,6 +5,8 @@ Source: core/python_api/order.c.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mpiprof.interface.analysis_library import call_library
@@ -34,17 +36,24 @@ def order_by_rank(rank: Array, ranks: int) -> tuple[Int, Int]:
     return order, first
 
 
-def sort_codes(code: Int) -> Int:
-    """Return the order of codes that are not negative; equal ones keep their order.
+def find_order(rank: Array, time_ns: Array, ranks: int) -> Int:
+    """Return the rows by rank and time as `order_by_time`, at once if they are in order."""
+    in_order = _are_in_order(rank, time_ns)
+    return np.arange(len(rank)) if in_order else order_by_time(rank, time_ns, ranks)[0]
 
-    Several times faster than a stable `argsort`, because values are sorted instead of indices.
-    """
-    bits = len(code).bit_length()
-    if int(code.max(initial=0)) >= 1 << (63 - bits):
-        return np.argsort(code, kind="stable")
-    packed = (code << bits) | np.arange(len(code))
-    packed.sort()
-    return np.asarray(packed & ((1 << bits) - 1))
+
+def put_in_order(columns: Sequence[Array], ranks: int) -> Sequence[Array]:
+    """Return columns of rows by rank and time; rank and time are the first two columns."""
+    rank, time_ns = columns[:2]
+    if _are_in_order(rank, time_ns):
+        return columns
+    order, _ = order_by_time(rank, time_ns, ranks)
+    return [column[order] for column in columns]
+
+
+def _are_in_order(rank: Array, time_ns: Array) -> bool:
+    is_later = (rank[1:] > rank[:-1]) | (time_ns[1:] >= time_ns[:-1])
+    return bool((is_later & (rank[1:] >= rank[:-1])).all())
 
 
 def number_codes(code: Int, limit: int) -> tuple[Int, Int]:

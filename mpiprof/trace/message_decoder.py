@@ -6,13 +6,14 @@ The times of the columns are on the joint clock, and shapes are indices into Tab
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.clock import Clock
+from mpiprof.trace.metadata import Shape
 from mpiprof.trace.types import Array, Int
 from mpiprof.trace.writer import RECORD_TYPE
 
@@ -33,9 +34,10 @@ COLUMNS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("rank", "thread", "shape"), np.int32),
     },
     "parts": {
-        **dict.fromkeys(("call", "posted_ns", "bytes", "number", "tag"), np.int64),
-        **dict.fromkeys(("part_rank", "part_shape"), np.int32),
-        "received": np.bool_,
+        **dict.fromkeys(("call", "posted_ns", "bytes", "number"), np.int64),
+        **dict.fromkeys(("tag", "part_rank", "part_shape", "communicator"), np.int32),
+        **dict.fromkeys(("source", "destination", "part_site"), np.int32),
+        **dict.fromkeys(("received", "complete", "sure"), np.bool_),
         "flags": np.uint8,
     },
     "intervals": {
@@ -54,7 +56,7 @@ class Decoder(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("rank", "shape_count", "low_ns", "high_ns")),
         *((name, ctypes.c_int64) for name in ("origin_ns", "offset_ns")),
         ("drift", ctypes.c_double),
-        ("shapes", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in ("shapes", "communicators", "peers", "sites")),
         *((name, ctypes.c_int64) for name in ("calls", "parts", "owned_parts", "intervals")),
         *((name, ctypes.c_int64) for name in ("counters", "pressures")),
         *((name, ctypes.c_int64) for name in ("damaged_calls", "damaged_intervals")),
@@ -70,8 +72,8 @@ class Decoder(ctypes.Structure):
 class MessageDecoder:
     """Decodes the records of one rank after the other into tables of columns."""
 
-    def __init__(self, blocks: Iterable[Array]) -> None:
-        """Prepare tables of the right size; blocks: the records of all ranks."""
+    def __init__(self, blocks: Iterable[Array], shapes: Sequence[Shape]) -> None:
+        """Prepare tables of the right size; blocks: the records of all ranks. shapes: of all."""
         rows = np.zeros(len(COLUMNS), np.int64)
         for block in blocks:
             records = _to_present_layout(block)
@@ -80,12 +82,18 @@ class MessageDecoder:
             table: {name: np.empty(count, dtype) for name, dtype in columns.items()}
             for (table, columns), count in zip(COLUMNS.items(), rows.tolist(), strict=True)
         }
+        facts = [(shape.communicator, shape.peer, shape.site) for shape in shapes]
+        self._facts = np.array(facts, np.int32).reshape(-1, 3).T.copy()
+        communicators, peers, sites = (of.ctypes.data for of in self._facts)
         self._state = Decoder(
+            communicators=communicators,
+            peers=peers,
+            sites=sites,
             **{
                 f"{table}_{name}": column.ctypes.data
                 for table, columns in self._tables.items()
                 for name, column in columns.items()
-            }
+            },
         )
 
     def add_rank(

@@ -40,8 +40,9 @@ class MessageCalls:
     Tables.shapes. thread: number. parts: number of messages, of which some may be missing below.
 
     Messages, in the order of their calls: call (index of the call), received (or sent), posted_ns,
-    bytes (-1 if unknown), number (equal on both sides; no order), tag, part_rank, part_shape (of
-    the call that posted it), flags.
+    bytes (-1 if unknown), number (equal on both sides; no order), tag, part_rank, communicator,
+    source and destination (world ranks, -1 if unknown), part_shape and part_site (of the call that
+    posted it), complete (when the call returned), sure (whether the number is certain), flags.
     """
 
     rank: Int32
@@ -55,9 +56,15 @@ class MessageCalls:
     posted_ns: Int
     bytes: Int
     number: Int
-    tag: Int
+    tag: Int32
     part_rank: Int32
     part_shape: Int32
+    communicator: Int32
+    source: Int32
+    destination: Int32
+    part_site: Int32
+    complete: Bool
+    sure: Bool
     flags: Array
 
 
@@ -70,7 +77,8 @@ def read_message_logs(
     """
     threads_of = {rank: _list_event_chunks(trace, rank, newest) for rank in ranks}
     chunks_of = (chunks for threads in threads_of.values() for chunks in threads)
-    decoder = MessageDecoder(block for chunks in chunks_of for block in read_intact(trace, chunks))
+    every = (block for chunks in chunks_of for block in read_intact(trace, chunks))
+    decoder = MessageDecoder(every, trace.tables.shapes)
     for rank, threads in threads_of.items():
         blocks = (read_intact(trace, chunks) for chunks in threads)
         shapes, clock = trace.tables.shape_map(rank), trace.clock_of(rank)

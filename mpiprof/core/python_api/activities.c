@@ -1,102 +1,84 @@
-/* Activities of all ranks by time: recorded calls, and long intervals between calls.
+/* Joins the activities of a recorded run from their sources: calls of collectives, calls on
+ * messages, and intervals.
  *
  * mpiprof/metrics/activities.py describes them. It has no MPI and no state. Caller: that module,
  * from any thread. The caller owns all arrays. */
 #include "python_api/activities.h"
 
-/* Recorded calls, and then intervals. The fields have the order of activities.PARTS. */
-struct parts {
-    int64_t calls, ranks, short_ns;
-    const int64_t *first; /* of each rank: its first activity; and the number of activities */
-    const int64_t *order; /* rows of the activities */
-    const int64_t *begin_ns, *end_ns;
-    const int32_t *site, *last_site; /* of each call; of the calls before and after an interval */
+enum { SOURCES = 3, INTERVALS = SOURCES - 1 };
+
+/* Rows by rank and time. The fields have the order of activities.SOURCE. */
+struct source {
+    int64_t count;
+    const int32_t *rank;
+    const int64_t *begin_ns, *end_ns; /* end_ns: 0 for an open call, which is left out */
+    const int32_t *site, *last_site;  /* of each call; of the calls before and after an interval */
 };
 
+struct row {
+    int64_t begin_ns, end_ns;
+    int32_t site, last_site;
+    bool is_call;
+};
+
+/* Moves `at` to the next closed call or interval of a rank, and returns false without one. */
+static bool source_next(const struct source *s, int64_t *at, int64_t rank)
+{
+    while (*at < s->count && s->rank[*at] == rank && s->end_ns[*at] == 0)
+        (*at)++;
+    return *at < s->count && s->rank[*at] == rank;
+}
+
+/* Takes the earliest row of a rank from the sources; of equal ones, that of the first source. */
+static bool take_earliest(const struct source *const sources[SOURCES], int64_t *at, int64_t rank,
+                          struct row *row)
+{
+    int best = -1;
+
+    for (int k = 0; k < SOURCES; k++)
+        if (source_next(sources[k], &at[k], rank) &&
+            (best < 0 || sources[k]->begin_ns[at[k]] < sources[best]->begin_ns[at[best]]))
+            best = k;
+    if (best < 0)
+        return false;
+    const struct source *const s = sources[best];
+    const int64_t i = at[best]++;
+
+    *row =
+        (struct row){s->begin_ns[i], s->end_ns[i], s->site[i], s->last_site[i], best != INTERVALS};
+    return true;
+}
+
 /* Returns true if an activity follows another one without a call between them. */
-static bool follows(const struct parts *p, int64_t before, int64_t row)
+static bool follows(const struct row *before, const struct row *row, int64_t short_ns)
 {
-    const int64_t pause_ns = p->begin_ns[row] - p->end_ns[before];
-    const bool is_same_call = p->site[row] == p->last_site[before] && pause_ns <= p->short_ns;
+    const int64_t pause_ns = row->begin_ns - before->end_ns;
+    const bool is_same_call = row->site == before->last_site && pause_ns <= short_ns;
 
-    return (row < p->calls) != (before < p->calls) && (pause_ns == 0 || is_same_call);
+    return row->is_call != before->is_call && (pause_ns == 0 || is_same_call);
 }
 
-/* Writes the activities in their order. */
-PUBLIC void activities_arrange(const struct parts *p, struct activity *activities)
+/* Writes the activities of all ranks, and the first of each rank to `first`: ranks + 1 numbers.
+ *
+ * short_ns: shorter calls are not recorded. */
+PUBLIC void activities_join(const struct source *calls, const struct source *message_calls,
+                            const struct source *intervals, int64_t ranks, int64_t short_ns,
+                            struct activity *activities, int64_t *first)
 {
-    for (int64_t rank = 0; rank < p->ranks; rank++) {
-        const int64_t begin = p->first[rank];
+    const struct source *const sources[SOURCES] = {calls, message_calls, intervals};
+    int64_t at[SOURCES] = {0}, count = 0;
 
-        for (int64_t i = begin, first = begin; i < p->first[rank + 1]; i++) {
-            const int64_t row = p->order[i];
+    for (int64_t rank = 0; rank < ranks; rank++) {
+        struct row before = {0}, row;
+        uint32_t chain = 0;
 
-            first = i > begin && follows(p, p->order[i - 1], row) ? first : i;
-            activities[i] = (struct activity){p->begin_ns[row], p->end_ns[row], first,
-                                              p->last_site[row], row < p->calls};
+        first[rank] = count;
+        while (take_earliest(sources, at, rank, &row)) {
+            chain = count > first[rank] && follows(&before, &row, short_ns) ? chain + 1 : 0;
+            activities[count++] = (struct activity){row.begin_ns, row.end_ns, row.last_site,
+                                                    row.is_call, chain & 0x7fffffff};
+            before = row;
         }
     }
-}
-
-/* Returns the first of the activities from `begin` to before `end` that begins after a time.
- *
- * near: such an activity for a time nearby. */
-static int64_t begins_after(const struct activity *a, int64_t begin, int64_t end, int64_t time_ns,
-                            int64_t near)
-{
-    int64_t low = near, high = near, step = 1;
-
-    for (; low > begin && a[low - 1].begin_ns > time_ns; step *= 2) {
-        high = low - 1;
-        low = low - begin > step ? low - step : begin;
-    }
-    for (step = 1; high < end && a[high].begin_ns <= time_ns; step *= 2) {
-        low = high + 1;
-        high = end - high > step ? high + step : end;
-    }
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-
-        if (a[middle].begin_ns <= time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Finds the last pause of ranks up to some times, as Activities.last_pause describes.
- *
- * first: of each rank, its first activity. near: of each rank, likewise; it is changed. Results:
- * last_ns, since_ns (INT64_MIN without an activity before). */
-PUBLIC void activities_find_pauses(const struct activity *a, const int64_t *first, int64_t *near,
-                                   int64_t count, const int64_t *rank, const int64_t *time_ns,
-                                   int64_t *last_ns, int64_t *since_ns)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t begin = first[rank[i]], end = first[rank[i] + 1];
-        int64_t before = begins_after(a, begin, end, time_ns[i], near[rank[i]]);
-
-        near[rank[i]] = before--;
-        last_ns[i] = time_ns[i];
-        if (before >= begin && a[before].end_ns > time_ns[i]) {
-            last_ns[i] = a[a[before].first].begin_ns;
-            before = a[before].first - 1;
-        }
-        since_ns[i] = before >= begin ? a[before].end_ns : INT64_MIN;
-    }
-}
-
-/* Finds the begin of the next activity of ranks from some times on, or INT64_MAX. */
-PUBLIC void activities_find_next(const struct activity *a, const int64_t *first, int64_t *near,
-                                 int64_t count, const int64_t *rank, const int64_t *time_ns,
-                                 int64_t *next_ns)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t begin = first[rank[i]], end = first[rank[i] + 1];
-        const int64_t next = begins_after(a, begin, end, time_ns[i] - 1, near[rank[i]]);
-
-        near[rank[i]] = next;
-        next_ns[i] = next < end ? a[next].begin_ns : INT64_MAX;
-    }
+    first[ranks] = count;
 }

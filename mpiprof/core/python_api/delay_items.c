@@ -2,40 +2,99 @@
  *
  * It has no MPI and no state. Caller: mpiprof/diagnosis/delay_library.py, from any thread. The
  * caller owns all arrays. */
+#include <string.h>
+
 #include "python_api/delays.h"
 
-/* Intervals and waits. The fields have the names and the order of delay_library.Parts. */
+/* Intervals and waits. The fields have the names and the order of delay_library.PARTS. */
 struct parts {
-    int64_t intervals, ranks, wait_key;
-    const int64_t *first; /* of each rank: its first item; and the number of items */
-    const int64_t *order; /* rows of the items: intervals, then waits */
-    const int64_t *begin_ns, *end_ns, *key; /* of each interval */
-    const int64_t *group;                   /* of each wait */
-    const int64_t *wait_begin_ns, *wait_end_ns;
+    int64_t intervals, waits, ranks, wait_key;
+    const int64_t *order;                          /* rows of the intervals by rank and time */
+    const int64_t *rank, *begin_ns, *end_ns, *key; /* of each interval */
+    const int64_t *group, *wait_rank, *wait_begin_ns, *wait_end_ns; /* the latest group first */
+    int64_t *first;    /* result: of each rank: its first item; and the number of items */
+    int64_t *waits_of; /* room for each rank: 0 */
 };
 
-static struct item item_of_row(const struct parts *p, int64_t row)
+/* Counts the items and the waits of each rank. */
+static void count_items(const struct parts *p)
 {
-    const int64_t wait = row - p->intervals;
-
-    if (wait < 0)
-        return (struct item){p->begin_ns[row], p->end_ns[row], row, p->key[row]};
-    return (struct item){p->wait_begin_ns[wait], p->wait_end_ns[wait], p->group[wait], p->wait_key};
+    memset(p->first, 0, (size_t)(p->ranks + 1) * sizeof *p->first);
+    for (int64_t i = 0; i < p->intervals; i++)
+        p->first[p->rank[i] + 1]++;
+    for (int64_t i = 0; i < p->waits; i++) {
+        p->first[p->wait_rank[i] + 1]++;
+        p->waits_of[p->wait_rank[i]]++;
+    }
+    for (int64_t rank = 0; rank < p->ranks; rank++)
+        p->first[rank + 1] += p->first[rank];
 }
 
-/* Writes the items in their order. Those of several threads may overlap; the time counts once. */
+/* Writes the waits of each rank by time to the end of its items. */
+static void add_waits(const struct parts *p, struct item *items)
+{
+    for (int64_t rank = 0; rank < p->ranks; rank++)
+        p->waits_of[rank] = p->first[rank + 1] - p->waits_of[rank];
+    for (int64_t i = p->waits - 1; i >= 0; i--) {
+        const int64_t rank = p->wait_rank[i];
+
+        items[p->waits_of[rank]++] = (struct item){p->wait_begin_ns[i], p->wait_end_ns[i],
+                                                   (int32_t)p->group[i], (int32_t)p->wait_key};
+    }
+}
+
+/* Sorts the waits of a rank, which are in order unless they are of several threads. */
+static void sort_waits(struct item *waits, int64_t count)
+{
+    for (int64_t i = 1; i < count; i++) {
+        const struct item wait = waits[i];
+        int64_t at = i;
+
+        for (; at > 0 && waits[at - 1].begin_ns > wait.begin_ns; at--)
+            waits[at] = waits[at - 1];
+        waits[at] = wait;
+    }
+}
+
+/* Merges the intervals of a rank, which begin at a row of `order`, with its waits, which are the
+ * last of its items, and returns the row after them. */
+static int64_t merge_intervals(const struct parts *p, struct item *items, int64_t rank, int64_t at)
+{
+    const int64_t end = p->first[rank + 1];
+    int64_t intervals = 0, latest_ns = INT64_MIN, wait;
+
+    while (at + intervals < p->intervals && p->rank[p->order[at + intervals]] == rank)
+        intervals++;
+    wait = p->first[rank] + intervals;
+    sort_waits(items + wait, end - wait);
+    intervals += at;
+    for (int64_t i = p->first[rank]; i < end; i++) {
+        const int64_t row = at < intervals ? p->order[at] : -1;
+        struct item item;
+
+        if (row >= 0 && (wait == end || p->begin_ns[row] <= items[wait].begin_ns)) {
+            item =
+                (struct item){p->begin_ns[row], p->end_ns[row], (int32_t)row, (int32_t)p->key[row]};
+            at++;
+        } else {
+            item = items[wait++];
+        }
+        /* Those of several threads may overlap; the time counts once. */
+        item.begin_ns = item.begin_ns > latest_ns ? item.begin_ns : latest_ns;
+        item.end_ns = item.end_ns > latest_ns ? item.end_ns : latest_ns;
+        latest_ns = item.end_ns;
+        items[i] = item;
+    }
+    return at;
+}
+
+/* Writes the items of all ranks. */
 PUBLIC void delay_items_arrange(const struct parts *p, struct item *items)
 {
-    for (int64_t rank = 0; rank < p->ranks; rank++) {
-        int64_t latest_ns = INT64_MIN;
+    int64_t at = 0;
 
-        for (int64_t i = p->first[rank]; i < p->first[rank + 1]; i++) {
-            struct item item = item_of_row(p, p->order[i]);
-
-            item.begin_ns = item.begin_ns > latest_ns ? item.begin_ns : latest_ns;
-            item.end_ns = item.end_ns > latest_ns ? item.end_ns : latest_ns;
-            latest_ns = item.end_ns;
-            items[i] = item;
-        }
-    }
+    count_items(p);
+    add_waits(p, items);
+    for (int64_t rank = 0; rank < p->ranks; rank++)
+        at = merge_intervals(p, items, rank, at);
 }

@@ -4,6 +4,6 @@
 
 struct item {
     int64_t begin_ns, end_ns;
-    int64_t index; /* of the interval, or of the wait's group */
-    int64_t key;
+    int32_t index; /* of the interval, or of the wait's group */
+    int32_t key;
 };

@@ -7,8 +7,8 @@
 
 /* Columns of a table of messages. The fields have the order of message_partners.Columns. */
 struct columns {
-    const int32_t *communicator, *source;
-    const int64_t *tag, *number;
+    const int32_t *communicator, *source, *tag;
+    const int64_t *number;
     int64_t *partner; /* results: the last row of the other side, or -1 */
 };
 

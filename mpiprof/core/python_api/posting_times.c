@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "python_api/activities.h"
+#include "python_api/messages.h"
 
 /* Activities in groups: those of a rank that end at one call site and are calls, or intervals. */
 struct groups {
@@ -65,36 +66,31 @@ PUBLIC void posting_times_group(const struct activity *activities, struct groups
         add_groups(g, rank, begin, codes);
         for (int64_t i = begin; i < end; i++) {
             const int64_t at = g->positions[code_of(g, &activities[i])]++, next = i + 1;
-            const bool is_alone = next == all || activities[next].first == next;
+            const bool is_alone = next == all || activities[next].before == 0;
             const bool is_followed = !is_alone && activities[next].is_call;
             const int64_t last = is_followed ? next : i;
 
             g->end_ns[at] = activities[last].end_ns;
-            g->precedes[at] = last + 1 == all || activities[last + 1].first == last + 1;
+            g->precedes[at] = last + 1 == all || activities[last + 1].before == 0;
         }
         for (int64_t i = 0; i < codes; i++)
             g->positions[g->used[i]] = 0;
     }
 }
 
-/* Messages of some rows of a table, and channels: (communicator, source, destination). */
-struct messages {
-    int64_t count, ranks, mask, clock_error_ns;
-    const int64_t *row; /* of the table: */
-    const int32_t *communicator, *source, *destination;
-    const int64_t *number;
-    const uint8_t *received, *sure;
-    const int64_t *exit_ns; /* of each message: end of the call that received it */
-    const int64_t *table;   /* hash table of channels: code (or -1) and index, `mask` + 1 times */
-    const int64_t *sent;    /* of each channel: number of messages */
-    int64_t *channel;       /* result: of each message, or -1 */
+/* Channels of messages: (communicator, source, destination), and the groups of activities that may
+ * precede their sends. The fields have the order of posting_times.CHANNELS. */
+struct channels {
+    int64_t mask;
+    const int64_t *table; /* hash table of channels: code (or -1) and index, mask + 1 times */
+    const int64_t *sent;  /* of each channel: number of messages */
     const int64_t *first_choice; /* of each channel, and the number of choices */
     const int64_t *first;        /* of each choice: first activity of the group */
-    double *early_ns; /* result: of each choice: sum of times before the ends, or INFINITY */
-    const int64_t *end_ns;
+    double *early_ns;      /* result: of each choice: sum of times before the ends, or INFINITY */
+    const int64_t *end_ns; /* of the activities by group, as `precedes` */
     const uint8_t *precedes;
     const int64_t *chosen; /* of each channel: first activity of the chosen group, or -1 */
-    int64_t *posted_ns;    /* result: of each message */
+    int32_t *channel;      /* result: of each message, or -1 */
 };
 
 /* Returns the position of a channel's code in a hash table, or the empty one where it belongs. */
@@ -119,47 +115,46 @@ PUBLIC void posting_times_index(int64_t *table, int64_t mask, const int64_t *cod
 }
 
 /* Finds the channels of the messages that are known to be one of those that were sent. */
-PUBLIC void posting_times_number(const struct messages *m)
+PUBLIC void posting_times_number(const struct message_table *t, const struct channels *c)
 {
-    for (int64_t i = 0; i < m->count; i++) {
-        const int64_t row = m->row[i];
-        const int64_t pair = m->communicator[row] * m->ranks + m->source[row];
-        const int64_t code = pair * m->ranks + m->destination[row];
+    for (int64_t row = 0; row < t->count; row++) {
+        const int64_t pair = t->communicator[row] * t->ranks + t->source[row];
 
-        m->channel[i] = -1;
-        if (m->received[row] && m->sure[row]) {
-            const uint64_t at = channel_find(m->table, m->mask, code);
+        c->channel[row] = -1;
+        if (t->state[row] == MESSAGE_UNKNOWN && t->received[row] && t->sure[row]) {
+            const int64_t code = pair * t->ranks + t->destination[row];
+            const int64_t *const found = &c->table[2 * channel_find(c->table, c->mask, code)];
 
-            if (m->table[2 * at] >= 0 && m->number[row] < m->sent[m->table[2 * at + 1]])
-                m->channel[i] = m->table[2 * at + 1];
+            if (found[0] >= 0 && t->number[row] < c->sent[found[1]])
+                c->channel[row] = (int32_t)found[1];
         }
     }
 }
 
 /* Adds up the times of each choice. A choice with an impossible time gets INFINITY. */
-PUBLIC void posting_times_compare(const struct messages *m)
+PUBLIC void posting_times_compare(const struct message_table *t, const struct channels *c)
 {
-    for (int64_t i = 0; i < m->count; i++) {
-        const int64_t channel = m->channel[i];
+    for (int64_t row = 0; row < t->count; row++) {
+        const int32_t channel = c->channel[row];
 
         if (channel < 0)
             continue;
-        for (int64_t k = m->first_choice[channel]; k < m->first_choice[channel + 1]; k++) {
-            const int64_t at = m->first[k] + m->number[m->row[i]];
-            const int64_t early_ns = m->exit_ns[i] - m->end_ns[at];
+        for (int64_t k = c->first_choice[channel]; k < c->first_choice[channel + 1]; k++) {
+            const int64_t at = c->first[k] + t->number[row];
+            const int64_t early_ns = t->exit_ns[t->call[row]] - c->end_ns[at];
 
-            if (!m->precedes[at] || early_ns < -m->clock_error_ns)
-                m->early_ns[k] = (double)INFINITY;
+            if (!c->precedes[at] || early_ns < -t->clock_error_ns)
+                c->early_ns[k] = (double)INFINITY;
             else
-                m->early_ns[k] += (double)early_ns;
+                c->early_ns[k] += (double)early_ns;
         }
     }
 }
 
 /* Sets the posting times of the messages of channels with a choice. */
-PUBLIC void posting_times_set(const struct messages *m)
+PUBLIC void posting_times_set(const struct message_table *t, const struct channels *c)
 {
-    for (int64_t i = 0; i < m->count; i++)
-        if (m->channel[i] >= 0 && m->chosen[m->channel[i]] >= 0)
-            m->posted_ns[i] = m->end_ns[m->chosen[m->channel[i]] + m->number[m->row[i]]];
+    for (int64_t row = 0; row < t->count; row++)
+        if (c->channel[row] >= 0 && c->chosen[c->channel[row]] >= 0)
+            t->posted_ns[row] = c->end_ns[c->chosen[c->channel[row]] + t->number[row]];
 }

@@ -7,13 +7,6 @@
 
 /* ---- parts of a call: the messages that it sends, receives or completes */
 
-enum {
-    PART_UNSURE = 1,    /* the number may be that of another message */
-    PART_WILDCARD = 2,  /* posted for any source or any tag */
-    PART_COMPLETE = 4,  /* complete when the call returned */
-    PART_UNKNOWN = 8,   /* peer or tag are unknown, because the program ignored the status */
-    PART_CANCELLED = 16 /* the program has requested to cancel it */
-};
 struct message_part {
     const struct call_shape *shape; /* of the call that posted it, with its peer */
     int64_t posted_ns, bytes;       /* bytes: -1 if unknown */

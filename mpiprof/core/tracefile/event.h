@@ -117,6 +117,15 @@ enum extension {
 enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 64, CHUNK_RECORDS = (CHUNK_BYTES - CHUNK_HEAD) / 32 };
 #define CHUNK_MAGIC 0x6863504Du
 
+/* Flags of a message in a call. */
+enum {
+    PART_UNSURE = 1,    /* the number may be that of another message */
+    PART_WILDCARD = 2,  /* posted for any source or any tag */
+    PART_COMPLETE = 4,  /* complete when the call returned */
+    PART_UNKNOWN = 8,   /* peer or tag are unknown, because the program ignored the status */
+    PART_CANCELLED = 16 /* the program has requested to cancel it */
+};
+
 enum content { CONTENT_CALLS, CONTENT_MESSAGES };
 
 /* Messages are counted by tag modulo TAG_CLASSES. */

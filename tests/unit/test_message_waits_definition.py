@@ -1,0 +1,46 @@
+"""Waits for messages of simulated programs, compared with their definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.posting_definition import define_waits
+
+import mpiprof
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
+
+RANKS, STEPS = 6, 8
+
+
+def make_program(seed: int, intervals: bool) -> Program:
+    """Return a program that exchanges messages in several ways, with random work."""
+    random = np.random.default_rng(seed)
+    program, ranks = Program(RANKS, intervals=intervals), np.arange(RANKS)
+
+    def work() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return random.integers(1_000, 900_000, RANKS)
+
+    for step in range(STEPS):
+        program.halo(make_ring(RANKS), own_ns=work(), bytes_=[8, 4_000, 1 << 20][seed % 3])
+        if seed % 2:
+            program.work(work())
+            program.message([0, 2], [1, 3], synchronous=step % 2 == 0)
+            program.message([4], [5], any_source=True)
+        program.sendrecv(np.roll(ranks, -1), np.roll(ranks, 1), own_ns=work())
+        if step % 3 == 0:
+            program.collective("allreduce", own_ns=work())
+    return program
+
+
+@pytest.mark.parametrize("intervals", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_waits_equal_those_of_the_definition(seed: int, intervals: bool, tmp_path: Path) -> None:
+    trace = mpiprof.open(make_program(seed, intervals).write(tmp_path / "t"))
+    table = trace.message_waits
+    names = ("call", "message", "rank", "awaited", "begin_ns", "until_ns")
+    found = list(zip(*(table[name].tolist() for name in names), strict=True))
+    assert found == define_waits(trace)
+    assert len(found) > STEPS
