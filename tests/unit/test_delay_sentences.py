@@ -37,6 +37,7 @@ def late_in_few_steps(messages: bool) -> Program:
     return program
 
 
+@pytest.mark.heavy
 @BOTH
 def test_the_steps_of_a_rare_delay_are_named(messages: bool, tmp_path: Path) -> None:
     trace = mpiprof.open(late_in_few_steps(messages).write(tmp_path / "t"))

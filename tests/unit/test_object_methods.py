@@ -52,6 +52,7 @@ def test_both_calls_have_the_name_of_the_method(tmp_path: Path, operation: str) 
     }
 
 
+@pytest.mark.heavy
 def test_a_method_is_no_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The late root is named at the first call, not in every second instance."""
     path = recorded(tmp_path / "t", "bcast", ("MPI_COUNT", "MPI_BYTE"))

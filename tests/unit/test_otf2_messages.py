@@ -155,6 +155,7 @@ def print_events(anchor: Path) -> list[tuple[str, int, dict[str, str]]]:
     return events
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("make", [messaging, unusual])
 def test_sends_and_receives_match_in_order(tmp_path: Path, make: Any) -> None:
     """As tools match them: the n-th send with the receive that was posted as the n-th."""
