@@ -19,29 +19,37 @@ RANKS = 8
 NODES = {rank: f"n{rank // 4}" for rank in range(RANKS)}
 
 
-def intervals(processors: list[int], queue_ms: float) -> pd.DataFrame:
+def intervals(processors: list[int], queue_ms: float, sleep_ms: float = 0) -> pd.DataFrame:
     """Return two intervals of each rank, with 10 ms on a processor each."""
     rows = pd.DataFrame({"rank": np.repeat(np.arange(RANKS), 2)})
     rows["first_processor"] = rows["last_processor"] = np.repeat(processors, 2)
     rows["processor_ns"] = 10 * MS
     rows["queue_ns"] = round(queue_ms * MS)
+    rows["begin_ns"], rows["gap_ns"] = 0, -1
+    rows["end_ns"] = rows["processor_ns"] + rows["queue_ns"] + round(sleep_ms * MS)
     return rows
 
 
 def test_the_node_with_shared_processors_is_found() -> None:
     """Ranks 4 to 7 share processors 0 and 1 of n1; processors of n0 have the same numbers."""
     rows = intervals([0, 1, 2, 3, 0, 1, 0, 1], 30)
-    assert find_shared_processors(rows, NODES) == SharedProcessors(4, 2, 3.0)
+    assert find_shared_processors(rows, NODES) == SharedProcessors(4, 2, 3.0, 0.75)
 
 
 @pytest.mark.parametrize(
-    ("processors", "queue_ms"),
-    [([0, 1, 2, 3] * 2, 30), ([0, 1, 0, 1] * 2, 5), ([-1] * 8, 30)],
-    ids=["own", "short", "unknown"],
+    ("processors", "queue_ms", "sleep_ms"),
+    [
+        pytest.param([0, 1, 2, 3] * 2, 30, 0, id="own"),
+        pytest.param([0, 1, 0, 1] * 2, 5, 0, id="short"),
+        pytest.param([0, 1, 0, 1] * 2, 30, 1000, id="sleeping"),
+        pytest.param([-1] * 8, 30, 0, id="unknown"),
+    ],
 )
-def test_processors_of_one_rank_each_are_not_shared(processors: list[int], queue_ms: float) -> None:
+def test_processors_of_one_rank_each_are_not_shared(
+    processors: list[int], queue_ms: float, sleep_ms: float
+) -> None:
     """Nor are processors on which nobody waits long, nor unknown ones."""
-    assert find_shared_processors(intervals(processors, queue_ms), NODES) is None
+    assert find_shared_processors(intervals(processors, queue_ms, sleep_ms), NODES) is None
 
 
 def test_a_move_counts_both_processors() -> None:
@@ -66,7 +74,7 @@ def test_the_report_says_that_ranks_share_processors(
         return " ".join(conclusion.verdict_lines(trace, make_verdict(trace, trace.findings())))
 
     assert "processor" not in lines(None)
-    shared = lines(SharedProcessors(8, 2, 35.2))
+    shared = lines(SharedProcessors(8, 2, 35.2, 0.6))
     assert "8 ranks share 2 processors, and wait for one 35 times as long as they run." in shared
     assert "Start at most as many ranks on a node as it has processors" in shared
-    assert "8 ranks share 1 processor, and" in lines(SharedProcessors(8, 1, 4.0))
+    assert "8 ranks share 1 processor, and" in lines(SharedProcessors(8, 1, 4.0, 0.6))
