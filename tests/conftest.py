@@ -51,12 +51,6 @@ def system_mpi(request: pytest.FixtureRequest) -> Mpi:
 
 
 @pytest.fixture
-def arrival_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let findings come from samples of the arrivals, as in sampled traces."""
-    monkeypatch.setattr("mpiprof.diagnosis.findings.are_delays_followed", lambda _: False)
-
-
-@pytest.fixture
 def one_cluster() -> Generator[None]:
     """Let one test at a time emulate clusters, because each run detects the others."""
     with alone_with("cluster"):

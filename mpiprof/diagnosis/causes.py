@@ -9,7 +9,7 @@ applied to every call site of every program.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,19 +106,6 @@ def compute_causes(trace: Trace, callsite: int) -> Causes:
         make_share_table(labels, followers),
         sample.without.saved_ns if sample.without else 0.0,
     )
-
-
-def ranks_late_by_messages(causes: Causes, ranks: Sequence[int]) -> list[int]:
-    """Return the given late ranks that are late because of messages rather than work."""
-    table = causes.ranks.set_index("rank").reindex(list(ranks))
-    message_ns = table["point_to_point_ns"] > table["outside_ns"].clip(lower=0)
-    return [rank for rank, mostly in zip(ranks, message_ns.tolist(), strict=True) if mostly]
-
-
-def is_early_by_exit(causes: Causes, ranks: Sequence[int]) -> bool:
-    """Return whether ranks are early because of an early exit before, not because of less work."""
-    of = causes.ranks.set_index("rank").reindex(list(ranks))
-    return bool(of["inherited_ns"].sum() < of["outside_ns"].sum() + of["point_to_point_ns"].sum())
 
 
 class CallsiteLabels:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import find_host
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_matrix import (
     MIN_REPETITION_SHARE,
@@ -30,6 +29,7 @@ from mpiprof.diagnosis.run_steps import find_steps, group_steps
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.shared_processors import find_shared_processors
 from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
+from mpiprof.diagnosis.work_matrix import find_host
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
@@ -44,11 +44,6 @@ MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are suffi
 MIN_HIDDEN_SHARE = 0.5  # of the waiting without work, from which missing records may be the reason
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
 MIN_MAIN_SHARE = 0.5  # of the waiting at one call site, from which most of it is there
-
-
-def are_delays_followed(trace: Trace) -> bool:
-    """Return whether a trace has records of calls, in which delays can be followed."""
-    return trace.record != "summary" and len(trace.callsites) > 0
 
 
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
@@ -74,6 +69,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
         hidden = costs.rest_ns.sum() >= MIN_HIDDEN_SHARE * waiting
         evidence: dict[str, Any] = {"work": None, "instances": count, "besides": bool(findings)}
         evidence["missing"] = _find_missing_records(trace, delays) if hidden else None
+        evidence["inside"] = _find_collective_inside(trace, delays, cost_ns)
         evidence["shared_processors"] = _find_shared_processors(trace)
         evidence["mainly_at"] = None if findings else _find_main_callsite(delays, chosen)
         fields = {"evidence": evidence, "callsites": _find_callsites(delays, chosen)}
@@ -89,6 +85,15 @@ def _find_shared_processors(trace: Trace) -> dict[str, Any] | None:
     nodes = {rank: process["node"] for rank, process in trace.tables.processes.items()}
     found = find_shared_processors(trace.intervals, nodes)
     return None if found is None else asdict(found)
+
+
+def _find_collective_inside(trace: Trace, delays: Delays, cost_ns: Float) -> dict[str, Any] | None:
+    """Return the collective inside which most of the waiting arises, or None."""
+    cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
+    inside = np.array([after == INSIDE for _, after in delays.sites], np.bool_)
+    if not cost[inside].sum() >= MIN_INSIDE_SHARE * cost.sum() > 0:
+        return None
+    return _describe_call(trace, delays.sites[int(np.argmax(cost * inside))][0])
 
 
 def _find_missing_records(trace: Trace, delays: Delays) -> str | None:
@@ -110,7 +115,11 @@ def _find_patterns(
 
     def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
         patterns = ((grid, one) for grid in grids for one in join_patterns(find_patterns(grid)[0]))
-        return [(grid, one) for grid, one in patterns if _is_by_work(delays, one)]
+        return [
+            (grid, one)
+            for grid, one in patterns
+            if _is_by_work(delays, one) and count_late_instances(one, grid)
+        ]
 
     steps = find_steps(trace, delays)
     by_step: list[FoundPattern] = []
@@ -179,6 +188,7 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "levels": [list(level) for level in pattern.levels],
         "grows": None if pattern.grows is None else list(pattern.grows),
         "unit": grid.unit,
+        "sampled": trace.sampling_interval > 1,
         "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
         "recorded": [int(grid.number[0]), int(grid.number[-1])],
         "host": find_host(trace, pattern.node),

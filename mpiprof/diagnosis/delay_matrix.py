@@ -12,16 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import (
-    MAX_ARRIVALS,
-    MAX_INSTANCES,
-    ArrivalMatrix,
-    column_medians,
-)
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_graph import Intervals
 from mpiprof.diagnosis.run_steps import Steps, number_steps
 from mpiprof.diagnosis.work_intervals import INSIDE
+from mpiprof.diagnosis.work_matrix import MAX_ARRIVALS, MAX_INSTANCES, WorkMatrix, column_medians
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
@@ -50,7 +45,7 @@ class Columns:
     total: float
 
 
-class DelayMatrix(ArrivalMatrix):
+class DelayMatrix(WorkMatrix):
     """Work of each rank (row) in each column, in ns beyond the least of the column.
 
     - unit: "step" or "repetition", of which a column is one.
@@ -244,7 +239,7 @@ class RepetitionMatrix(DelayMatrix):
         remaining = self._usual_cost + (self.cost_ns - self._usual_cost) * np.minimum(share, 1.0)
         return np.asarray(remaining.sum(0))
 
-    def compute_caused_waits(self, mean: Float) -> Float:  # noqa: ARG002
+    def compute_caused_waits(self) -> Float:
         """Return the waiting that each rank causes; others may work longer with no rank waiting."""
         return np.asarray(self.cost_ns.sum(1))
 

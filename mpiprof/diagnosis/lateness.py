@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.arrival_matrix import concatenate, number_nodes, union_of_ranks
 from mpiprof.diagnosis.sampling import SamplePart
+from mpiprof.diagnosis.work_matrix import number_nodes
 from mpiprof.metrics.variance_components import (
     UNKNOWN_ESTIMATE,
     Estimate,
@@ -36,12 +36,12 @@ class LatenessSamples:
         self.trace, self.parts = trace, parts
         self.least = float(trace.clock_error_ns)
         first = [part.arrival_ns.min(0) for part in parts]
-        starts = concatenate(first)
+        starts = _concatenate(first)
         self.instances = len(starts)
         stretch = np.empty(len(starts), np.int64)
         stretch[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
         self.stretches = int(stretch.max(initial=0)) + 1
-        self.ranks = union_of_ranks(parts)
+        self.ranks = _union_of_ranks(parts)
         self.groups = len({part.ranks.tobytes() for part in parts})
         begins = phases["begin_ns"].to_numpy(np.int64)[1:]
         if (len(begins) + 1) * len(self.ranks) > MAX_EFFECTS:
@@ -275,3 +275,13 @@ def _origin_shares(sums: Float) -> Float:
 def _mean_of_sums(sums: Float) -> Float:
     count, total = sums.reshape(2, -1)
     return np.asarray(total / np.maximum(count, 1))
+
+
+def _union_of_ranks(parts: Sequence[SamplePart]) -> Int:
+    """Return the world ranks that take part in any of some instances, ascending."""
+    return np.unique(_concatenate([part.ranks for part in parts]))
+
+
+def _concatenate(parts: list[Int]) -> Int:
+    """Return the concatenation of integer vectors; an empty vector if there are none."""
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)

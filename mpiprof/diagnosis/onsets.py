@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.phases import find_best_cut, find_edges
 from mpiprof.diagnosis.significance import p_of_levels, p_of_slope
+from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
 
@@ -25,14 +25,14 @@ ONSETS = 16  # positions at which a trend may begin
 MIN_GROWTH = 1.5  # minimum ratio of the lateness at both ends
 
 
-def find_phases(grid: ArrivalMatrix, arrival: Float) -> list[Int]:
+def find_phases(grid: WorkMatrix, arrival: Float) -> list[Int]:
     """Return the columns of each phase. Within a phase the same ranks may be late."""
     signal, last = phase_signals(grid, arrival)
     _, edges = find_edges(signal, grid.number, last)
     return np.split(np.arange(grid.instance_count), edges)
 
 
-def phase_signals(grid: ArrivalMatrix, arrival: Float) -> tuple[Float, Int]:
+def phase_signals(grid: WorkMatrix, arrival: Float) -> tuple[Float, Int]:
     """Return the logarithm of each instance's spread, and its last rank (-1 if unknown)."""
     low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
     row = np.nanargmax(arrival, 0)
@@ -56,7 +56,7 @@ def is_flat(late: Float) -> bool:
 
 
 def refine_span(
-    grid: ArrivalMatrix, arrival: Float, rows: Int, columns: Int, spans: list[Int]
+    grid: WorkMatrix, arrival: Float, rows: Int, columns: Int, spans: list[Int]
 ) -> Int | None:
     """Return the columns of a phase, with boundaries moved to changes of these rows' lateness.
 

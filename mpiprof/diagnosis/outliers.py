@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
+from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Float, Int
 
 MAX_SHARE = 0.02  # share of the instances
@@ -17,7 +17,7 @@ MIN_TAIL_VALUES = 3  # smallest tail, for each possible outlier
 SAME_RANKS_SHARE = 0.4  # minimum share of the wait in outliers
 
 
-def find_outliers(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Int:
+def find_outliers(grid: WorkMatrix, arrival: Float, waits: Float) -> Int:
     """Return the columns of the few instances with much of the wait; empty if there are none.
 
     If the outliers with the same late ranks as the worst one have enough wait, only these are
@@ -76,7 +76,7 @@ def _p_beyond(others: Float, count: int, possible: int, beyond: float) -> float:
     return float(possible * (total / max(total + beyond, 1e-9)) ** count)
 
 
-def find_late_ranks(grid: ArrivalMatrix, arrival: Float) -> tuple[int, ...]:
+def find_late_ranks(grid: WorkMatrix, arrival: Float) -> tuple[int, ...]:
     """Return the ranks that arrived far behind all other ranks, the latest first.
 
     Returns () if there are none, also if some ranks were far ahead and all others late together.
@@ -89,19 +89,3 @@ def find_late_ranks(grid: ArrivalMatrix, arrival: Float) -> tuple[int, ...]:
     rows = np.flatnonzero(far.any(1))
     late = np.nanmax(np.where(far, arrival, 0.0), 1)[rows]
     return tuple(grid.ranks[rows[np.argsort(-late, kind="stable")]].tolist())
-
-
-def find_early_ranks(grid: ArrivalMatrix, arrival: Float) -> tuple[int, ...]:
-    """Return the ranks that arrived far before most others in an instance, the earliest first."""
-    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
-    early = (arrival < (low + high) / 2).all(1)
-    rows = np.flatnonzero(early)
-    if len(rows) >= len(arrival) / 2:
-        return ()
-    return tuple(grid.ranks[rows[np.argsort(arrival[rows, 0], kind="stable")]].tolist())
-
-
-def count_also_costly(waits: Float, columns: Int) -> int:
-    """Return the number of other instances with at least a tenth of these columns' least wait."""
-    other_waits = np.delete(waits, columns)
-    return int((other_waits * MIN_FACTOR >= waits[columns].min()).sum())

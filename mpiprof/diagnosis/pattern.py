@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
+from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Int
 
 
@@ -46,7 +46,7 @@ class Pattern:
     grows: tuple[float, float] | None = None
 
 
-def count_late_instances(pattern: Pattern, grid: ArrivalMatrix) -> int:
+def count_late_instances(pattern: Pattern, grid: WorkMatrix) -> int:
     """Return the number of instances in which a pattern has half of its mean lateness or more."""
     arrival = grid.arrival[:, pattern.instances]
     rows = np.searchsorted(grid.ranks, pattern.ranks)
@@ -62,15 +62,7 @@ def count_late_instances(pattern: Pattern, grid: ArrivalMatrix) -> int:
     return int((apart > pattern.late_ns / 2).sum())
 
 
-def columns_with_ranks(pattern: Pattern, grid: ArrivalMatrix) -> Int:
-    """Return the columns in which any of a pattern's ranks take part; all if it names no ranks."""
-    rows = np.searchsorted(grid.ranks, pattern.ranks)
-    if not len(rows):
-        return np.arange(grid.instance_count)
-    return np.flatnonzero(~np.isnan(grid.arrival[rows]).all(0))
-
-
-def find_spans(number: Int, grid: ArrivalMatrix) -> list[list[int]]:
+def find_spans(number: Int, grid: WorkMatrix) -> list[list[int]]:
     """Return the runs of instances that a pattern covers, as first and last number."""
     columns = np.searchsorted(grid.number, number)
     edges = np.flatnonzero(np.diff(columns) > 1)

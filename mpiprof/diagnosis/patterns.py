@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.diagnosis import onsets, outliers, rank_sets
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.phases import MAX_PERIODIC_P, find_period
 from mpiprof.diagnosis.rank_sets import RankSet
 from mpiprof.diagnosis.rotation import find_rotation
+from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_SHARE = 0.05  # minimum share of the wait that a pattern must explain
@@ -40,10 +40,10 @@ class _Candidate:
     shift: Float  # rows x instances of the arrival matrix
 
 
-def find_patterns(grid: ArrivalMatrix) -> tuple[list[Pattern], float]:
+def find_patterns(grid: WorkMatrix) -> tuple[list[Pattern], float]:
     """Return the patterns of a call site in order of detection, and the wait left unexplained.
 
-    The gains and the remainder sum to the total wait (`ArrivalMatrix.compute_waiting`, in ns).
+    The gains and the remainder sum to the total wait (`WorkMatrix.compute_waiting`, in ns).
     """
     arrival = grid.arrival
     if grid.instance_count == 1:
@@ -62,7 +62,7 @@ def find_patterns(grid: ArrivalMatrix) -> tuple[list[Pattern], float]:
     return patterns, max(unexplained_ns, 0.0)
 
 
-def _single_instance_pattern(grid: ArrivalMatrix) -> tuple[list[Pattern], float]:
+def _single_instance_pattern(grid: WorkMatrix) -> tuple[list[Pattern], float]:
     """Return an outlier pattern if ranks arrive far behind the others in the only instance."""
     waits = float(grid.compute_waiting(grid.arrival).sum())
     ranks = outliers.find_late_ranks(grid, grid.arrival)
@@ -81,7 +81,7 @@ def _choose_best(candidates: Sequence[_Candidate]) -> _Candidate | None:
     return next(good, None)
 
 
-def _find_candidates(grid: ArrivalMatrix, arrival: Float) -> Iterator[_Candidate]:
+def _find_candidates(grid: WorkMatrix, arrival: Float) -> Iterator[_Candidate]:
     """Yield the significant candidates, the simplest first."""
     waits = grid.compute_waiting(arrival)
     yield from _steady_candidates(grid, arrival, waits)
@@ -92,14 +92,12 @@ def _find_candidates(grid: ArrivalMatrix, arrival: Float) -> Iterator[_Candidate
     yield from _sporadic_candidates(grid, arrival, waits)
 
 
-def compute_gain(grid: ArrivalMatrix, arrival: Float, shift: Float, waits: Float) -> float:
+def compute_gain(grid: WorkMatrix, arrival: Float, shift: Float, waits: Float) -> float:
     """Return the wait that vanishes if ranks arrive earlier by `shift`."""
     return float((waits - grid.compute_waiting(arrival - shift)).sum())
 
 
-def _find_prerequisite(
-    grid: ArrivalMatrix, shifts: Sequence[Float], last: _Candidate
-) -> int | None:
+def _find_prerequisite(grid: WorkMatrix, shifts: Sequence[Float], last: _Candidate) -> int | None:
     """Return the index of the earlier shift that hides most of the last candidate's cost, or None.
 
     If another rank arrives even later, an earlier arrival of this rank gains nothing.
@@ -116,7 +114,7 @@ def _find_prerequisite(
 # Steady patterns: the same ranks for a whole phase.
 
 
-def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _steady_candidates(grid: WorkMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
     spans, is_found = onsets.find_phases(grid, arrival), False
     for rank_set, columns in _phase_rank_sets(grid, arrival, waits, spans):
@@ -143,7 +141,7 @@ def _is_mostly_late(arrival: Float, rank_set: RankSet) -> bool:
 
 
 def _make_steady(
-    grid: ArrivalMatrix, arrival: Float, waits: Float, of: list[tuple[RankSet, Int]]
+    grid: WorkMatrix, arrival: Float, waits: Float, of: list[tuple[RankSet, Int]]
 ) -> Iterator[_Candidate]:
     """Yield the candidate of one set of ranks in some phases, if it explains any wait."""
     first = max((rank_set for rank_set, _ in of), key=lambda rank_set: rank_set.late_ns)
@@ -171,7 +169,7 @@ def _make_steady(
 
 
 def _phase_rank_sets(
-    grid: ArrivalMatrix, arrival: Float, waits: Float, spans: list[Int]
+    grid: WorkMatrix, arrival: Float, waits: Float, spans: list[Int]
 ) -> Iterator[tuple[RankSet, Int]]:
     """Yield the rank set of each phase. Neighbouring phases with equal sets are joined.
 
@@ -195,7 +193,7 @@ def _phase_rank_sets(
 
 
 def _find_best_set(
-    grid: ArrivalMatrix, arrival: Float, waits: Float, columns: Int, tests: int
+    grid: WorkMatrix, arrival: Float, waits: Float, columns: Int, tests: int
 ) -> RankSet | None:
     """Return the rank set that explains most of the wait of some instances."""
 
@@ -230,7 +228,7 @@ def _needed_ranks(rank_set: RankSet, most: float, gain: Callable[[RankSet], floa
 # Trends: the lateness of one rank grows or shrinks steadily.
 
 
-def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _growing_candidates(grid: WorkMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     onset = onsets.find_trend_onset(arrival, waits)
     for begin in dict.fromkeys((onset, 0)):  # the onset fits best
         tests = onsets.ONSETS if begin else 1
@@ -251,7 +249,7 @@ def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> It
 # Outliers: few instances with much of the wait.
 
 
-def _outlier_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _outlier_candidates(grid: WorkMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     columns = outliers.find_outliers(grid, arrival, waits)
     if not len(columns):
         return
@@ -269,7 +267,7 @@ def _outlier_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> It
 # Periodic patterns.
 
 
-def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _periodic_candidates(grid: WorkMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     signal = np.log(np.maximum(waits / max(len(arrival) - 1, 1), grid.least_ns))
     every = find_period(signal, grid.number)
     if every is None:
@@ -310,7 +308,7 @@ def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> I
 # Moving patterns: lateness passes from rank to rank.
 
 
-def _moving_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _moving_candidates(grid: WorkMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     _, last = onsets.phase_signals(grid, arrival)
     row = np.where(last >= 0, np.nanargmax(arrival, 0), -1)
     rotation = find_rotation(row, grid.number, waits, len(arrival))
@@ -341,7 +339,7 @@ def _median_of_others(arrival: Float, row: Int) -> Float:
     return np.asarray(column_medians(other_arrivals))
 
 
-def _sporadic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _sporadic_candidates(grid: WorkMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     """Yield the rank with far more costly occasional lateness than other ranks, if any."""
     whole, ranks = float(waits.sum()), len(arrival)
     if whole <= 0 or ranks < 2:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.significance import p_above, p_apart_from_others
+from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.metrics.variance_components import nodes_differ
 from mpiprof.trace.types import Float, Int
 
@@ -43,7 +43,7 @@ class RankSet:
         return self.kind, frozenset(self.rows.tolist())
 
 
-def find_rank_sets(grid: ArrivalMatrix, arrival: Float, sure: float) -> Iterator[RankSet]:
+def find_rank_sets(grid: WorkMatrix, arrival: Float, sure: float) -> Iterator[RankSet]:
     """Yield the sets of ranks that differ significantly, the simplest first.
 
     arrival: columns of the instances to examine. sure: maximum p-value.
@@ -58,7 +58,7 @@ def find_rank_sets(grid: ArrivalMatrix, arrival: Float, sure: float) -> Iterator
     if of_node.any():
         yield _find_slow_nodes(grid, of_node, p)
     for rank_set in (
-        *_find_root_sets(grid, centred, mean),
+        _find_costliest_rank(grid, centred, mean),
         *_find_splits(grid, centred - of_node[:, None], mean - of_node),
         _find_gradient(grid, centred, mean),
         _every_rank_set(grid, centred, mean),
@@ -79,7 +79,7 @@ def _trimmed_means(centred: Float) -> Float:
     return np.asarray((sums[row, high] - sums[row, low]) / np.maximum(high - low, 1))
 
 
-def _find_splits(grid: ArrivalMatrix, centred: Float, mean: Float) -> list[RankSet | None]:
+def _find_splits(grid: WorkMatrix, centred: Float, mean: Float) -> list[RankSet | None]:
     """Return divisions of the ranks in two, at the gaps that explain most."""
     order = np.argsort(-mean, kind="stable")
     values = mean[order]
@@ -97,24 +97,17 @@ def _find_splits(grid: ArrivalMatrix, centred: Float, mean: Float) -> list[RankS
     return [_divide(grid, centred, mean, order[: c + 1], order[c + 1 :]) for c in at]
 
 
-def _find_root_sets(grid: ArrivalMatrix, centred: Float, mean: Float) -> list[RankSet | None]:
-    """Return the rank that causes most wait, and the root that waits for all, in rooted operations.
-
-    There, other ranks may arrive even later without any rank waiting for them.
-    """
-    caused = grid.compute_caused_waits(mean)
-    rooted = [block for block in grid.blocks if block.group.root >= 0]
-    every = np.arange(len(mean))
-    worst_row = np.argmax(caused, keepdims=True)
-    divided = [(worst_row, np.setdiff1d(every, worst_row))] if caused[worst_row] > 0 else []
-    roots = np.unique([block.rows[block.group.root] for block in rooted])
-    if len(roots) == 1:
-        divided.append((np.setdiff1d(every, roots), roots))
-    return [_divide(grid, centred, mean, upper, lower) for upper, lower in divided]
+def _find_costliest_rank(grid: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
+    """Return the rank that causes most wait, if other ranks may be late with no rank waiting."""
+    caused = grid.compute_caused_waits()
+    worst = np.argmax(caused, keepdims=True)
+    if not caused[worst] > 0:
+        return None
+    return _divide(grid, centred, mean, worst, np.setdiff1d(np.arange(len(mean)), worst))
 
 
 def _divide(
-    grid: ArrivalMatrix, centred: Float, mean: Float, upper: Int, lower: Int
+    grid: WorkMatrix, centred: Float, mean: Float, upper: Int, lower: Int
 ) -> RankSet | None:
     """Return the smaller of two sets of ranks as late or early, or None if it is not separate."""
     few = upper if len(upper) <= len(lower) else lower
@@ -136,7 +129,7 @@ def _divide(
     return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
 
 
-def _find_node_effect(grid: ArrivalMatrix, centred: Float, mean: Float) -> tuple[Float, float]:
+def _find_node_effect(grid: WorkMatrix, centred: Float, mean: Float) -> tuple[Float, float]:
     """Return the lateness of each rank's node (0 if the node is not slow), and its p-value.
 
     A node's lateness is the median of its ranks, so that one late rank does not make a slow node.
@@ -157,7 +150,7 @@ def _find_node_effect(grid: ArrivalMatrix, centred: Float, mean: Float) -> tuple
     return node_lateness, p
 
 
-def _find_slow_nodes(grid: ArrivalMatrix, of_node: Float, p: float) -> RankSet:
+def _find_slow_nodes(grid: WorkMatrix, of_node: Float, p: float) -> RankSet:
     """Return the ranks of the slow nodes."""
     rows = np.flatnonzero(of_node)
     names = {grid.nodes[node] for node in grid.node[rows]}
@@ -165,7 +158,7 @@ def _find_slow_nodes(grid: ArrivalMatrix, of_node: Float, p: float) -> RankSet:
     return RankSet("node", rows, float(of_node.max()), of_node, p, node)
 
 
-def _find_gradient(grid: ArrivalMatrix, centred: Float, mean: Float) -> RankSet | None:
+def _find_gradient(grid: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
     """Return a gradient if a line along the ranks explains nearly all lateness."""
     ranks = len(mean)
     if ranks < MIN_LINEAR_RANKS:
@@ -185,7 +178,7 @@ def _find_gradient(grid: ArrivalMatrix, centred: Float, mean: Float) -> RankSet 
     return RankSet("gradient", np.array([top]), float(shift[top]), shift, p)
 
 
-def _every_rank_set(grid: ArrivalMatrix, centred: Float, mean: Float) -> RankSet | None:
+def _every_rank_set(grid: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
     """Return the set "each": every rank has a different, constant lateness over the whole run.
 
     Wandering ranks differ at any time, too, but in another order in the second half.

@@ -8,18 +8,19 @@ from typing import Any
 import pandas as pd
 
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
-from mpiprof.diagnosis.findings import MAIN_SHARE
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
-from mpiprof.reports.advice import LOAD_CAUSES, advise, is_by_messages
 from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence
 from mpiprof.reports.phrases import share_bounds
-from mpiprof.reports.sentences import finding_text, problem_clause, problem_sentence
+from mpiprof.reports.sentences import advise, finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.trace import Trace
 
 NO_FINDING = "Nothing stands out"
+MAIN_SHARE = 0.5  # minimum share of the instances in which a rank is last
+# No algorithm removes these.
+LOAD_CAUSES = ("rank", "early", "gradient", "periodic", "moving", "node")
 NOTABLE_SHARE = 0.1  # of all ranks' time; calls that take more without waiting are reported
 
 
@@ -55,11 +56,8 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
     algorithm_sentence = _algorithm_sentence(trace, verdict)
     if verdict.beside is None:
         return [first, problem, do + algorithm_sentence]
-    rest = _problem_sentence(trace, verdict, verdict.beside)
-    # Advice about an uncertain rank is useless if the same rank has a certain cause.
-    last = verdict.beside.evidence.get("mostly_last")
-    if last is None or last[0] not in verdict.worst.ranks:
-        rest = f"{rest} {advise(trace, verdict.beside)}"
+    beside = _problem_sentence(trace, verdict, verdict.beside)
+    rest = f"{beside} {advise(trace, verdict.beside)}"
     return [first, f"{problem} {do}{algorithm_sentence}", rest]
 
 
@@ -133,9 +131,7 @@ def _algorithm_sentence(trace: Trace, verdict: Verdict) -> str:
         return f" Besides, {verdict.gain.algorithm} would save {gained} at {site}."
     sure = verdict.worst
     assert sure is not None
-    helped = sure.cause in (*LOAD_CAUSES, "node") and "let_go_early" not in sure.evidence
-    cause = "the messages" if is_by_messages(sure) else "the load"
-    return f" No algorithm would help: it is {cause}." if helped else ""
+    return " No algorithm would help: it is the load." if sure.cause in LOAD_CAUSES else ""
 
 
 def share_in_words(share: float) -> str:

@@ -72,6 +72,8 @@ def _noise_clause(finding: Finding) -> str:
     missing = finding.evidence["missing"]
     if missing is not None:
         return f"the records do not show the cause of {rest}: {MISSING[missing]}"
+    if finding.evidence["instances"] == 1:
+        return f"no single rank causes {rest}"
     return f"no rank causes {rest} consistently"
 
 
@@ -116,6 +118,10 @@ def _node_clause(finding: Finding) -> str:
 def _longer_clause(finding: Finding, ranks_of_node: str = "") -> str:
     """Return which ranks work longer by the same delay, or by a delay of their own each."""
     late, where_and_when = _format_late(finding), _where_and_when(finding)
+    evidence = finding.evidence
+    several = finding.cause == "outlier" and evidence["late_instances"] > 1
+    if evidence["grows"] or evidence["levels"] or several:
+        late = f"up to {late}"
     if finding.evidence["each"]:
         longest = f"rank {finding.ranks[0]} works longest, {late} beyond the median of all ranks"
         return f"the work differs from rank to rank, and {longest}{where_and_when}"
@@ -142,7 +148,8 @@ CLAUSES: dict[str, Callable[[Finding], str]] = {
 def _format_late(finding: Finding) -> str:
     """Return the delay, or the largest one if it changes."""
     evidence = finding.evidence
-    return format_time(max([evidence["late_ns"], *(evidence["grows"] or ())]))
+    levels = [late_ns for _, _, late_ns in evidence["levels"]]
+    return format_time(max([evidence["late_ns"], *(evidence["grows"] or ()), *levels]))
 
 
 def _verb_ending(finding: Finding) -> str:
@@ -206,9 +213,11 @@ def _basis_sentences(trace: Trace, finding: Finding) -> str:
     meaning = f"A step ends when all ranks meet in {_join_or(places) or 'a collective'}."
     if unit != "step":
         meaning = "The ranks are compared at equal repetitions of this work."
+    if evidence["instances"] == 1:
+        return f"One {unit} does not tell a habit from an accident."
     if evidence["grows"]:
         first, last = (format_time(time) for time in evidence["grows"])
-        change = "grows" if evidence["grows"][1] > evidence["grows"][0] else "shrinks"
+        change = "grows" if _rises(evidence["grows"]) else "shrinks"
         return f"The delay {change} steadily, from {first} to {last}. {meaning}"
     if evidence["levels"]:
         levels = evidence["levels"][:MAX_SPANS]
@@ -216,8 +225,14 @@ def _basis_sentences(trace: Trace, finding: Finding) -> str:
         return f"The delay is {', then '.join(parts)}. {meaning}"
     if finding.cause in ("rank", "periodic", "moving"):
         late, all_ = format_count(evidence["late_instances"]), format_count(evidence["instances"])
-        return f"This holds in {late} of {all_} {unit}s. {meaning}"
+        recorded = "recorded " * evidence["sampled"]
+        return f"This holds in {late} of {all_} {recorded}{unit}s. {meaning}"
     return meaning
+
+
+def _rises(grows: Sequence[float]) -> bool:
+    """Return whether a delay is longer at the end than at the begin."""
+    return grows[1] > grows[0]
 
 
 def _join_or(texts: Sequence[str]) -> str:
@@ -252,6 +267,12 @@ def delay_advice(finding: Finding) -> str:
         return "Start at most as many ranks on a node as it has processors, and record again."
     if finding.cause == "noise" and finding.evidence["missing"] is not None:
         return REMEDIES[finding.evidence["missing"]]
+    if finding.cause == "noise" and finding.evidence["instances"] == 1:
+        return "Record another run to tell."
+    if finding.cause == "noise" and finding.evidence["inside"] is not None:
+        inside = _format_call(finding.evidence["inside"])
+        look = "look at its algorithm, its sizes, and whether each rank has a processor"
+        return f"Most of it arises inside {inside}, which keeps different ranks longer: {look}."
     if finding.cause == "noise":
         return "Check for other processes on these nodes, and for work that varies between steps."
     if finding.cause == "early":
@@ -264,7 +285,10 @@ def delay_advice(finding: Finding) -> str:
     if location["inside"]:
         before = _format_call(location["before"])
         return f"Look at the algorithm and the sizes of {before}, and at who else comes late to it."
-    return f"Look at what {who} {do} between these calls.{_code_sentence(finding, location)}"
+    grows = finding.evidence["grows"]
+    more = " Something grows there, such as a list or a file." if grows and _rises(grows) else ""
+    code = _code_sentence(finding, location)
+    return f"Look at what {who} {do} between these calls.{code}{more}"
 
 
 def _code_sentence(finding: Finding, location: Mapping[str, Any]) -> str:
@@ -287,6 +311,8 @@ def _steps_clause(finding: Finding) -> str:
         if len(offsets) == 1:
             return f", in every {format_ordinal(finding.period)} {unit} from {unit} {offsets[0]} on"
         return f", in {len(offsets)} of every {finding.period} {unit}s"
+    if count == 1:
+        return f", in the only {'recorded ' * evidence['sampled']}{unit}"
     if not spans:
         return f", in each {unit}"
     parts = [

@@ -15,7 +15,7 @@ from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
-from mpiprof.reports import advice, conclusion, sentences, spawned_jobs
+from mpiprof.reports import conclusion, sentences, spawned_jobs
 from mpiprof.trace import Trace
 
 NAN = float("nan")
@@ -140,7 +140,7 @@ def finding_as_data(trace: Trace, finding: Finding) -> dict[str, Any]:
         "certainty": plain_number(finding.certainty),
         "title": sentences.finding_title(trace, finding),
         "text": sentences.problem_and_evidence(trace, finding),
-        "action": advice.advise(trace, finding),
+        "action": sentences.advise(trace, finding),
         "node": finding.node,
         "algorithm": finding.algorithm,
         "evidence": {name: _value_as_data(value) for name, value in finding.evidence.items()},

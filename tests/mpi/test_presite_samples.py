@@ -10,7 +10,7 @@ from support.jobs import run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
-from mpiprof.diagnosis.delay_origin import find_location
+from mpiprof.diagnosis.sampled_code import find_sampled_code
 
 LATE = """
 import sys, time
@@ -36,7 +36,9 @@ def wrapped(mpi: Mpi, folder: Path) -> list[str | Path]:
 
 def sampled_function(folder: Path) -> tuple[str, str]:
     """Return the file and function of most of rank 1's time between two calls of site 0."""
-    place = find_location(mpiprof.open(folder / "trace"), 1, 0, 0)
+    trace = mpiprof.open(folder / "trace")
+    sites = next(of.sites for of, number in trace.aggregate[1].items() if number == 0)
+    place = find_sampled_code(trace, 1, sites, sites)
     assert place is not None and place["share"] > 0.5 and place["line"] > 0
     return Path(place["file"]).name, place["function"]
 

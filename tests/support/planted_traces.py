@@ -14,6 +14,12 @@ from mpiprof.trace.types import Float
 
 MS = 1_000_000
 STEP = 40 * MS
+# Findings that differ in work: a rank that hides the delay of another one is named with it, and the
+# root of a reduction waits by its role.
+IN_WORK: dict[str, tuple[str, tuple[int, ...]]] = {
+    "two-ranks": ("rank", (3, 6)),
+    "reduce-root": ("noise", ()),
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,11 @@ class Planted:
         more["algorithm"] = self.algorithm
         synthetic.add_collective(self.operation, arrivals, exits, site="md.py:93:exchange", **more)
         return synthetic.write(folder)
+
+
+def is_possible(of: Planted) -> bool:
+    """Return whether no rank enters an instance before it has left the one before."""
+    return float(of.late.max()) * MS < STEP
 
 
 def planted() -> Iterator[Planted]:

@@ -13,8 +13,6 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.trace.types import Float
 
-pytestmark = pytest.mark.usefixtures("arrival_findings")
-
 
 def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     trace = steps(tmp_path)

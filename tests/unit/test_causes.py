@@ -23,8 +23,6 @@ from mpiprof.metrics.variance_components import SIGNIFICANT, nodes_differ, subtr
 from mpiprof.reports import phrases, sentences
 from mpiprof.tune.gains import find_gains
 
-pytestmark = pytest.mark.usefixtures("arrival_findings")
-
 NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 
 
@@ -66,11 +64,9 @@ def test_a_late_rank(tmp_path: Path) -> None:
     assert one.evidence["late_ns"] == pytest.approx(3 * MS, rel=0.02)
     assert (one.first_instance, one.last_instance, one.period) == (0, 199, None)
     printed = sentences.finding_text(trace, one)
-    assert printed.startswith("Rank 5 takes 3.0")
-    assert " ms longer than the others before allreduce at md.py:93 exchange: " in printed
-    assert (
-        "It is so in 200 of 200 instances" in printed and "All others wait for the last." in printed
-    )
+    assert printed.startswith("Rank 5 works 3.0")
+    assert " between two calls of allreduce at md.py:93 exchange, in each step: " in printed
+    assert "This holds in 200 of 200 steps." in printed
 
 
 def test_a_slow_node(tmp_path: Path) -> None:
@@ -84,7 +80,7 @@ def test_a_slow_node(tmp_path: Path) -> None:
     (one,) = trace.findings()
     assert (one.cause, one.node, one.ranks) == ("node", "node-1", (4, 5, 6, 7))
     assert one.evidence["late_ns"] == pytest.approx(2 * MS, rel=0.02)
-    assert sentences.finding_text(trace, one).startswith("The ranks on n1 come ")
+    assert sentences.finding_text(trace, one).startswith("The ranks on n1 work ")
 
 
 def test_one_late_rank_makes_no_slow_node(tmp_path: Path) -> None:
@@ -115,10 +111,10 @@ def test_noise_alone(tmp_path: Path) -> None:
     causes = trace.causes(0)
     assert causes.random.value > 0.98 and causes.by_rank.low == 0
     (one,) = trace.findings()
-    assert (one.cause, one.ranks) == ("noise", ()) and one.cost_ns == trace.callsites[
-        "total_wait_ns"
-    ].iloc[0]
-    assert "and no rank stands out" in sentences.finding_text(trace, one)
+    assert (one.cause, one.ranks) == ("noise", ())
+    # Waits up to the error of the clocks have no cause.
+    assert one.cost_ns == pytest.approx(trace.callsites["total_wait_ns"].iloc[0], rel=1e-3)
+    assert "No rank causes the waiting consistently" in sentences.finding_text(trace, one)
     assert len(trace.phases(0)) == 1 and trace.phases(0)["period"].iloc[0] == 0
 
 
@@ -175,13 +171,11 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     sequences = [sequence for _, sequence in began["example"]]
     assert sequences[1] == sequences[0] + 1
     first = trace.findings()[0]
-    assert (first.cause, first.rank, first.callsites) == ("rank", 5, (1,))
+    assert (first.cause, first.ranks, first.callsites[0]) == ("rank", (5,), 1)
     text = sentences.finding_text(trace, first)
-    assert (
-        "Rank 5 takes 2.99 ms longer than the others before bcast at md.py:71 spread, and that "
-        "delays allreduce at md.py:93 exchange" in text
-    )
-    assert "what rank 5 does from alltoall at md.py:97 swap to bcast at md.py:71 spread" in text
+    between = "between alltoall at md.py:97 swap and bcast at md.py:71 spread, in each step"
+    assert text.startswith(f"Rank 5 works 3.00 ms longer than the other ranks {between}: ")
+    assert first.cost_ns == pytest.approx(60 * 5 * 3 * MS, rel=0.02)
     assert trace.causes(0).outside.value == pytest.approx(1, abs=0.01)
 
 
@@ -238,8 +232,10 @@ def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     one = trace.findings()[0]
     assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
-    assert one.evidence["origin_how"] == "outside"
-    assert "rank 1 comes 10.0 ms later than the others" in sentences.finding_text(trace, one)
+    work = one.evidence["work"][0]
+    assert (work["before"]["operation"], work["after"]["operation"]) == ("barrier", "allreduce")
+    text = sentences.finding_text(trace, one)
+    assert text.startswith("Rank 1 works 10.0 ms longer than the other ranks between barrier ")
     assert "% changes from instance to instance." in phrases.cause_sentences(trace.causes(1))[1]
 
 
@@ -265,8 +261,8 @@ def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) 
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     one = trace.findings()[0]
     printed = sentences.finding_text(trace, one)
-    assert (one.cause, one.ranks) == ("early", (0,))
-    assert ("less to do" in printed) != waits and ("who sends late" in printed) == waits
+    assert (one.cause, one.ranks) == (("rank", (1,)) if waits else ("early", (0,)))
+    assert ("less than the other ranks" in printed) != waits
 
 
 @pytest.mark.parametrize(
@@ -274,7 +270,7 @@ def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) 
     [
         (0, " 75 % of that time it is in work.py:9 solve (sampled)."),
         (4, " 50 % of that time it is in work.py:9 solve (sampled)."),
-        (8, "between two calls of allreduce at md.py:93 step."),
+        (8, "Look at what rank 2 does between these calls."),
     ],
 )
 def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, printed: str) -> None:

@@ -11,8 +11,10 @@ from support import planted_loops as planted
 from support.planted_loops import MS, Delay, PlantedLoop
 
 import mpiprof
+from mpiprof.diagnosis.delay_findings import find_delay_findings
 from mpiprof.diagnosis.rotation import find_rotation
 from mpiprof.diagnosis.significance import p_above, p_of_levels
+from mpiprof.testing.program import Program
 from mpiprof.trace.types import Float
 
 SURE = 0.0005  # for two ranks, which are tested both
@@ -91,3 +93,18 @@ def test_a_delay_is_found_beside_random_work_at_other_calls(ranks: int, tmp_path
         work = first.evidence["work"][0]
         assert (work["before"]["operation"], work["after"]["operation"]) == loop.places[0]
         assert first.evidence["late_ns"] == pytest.approx(LATE_MS * MS, rel=0.5)
+
+
+@pytest.mark.parametrize(("second_ms", "ranks"), [(3, [1]), (12, [1, 2])])
+def test_a_rank_that_is_late_behind_a_later_one(
+    second_ms: int, ranks: list[int], tmp_path: Path
+) -> None:
+    """The repair of rank 1, 24 ms late, gains nearly everything if rank 2 is only 3 ms late."""
+    program = Program(8)
+    random = np.random.default_rng(2)
+    for _ in range(30):
+        own_ns = random.normal(MS, MS / 50, 8)
+        own_ns[[1, 2]] += (24 * MS, second_ms * MS)
+        program.collective("allreduce", own_ns=own_ns.astype(np.int64))
+    trace = mpiprof.open(program.write(tmp_path / "trace"))
+    assert sorted(find_delay_findings(trace)[0].ranks) == ranks

@@ -37,8 +37,3 @@ def test_uncertain_findings_follow_unless_they_save_far_more() -> None:
     unsure = finding(1, 2000, 300, certainty=0.0)
     assert order(unsure, finding(2, 600, 80)) == [2, 1]
     assert order(finding(2, 600, 80), finding(1, 7000, 900, certainty=0.0)) == [1, 2]
-
-
-def test_a_finding_follows_the_one_to_be_repaired_before_it() -> None:
-    behind = finding(1, 3000, 300, evidence={"once": {"cause": "rank", "ranks": [2]}})
-    assert order(behind, finding(2, 600, 80), finding(3, 600, 90)) == [3, 2, 1]

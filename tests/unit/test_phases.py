@@ -10,8 +10,6 @@ from support.synthetic import Synthetic
 
 from mpiprof.reports import phrases, sentences
 
-pytestmark = pytest.mark.usefixtures("arrival_findings")
-
 
 def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     late = noise(200, 8, 0.05)
@@ -36,7 +34,7 @@ def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     assert reported == [
         ("rank", (5,), 0, 119, None), ("rank", (2,), 120, 199, None), ("periodic", (0,), 3, 193, 10)
     ]  # fmt: skip
-    assert "up to instance 119" in sentences.finding_text(trace, trace.findings()[0])
+    assert ", in steps 0 to 119: " in sentences.finding_text(trace, trace.findings()[0])
 
 
 @pytest.mark.parametrize("count", [60, 5000])
