@@ -52,16 +52,17 @@ def tail_p_value(waits: Float) -> float:
 
     The tail is a power law (Hill 1975). A few or many of the largest waits show its exponent: few,
     because a tail may be steeper than what precedes it. Possible outliers are left out, so that
-    they count as at least as large as the largest of the others. Returns 0 if the others are too
-    few to have a tail.
+    they count as at least as large as the largest of the others. If there are few others, all of
+    them are the tail, which makes the p-value larger. Returns 0 if at most one of them waits.
     """
     possible = _max_outliers(len(waits))
     others = np.sort(waits)[::-1][possible:]
-    count = max(len(others) // TAIL_PART, MIN_TAIL)
-    if len(others) < 2 * MIN_TAIL or others[count] <= 0:
+    others = others[others > 0]
+    count = min(max(len(others) // TAIL_PART, MIN_TAIL), len(others) - 1)
+    if count < 1:
         return 0.0
     beyond = float(np.log(waits.max() / others[0]))
-    tails = (MIN_TAIL_VALUES * possible, count)
+    tails = (min(MIN_TAIL_VALUES * possible, count), count)
     return min(len(tails) * min(_p_beyond(others, few, possible, beyond) for few in tails), 1.0)
 
 
