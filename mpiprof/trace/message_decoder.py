@@ -60,6 +60,7 @@ class Decoder(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("calls", "parts", "owned_parts", "intervals")),
         *((name, ctypes.c_int64) for name in ("counters", "pressures")),
         *((name, ctypes.c_int64) for name in ("damaged_calls", "damaged_intervals")),
+        *((f"{table}_room", ctypes.c_int64) for table in COLUMNS),
         ("last", ctypes.c_uint8 * (DISTANCE_MAX * RECORD_TYPE.itemsize)),
         *(
             (f"{table}_{name}", ctypes.c_void_p)
@@ -73,7 +74,10 @@ class MessageDecoder:
     """Decodes the records of one rank after the other into tables of columns."""
 
     def __init__(self, blocks: Iterable[Array], shapes: Sequence[Shape]) -> None:
-        """Prepare tables of the right size; blocks: the records of all ranks. shapes: of all."""
+        """Prepare tables of the right size; blocks: the records of all ranks. shapes: of all.
+
+        Records that a running job writes afterwards do not fit into the tables and are ignored.
+        """
         rows = np.zeros(len(COLUMNS), np.int64)
         for block in blocks:
             records = _to_present_layout(block)
@@ -89,6 +93,7 @@ class MessageDecoder:
             communicators=communicators,
             peers=peers,
             sites=sites,
+            **{f"{table}_room": count for table, count in zip(COLUMNS, rows.tolist(), strict=True)},
             **{
                 f"{table}_{name}": column.ctypes.data
                 for table, columns in self._tables.items()

@@ -1,7 +1,8 @@
 /* Records of messages and intervals of all ranks as columns.
  *
  * It has no MPI and no state. Caller: mpiprof/trace/message_decoder.py, from any thread. The caller
- * owns all arrays. Their sizes are the numbers that message_decode_count returns. */
+ * owns all arrays. Their sizes are the numbers that message_decode_count returns. A running job may
+ * write further records between the two passes. They are ignored, because the tables have no room. */
 #include <string.h>
 
 #include "base/base.h"
@@ -27,6 +28,9 @@ struct decoder {
     /* Numbers of rows so far. owned_parts: those with a call, which follows its parts. */
     int64_t calls, parts, owned_parts, intervals, counters, pressures;
     int64_t damaged_calls, damaged_intervals;
+    struct {
+        int64_t calls, parts, intervals, counters, pressures;
+    } room;                                   /* sizes of the tables in rows */
     struct record last[DISTANCE_MAX];         /* the thread's last records; empty at its begin */
     int64_t *enter_ns, *exit_ns, *part_count; /* of each call */
     int32_t *call_rank, *call_thread, *call_shape;
@@ -70,7 +74,7 @@ static void add_part(struct decoder *d, const struct record *r)
     const int32_t rank = (int32_t)d->rank;
     const bool received = r->kind == KIND_received;
 
-    if (shape < 0)
+    if (shape < 0 || row >= d->room.parts)
         return;
     const int32_t peer = r->choice & PART_UNKNOWN ? UNKNOWN : d->peers[shape];
 
@@ -98,6 +102,10 @@ static void add_call(struct decoder *d, const struct record *r)
     const int32_t shape = joint_shape(d, r->shape);
     const int64_t row = d->calls;
 
+    if (row >= d->room.calls) {
+        d->parts = d->owned_parts;
+        return;
+    }
     if (r->enter_ns < d->low_ns || r->enter_ns > d->high_ns || r->exit_ns > d->high_ns ||
         (r->exit_ns != 0 && r->exit_ns < r->enter_ns) || shape < 0) {
         d->damaged_calls++;
@@ -179,6 +187,9 @@ static void add_interval(struct decoder *d, const struct record *r,
     const bool has_pressure = pressure->kind == KIND_interval_pressure;
     const int64_t row = d->intervals;
 
+    if (row >= d->room.intervals || (has_counters && d->counters >= d->room.counters) ||
+        (has_pressure && d->pressures >= d->room.pressures))
+        return;
     if (r->enter_ns < d->low_ns || r->enter_ns > r->exit_ns || r->exit_ns > d->high_ns ||
         (after < 0 && r->shape != NO_SHAPE) || (ahead < 0 && r->sequence != NO_SHAPE) ||
         (has_counters && !set_counters(d, before[1], before[0], r)) ||

@@ -42,9 +42,12 @@ uint32_t checksum_chunk(const struct chunk_head *head, const struct chunk *chunk
                                sizeof chunk->records, sizeof front / 8));
 }
 
-/* Return the checksum of whole words that contain it at an offset, where it counts as 0. */
+/* Return the checksum of whole words that contain it at an offset, where it counts as 0. It is 0 if
+ * they do not contain it. */
 uint32_t checksum_words(const char *bytes, size_t length, size_t offset)
 {
+    if (length < sizeof(uint32_t) || offset > length - sizeof(uint32_t))
+        return 0;
     const size_t place = offset / 8, rest = length - 8 * place;
     char words[16]; /* damaged headers may divide the checksum between two words */
     const size_t size = rest < sizeof words ? rest : sizeof words;
