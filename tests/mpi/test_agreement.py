@@ -170,7 +170,7 @@ def test_the_environment_is_read_in_one_module() -> None:
     read = re.findall(r"X\(([A-Z_]+), .+, (true|false)\)", (core / "init/options.c").read_text())
     requested = {name.upper() for name in options.recorder_option_names()}
     given = re.findall(r'"MPIPROF_([A-Z_]+)"', Path(options.__file__).read_text())
-    for_tests = {"ALIKE", "NODE", "NODE_FILES_ABOVE", "RUNS"}
+    for_tests = {"ALIKE", "NODE", "NODE_FILES_ABOVE", "RUNS", "WHERE_PERIOD"}
     assert {name for name, _ in read} == {*requested, *given, *options.JOB_VARIABLES} | for_tests
 
 
