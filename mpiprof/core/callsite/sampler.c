@@ -165,11 +165,17 @@ void sampler_drain(int64_t since)
 
 /* ---- start and end */
 
+enum { LEAST_PERIOD_US = 100, MOST_PERIOD_US = 60000000 };
+
 /* Start sampling. Returns the reason if that is impossible, or NULL. */
 const char *sampler_start(sampler_found *to)
 {
+    const int64_t period_us = recorder.options.where_period_us > LEAST_PERIOD_US
+                                  ? recorder.options.where_period_us
+                                  : LEAST_PERIOD_US;
+
     found = to;
-    period_ns = recorder.options.where_period_us * 1000;
+    period_ns = (period_us < MOST_PERIOD_US ? period_us : MOST_PERIOD_US) * 1000;
     return python_site_is_initialised() ? ticks_start() : perf_start();
 }
 
