@@ -357,19 +357,21 @@ def _sporadic_candidates(grid: WorkMatrix, arrival: Float, waits: Float) -> Iter
     shift = np.zeros_like(arrival)
     shift[row, columns] = amount
     gain = compute_gain(grid, arrival, shift, waits) * max(1.0 - usual, 0.0)
-    p = _p_of_events(waits, last, row, ranks)
+    # Waiting may count delays of the awaited rank only, so the spread of the ranks is tested too.
+    spread = np.nanmax(arrival, 0) - column_medians(arrival)
+    p = max(_p_of_events(costly, last, row, ranks) for costly in (waits, spread))
     if p <= MAX_P and gain >= MIN_SPORADIC_SHARE * whole and amount > grid.least_ns:
         yield _Candidate(Pattern("rank", (int(grid.ranks[row]),), amount, columns, gain, p), shift)
 
 
-def _p_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
+def _p_of_events(costs: Float, last: Int, row: int, ranks: int) -> float:
     """Return the p-value that one rank is last in so many of the costly instances.
 
-    Repeated events of the same rank within MAX_GAP instances count once.
+    costs: of each instance. Repeated events of the same rank within MAX_GAP instances count once.
     """
     from scipy import special
 
-    events = np.flatnonzero(waits > _heavy_median(waits) / 2)
+    events = np.flatnonzero(costs > _heavy_median(costs) / 2)
     count = hits = 0
     newest: dict[int, int] = {}
     for column, of in zip(events.tolist(), last[events].tolist(), strict=True):
