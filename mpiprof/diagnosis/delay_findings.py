@@ -82,8 +82,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
 
 def _find_shared_processors(trace: Trace) -> dict[str, Any] | None:
     """Return the fields of SharedProcessors, or None if no ranks wait for shared processors."""
-    nodes = {rank: process["node"] for rank, process in trace.tables.processes.items()}
-    found = find_shared_processors(trace.intervals, nodes)
+    found = find_shared_processors(trace.intervals, trace.node_ids)
     return None if found is None else asdict(found)
 
 

@@ -29,7 +29,7 @@ from mpiprof.trace.types import (
 )
 from mpiprof.trace.writer import RECORD_TYPE, make_sums
 
-LONG_CALL_NS = 20_000  # as in core/record/message.h: shorter calls are only in sums
+LONG_CALL_NS = 20_000  # as in core/record/message_log.h: shorter calls are only in sums
 REQUEST_BYTES = 2048  # as in core/record/message.c: the request of a shorter send is not followed
 LONG_INTERVAL_NS = 200_000  # intervals between two calls that are logged
 UNKNOWN_NS = np.iinfo(np.int64).max  # in place of the end of a call that is not recorded

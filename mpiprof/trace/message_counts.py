@@ -14,7 +14,7 @@ from mpiprof.trace.log import Chunk
 from mpiprof.trace.records import Records
 from mpiprof.trace.types import MESSAGE_COUNT
 
-TAG_CLASSES = 16
+TAG_CLASSES = 16  # as in core/tracefile/event.h
 # The upper bits of a message's number also contain a code of the earlier messages in its class
 # with other tags (core/record/message_number.c). The lower bits are those of the count alone.
 COUNT_PERIOD = 1 << 18

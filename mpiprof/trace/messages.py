@@ -27,7 +27,7 @@ from mpiprof.trace.types import (
     Int32,
 )
 
-# Flags of a message in a call (core/record/message.h).
+# Flags of a message in a call (core/tracefile/event.h).
 UNSURE, WILDCARD, COMPLETE, UNKNOWN_PEER, CANCELLED = 1, 2, 4, 8, 16
 SUM_RECORDS = 4  # a summary and its extensions
 

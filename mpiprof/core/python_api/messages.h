@@ -2,7 +2,7 @@
 #pragma once
 #include "base/base.h"
 
-/* Whether a call can wait for a message, and for which other rank. */
+/* Knowledge about the rank that a call can wait for because of a message. */
 enum message_state {
     MESSAGE_NEVER, /* it cannot */
     MESSAGE_KNOWN, /* the posting call of the other rank is recorded */

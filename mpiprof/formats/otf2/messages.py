@@ -28,13 +28,13 @@ from mpiprof.formats.otf2.library import (
     UNDEFINED,
 )
 from mpiprof.formats.otf2.shapes import RankTables
+from mpiprof.trace.message_counts import TAG_CLASSES
 from mpiprof.trace.messages import COMPLETE, UNSURE
 from mpiprof.trace.types import MESSAGE_CALL, RECEIVED_PART, SENT_PART, Array, Int
 from mpiprof.trace.writer import RECORD_TYPE, make_sums
 
 SUMS_PREFIX = "mpiprof messages "  # of strings with the sums of a rank
 SUM_COLUMNS = ("calls", "total_ns", "sent", "received", "longest_ns")
-TAG_CLASSES = 16  # as in core/record/message.h
 
 
 @dataclass
