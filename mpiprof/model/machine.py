@@ -21,7 +21,12 @@ FindFault = Callable[[Any], str]  # trace.machine.find_fault, which this layer c
 
 @dataclass(frozen=True)
 class Machine:
-    """A message of n bytes takes alpha + n beta, and a reduction of n bytes n gamma; all in ns."""
+    """A message of n bytes takes alpha + n beta, and a reduction of n bytes n gamma; all in ns.
+
+    A message that goes one way takes one_way_alpha * alpha + n * one_way_beta * beta. Its sender
+    receives nothing at the same time, and its receiver sends nothing. (Rabenseifner and Adamidis
+    2004, Section 3.1: f_alpha and f_beta, from 0.5 on a simplex network to 1 on a full-duplex one.)
+    """
 
     alpha: float = 2000.0
     beta: float = 0.1
@@ -29,11 +34,33 @@ class Machine:
     alpha_within: float = 2000.0
     beta_within: float = 0.1
     node_port: bool = False  # all processes of a node share one full-duplex port to other nodes
+    one_way_alpha: float = 1.0
+    one_way_beta: float = 1.0
 
-    def message_times(self, lengths: Numbers, between: NDArray[np.bool_]) -> Times:
-        """Return the times of messages; `between` marks messages between nodes."""
+    @property
+    def distinguishes_ways(self) -> bool:
+        """Return whether messages that go one way take another time."""
+        return (self.one_way_alpha, self.one_way_beta) != (1.0, 1.0)
+
+    def message_times(
+        self, lengths: Numbers, between: NDArray[np.bool_], one_way: NDArray[np.bool_] | None = None
+    ) -> Times:
+        """Return the times of messages; masks mark messages between nodes, and those one way."""
         alpha = np.where(between, self.alpha, self.alpha_within)
-        return np.asarray(alpha + lengths * np.where(between, self.beta, self.beta_within))
+        beta = np.where(between, self.beta, self.beta_within)
+        if one_way is not None:
+            alpha = np.where(one_way, self.one_way_alpha * alpha, alpha)
+            beta = np.where(one_way, self.one_way_beta * beta, beta)
+        return np.asarray(alpha + lengths * beta)
+
+    def message_time(self, length: int, *, between: bool, one_way: bool) -> float:
+        """Return the time of one message, equal to `message_times`."""
+        alpha, beta = self.alpha, self.beta
+        if not between:
+            alpha, beta = self.alpha_within, self.beta_within
+        if one_way:
+            alpha, beta = self.one_way_alpha * alpha, self.one_way_beta * beta
+        return alpha + length * beta
 
 
 # Machine without measurements: a cluster with a fast network.
@@ -90,7 +117,16 @@ def machine_of_table(table: Any, name: str) -> Machine:
     if between is None or within is None or not isinstance(gamma, int | float):
         remedy = "make a machine table with `calibrate -o FILE`"
         raise UsageError(f"{name} has no alpha and beta: {remedy}")
-    return Machine(*between, float(gamma), *within)
+    factors = {f: _check_factor(table, f, name) for f in ("one_way_alpha", "one_way_beta")}
+    return replace(Machine(*between, float(gamma), *within), **factors)
+
+
+def _check_factor(table: dict[str, Any], factor: str, name: str) -> float:
+    """Return the cost of a message one way over that both ways, 1 if the table has none."""
+    value = table.get(factor, 1.0)
+    if not isinstance(value, int | float) or not 0 < value <= 1:
+        raise UsageError(f"{name}: {factor} is {value!r}: write a number above 0, at most 1")
+    return float(value)
 
 
 def _check_link(table: dict[str, Any], name: str) -> tuple[float, float] | None:

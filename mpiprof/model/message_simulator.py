@@ -217,10 +217,9 @@ class MessageSimulation:
         for port in ports:
             self.busy[port] = True
         self.posted[pair] -= 1
-        m = self.machine
-        within = self.nodes[source] == self.nodes[target]
-        alpha, beta = (m.alpha_within, m.beta_within) if within else (m.alpha, m.beta)
-        end = now + (alpha + length * beta)
+        between = self.nodes[source] != self.nodes[target]
+        one_way = not (process.steps.receives or self.processes[target].steps.sends)
+        end = now + self.machine.message_time(length, between=between, one_way=one_way)
         heapq.heappush(self.agenda, (end, source, target))
         if self.messages is not None:
             self.messages.append(Message(source, target, now, end, length, process.round))

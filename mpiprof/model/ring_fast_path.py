@@ -38,10 +38,14 @@ class _Ring:
 
 
 def applies_to(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
-    """Return whether `finish` covers a case; it excludes processes that share a node's port."""
+    """Return whether `finish` covers a case.
+
+    It excludes processes that share a node's port, and machines with other times one way.
+    """
     shared = machine.node_port and len(np.unique(nodes)) < len(nodes)
+    excluded = shared or machine.distinguishes_ways
     ring = (algorithm.operation, algorithm.name) in RINGS
-    return ring and not problem.remote_size and problem.size > 2 and not shared
+    return ring and not problem.remote_size and problem.size > 2 and not excluded
 
 
 def simulate_ring(

@@ -11,6 +11,8 @@ The model:
 - A message starts when it is offered, the receiver has entered the round with the matching receive,
   and the receiver's port is free (rendezvous). It takes alpha + beta * bytes and ends on both sides
   at once. Tokens have 0 bytes. A receiver serves offers in order of time, then of rank.
+- A message goes one way if its sender receives nothing, and its receiver sends nothing, in their
+  rounds. Then factors of the machine apply to alpha and beta.
 - Alpha and beta differ between and within nodes. With `node_port`, all processes of a node share
   one more full-duplex port for messages to and from other nodes. A message between nodes starts
   only if both nodes' ports are free, too.
@@ -134,7 +136,11 @@ class _RoundSimulation:
 
     def _send_messages(self, part: Round, r: int) -> None:
         source, target = part.sources, part.targets
-        takes = self.machine.message_times(part.lengths, self.nodes[source] != self.nodes[target])
+        one_way = None
+        if self.machine.distinguishes_ways:
+            one_way = (part.receives[source] == 0) & (part.sends[target] == 0)
+        between = self.nodes[source] != self.nodes[target]
+        takes = self.machine.message_times(part.lengths, between, one_way)
         if part.sends.max() <= 1 and part.receives.max() <= 1:
             start = np.maximum(self.now[source], self.now[target])
         else:
@@ -200,8 +206,8 @@ def lower_bound(
     """Return a lower bound for the end of any algorithm, with one port per process."""
     moved = count_port_bytes(operation, problem)
     begin = np.array(arrivals, np.float64) if len(arrivals) else np.zeros(len(moved))
-    alpha = min(machine.alpha, machine.alpha_within)
-    beta = min(machine.beta, machine.beta_within)
+    alpha = min(machine.alpha, machine.alpha_within) * min(machine.one_way_alpha, 1.0)
+    beta = min(machine.beta, machine.beta_within) * min(machine.one_way_beta, 1.0)
     talks = moved > 0 if operation != "barrier" else np.full(len(moved), problem.size > 1)
     # The arrival of a process plus alpha plus beta times the bytes it must send or receive,
     # maximised over processes. It is at least the last arrival.

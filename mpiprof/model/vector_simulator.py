@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import Machine, Numbers, Times
@@ -31,6 +32,7 @@ def simulate_vectors(
     nth = np.full(size, first_round, np.int64)
     target, source = np.full((2, size), NO_PEER, np.int64)
     length = np.zeros(size, np.int64)
+    one_sided = np.zeros(size, np.bool_)  # only sends, or only receives, in its round
     entered, now = np.empty(size), begin.copy()
     going = np.flatnonzero(nth < last)
     while len(going):
@@ -40,10 +42,11 @@ def simulate_vectors(
         if more.any():
             return None
         target[going], length[going], source[going] = to, bytes_, of
+        one_sided[going] = (to == NO_PEER) | (of == NO_PEER)
         now[going] += reduced * machine.gamma
         entered[going] = now[going]
         nth[going] += 1
-        _deliver_messages(machine, nodes, (target, source, length), entered, now)
+        _deliver_messages(machine, nodes, (target, source, length), one_sided, entered, now)
         going = np.flatnonzero((target == NO_PEER) & (source == NO_PEER) & (nth < last))
     waiting = np.flatnonzero((target != NO_PEER) | (source != NO_PEER))
     if len(waiting):
@@ -52,14 +55,20 @@ def simulate_vectors(
 
 
 def _deliver_messages(
-    machine: Machine, nodes: Numbers, messages: tuple[Numbers, ...], entered: Times, now: Times
+    machine: Machine,
+    nodes: Numbers,
+    messages: tuple[Numbers, ...],
+    one_sided: NDArray[np.bool_],
+    entered: Times,
+    now: Times,
 ) -> None:
     """Deliver messages with both sides entered; `now` becomes the last end of each process."""
     target, source, length = messages
     sender = np.flatnonzero(target != NO_PEER)
     sender = sender[source[target[sender]] == sender]
     receiver = target[sender]
-    takes = machine.message_times(length[sender], nodes[sender] != nodes[receiver])
+    one_way = one_sided[sender] & one_sided[receiver] if machine.distinguishes_ways else None
+    takes = machine.message_times(length[sender], nodes[sender] != nodes[receiver], one_way)
     end = np.maximum(entered[sender], entered[receiver]) + takes
     now[sender] = np.maximum(now[sender], end)
     now[receiver] = np.maximum(now[receiver], end)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.rabenseifner import paper_time
 from support.uniform_machine import make_uniform
 
 from mpiprof.errors import MpiprofError
@@ -19,6 +21,7 @@ from mpiprof.model.simulate import lower_bound, simulate
 ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
 MACHINE = make_uniform(ALPHA, BETA, GAMMA)
 CLUSTER = Machine(ALPHA, BETA, GAMMA, 100.0, 0.25)
+HALF = {"one_way_alpha": 0.5, "one_way_beta": 0.75}
 REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
 
 
@@ -96,6 +99,37 @@ def test_one_late_rank() -> None:
     assert np.flatnonzero(flat.finish >= 1e6).tolist() == [0, 5, 6, 7]
 
 
+@pytest.mark.parametrize(
+    ("operation", "name", "size"),
+    [
+        *(("reduce", "binary_tree", p) for p in (2, 8, 13)),
+        *(("allreduce", "binary_tree", p) for p in (2, 8, 16)),
+        *(("allreduce", "recursive_doubling", p) for p in (2, 16)),
+        *((op, "ring", p) for op in ("allreduce", "reduce") for p in (3, 13)),
+        *((op, "halving_doubling", p) for op in ("allreduce", "reduce") for p in (2, 16)),
+        ("reduce", "halving_doubling", 13),
+    ],
+)
+def test_one_way_costs_are_those_of_the_formulas(operation: str, name: str, size: int) -> None:
+    """Rabenseifner and Adamidis 2004, Section 3, with f_alpha 0.5 and f_beta 0.75."""
+    machine, n = replace(MACHINE, **HALF), 16 * 13 * 48
+    problem = Problem(size, n, unit=8)
+    expected = paper_time(operation, name, size, n, machine)
+    for method in ("", "events"):
+        timing = simulate(find(operation, name), problem, machine, method=method)
+        assert timing.after_last == pytest.approx(expected, rel=1e-9)
+
+
+def test_messages_in_a_chain_go_both_ways_at_inner_processes() -> None:
+    """The first message goes one way: its receiver sends nothing yet."""
+    machine = replace(MACHINE, **HALF)
+    one_way, both = 0.5 * ALPHA + 400 * 0.75 * BETA, message(400)
+    problem = Problem(3, 800, block_size=400)
+    # Rank 0 sends block 2 to rank 1 while rank 1 sends block 1 to rank 2.
+    timing = simulate(find("bcast", "chain"), problem, machine)
+    assert timing.after_last == one_way + both + one_way
+
+
 def test_within_and_between_nodes() -> None:
     between, within = ALPHA + 48 * BETA, 100 + 48 * 0.25
     timing = simulate(find("allgather", "ring"), Problem(4, 48), CLUSTER, nodes=[0, 0, 1, 1])
@@ -153,13 +187,14 @@ def test_all_ways_agree_and_none_beats_the_bound(a: Algorithm) -> None:
                 nodes = [i // 3 for i in range(size)] + [100 + i // 2 for i in range(remote)]
                 random = np.random.default_rng(seed)
                 arrivals = random.random(size + remote) * (0, 3000, 30000)[seed]
-                setting = (CLUSTER, arrivals, nodes)
+                machine = replace(CLUSTER, **HALF) if seed == 2 else CLUSTER
+                setting = (machine, arrivals, nodes)
                 simulated = simulate(a, problem, *setting)
                 one_by_one = simulate(a, problem, *setting, method="events")
                 assert (simulated.finish == one_by_one.finish).all()
-                bound = lower_bound(a.operation, problem, CLUSTER, arrivals)
+                bound = lower_bound(a.operation, problem, machine, arrivals)
                 assert simulated.finish.max() >= bound * (1 - 1e-12)
-                if ring_fast_path.applies_to(a, problem, CLUSTER, np.array(nodes)):
+                if ring_fast_path.applies_to(a, problem, machine, np.array(nodes)):
                     ring = simulate(a, problem, *setting, method="ring")
                     assert (simulated.finish == ring.finish).all()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import log2
 
-from mpiprof.bench.papers.reduction_formulas import Machine as Machine
 from mpiprof.bench.papers.reduction_formulas import largest_exponent_gap as largest_exponent_gap
 from mpiprof.bench.papers.reduction_formulas import paper_time as paper_time
+from mpiprof.model.machine import Machine as Machine
 from mpiprof.model.schedule import find
 
 # Process counts at which Figure 5 shows the ring ahead at 32 KB; 15 only above 64 KB.

@@ -69,3 +69,14 @@ def test_only_the_paper_s_protocols_are_simulated() -> None:
     _, cases = run._prepare(quick=True)
     assert {case.name for case in cases} == set(rabenseifner_claims.PROTOCOLS)
     assert {case.labels["operand"] for case in cases} == {"sum"}
+
+
+@pytest.mark.heavy
+def test_formulas_with_one_way_costs() -> None:
+    """With a half, two formulas charge both ways for messages one way to removed processes."""
+    results = make_results(rabenseifner_claims.compute_costs(True), "costs")
+    assert rabenseifner_claims.check_costs(results, 1.0).state == HOLDS
+    verdict = rabenseifner_claims.check_costs(results, 0.5)
+    assert verdict.state == IN_PART
+    expected = "not allreduce recursive_doubling, allreduce halving_doubling off powers of two"
+    assert expected in verdict.reason

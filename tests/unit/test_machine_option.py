@@ -14,6 +14,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.errors import UsageError
+from mpiprof.model.machine import machine_of_table
 from mpiprof.testing.synthetic import LINK, MACHINE
 
 MS = 1_000_000
@@ -105,3 +107,14 @@ def test_a_file_that_cannot_be_used_is_refused(
     assert main([verb, str(trace), *rest, "--machine", str(file)]) == 2
     err = capsys.readouterr().err
     assert why in err and str(file) in err and err.count("\n") == 1
+
+
+def test_a_table_may_have_costs_one_way() -> None:
+    """Factors f_alpha and f_beta of Rabenseifner and Adamidis; without them 1."""
+    table = {"within": {"alpha_ns": 1000.0, "beta_ns_per_byte": 2.0}}
+    assert not machine_of_table(table, "t").distinguishes_ways
+    half = machine_of_table(table | {"one_way_alpha": 0.75, "one_way_beta": 0.5}, "t")
+    assert half.message_time(100, between=True, one_way=True) == 750 + 100
+    assert half.message_time(100, between=True, one_way=False) == 1000 + 200
+    with pytest.raises(UsageError, match="one_way_beta is 0: write a number above 0, at most 1"):
+        machine_of_table(table | {"one_way_beta": 0}, "t")

@@ -39,7 +39,8 @@ def simulate_cases(cases: Sequence[Case], setup: Setup, step: Callable[[], None]
 def _simulate_case(case: Case, setup: Setup) -> Result:
     """Return the simulated result; raises MpiprofError if the algorithm does not apply."""
     if case.operation == LINE:
-        took = np.array([setup.machine.alpha + case.problem.bytes * setup.machine.beta])
+        n = case.problem.bytes
+        took = np.array([setup.machine.message_time(n, between=True, one_way=True)])
         return Result(case, took, took, np.zeros(1))
     algorithm, problem = _find_algorithm(case), _case_problem(case, setup)
     size = problem.size + problem.remote_size

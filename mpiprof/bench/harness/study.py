@@ -218,7 +218,7 @@ def estimate_case_ns(case: Case, machine: Machine) -> float:
     """Return the approximate time of a case in ns."""
     problem = problem_with_parameters(case, machine)
     if case.operation == LINE:
-        return machine.alpha + problem.bytes * machine.beta
+        return machine.message_time(problem.bytes, between=True, one_way=True)
     late = (case.arrivals[0] - 1) * case.arrivals[1] * 0.95
     if not case.is_native:
         inter = bool(problem.remote_size)

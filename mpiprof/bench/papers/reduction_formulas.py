@@ -8,21 +8,10 @@ and (2 + 2 floor(lg p)) alpha + 3 n beta + 3/2 n gamma for reduce.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from mpiprof.errors import MpiprofError
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Section 3.1's model: alpha + n beta for a message both ways, and times a factor one way."""
-
-    alpha: float
-    beta: float
-    gamma: float
-    one_way_alpha: float = 1.0
-    one_way_beta: float = 1.0
+from mpiprof.model.machine import Machine
 
 
 def largest_exponent_gap(size: int) -> int:
