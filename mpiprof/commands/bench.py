@@ -8,8 +8,8 @@
   python -m mpiprof bench adaptive --cluster 16x100mbit  the promises of `run --switch auto`
   python -m mpiprof bench paper kang -o DIR --quick      a report with all figures of a paper
 
-Prints a table. -o NAME writes NAME.csv and NAME.html, and with --figures pdf each figure as
-NAME-1.pdf and so on. The expected duration is printed first.
+Prints the conditions and a table. -o NAME writes NAME.csv, NAME.json and NAME.html, and with
+--figures pdf each figure as NAME-1.pdf and so on. The expected duration is printed first.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--full", action="store_true", help="robust: measure the whole grid, which takes hours")
     parts = "only these operations, distributions, cases or apps of the study"
     add("--only", metavar="A,B", help=parts)
-    output = f"write NAME.csv and NAME.html; {PAPER}: folder for report and results"
+    output = f"write NAME.csv, .json and .html; {PAPER}: folder for report and results"
     add("-o", dest="output", type=Path, metavar="NAME", help=output)
     figures = "with -o: also write each figure to a file of its own, in some of these formats"
     add("--figures", type=formats, default=(), metavar="svg,png,pdf", help=figures)

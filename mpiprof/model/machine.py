@@ -117,7 +117,9 @@ def machine_of_table(table: Any, name: str) -> Machine:
     if between is None or within is None or not isinstance(gamma, int | float):
         remedy = "make a machine table with `calibrate -o FILE`"
         raise UsageError(f"{name} has no alpha and beta: {remedy}")
-    factors = {f: _check_factor(table, f, name) for f in ("one_way_alpha", "one_way_beta")}
+    factors: dict[str, Any] = {
+        f: _check_factor(table, f, name) for f in ("one_way_alpha", "one_way_beta")
+    }
     return replace(Machine(*between, float(gamma), *within), **factors)
 
 

@@ -249,7 +249,9 @@ def test_each_study_simulated(mpich: Mpi, name: str, tmp_path: Path) -> None:
     done = run([mpich.python, "-m", "mpiprof", "bench", name, *words], check=True)
     rows = rows_of(tmp_path / "result.csv")
     assert rows and f"written: {tmp_path / 'result.csv'}" in done.stdout
-    assert "12 processes" in done.stdout and "native" not in {r.get("algorithm") for r in rows}
+    assert "processes: 12, simulated\n" in done.stdout and "native" not in {
+        r.get("algorithm") for r in rows
+    }
     page = (tmp_path / "result.html").read_text()
     assert page.startswith("<!doctype html>") and "http-equiv" not in page and "src=" not in page
 

@@ -7,7 +7,6 @@ messages. So the loop's operation is the only collective that the selector sees.
 
 from __future__ import annotations
 
-import os
 import timeit
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check, import_mpi
+from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check
 from mpiprof.bench.harness.case import AUTO, AUTO_AGAIN, Case
-from mpiprof.bench.harness.clock import clock_identity
+from mpiprof.bench.harness.processors import measure_processor_use
 from mpiprof.bench.harness.study import estimate_case_ns
 from mpiprof.bench.harness.timing import Int, Ranks, gather_times, lead_ns
 from mpiprof.metrics.wait_states import score_instances
@@ -138,9 +137,8 @@ class Computation:
 
     def __init__(self, ranks: Ranks) -> None:
         self._clock = ranks.clock
-        clock = clock_identity()
-        crowded = ranks.world.allgather(clock).count(clock) > len(os.sched_getaffinity(0))
-        self.timer = bool(ranks.world.allreduce(crowded, import_mpi().LOR))
+        self.use = measure_processor_use(ranks.world)
+        self.timer = self.use.is_shared
         self._a, self._b = np.zeros(CHUNK), np.full(CHUNK, 3.0)
         self._chunk_ns = 1.0
         if not self.timer:

@@ -11,17 +11,19 @@ import numpy as np
 
 from mpiprof.bench.harness import loop, simulated_cases, timing
 from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.conditions import ARITHMETIC, TIMER, list_conditions
 from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.message_times import measure_message_times
 from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.processors import measure_processor_use
 from mpiprof.bench.harness.selector import read_behaviour, read_log
 from mpiprof.bench.harness.study import (
+    MIN_LAPS,
     Report,
     Result,
     Setup,
     estimate_lap_s,
     fit_laps,
-    format_link,
     print_table,
     write,
 )
@@ -36,7 +38,7 @@ from mpiprof.trace.machine import find_fault
 
 def requested_laps(study: ModuleType, options: Options) -> int:
     """Return the number of laps of a study without a time limit."""
-    name, usual = ("QUICK_LAPS", 3) if options.quick else ("LAPS", 7)
+    name, usual = ("QUICK_LAPS", MIN_LAPS) if options.quick else ("LAPS", 7)
     return options.laps or int(getattr(study, name, usual))
 
 
@@ -53,6 +55,7 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
         nodes = timing.first_rank_of_nodes(ranks.world)
         shared = 1 < len(set(nodes)) < len(nodes)
         setup = Setup(ranks.world.size, options, machine, library, shared, fault=why)
+        setup = replace(setup, processors=measure_processor_use(ranks.world))
         run = _run_loops if in_loops else _run_calls
         run(import_study(name), ranks, setup)
     except BaseException as error:
@@ -77,8 +80,7 @@ def _run_calls(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
     setup = replace(setup, laps=fit_laps(setup, requested_laps(study, setup.options), lap_s))
     chief = ranks.rank == 0
     if chief:
-        extent = f"{len(cases)} cases, {setup.laps} laps"
-        _announce(study.TITLE, setup, extent, lap_s * (setup.laps + 1))
+        _announce(study.TITLE, setup, f"{len(cases)} cases", lap_s * (setup.laps + 1))
     progress = Progress(len(cases) * (setup.laps + 1), chief)
     applicable = _run_first_lap(ranks, cases, progress)
     progress.steps -= (len(cases) - len(applicable)) * setup.laps
@@ -93,9 +95,9 @@ def _make_result(case: Case, arrivals: Int, exits: Int) -> Result:
 
 
 def _announce(title: str, setup: Setup, extent: str, seconds: float) -> None:
-    times = f"; messages take {setup.message_times_text}" if not setup.fault else ""
-    lines = [f"{title}: {extent}, {setup.ranks} ranks{times}."]
-    lines += [*setup.warnings, f"This will take about {format_rough_time(seconds)}."]
+    lines = [f"{title}: {extent}."]
+    lines += [f"{name}: {text}" for name, text in list_conditions(setup).items()]
+    lines.append(f"This will take about {format_rough_time(seconds)}.")
     print("\n".join(lines), flush=True)
 
 
@@ -127,12 +129,11 @@ def _run_loops(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
     loops = study.make_loops(setup)
     for current in loops:
         ranks.communicator(current.cases[0].members)
+    work = loop.Computation(ranks)
+    setup = replace(setup, computation=TIMER if work.timer else ARITHMETIC)
     if ranks.rank == 0:
         took = loop.estimate_seconds(loops, setup.machine, setup.ranks)
-        _announce(study.TITLE, setup, f"{len(loops)} loops, {setup.laps} instances", took)
-    work = loop.Computation(ranks)
-    if ranks.rank == 0 and work.timer:
-        print("Ranks outnumber processors, so computation is replaced by a timer.", flush=True)
+        _announce(study.TITLE, setup, f"{len(loops)} loops", took)
     fixed = {_case_identity(c): c for current in loops for c in current.cases if c.choice != AUTO}
     progress = Progress(len(fixed) + _count_instances(loops), ranks.rank == 0)
     applicable = {_case_identity(c) for c in _run_first_lap(ranks, list(fixed.values()), progress)}
@@ -181,10 +182,8 @@ def simulate_study(name: str, options: Options, processes: int) -> None:
     machine = from_options(options.machine, per_node, find_fault, node_port=node_port)
     setup = make_simulated_setup(name, options, processes, machine)
     cases = study.make_cases(setup)
-    title = f"{study.TITLE}: {len(cases)} cases, {processes} processes"
     seconds = simulated_cases.estimate_seconds(cases, setup)
-    print(f"{title}, {describe_machine(machine, per_node)}.")
-    print(f"This will take about {format_rough_time(seconds)}.", flush=True)
+    _announce(study.TITLE, setup, f"{len(cases)} cases", seconds)
     progress = Progress(len(cases), shown=True)
     results = simulated_cases.simulate_cases(cases, setup, progress.advance)
     publish_results(study, results, setup)
@@ -202,16 +201,6 @@ def make_simulated_setup(name: str, options: Options, processes: int, machine: M
     )
 
 
-def describe_machine(machine: Machine, per_node: int) -> str:
-    """Return the message times of a simulation in words."""
-    text = f"simulated with {format_link(machine.alpha, machine.beta)} a message"
-    if per_node == 1:
-        return text
-    within = format_link(machine.alpha_within, machine.beta_within)
-    port = ", which share its port" * machine.node_port
-    return f"{text}, {within} within nodes of {per_node} processes{port}"
-
-
 def publish_results(study: ModuleType, results: list[Result], setup: Setup) -> None:
     """Print and write the results."""
     report: Report = study.make_report(results, setup)
@@ -225,6 +214,7 @@ def publish_results(study: ModuleType, results: list[Result], setup: Setup) -> N
 def publish_report(report: Report, title: str, setup: Setup) -> None:
     """Print a report, and write it if an output was requested."""
     report.notes += setup.warnings
+    report.conditions = list_conditions(setup)
     print()
     print_table(report)
     if setup.options.output is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -23,11 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.bench.harness.case import LINE, Case, problem_with_parameters
+from mpiprof.bench.harness.conditions import NO_COMPUTATION, format_link
 from mpiprof.bench.harness.figures import Figure, draw, svg
+from mpiprof.bench.harness.intervals import (
+    FEWEST_VALUES,
+    Estimate,
+    estimate_within,
+    format_within,
+    median_interval,
+)
 from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.processors import ProcessorUse
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import format_time
 from mpiprof.interface.output_files import write_atomically, write_text
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
@@ -37,7 +46,7 @@ Values = NDArray[np.float64]
 Interval = tuple[float, float, float]  # a value, and the limits of its 95 % interval
 Row = dict[str, Any]
 RESAMPLE_COUNT = 1000
-MIN_LAPS = 3
+MIN_LAPS = FEWEST_VALUES
 REQUIRED_RANKS = 16  # of an emulated cluster, to which the requirements apply
 STYLE = (
     "body{font:14px sans-serif;margin:2em;max-width:75em}td,th{padding:.15em .7em;text-align:"
@@ -57,6 +66,8 @@ class Setup:
     library: str = ""
     shared_nodes: bool = False  # there are several nodes, and some have more than one rank
     simulated: bool = False
+    processors: ProcessorUse | None = None  # of the ranks, None if simulated
+    computation: str = NO_COMPUTATION  # of the ranks between calls, in words
     laps: int = 1
     per_node: int = 1  # simulated processes per node, placed in the order of ranks
     fault: str = ""  # why message times are unusable, so that `machine` is assumed; "" if usable
@@ -79,7 +90,8 @@ class Setup:
 
     def message_ns(self, size: int) -> float:
         """Return T of so many bytes in ns; NaN if the message times are not usable."""
-        return np.nan if self.fault else self.machine.alpha + size * self.machine.beta
+        times = self.machine
+        return np.nan if self.fault else times.message_time(size, between=True, one_way=True)
 
     def find_choices(
         self, operation: str, wanted: Sequence[str], *, inter: bool = False
@@ -118,6 +130,7 @@ class Report:
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
     figures: Sequence[Figure] = ()
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,11 +177,21 @@ def make_row(result: Result, group: Sequence[Result], rivals: Mapping[str, str])
 
     rivals: name in the column, and algorithm. Ratios of rivals outside of the group are NaN.
     """
-    medians = {r.case.labels["algorithm"]: r.median_ms for r in group}
-    row = result.case.labels | {"least ms": result.min_ms, "median ms": result.median_ms}
+    results = {r.case.labels["algorithm"]: r for r in group}
+    median = median_interval(result.total / 1e6)
+    least = estimate_within(result.min_ms, median.width / 2)
+    row = result.case.labels | {"least ms": least, "median ms": median}
+    if len(result.total) > 1:
+        row["95 %"] = median.interval_text
     for name, algorithm in rivals.items():
-        row[f"{name} / this"] = medians.get(algorithm, np.nan) / result.median_ms
+        rival = results.get(algorithm)
+        row[f"{name} / this"] = estimate_ratio(rival, result) if rival else np.nan
     return row
+
+
+def estimate_ratio(above: Result, below: Result) -> Estimate:
+    """Return the ratio of the medians of two results of the same laps."""
+    return Estimate(*ratio_interval(above.total, below.total, paired=True))
 
 
 # ---- numbers
@@ -211,6 +234,11 @@ def mean_interval(values: Values) -> tuple[float, float]:
     return float(values.mean()), float(special.stdtrit(len(values) - 1, 0.975) * error)
 
 
+def estimate_mean(values: Values) -> Estimate:
+    """Return the mean with its 95 % confidence interval."""
+    return estimate_within(*mean_interval(values))
+
+
 # ---- expected duration
 
 
@@ -251,11 +279,6 @@ def port_busy_ms(case: Case, machine: Machine) -> float:
 # ---- output
 
 
-def format_link(alpha: float, beta: float) -> str:
-    """Return message times in words, such as "2.00 µs and 0.1 ns a byte"."""
-    return f"{format_time(alpha)} and {beta:.3g} ns a byte"
-
-
 def print_table(report: Report) -> None:
     """Print a report's table and notes."""
     columns = []
@@ -271,23 +294,23 @@ def print_table(report: Report) -> None:
 
 
 def format_cell(value: Any) -> str:
-    """Return a value of a table as text: numbers with four digits."""
-    if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
-    return str(value)
+    """Return a value of a table as text: numbers with the digits that their interval allows."""
+    width = value.width if isinstance(value, Estimate) else 0.0
+    return format_within(value, width) if isinstance(value, float) else str(value)
 
 
 def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -> list[Path]:
-    """Write the table as CSV, the page as HTML and each figure in `forms`; return the paths."""
-    stem = output.with_suffix("") if output.suffix in (".csv", ".html") else output
+    """Write the table as CSV and JSON, the page as HTML, each figure in `forms`; return paths."""
+    stem = output.with_suffix("") if output.suffix in (".csv", ".html", ".json") else output
     stem.parent.mkdir(parents=True, exist_ok=True)
-    table, page = Path(f"{stem}.csv"), Path(f"{stem}.html")
+    table, page, data = (Path(f"{stem}.{form}") for form in ("csv", "html", "json"))
     with write_atomically(table) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, report.columns, extrasaction="ignore", restval="")
         writer.writeheader()
         writer.writerows(report.rows)
     write_text(page, _make_page(report, title))
-    files = [table, page]
+    write_text(data, _make_json(report, title))
+    files = [table, page, data]
     for number, figure in enumerate(report.figures, 1):
         for form in forms:
             files.append(Path(f"{stem}-{number}.{form}"))
@@ -299,7 +322,25 @@ def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -
 def _make_page(report: Report, title: str) -> str:
     notes = "".join(f"<pre>{escape(note)}</pre>" for note in report.notes)
     figures = "".join(map(svg, report.figures))
-    return make_page(title, f"{figures}{notes}{make_html_table(report.columns, report.rows)}")
+    stated = (f"<dt>{escape(k)}<dd>{escape(v)}" for k, v in report.conditions.items())
+    conditions = f"<dl>{''.join(stated)}</dl>" if report.conditions else ""
+    table = make_html_table(report.columns, report.rows)
+    return make_page(title, f"{conditions}{figures}{notes}{table}")
+
+
+def _make_json(report: Report, title: str) -> str:
+    """Return the report as JSON: values with all digits, their intervals beside them."""
+    table = {"title": title, "conditions": dict(report.conditions), "notes": report.notes}
+    rows = [{name: _make_value(value) for name, value in row.items()} for row in report.rows]
+    return json.dumps(table | {"columns": list(report.columns), "rows": rows}, allow_nan=False)
+
+
+def _make_value(value: Any) -> Any:
+    if isinstance(value, Estimate) and value.width > 0:
+        return {"value": float(value), "interval": [value.low, value.high]}
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def make_page(title: str, body: str, style: str = "") -> str:

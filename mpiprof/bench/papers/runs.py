@@ -12,6 +12,7 @@ from typing import Any
 
 from mpiprof.bench.harness import runner, simulated_cases
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.conditions import describe_machine
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row, Setup
 from mpiprof.bench.studies import import_study
@@ -45,7 +46,7 @@ class Simulation:
     def method(self, quick: bool) -> str:
         """Return how the rows are obtained."""
         del quick
-        times = runner.describe_machine(self.machine, self.options.per_node)
+        times = describe_machine(self.machine, self.options.per_node)
         return f"{self.processes} processes, {times}" + (f" ({self.note})" if self.note else "")
 
     def _prepare(self, quick: bool) -> tuple[Setup, list[Case]]:

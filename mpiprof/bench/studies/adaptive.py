@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.bench.harness.case import AUTO
+from mpiprof.bench.harness.intervals import Estimate, format_time_within, median_interval
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns, total_ns
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import (
     REQUIRED_RANKS,
-    Interval,
     Report,
     Requirement,
     Row,
@@ -30,6 +30,7 @@ from mpiprof.bench.harness.study import (
     Values,
     at_least,
     at_most,
+    estimate_mean,
     ratio_interval,
     remove_verdict,
 )
@@ -42,7 +43,7 @@ from mpiprof.bench.studies.contest import (
     contests,
     medians_text,
 )
-from mpiprof.interface.format_units import format_round_size, format_time
+from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.distributions import broadcast_counts
 from mpiprof.model.schedule import Problem
 
@@ -131,23 +132,31 @@ def _make_row(
 
 
 def _make_ratio_row(
-    contest: Contest, compared: str, ratio: Interval, times: Sequence[float], required: Requirement
+    contest: Contest,
+    compared: str,
+    ratio: Estimate,
+    times: Sequence[Estimate],
+    required: Requirement,
 ) -> Row:
-    value, low, high = ratio
-    took = " / ".join(map(format_time, times))
-    more = {"took": took, "95 %": f"{low:.3g} to {high:.3g}"}
-    return _make_row(contest, compared, value, required, more)
+    took = " / ".join(map(format_time_within, times))
+    more = {"took": took, "95 %": ratio.interval_text}
+    return _make_row(contest, compared, ratio, required, more)
 
 
-def _medians(*several: Values) -> list[float]:
-    return [float(np.median(values)) for values in several]
+def _medians(*several: Values) -> list[Estimate]:
+    return [median_interval(values) for values in several]
+
+
+def _sums(values: Values, count: int) -> Estimate:
+    """Return the sum of so many instances with the mean of these values."""
+    return estimate_mean(values).scale(count)
 
 
 def fixed_choice_row(contest: Contest, choice: str, required: Requirement) -> Row:
     """Return the row of a fixed choice's sum over auto's."""
     measure = score_ns if contest.operation == "bcast" else total_ns
     auto = contest.values(AUTO, measure)
-    sums = (float(contest.values(choice, measure).mean()) * len(auto), float(auto.sum()))
+    sums = [_sums(v, len(auto)) for v in (contest.values(choice, measure), auto)]
     ratio = contest.against(choice, measure)
     return _make_ratio_row(contest, f"{choice} / auto", ratio, sums, required)
 
@@ -169,7 +178,7 @@ def joining_last_row(contest: Contest) -> Row:
     joins = next(choice for choice in choices if "late=" in choice)
     others = [choice for choice in choices if choice != joins]
     best = min(others, key=lambda choice: float(np.median(totals[choice])))
-    ratio = ratio_interval(totals[best], totals[joins])
+    ratio = Estimate(*ratio_interval(totals[best], totals[joins]))
     times = _medians(totals[best], totals[joins])
     return _make_ratio_row(contest, f"{best} / {joins}", ratio, times, at_least(MIN_LATE_FACTOR))
 

@@ -22,6 +22,7 @@ import numpy as np
 from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
+from mpiprof.bench.harness.intervals import estimate_within, median_interval
 from mpiprof.bench.harness.study import (
     Report,
     Result,
@@ -114,7 +115,8 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
         for r in group:
             busy = np.nan if setup.fault else port_busy_ms(r.case, setup.machine)
             row = make_row(r, group, rivals) | {"communication ms": busy}
-            row["idle ms"] = max(float(np.median(r.elapsed)) / 1e6 - busy, 0.0)
+            elapsed = median_interval(r.elapsed / 1e6)
+            row["idle ms"] = estimate_within(max(elapsed - busy, 0.0), elapsed.width / 2)
             rows.append(row)
     return Report(list_columns(rows), rows, [], _figures(results))
 

@@ -18,7 +18,7 @@ from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import Report, Row, Setup, Values, list_columns, mean_interval
+from mpiprof.bench.harness.study import Report, Row, Setup, Values, estimate_mean, list_columns
 from mpiprof.bench.harness.timing import Int
 from mpiprof.interface.format_units import format_round_size, format_time
 from mpiprof.metrics.instance_metrics import compute_arrival_metrics
@@ -70,11 +70,11 @@ def row_of(results: Sequence[LoopTimes], message_ns: float) -> Row:
     }
     row: Row = {"instances": sum(r.loop.laps for r in results)}
     for kind, parts in imbalance.items():
-        mean, half = mean_interval(np.concatenate(parts))
-        row[f"{kind} ω/T"], row[f"{kind} ±"] = mean / message_ns, half / message_ns
-    row["arrival ω ms"] = mean_interval(np.concatenate(imbalance["arrival"]))[0] / 1e6
+        factor = estimate_mean(np.concatenate(parts)).scale(1 / message_ns)
+        row[f"{kind} ω/T"], row[f"{kind} ±"] = factor, factor.margin
+    row["arrival ω ms"] = estimate_mean(np.concatenate(imbalance["arrival"]) / 1e6)
     durations = [(r.exits[0] - r.arrivals[0]).mean(axis=-1) for r in results]
-    row["in the call ms"] = float(np.concatenate(durations).mean()) / 1e6
+    row["in the call ms"] = estimate_mean(np.concatenate(durations) / 1e6)
     return row
 
 

@@ -19,9 +19,10 @@ import numpy as np
 
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.figures import Lines, Series
+from mpiprof.bench.harness.intervals import estimate_quotient, median_interval
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, elapsed_ns, lateness_pattern
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import Report, Row, Setup, list_columns, mean_interval
+from mpiprof.bench.harness.study import Report, Row, Setup, estimate_mean, format_cell, list_columns
 from mpiprof.bench.studies.contest import (
     LEAST_WHOLE,
     PROBES,
@@ -107,27 +108,27 @@ def make_loops(setup: Setup) -> list[Loop]:
 
 def make_row(contest: Contest) -> Row:
     """Return a contest's row."""
-    auto, auto_half = mean_interval(contest.values(AUTO, elapsed_ns, held=True) / 1e6)
-    native, native_half = mean_interval(contest.values("native", elapsed_ns, held=True) / 1e6)
-    best_ms = float(contest.values(contest.best, elapsed_ns, held=True).mean()) / 1e6
-    ratio, low, high = contest.over_best
-    whole, least, most = contest.whole_run
+    native, auto, best = (
+        estimate_mean(contest.values(choice, elapsed_ns, held=True) / 1e6)
+        for choice in ("native", AUTO, contest.best)
+    )
+    ratio, whole = contest.over_best, contest.whole_run
     probes, laps = contest.selection.probes_by_phase(), contest.auto.loop.laps
     return dict(contest.labels) | {
         "native ms": native,
-        "native ±": native_half,
+        "native ±": native.margin,
         "auto ms": auto,
-        "auto ±": auto_half,
-        "native / auto": native / auto,
+        "auto ±": auto.margin,
+        "native / auto": estimate_quotient(native, auto),
         "algorithm": contest.selection.chosen_algorithm(laps),
         "best": contest.best.replace("block_size=", ""),
-        "best ms": best_ms,
+        "best ms": best,
         "auto / best": ratio,
-        "95 %": f"{low:.3g} to {high:.3g}",
+        "95 %": ratio.interval_text,
         "whole run": whole,
-        "whole 95 %": f"{least:.3g} to {most:.3g}",
+        "whole 95 %": whole.interval_text,
         "probes": "+".join(map(str, probes)) or "unknown",
-        "holds": judge_row(contest.labels["bytes"], ratio, low, whole, probes, laps),
+        "holds": judge_row(contest.labels["bytes"], ratio, ratio.low, whole, probes, laps),
     }
 
 
@@ -166,17 +167,17 @@ def make_report(
 def overall_rows(all_contests: Sequence[Contest]) -> list[str]:
     """Return the requirements on all settings together, each with the measurement."""
     ratios = [contest.over_best for contest in all_contests]
-    near = sum(ratio <= WITHIN for ratio, _, _ in ratios)
-    surely = sum(low > WITHIN for _, low, _ in ratios)
+    near = sum(ratio <= WITHIN for ratio in ratios)
+    surely = sum(ratio.low > WITHIN for ratio in ratios)
     probes = [max(p) for contest in all_contests if (p := contest.selection.probes_by_phase())]
     whole = [contest.whole_run for contest in all_contests]
-    slowest, low, high = min(whole)
-    good = sum(w >= LEAST_WHOLE for w, _, _ in whole)
+    slowest = min(whole)
+    good = sum(w >= LEAST_WHOLE for w in whole)
     lines = [
         f"after probing at most {WITHIN:g} of the best: {near} of {len(all_contests)} settings, "
-        f"surely not {surely}; median {np.median([r for r, _, _ in ratios]):.3g}",
+        f"surely not {surely}; median {format_cell(median_interval(np.array(ratios)))}",
         f"whole run at least {LEAST_WHOLE:g} of native: {good} of {len(all_contests)}; "
-        f"the least {slowest:.3g}, 95 % {low:.3g} to {high:.3g}",
+        f"the least {format_cell(slowest)}, 95 % {slowest.interval_text or 'unknown'}",
     ]
     if probes:
         median = float(np.median(probes))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.bench.harness.case import LINE, Case
+from mpiprof.bench.harness.intervals import median_interval
 from mpiprof.bench.harness.study import (
     REQUIRED_RANKS,
     Report,
@@ -25,7 +26,8 @@ from mpiprof.bench.harness.study import (
     Setup,
     at_least,
     at_most,
-    ratio_interval,
+    estimate_ratio,
+    format_cell,
     remove_verdict,
 )
 from mpiprof.bench.studies.allgatherv import make_contributions
@@ -124,10 +126,14 @@ def make_row(title: str, above: Result | None, below: Result | None, required: R
     row: Row = {"case": title, "asked": required.text}
     if above is None or below is None:
         return row | {"compared": "not in the catalogue, or not here", "measured": np.nan}
-    value, low, high = ratio_interval(above.total, below.total, paired=True)
+    ratio = estimate_ratio(above, below)
     row["compared"] = f"{_name(above)} / {_name(below)}"
-    row["ms"] = f"{above.median_ms:.1f} / {below.median_ms:.1f}"
-    return row | {"measured": value, "95 %": f"{low:.3g} to {high:.3g}"} | required.judge(value)
+    row["ms"] = f"{_median_text(above)} / {_median_text(below)}"
+    return row | {"measured": ratio, "95 %": ratio.interval_text} | required.judge(ratio)
+
+
+def _median_text(result: Result) -> str:
+    return format_cell(median_interval(result.total / 1e6))
 
 
 def _name(result: Result) -> str:
@@ -202,7 +208,7 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
             if row["asked"] != REQUIRED_OF_32:
                 remove_verdict(row)
     note = "All medians (ms): " + "; ".join(
-        f"{part}: " + ", ".join(f"{_name(r)} {r.median_ms:.1f}" for r in several)
+        f"{part}: " + ", ".join(f"{_name(r)} {_median_text(r)}" for r in several)
         for part, several in parts.items()
     )
     return Report(COLUMNS, rows, [note])

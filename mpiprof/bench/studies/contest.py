@@ -17,9 +17,10 @@ import numpy as np
 
 from mpiprof import libraries
 from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.intervals import Estimate, format_within, median_interval
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import Interval, Setup, Values, ratio_interval
+from mpiprof.bench.harness.study import Setup, Values, ratio_interval
 from mpiprof.bench.harness.timing import Int
 from mpiprof.model.catalogue import find_all, parse_parameters
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
@@ -153,12 +154,12 @@ class Contest:
         return slice(max(held.start, change), held.stop)
 
     @cached_property
-    def medians(self) -> dict[str, float]:
+    def medians(self) -> dict[str, Estimate]:
         """Median score of each fixed choice in ns, the best first, under the last arrivals."""
         values = {}
         for choice in [case.choice for case in self.after.loop.cases]:
             scores = self.fixed(choice, score_ns, only_after=self.arrivals_change)
-            values[choice] = float(np.median(scores))
+            values[choice] = median_interval(scores)
         return dict(sorted(values.items(), key=lambda item: item[1]))
 
     @property
@@ -167,22 +168,23 @@ class Contest:
         return next(iter(self.medians))
 
     @cached_property
-    def over_best(self) -> Interval:
+    def over_best(self) -> Estimate:
         """Scores of auto's held instances over the best choice's, by medians; slow, so cached."""
         auto, best = (self.values(c, score_ns, held=True) for c in (AUTO, self.best))
-        return ratio_interval(auto, best, row=ROW, paired=self._alternates(self.best))
+        return Estimate(*ratio_interval(auto, best, row=ROW, paired=self._alternates(self.best)))
 
     @cached_property
-    def whole_run(self) -> Interval:
+    def whole_run(self) -> Estimate:
         """`against` of the library's own choice, by scores."""
         return self.against("native", score_ns)
 
-    def against(self, choice: str, measure: Measure) -> Interval:
+    def against(self, choice: str, measure: Measure) -> Estimate:
         """Return a fixed choice over auto, for the whole run with probing; above 1, auto wins."""
         # If the arrivals change during the run, the fixed instances of both phases have equal
         # weight.
         rival, auto = (self.values(c, measure) for c in (choice, AUTO))
-        return ratio_interval(rival, auto, np.mean, ROW, paired=self._alternates(choice))
+        paired = self._alternates(choice)
+        return Estimate(*ratio_interval(rival, auto, np.mean, ROW, paired=paired))
 
 
 def contests(results: Sequence[LoopTimes], selections: Sequence[Behaviour]) -> list[Contest]:
@@ -194,4 +196,9 @@ def contests(results: Sequence[LoopTimes], selections: Sequence[Behaviour]) -> l
 def medians_text(contest: Contest) -> str:
     """Return the median scores of all fixed choices, the best first."""
     medians = contest.medians.items()
-    return ", ".join(f"{name.replace('block_size=', '')} {ns / 1e6:.4g}" for name, ns in medians)
+    return ", ".join(f"{n.replace('block_size=', '')} {format_ms(ns)}" for n, ns in medians)
+
+
+def format_ms(ns: Estimate) -> str:
+    """Return a time in ms without its unit."""
+    return format_within(ns / 1e6, ns.width / 1e6)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.study import Report, Result, Setup, Values, group_results, mean_interval
+from mpiprof.bench.harness.study import Report, Result, Setup, Values, estimate_mean, group_results
 from mpiprof.bench.harness.timing import PATTERNS
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.schedule import Problem
@@ -65,9 +65,9 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
     for group in group_results(results, ("operation", "bytes", "MAX_IF")):
         fastest = min(group, key=lambda r: float(by_pattern(r.elapsed).mean()))
         for r in group:
-            mean, half = mean_interval(by_pattern(r.elapsed) / 1e6)
-            values = {"mean ms": mean, "± ms": half, "fastest": "*" if r is fastest else ""}
-            rows.append(r.case.labels | values)
+            mean = estimate_mean(by_pattern(r.elapsed) / 1e6)
+            values = {"mean ms": mean, "± ms": mean.margin}
+            rows.append(r.case.labels | values | {"fastest": "*" if r is fastest else ""})
     figures = []
     of_paper = {"alltoall": "Figures 7 and 8", "bcast": "Figures 9 and 10"}
     for operation in dict.fromkeys(row["operation"] for row in rows):

@@ -3,7 +3,7 @@
 Settings 1 to 4 are regular (allgather), 5 to 8 irregular (allgatherv). The limit is the paper's
 formula (5), (M + 3 p k_A + 3 q k_B) / M: root gathering as in MPICH over an algorithm that reaches
 the bound M. It is 7.0, 4.84, 4.21, 6.68, 7.0, 7.0, 4.84, 4.84 for groups of 25 and 7, if they are
-unequal. `over M` is a time's relative excess over M bytes at the measured beta. `kang_teams` is
+unequal. `time / M` is a time over that of M bytes at the measured beta. `kang_teams` is
 Algorithm 1 as in the paper. It is shown if it differs from `kang`, which is when neither group size
 is a multiple of the other.
 """
@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
+from mpiprof.bench.harness.intervals import median_interval
 from mpiprof.bench.harness.study import Report, Result, Setup, group_results, list_columns, make_row
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.schedule import Problem
@@ -114,9 +117,10 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
     for group in group_results(results, LABELS):
         for r in group:
             row = make_row(r, group, rivals) | {"limit": limit(r.case.problem)}
-            bound_ms = max(totals(r.case.problem)) * setup.machine.beta / 1e6
+            bound_ns = max(totals(r.case.problem)) * setup.machine.beta
             row["paper's limit"] = SETTINGS[row["setting"]].limit
-            row["over M"] = f"{r.median_ms / bound_ms - 1:+.0%}"
+            median_ns = median_interval(r.total)
+            row["time / M"] = np.nan if setup.fault else median_ns.scale(1 / bound_ns)
             rows.append(row)
             if r.case.choice == "kang":
                 curves.setdefault(row["setting"], []).append((row["bytes"], row[f"{old} / this"]))

@@ -14,7 +14,15 @@ import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Figure, Lines, Map, Series
-from mpiprof.bench.harness.study import Report, Result, Setup, group_results, list_columns, make_row
+from mpiprof.bench.harness.study import (
+    Report,
+    Result,
+    Setup,
+    format_cell,
+    group_results,
+    list_columns,
+    make_row,
+)
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.catalogue import find_all
 from mpiprof.model.schedule import Problem
@@ -110,7 +118,7 @@ def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> st
     lines = [title, "    p" + "".join(f"{format_round_size(n):>26}" for n in totals)]
     for p in sizes:
         row_cells = [cells.get((p, n), ("", np.nan)) for n in totals]
-        texts = [name if np.isnan(gain) else f"{name} {gain:.2f}" for name, gain in row_cells]
+        texts = [f"{name} {format_cell(gain)}".rstrip() for name, gain in row_cells]
         lines.append(f"{p:5}" + "".join(f"{text:>26}" for text in texts))
     return "\n".join(lines)
 

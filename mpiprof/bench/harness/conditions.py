@@ -1,0 +1,70 @@
+"""Conditions of a study: processors, computation, message times and repetitions.
+
+Every study states them in this one form: before its table, on its page and in its JSON file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpiprof.bench.harness.intervals import FEWEST_VALUES
+from mpiprof.interface.format_units import format_time
+from mpiprof.model.machine import Machine
+
+if TYPE_CHECKING:
+    from mpiprof.bench.harness.study import Setup
+
+TIMER = "a timer, because ranks share processors"
+ARITHMETIC = "arithmetic, equal on all ranks"
+NO_COMPUTATION = "none"
+
+
+def list_conditions(setup: Setup) -> dict[str, str]:
+    """Return the conditions of a study by name."""
+    return {
+        "processes": _describe_processes(setup),
+        "computation": setup.computation,
+        "message times": _describe_times(setup),
+        "repetitions": _describe_repetitions(setup),
+    }
+
+
+def _describe_processes(setup: Setup) -> str:
+    if setup.simulated:
+        return f"{setup.ranks}, simulated"
+    return str(setup.processors or f"{setup.ranks} ranks")
+
+
+def _describe_times(setup: Setup) -> str:
+    if setup.simulated:
+        return describe_machine(setup.machine, setup.per_node)
+    if setup.fault:
+        return f"refused, {setup.fault}; {setup.message_times_text} assumed"
+    file = setup.options.machine
+    source = f"from {file}" if file else "measured on these ranks"
+    return f"{setup.message_times_text}, {source}"
+
+
+def _describe_repetitions(setup: Setup) -> str:
+    if setup.simulated:
+        patterns = f"{setup.laps} patterns" if setup.laps > 1 else "none"
+        return f"{patterns}, because simulated times are exact"
+    few = f"; an interval of 95 % needs {FEWEST_VALUES}" * (setup.laps < FEWEST_VALUES)
+    return f"{setup.laps} of each case{few}"
+
+
+def format_link(alpha: float, beta: float) -> str:
+    """Return message times in words, such as "2.00 µs and 0.1 ns a byte"."""
+    return f"{format_time(alpha)} and {beta:.3g} ns a byte"
+
+
+def describe_machine(machine: Machine, per_node: int) -> str:
+    """Return the message times of a simulation in words."""
+    text = f"simulated with {format_link(machine.alpha, machine.beta)} a message"
+    if machine.distinguishes_ways:
+        text += f", {machine.one_way_alpha:g} and {machine.one_way_beta:g} times that one way"
+    if per_node == 1:
+        return text
+    within = format_link(machine.alpha_within, machine.beta_within)
+    port = ", which share its port" * machine.node_port
+    return f"{text}, {within} within nodes of {per_node} processes{port}"
