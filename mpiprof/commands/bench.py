@@ -26,7 +26,7 @@ from pathlib import Path
 from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.papers import PAPERS
-from mpiprof.bench.studies import import_study
+from mpiprof.bench.studies import import_study, list_algorithms
 from mpiprof.errors import UsageError
 from mpiprof.interface.parse_units import parse_sizes
 from mpiprof.interface.shell_hints import format_command
@@ -48,8 +48,11 @@ STUDIES = {
 }
 LOOP_STUDIES = ("arrival", "robust", "adaptive")  # too many calls for the simulator
 PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
-STUDIES_WITH_ONLY = ("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact")
+STUDIES_WITH_ONLY = (
+    *("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact", "intergroup"),
+)
 STUDY_WITH_FULL = "robust"
+PROFILED = "reduction"  # study with --profile
 PAPER = "paper"  # a report of several studies
 PAPER_OPTIONS = ("study", "name", "only", "output", "quick")
 TABLES = ("cases", "adaptive")  # studies without figures
@@ -107,8 +110,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--minutes", type=float, default=15, help="limit the time of all laps (15)")
     add("--quick", action="store_true", help="measure fewer sizes and laps")
     add("--full", action="store_true", help="robust: measure the whole grid, which takes hours")
-    parts = "only these operations, distributions, cases or apps of the study"
+    parts = "only these operations, algorithms, distributions, cases or apps of the study"
     add("--only", metavar="A,B", help=parts)
+    profile = "reduction: benefit over the calls of a trace, or of a CSV file"
+    add("--profile", type=Path, metavar="TRACE", help=profile)
+    add("--times", type=Path, metavar="FILE", help="with --profile: CSV of `bench reduction -o`")
     output = f"write NAME.csv, .json and .html; {PAPER}: folder for report and results"
     add("-o", dest="output", type=Path, metavar="NAME", help=output)
     figures = "with -o: also write each figure to a file of its own, in some of these formats"
@@ -122,6 +128,8 @@ def run(args: argparse.Namespace) -> int:
     if args.name is not None:
         raise UsageError(f"{args.name}: papers require `bench {PAPER} {args.name}`")
     options = check_options(args)
+    if args.profile is not None:
+        return report_profile(args, options)
     if args.simulate is not None:
         if args.study in (*LOOP_STUDIES, PROGRAMS):
             raise UsageError(f"{args.study} cannot be simulated: pass -n or --cluster 16x100mbit")
@@ -147,6 +155,18 @@ def run(args: argparse.Namespace) -> int:
         ways = f"`{line}`, -n 8, --cluster 16x100mbit or --simulate 64"
         raise UsageError(f"no ranks to measure: use {ways}")
     return run_on_this_machine(args, mpi, options)
+
+
+def report_profile(args: argparse.Namespace, options: Options) -> int:
+    """Report the benefit over a profile, which needs no ranks."""
+    from mpiprof.bench.studies import reduction_profile
+
+    if args.study != PROFILED:
+        raise UsageError(f"--profile requires the study {PROFILED}")
+    if args.ranks is not None or args.cluster or args.simulate is not None:
+        raise UsageError("--profile needs no ranks: omit -n, --cluster and --simulate")
+    reduction_profile.run(args.profile, options, args.times)
+    return 0
 
 
 def report_paper(args: argparse.Namespace) -> int:
@@ -193,24 +213,32 @@ def check_options(args: argparse.Namespace) -> Options:
     if args.full and args.study != STUDY_WITH_FULL:
         why = "other studies have one grid"
         raise UsageError(f"--full requires the study {STUDY_WITH_FULL}: {why}")
+    if args.times is not None and args.profile is None:
+        raise UsageError("--times requires --profile TRACE, whose calls it times")
     if args.full and args.quick:
         raise UsageError("--full and --quick contradict each other: pass one of them")
-    values = {field.name: getattr(args, field.name) for field in fields(Options)}
-    return Options(**values | {"only": parse_only(args)})
+    only, algorithms = parse_only(args)
+    selected = vars(args) | {"only": only, "algorithms": algorithms}
+    return Options(**{field.name: selected[field.name] for field in fields(Options)})
 
 
-def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the selected parts of a study, empty for all; raises UsageError."""
+def parse_only(args: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the selected parts and algorithms of a study, empty for all; raises UsageError."""
     if args.only is None:
-        return ()
+        return (), ()
     if args.study not in STUDIES_WITH_ONLY:
         raise UsageError(f"--only requires one of the studies {', '.join(STUDIES_WITH_ONLY)}")
-    parts = import_study(args.study).PARTS
-    selected = tuple(word.strip() for word in args.only.split(","))
-    unknown = [word for word in selected if word not in parts]
+    study = import_study(args.study)
+    parts, algorithms = getattr(study, "PARTS", ()), list_algorithms(study)
+    selected = [word.strip() for word in args.only.split(",")]
+    unknown = [word for word in selected if word not in (*parts, *algorithms)]
     if unknown:
-        raise UsageError(f"--only {unknown[0]}: {args.study} has {', '.join(parts)}")
-    return selected
+        known = ", ".join((*parts, *algorithms))
+        raise UsageError(f"--only {unknown[0]}: {args.study} has {known}")
+    return (
+        tuple(word for word in selected if word in parts),
+        tuple(word for word in selected if word in algorithms),
+    )
 
 
 # ---- starting ranks

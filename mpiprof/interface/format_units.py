@@ -27,6 +27,11 @@ def format_time(ns: float) -> str:
     return f"{sign}{minutes // 60}h{minutes % 60:02d}m"
 
 
+def format_link(alpha_ns: float, beta_ns: float) -> str:
+    """Return message times in words, such as "2.00 µs and 0.1 ns a byte"."""
+    return f"{format_time(alpha_ns)} and {beta_ns:.3g} ns a byte"
+
+
 def unit_of(largest_ns: float) -> tuple[str, float]:
     """Return the unit in which times up to `largest_ns` are shown, and the unit's length in ns."""
     return next((unit for unit in reversed(UNITS) if abs(largest_ns) >= unit[1]), UNITS[0])

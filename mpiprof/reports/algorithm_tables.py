@@ -88,6 +88,9 @@ def machine_text(values: Mapping[str, Any], origin: str, per_node: int) -> str:
     if per_node > 1:
         text += f" between nodes; {link(values['alpha_within'], values['beta_within'])} within"
         text += f"; {per_node} processes a node" + ", which share its port" * values["node_port"]
+    factors = (values.get("one_way_alpha", 1.0), values.get("one_way_beta", 1.0))
+    if factors != (1.0, 1.0):
+        text += f"; one way {factors[0]:g} alpha and {factors[1]:g} beta"
     return f"{text}; gamma {values['gamma']:.3g} ns/B ({origin})"
 
 

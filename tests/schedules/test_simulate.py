@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from mpiprof.model.simulate import lower_bound, simulate
 ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
 MACHINE = make_uniform(ALPHA, BETA, GAMMA)
 CLUSTER = Machine(ALPHA, BETA, GAMMA, 100.0, 0.25)
-HALF = {"one_way_alpha": 0.5, "one_way_beta": 0.75}
+HALF: dict[str, Any] = {"one_way_alpha": 0.5, "one_way_beta": 0.75}
 REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mpiprof.bench.harness.figures import Map
@@ -10,6 +12,7 @@ from mpiprof.bench.papers import rabenseifner, rabenseifner_claims
 from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results
 from mpiprof.bench.papers.paper_values import read_paper_values
 from mpiprof.bench.papers.runs import Simulation
+from mpiprof.bench.studies.reduction import PROTOCOLS
 
 
 def make_rows(processes: int, size: int, **ms: float) -> list[Row]:
@@ -24,9 +27,13 @@ def make_results(rows: list[Row], run: str = "Cray T3E") -> Results:
 def test_of_equally_fast_protocols_the_simplest_is_in_the_map() -> None:
     rows = make_rows(8, 32, ring=2.0, binary_blocks=1.0, halving_doubling=1.0, binary_tree=3.0)
     assert rabenseifner_claims.find_fastest(rows) == {(8, 32): "halving_doubling"}
-    (figure,) = rabenseifner.show_figure_4(make_results(rows)).figures
-    assert isinstance(figure, Map)
+    others = rows + make_rows(8, 32, circulant=0.5)
+    results = make_results(rows)
+    results = replace(results, rows={**results.rows, "Cray T3E, all algorithms": others})
+    figure, of_all = rabenseifner.show_figure_4(results).figures
+    assert isinstance(figure, Map) and isinstance(of_all, Map)
     assert figure.rows == [("8", ["halving_doubling"])] and figure.columns == ["32B"]
+    assert of_all.rows == [("8", ["circulant"])]
 
 
 def test_differences_of_exponents_are_the_paper_s() -> None:
@@ -67,7 +74,7 @@ def test_only_the_paper_s_protocols_are_simulated() -> None:
     run = rabenseifner.RUNS["Cray T3E"]
     assert isinstance(run, Simulation)
     _, cases = run._prepare(quick=True)
-    assert {case.name for case in cases} == set(rabenseifner_claims.PROTOCOLS)
+    assert {case.name for case in cases} == set(PROTOCOLS)
     assert {case.labels["operand"] for case in cases} == {"sum"}
 
 

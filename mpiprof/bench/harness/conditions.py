@@ -5,18 +5,15 @@ Every study states them in this one form: before its table, on its page and in i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from mpiprof.bench.harness.intervals import FEWEST_VALUES
-from mpiprof.interface.format_units import format_time
+from mpiprof.bench.harness.study import Setup
+from mpiprof.interface.format_units import format_link
 from mpiprof.model.machine import Machine
-
-if TYPE_CHECKING:
-    from mpiprof.bench.harness.study import Setup
 
 TIMER = "a timer, because ranks share processors"
 ARITHMETIC = "arithmetic, equal on all ranks"
-NO_COMPUTATION = "none"
 
 
 def list_conditions(setup: Setup) -> dict[str, str]:
@@ -29,6 +26,11 @@ def list_conditions(setup: Setup) -> dict[str, str]:
     }
 
 
+def list_table_conditions(table: Path) -> dict[str, str]:
+    """Return the conditions of times that another study has measured."""
+    return {"times of calls": f"measured, from {table}, whose JSON file states the conditions"}
+
+
 def _describe_processes(setup: Setup) -> str:
     if setup.simulated:
         return f"{setup.ranks}, simulated"
@@ -37,7 +39,10 @@ def _describe_processes(setup: Setup) -> str:
 
 def _describe_times(setup: Setup) -> str:
     if setup.simulated:
-        return describe_machine(setup.machine, setup.per_node)
+        source = f", {setup.times_source}" if setup.times_source else ""
+        return describe_machine(setup.machine, setup.per_node) + source
+    if setup.times_source:
+        return setup.times_source
     if setup.fault:
         return f"refused, {setup.fault}; {setup.message_times_text} assumed"
     file = setup.options.machine
@@ -51,11 +56,6 @@ def _describe_repetitions(setup: Setup) -> str:
         return f"{patterns}, because simulated times are exact"
     few = f"; an interval of 95 % needs {FEWEST_VALUES}" * (setup.laps < FEWEST_VALUES)
     return f"{setup.laps} of each case{few}"
-
-
-def format_link(alpha: float, beta: float) -> str:
-    """Return message times in words, such as "2.00 µs and 0.1 ns a byte"."""
-    return f"{format_time(alpha)} and {beta:.3g} ns a byte"
 
 
 def describe_machine(machine: Machine, per_node: int) -> str:

@@ -27,6 +27,7 @@ DOTS_PER_INCH = 200
 PANEL_SIZE = (3.4, 2.6)  # inches
 MAX_INSIDE = 6  # entries of a legend inside its panel
 ROW_HEIGHT = 0.2  # inches, of a map
+MIN_RATIO_RANGE = 1.5  # so that ratios near 1 are pale
 # Journals reject PDF files with the default fonts, of type 3.
 FONTS: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42}
 
@@ -125,6 +126,36 @@ class Map:
 
 
 @dataclass(frozen=True)
+class RatioMap:
+    """A ratio in each cell of a table: blue above 1, red below 1, and grey if unknown."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[float]]]
+    label: str
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the figure."""
+        import numpy as np
+        from matplotlib.colors import LogNorm
+
+        ratios = np.ma.masked_invalid([list(cells) for _, cells in self.rows])
+        most = max(ratios.max(), 1 / ratios.min(), MIN_RATIO_RANGE) if ratios.count() else 2.0
+        axes.set_facecolor(GREY)
+        image = axes.imshow(ratios, "RdBu", norm=LogNorm(1 / most, most), aspect="auto")
+        for (row, column), ratio in np.ndenumerate(ratios.filled(np.nan)):
+            if np.isfinite(ratio):
+                colour = "white" if max(ratio, 1 / ratio) > most**0.6 else "black"
+                text = f"{ratio:.3g}"
+                axes.text(column, row, text, ha="center", va="center", size=6, color=colour)
+        axes.set_xticks(range(len(self.columns)), self.columns, rotation=45)
+        axes.set_yticks(range(len(self.rows)), [head for head, _ in self.rows])
+        bar = axes.figure.colorbar(image, ax=axes, label=self.label)
+        bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+        bar.ax.yaxis.set_minor_formatter(lambda *_: "")
+
+
+@dataclass(frozen=True)
 class SpaceTime:
     """Messages of processes over time: `sends` are (process, start, end) in ns, `ends` by process.
 
@@ -164,7 +195,8 @@ class Panels:
         return -(-len(self.figures) // self.columns)
 
 
-Figure = Lines | Bars | Map | SpaceTime | Panels
+Table = Map | RatioMap
+Figure = Lines | Bars | Table | SpaceTime | Panels
 
 
 def require_matplotlib() -> None:
@@ -178,7 +210,7 @@ def make_canvas(figure: Figure) -> Canvas:
     from matplotlib.figure import Figure as Canvas
 
     if not isinstance(figure, Panels):
-        height = max(3.8, ROW_HEIGHT * len(figure.rows)) if isinstance(figure, Map) else 3.8
+        height = max(3.8, ROW_HEIGHT * len(figure.rows)) if isinstance(figure, Table) else 3.8
         canvas = Canvas(figsize=(6.4, height), layout="constrained")
         _draw_on(canvas.subplots(), figure)
         return canvas
@@ -211,7 +243,7 @@ def _place_legend(axes: Axes, *, ends_row: bool) -> None:
         legend.remove()
 
 
-def _draw_on(axes: Axes, figure: Lines | Bars | Map | SpaceTime) -> None:
+def _draw_on(axes: Axes, figure: Lines | Bars | Table | SpaceTime) -> None:
     axes.set_prop_cycle(color=CYCLE)
     figure.draw(axes)
     axes.set_title(figure.title, fontsize="medium")

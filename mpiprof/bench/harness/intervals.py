@@ -82,8 +82,9 @@ def format_within(value: float, width: float) -> str:
     if not (width > 0 and isfinite(width) and isfinite(value)):
         return f"{value:.{MOST_DIGITS}g}" if abs(value) < 1000 else f"{value:.0f}"
     place = _first_place(float(f"{width / 2:.0e}"))  # 0.0996 has the place of 0.1
-    if value:
-        place = max(place, _first_place(value) - MOST_DIGITS + 1)
+    if value:  # at least one digit, and at most MOST_DIGITS
+        first = _first_place(value)
+        place = min(max(place, first - MOST_DIGITS + 1), first)
     return f"{value:.{-place}f}" if place < 0 else f"{round(float(value), -place) + 0.0:.0f}"
 
 

@@ -19,7 +19,8 @@ class Options:
     output: Path | None = None
     machine: Path | None = None
     full: bool = False
-    only: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()  # parts of the study
+    algorithms: tuple[str, ...] = ()
     per_node: int = 1
     node_port: bool = False
     figures: tuple[str, ...] = ()

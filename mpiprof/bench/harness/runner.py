@@ -42,6 +42,14 @@ def requested_laps(study: ModuleType, options: Options) -> int:
     return options.laps or int(getattr(study, name, usual))
 
 
+def make_cases(study: ModuleType, setup: Setup) -> list[Case]:
+    """Return the cases of a study; raises MpiprofError if --only leaves none."""
+    cases: list[Case] = study.make_cases(setup)
+    if not cases:
+        raise MpiprofError("no case is left: select other algorithms with --only")
+    return cases
+
+
 # ---- inside MPI
 
 
@@ -73,7 +81,7 @@ def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
 
 
 def _run_calls(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
-    cases = study.make_cases(setup)
+    cases = make_cases(study, setup)
     for case in cases:
         ranks.communicator(case.members)
     lap_s = estimate_lap_s(cases, setup)
@@ -181,7 +189,7 @@ def simulate_study(name: str, options: Options, processes: int) -> None:
     per_node, node_port = options.per_node, options.node_port
     machine = from_options(options.machine, per_node, find_fault, node_port=node_port)
     setup = make_simulated_setup(name, options, processes, machine)
-    cases = study.make_cases(setup)
+    cases = make_cases(study, setup)
     seconds = simulated_cases.estimate_seconds(cases, setup)
     _announce(study.TITLE, setup, f"{len(cases)} cases", seconds)
     progress = Progress(len(cases), shown=True)
@@ -211,10 +219,17 @@ def publish_results(study: ModuleType, results: list[Result], setup: Setup) -> N
     publish_report(report, study.TITLE, setup)
 
 
-def publish_report(report: Report, title: str, setup: Setup) -> None:
-    """Print a report, and write it if an output was requested."""
+def publish_report(
+    report: Report, title: str, setup: Setup, *, show_conditions: bool = False
+) -> None:
+    """Print a report, and write it if an output was requested.
+
+    show_conditions: for a study that has not announced itself.
+    """
     report.notes += setup.warnings
-    report.conditions = list_conditions(setup)
+    report.conditions = report.conditions or list_conditions(setup)
+    if show_conditions:
+        print("\n".join(f"{name}: {text}" for name, text in report.conditions.items()))
     print()
     print_table(report)
     if setup.options.output is not None:

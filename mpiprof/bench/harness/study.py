@@ -1,11 +1,11 @@
 """Shared code of the papers' studies: set-up, laps within a time limit, tables, files.
 
 A study is a module with TITLE, `make_cases(setup)` and `make_report(results, setup)`. The same
-cases are measured inside MPI or simulated, and the report does not depend on which. LAPS and
-QUICK_LAPS replace the usual number of laps, and PARTS has the names for --only; all three are
-optional. A study in loops (harness/loop.py) has `make_loops(setup)`,
-`make_report(results, selected, setup)`, LAPS and QUICK_LAPS for the number of instances, and
-MIN_LAPS for the minimum under a time limit.
+cases are measured inside MPI or simulated, and the report does not depend on which. These are
+optional: LAPS and QUICK_LAPS replace the usual number of laps, PARTS has the names for --only, and
+OPERATIONS those whose algorithms --only selects too. A study in loops (harness/loop.py) has
+`make_loops(setup)`, `make_report(results, selected, setup)`, LAPS and QUICK_LAPS for the number of
+instances, and MIN_LAPS for the minimum under a time limit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.bench.harness.case import LINE, Case, problem_with_parameters
-from mpiprof.bench.harness.conditions import NO_COMPUTATION, format_link
 from mpiprof.bench.harness.figures import Figure, draw, svg
 from mpiprof.bench.harness.intervals import (
     FEWEST_VALUES,
@@ -37,6 +36,7 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.processors import ProcessorUse
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import format_link
 from mpiprof.interface.output_files import write_atomically, write_text
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
@@ -67,7 +67,8 @@ class Setup:
     shared_nodes: bool = False  # there are several nodes, and some have more than one rank
     simulated: bool = False
     processors: ProcessorUse | None = None  # of the ranks, None if simulated
-    computation: str = NO_COMPUTATION  # of the ranks between calls, in words
+    computation: str = "none"  # of the ranks between calls, in words
+    times_source: str = ""  # of the message times, in words; "" for the usual source
     laps: int = 1
     per_node: int = 1  # simulated processes per node, placed in the order of ranks
     fault: str = ""  # why message times are unusable, so that `machine` is assumed; "" if usable
@@ -96,10 +97,13 @@ class Setup:
     def find_choices(
         self, operation: str, wanted: Sequence[str], *, inter: bool = False
     ) -> list[str]:
-        """Return the wanted choices that exist; native only with a library."""
+        """Return the wanted choices that exist and are selected; native only with a library."""
         known = {a.name for a in catalogue.find_all(operation, intercommunicator=inter)}
-        native = set() if self.simulated else {"native"}
-        return [w for w in wanted if w.partition(":")[0] in known | native]
+        if not self.simulated:
+            known.add("native")
+        if self.options.algorithms:
+            known &= set(self.options.algorithms)
+        return [w for w in wanted if w.partition(":")[0] in known]
 
 
 @dataclass(frozen=True)

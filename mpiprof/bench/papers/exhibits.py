@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpiprof.bench.harness.figures import Figure, Series
-from mpiprof.bench.harness.study import Row
+from mpiprof.bench.harness.study import Row, format_cell
 from mpiprof.bench.papers.paper_values import PaperValues
 from mpiprof.bench.papers.runs import Run
 
@@ -106,7 +106,9 @@ def judge_values(
 ) -> Verdict:
     """Return the verdict on values that must be within a relative error of the paper's."""
     close = [abs(value / expected[key] - 1) <= error for key, value in measured.items()]
-    pairs = "; ".join(f"{key}: {v:.3g} ({expected[key]:.3g})" for key, v in measured.items())
+    pairs = "; ".join(
+        f"{key}: {format_cell(v)} ({format_cell(expected[key])})" for key, v in measured.items()
+    )
     reason = f"within {error:.0%} of the paper's number. Here, and (in the paper): {pairs}"
     return judge_share(sum(close), len(close), reason)
 

@@ -1,8 +1,12 @@
 """Message times of the papers' machines, for simulations.
 
 Faraj et al. give times of two machines in Table 1: alpha is the time of the smallest message, and
-beta the slope to the largest. The other papers give none, so that usual times of such machines
-are assumed. A report states which of the two applies.
+beta the slope to the largest. Rabenseifner and Adamidis give times of the Cray X1: allreduce of a
+double takes up to 137 us, which is 7 alpha on 128 processes with recursive doubling. Bandwidths of
+allreduce and reduce of 8 MB on 64 processes (1362 and 1792 MB/s) determine beta and gamma, if a
+byte one way costs half as much as both ways. With a larger factor, gamma would be negative. The
+other papers give no times, so that usual times of such machines are assumed. A report states which
+of these applies.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from mpiprof.model.machine import Machine
 
 MEASURED = "fitted to Table 1 of Faraj et al. 2008"
+FITTED_X1 = "fitted to latencies and to bandwidths on 64 processes in Section 5"
 ASSUMED = "assumed, because the paper gives no message times"
 
 # ns: 8 us for 4 B and 575 us for 128 KB; 56 us and 1571 us.
@@ -22,4 +27,6 @@ INFINIBAND = Machine(5_000.0, 1.1, 0.5, 1_000.0, 0.5)
 SICORTEX = Machine(2_000.0, 1.0, 1.0, 2_000.0, 1.0)
 BLUE_GENE_P = Machine(3_000.0, 2.35, 1.0, 3_000.0, 2.35)
 CRAY_T3E = Machine(14_000.0, 3.3, 3.0, 14_000.0, 3.3)
+IBM_SP = Machine(20_000.0, 2.9, 1.0, 8_000.0, 1.0)
+CRAY_X1 = Machine(19_600.0, 0.358, 0.0015, 19_600.0, 0.358, one_way_beta=0.5)
 MYRINET = Machine(10_000.0, 7.0, 2.0, 3_000.0, 2.0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mpiprof.bench.harness.figures import Lines, Map, Panels, Series
+from mpiprof.bench.harness.figures import Lines
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import machines
+from mpiprof.bench.papers import machines, rabenseifner_profile, rabenseifner_ratios
 from mpiprof.bench.papers.exhibits import (
     Claim,
     Content,
@@ -13,13 +13,9 @@ from mpiprof.bench.papers.exhibits import (
     Paper,
     Results,
     Table,
-    Verdict,
     make_series,
 )
 from mpiprof.bench.papers.rabenseifner_claims import (
-    MPICH_1,
-    PROTOCOLS,
-    check_benefit,
     check_costs,
     check_exponents,
     check_halving_ahead,
@@ -31,13 +27,12 @@ from mpiprof.bench.papers.rabenseifner_claims import (
     check_tree,
     compute_costs,
     compute_exponents,
-    find_benefits,
     find_fastest,
     trace_examples,
 )
 from mpiprof.bench.papers.runs import Computation, Run, Simulation
 from mpiprof.bench.papers.schedule_pictures import show_schedules
-from mpiprof.interface.format_units import format_round_size
+from mpiprof.bench.studies.reduction import MPICH_1, PROTOCOLS
 
 KB, MB = 1 << 10, 1 << 20
 SMALL_COUNTS = tuple(range(2, 33))
@@ -47,19 +42,7 @@ LARGE_COUNTS = (
 )
 SIZES = (8, 32, 128, KB, 4 * KB, 16 * KB, 32 * KB, 64 * KB, 256 * KB, MB, 4 * MB)
 QUICK_SIZES = (8, 32, KB, 16 * KB, 32 * KB, 256 * KB)
-CLUSTER_COUNTS = (2, 3, 4, 8, 12, 16, 31, 32, 64, 96, 128, 256)
-CLUSTER_SIZES = tuple(KB << i for i in range(0, 13, 2))
 SUM = (("operand", "sum"),)
-GONE = "needs the vendor's library, whose algorithm is unknown, and a machine that no longer exists"
-
-
-def _simulate_cluster(per_node: int) -> Simulation:
-    options = Options(
-        CLUSTER_SIZES, processes=CLUSTER_COUNTS, only=("allreduce",), per_node=per_node
-    )
-    note, machine = machines.ASSUMED, machines.MYRINET
-    return Simulation("reduction", 256, options, None, machine, PROTOCOLS, note, SUM)
-
 
 RUNS: dict[str, Run] = {
     "examples": Computation(trace_examples, "simulated, 1 time unit per byte"),
@@ -75,8 +58,17 @@ RUNS: dict[str, Run] = {
         machines.ASSUMED,
         SUM,
     ),
-    "Myrinet, process per CPU": _simulate_cluster(2),
-    "Myrinet, process per node": _simulate_cluster(1),
+    "Cray T3E, all algorithms": Simulation(
+        "reduction",
+        512,
+        Options(SIZES, processes=SMALL_COUNTS + LARGE_COUNTS, only=("allreduce",)),
+        Options(QUICK_SIZES, processes=SMALL_COUNTS + LARGE_COUNTS[:-2], only=("allreduce",)),
+        machines.CRAY_T3E,
+        note=machines.ASSUMED,
+        labels=SUM,
+    ),
+    **rabenseifner_ratios.RUNS,
+    **rabenseifner_profile.RUNS,
 }
 
 
@@ -84,40 +76,34 @@ RUNS: dict[str, Run] = {
 
 
 def show_figure_4(results: Results) -> Content:
-    """Return the map of the fastest of the paper's protocols."""
-    fastest = find_fastest(results.rows["Cray T3E"])
-    sizes, counts = sorted({n for _, n in fastest}), sorted({p for p, _ in fastest})
-    rows = [(str(p), [fastest[p, n] for n in sizes]) for p in counts]
-    return Content([Map("Fastest protocol, by processes and size", [*map(_format, sizes)], rows)])
-
-
-def _format(size: int) -> str:
-    return format_round_size(size).replace(" ", "")
+    """Return the map of the fastest of the paper's protocols, and of all algorithms."""
+    titles = {
+        "Cray T3E": "Fastest of the paper's five protocols",
+        "Cray T3E, all algorithms": "Fastest of all algorithms of mpiprof",
+    }
+    return Content(
+        [
+            rabenseifner_ratios.make_protocol_map(title, find_fastest(results.rows[run]))
+            for run, title in titles.items()
+        ]
+    )
 
 
 def show_figure_5(results: Results) -> Content:
-    """Return the bandwidths with 32 KB over the processes."""
-    rows: list[Row] = [
-        row | {"MB/s": row["bytes"] / row["median ms"] / 1e3}
-        for row in results.select("Cray T3E", bytes=32 * KB)
-    ]
-    names = {name: name.replace("_", " ") for name in PROTOCOLS}
-    series = make_series(rows, "processes", "MB/s", "algorithm", names)
-    return Content([Lines("Allreduce of 32 KB", series, "processes", "MB/s", y_scale="linear")])
-
-
-def show_figure_7(results: Results) -> Content:
-    """Return the benefit over MPICH 1 by size, for some numbers of processes."""
-    panels = []
-    for run in ("Myrinet, process per CPU", "Myrinet, process per node"):
-        benefits = find_benefits(results.rows[run])
-        lines = [
-            Series.of_points(f"p = {p}", sorted((n, r) for (q, n), r in benefits.items() if q == p))
-            for p in sorted({p for p, _ in benefits})
+    """Return the bandwidths with 32 KB over the processes, of the paper's protocols and of all."""
+    figures = []
+    titles = {"Cray T3E": "the paper's protocols", "Cray T3E, all algorithms": "all algorithms"}
+    for run, title in titles.items():
+        rows: list[Row] = [
+            row | {"MB/s": row["bytes"] / row["median ms"] / 1e3}
+            for row in results.select(run, bytes=32 * KB)
         ]
-        axes = ("buffer", "ratio of bandwidths")
-        panels.append(Lines(run, lines, *axes, y_scale="linear", ticks=format_round_size))
-    return Content([Panels("Fastest protocol over reduce and broadcast of MPICH 1", panels, 2)])
+        algorithms = dict.fromkeys((*PROTOCOLS, *(row["algorithm"] for row in rows)))
+        names = {name: name.replace("_", " ") for name in algorithms}
+        series = make_series(rows, "processes", "MB/s", "algorithm", names)
+        title = f"Allreduce of 32 KB, {title}"
+        figures.append(Lines(title, series, "processes", "MB/s", y_scale="linear"))
+    return Content(figures)
 
 
 def _show_table(run: str, title: str, results: Results) -> Content:
@@ -125,22 +111,8 @@ def _show_table(run: str, title: str, results: Results) -> Content:
     return Content(tables=[Table(title, tuple(rows[0]), rows)])
 
 
-def _missing(number: str, shows: str, claim: str, why: str = GONE) -> Exhibit:
-    return Exhibit(number, "Section 5", shows, claims=(Claim(claim, _check_nothing),), missing=why)
-
-
-def _check_nothing(_: Results) -> Verdict:
-    raise AssertionError("a missing exhibit has no results")
-
-
 EXHIBITS = (
-    Exhibit(
-        "Figure 1",
-        "Section 1",
-        "Saving of communication time over a profile of five years.",
-        claims=(Claim("Allreduce takes 20 % less time, reduce 54 %.", _check_nothing),),
-        missing="the profile is not published; a study of a trace in its place does not exist yet",
-    ),
+    rabenseifner_profile.EXHIBIT,
     Exhibit(
         "Costs",
         "Sections 3.3 to 3.7",
@@ -185,8 +157,8 @@ EXHIBITS = (
         "Figure 4",
         "Section 4",
         "Fastest of the paper's five protocols, allreduce of doubles. The vendor's protocol is "
-        "not among them.",
-        ("Cray T3E",),
+        "not among them. A second map has all algorithms of mpiprof.",
+        ("Cray T3E", "Cray T3E, all algorithms"),
         show_figure_4,
         (
             Claim("Up to 32 B recursive doubling is the fastest.", check_short),
@@ -198,8 +170,8 @@ EXHIBITS = (
     Exhibit(
         "Figure 5",
         "Section 4",
-        "Bandwidth of allreduce of 32 KB over the processes.",
-        ("Cray T3E",),
+        "Bandwidth of allreduce of 32 KB over the processes: the paper's protocols, and all.",
+        ("Cray T3E", "Cray T3E, all algorithms"),
         show_figure_5,
         (
             Claim("The new protocols are faster than the binary tree everywhere.", check_tree),
@@ -211,29 +183,7 @@ EXHIBITS = (
             ),
         ),
     ),
-    _missing("Figure 6", "Benefit on an IBM SP.", "It is 1.5 to 5 above 8 KB."),
-    Exhibit(
-        "Figure 7",
-        "Section 5",
-        "Benefit over MPICH 1, whose allreduce is a reduce and a broadcast along binary trees, on "
-        "a Myrinet cluster with two CPUs per node. Without recursive doubling.",
-        ("Myrinet, process per CPU", "Myrinet, process per node"),
-        show_figure_7,
-        (
-            Claim(
-                "It is 3 to 7 with one process per CPU.",
-                lambda r: check_benefit(r, "process per CPU"),
-            ),
-            Claim(
-                "It is 2 to 5 with one process per node.",
-                lambda r: check_benefit(r, "process per node"),
-            ),
-        ),
-    ),
-    _missing("Figure 8", "Benefit on a Cray T3E, sum and maxloc.", "It is 3 to 5, and up to 100."),
-    _missing("Figure 9", "Benefit of allreduce on a Cray X1.", "It is 4 to 10 from 256 KB on."),
-    _missing("Figure 10", "Benefit of reduce on a Cray X1.", "It is 1.14 to 2.01 from 2 MB on."),
-    _missing("Bandwidths", "Bandwidths of 8 MB on a Cray X1.", "They are 719 to 1792 MB/s."),
+    *rabenseifner_ratios.EXHIBITS,
 )
 CITATION = "Rabenseifner and Adamidis 2004"
 PAPER = Paper("rabenseifner", CITATION, "https://www.cug.org", RUNS, EXHIBITS)

@@ -20,6 +20,7 @@ from mpiprof.bench.papers.exhibits import (
 )
 from mpiprof.bench.papers.reduction_formulas import largest_exponent_gap, paper_time
 from mpiprof.bench.papers.schedule_pictures import trace_schedule
+from mpiprof.bench.studies.reduction import MPICH_1, PROTOCOLS
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model import catalogue
@@ -27,8 +28,6 @@ from mpiprof.model.machine import Machine
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import simulate
 
-MPICH_1 = "binary_tree"  # reduce and broadcast
-PROTOCOLS = (MPICH_1, "recursive_doubling", "halving_doubling", "binary_blocks", "ring")
 COST_MACHINE = Machine(1000.0, 1.0, 0.5, 1000.0, 1.0)
 ONE_WAY_COSTS = (1.0, 0.5)  # f_alpha and f_beta: a full-duplex and a simplex network
 COST_COUNTS, COST_BYTES = (8, 13, 16, 24, 100), 8 * 13 * 16 * 24 * 100
@@ -114,7 +113,8 @@ def find_fastest(rows: Sequence[Row]) -> dict[tuple[int, int], str]:
     fastest = {}
     for key, times in find_times(rows).items():
         least = min(times.values())
-        fastest[key] = next(n for n in PROTOCOLS if times.get(n, 1e99) <= least * SIMILAR)
+        names = dict.fromkeys((*PROTOCOLS, *times))
+        fastest[key] = next(n for n in names if times.get(n, 1e99) <= least * SIMILAR)
     return fastest
 
 
@@ -222,11 +222,13 @@ def check_halving_ahead(results: Results) -> Verdict:
 # ---- benefit over MPICH 1
 
 
-def find_benefits(rows: Sequence[Row]) -> dict[tuple[int, int], float]:
-    """Return the time of MPICH 1 over the fastest, without recursive doubling."""
+def find_benefits(
+    rows: Sequence[Row], excluded: Sequence[str] = ("recursive_doubling",)
+) -> dict[tuple[int, int], float]:
+    """Return the time of MPICH 1 over the fastest protocol, by processes and bytes."""
     benefits = {}
     for key, times in find_times(rows).items():
-        others = [time for name, time in times.items() if name != "recursive_doubling"]
+        others = [time for name, time in times.items() if name not in excluded]
         benefits[key] = times[MPICH_1] / min(others)
     return benefits
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from mpiprof.model.catalogue import load_catalogue
+
 MODULES = {"robust": "auto_robustness"}  # of studies whose name says too little
+
+
+def list_algorithms(study: ModuleType) -> list[str]:
+    """Return the algorithms that --only of a study selects: native and those of its operations."""
+    operations = getattr(study, "OPERATIONS", ())
+    inter = getattr(study, "INTERCOMMUNICATOR", False)
+    known = [a for a in load_catalogue() if a.intercommunicator == inter]
+    names = [a.name for a in known if a.operation in operations]
+    return list(dict.fromkeys(("native", *names))) if operations else []
 
 
 def import_study(name: str) -> ModuleType:

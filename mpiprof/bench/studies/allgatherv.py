@@ -43,6 +43,7 @@ SIZES = (16 << 10, 64 << 10, 256 << 10)  # the paper's c
 BLOCKS = (8 << 10, 32 << 10)
 LABELS = ("distribution", "c", "bytes", "processes", "communicator", "algorithm")
 PARTS = tuple(DISTRIBUTIONS)  # names for --only
+OPERATIONS = ("allgatherv",)  # with algorithms for --only
 
 
 def make_contributions(distribution: str, size: int, base: int, unit: int = 1) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ CHOICES = {
     "alltoall": ("native", "simple", "bruck", "pair", "ring"),
     "bcast": ("native", "flat_tree", "binomial", "scatter_allgather_ring"),
 }
-PARTS = tuple(CHOICES)  # names for --only
+PARTS = OPERATIONS = tuple(CHOICES)  # names for --only
 COLUMNS = ("operation", "bytes", "MAX_IF", "algorithm", "mean ms", "± ms", "fastest")
 
 

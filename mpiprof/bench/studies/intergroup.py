@@ -26,6 +26,8 @@ TITLE = "Allgather between two groups"
 LAPS = 7
 SIZES = (8 << 10, 32 << 10, 128 << 10)
 CHOICES = ("native", "root_gathering_sequential", "root_gathering_concurrent", "kang", "kang_teams")
+OPERATIONS = ("allgather", "allgatherv")  # with algorithms for --only
+INTERCOMMUNICATOR = True
 LABELS = ("setting", "groups", "bytes")
 VARIANTS = ("kang_unsegmented", "kang_two_step")
 

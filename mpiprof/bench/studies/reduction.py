@@ -1,19 +1,23 @@
 """Reductions (Rabenseifner and Adamidis 2004): protocols, sizes, processes, sum and maxloc.
 
 Below the table is the map of mpiprof's fastest algorithm (Figure 4), with the library's time over
-its time; above 1, mpiprof's is faster. Over process counts, a plot shows the bandwidth of each
-algorithm. With `--processes 2-32 --sizes 32K` that is Figure 5.
+its time; above 1, mpiprof's is faster. A plot shows these ratios over processes and sizes (Figures
+6 to 10). A simulation has no library. Reduce and broadcast along binary trees are in its place, as
+in MPICH 1. Over process counts, a plot shows the bandwidth of each algorithm. With `--processes
+2-32 --sizes 32K` that is Figure 5. `--only` selects operations and algorithms, such as the paper's
+protocols. `--profile TRACE` computes the benefit over a program's calls (Figure 1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.figures import Figure, Lines, Map, Series
+from mpiprof.bench.harness.figures import Figure, Lines, Map, RatioMap, Series
 from mpiprof.bench.harness.study import (
     Report,
     Result,
@@ -30,9 +34,11 @@ from mpiprof.model.schedule import Problem
 TITLE = "Reductions"
 LAPS = 7
 SIZES = (2 << 10, 32 << 10, 256 << 10, 1 << 20)
-PARTS = ("allreduce", "reduce")  # operations; names for --only
+PARTS = OPERATIONS = ("allreduce", "reduce")  # names for --only
 FEWEST_PROCESSES = 3  # minimum number of process counts for a plot
 LABELS = ("operation", "operand", "processes", "bytes")
+MPICH_1 = "binary_tree"  # in place of a library: reduce and broadcast
+PROTOCOLS = (MPICH_1, "recursive_doubling", "halving_doubling", "binary_blocks", "ring")
 UNITS = {"sum": 8, "maxloc": 12}
 
 
@@ -89,7 +95,36 @@ def make_report(results: Sequence[Result], _: Setup) -> Report:
         title = f"{operation}, {operand}: the fastest of ours by processes and size"
         notes.append(_map_text(title, cells))
         figures.append(_map(title, cells))
+    figures += _plot_ratios(results)
     return Report(list_columns(rows), rows, notes, [*figures, *_plot_bandwidths(results)])
+
+
+def _plot_ratios(results: Sequence[Result]) -> list[RatioMap]:
+    """Draw the time of the library, or of MPICH 1, over the fastest algorithm's (Figures 6-10)."""
+    maps: dict[tuple[str, str], dict[tuple[int, int], float]] = {}
+    rival = "native" if any(r.case.choice == "native" for r in results) else MPICH_1
+    for group in group_results(results, LABELS):
+        times = {r.case.choice: r.median_ms for r in group}
+        labels = group[0].case.labels
+        others = [time for choice, time in times.items() if choice != "native"]
+        if rival in times and len(times) > 1 and others:
+            cells = maps.setdefault((labels["operation"], labels["operand"]), {})
+            cells[labels["processes"], labels["bytes"]] = times[rival] / min(others)
+    name = "library" if rival == "native" else rival.replace("_", " ")
+    return [
+        make_ratio_map(f"{operation}, {operand} (as Figures 6 to 10)", cells, name)
+        for (operation, operand), cells in maps.items()
+    ]
+
+
+def make_ratio_map(
+    title: str, cells: Mapping[tuple[int, int], float], rival: str = "binary tree"
+) -> RatioMap:
+    """Return the plot of a rival's times over the fastest, by processes and bytes."""
+    sizes, totals = _map_edges(cells)
+    rows = [(f"p = {p}", [cells.get((p, n), np.nan) for n in totals]) for p in sizes]
+    columns = [format_round_size(n) for n in totals]
+    return RatioMap(title, columns, rows, f"time of {rival} over the fastest")
 
 
 def _plot_bandwidths(results: Sequence[Result]) -> list[Lines]:
@@ -109,7 +144,7 @@ def _plot_bandwidths(results: Sequence[Result]) -> list[Lines]:
     return figures
 
 
-def _map_edges(cells: dict[tuple[int, int], tuple[str, float]]) -> tuple[list[int], list[int]]:
+def _map_edges(cells: Mapping[tuple[int, int], Any]) -> tuple[list[int], list[int]]:
     return sorted({p for p, _ in cells}), sorted({n for _, n in cells})
 
 
