@@ -19,7 +19,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -107,6 +107,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--processes", type=parse_numbers, default=(), metavar="2-32", help=counts)
     laps = "number of laps, however long they take"
     add("--repetitions", dest="laps", type=int, default=0, metavar="N", help=laps)
+    runs = "run the whole study N times, and print medians with intervals over the runs"
+    add("--runs", type=int, default=1, metavar="N", help=runs)
     add("--minutes", type=float, default=15, help="limit the time of all laps (15)")
     add("--quick", action="store_true", help="measure fewer sizes and laps")
     add("--full", action="store_true", help="robust: measure the whole grid, which takes hours")
@@ -208,6 +210,10 @@ def check_options(args: argparse.Namespace) -> Options:
     if args.simulate is None and (args.per_node > 1 or args.node_port):
         remedy = "for an emulated cluster use --cluster 4x100mbitx8"
         raise UsageError(f"--per-node and --node-port require --simulate: {remedy}")
+    if args.runs < 1:
+        raise UsageError("--runs must be above 0")
+    if args.runs > 1 and args.ranks is None and not args.cluster:
+        raise UsageError("--runs requires -n or --cluster, which start the job of each run")
     if args.laps < 0 or args.minutes <= 0:
         raise UsageError("--repetitions and --minutes must be above 0")
     if args.full and args.study != STUDY_WITH_FULL:
@@ -286,7 +292,17 @@ def run_on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) ->
 def start_study(
     args: argparse.Namespace, mpi: Mpi, options: Options, start: Start, number: int, location: str
 ) -> int:
-    """Start the ranks of a study, or the programs that it measures."""
+    """Start the ranks of a study, or the programs that it measures; several times with --runs."""
+    if args.runs > 1:
+        from mpiprof.bench.harness.repetition import repeat_study
+
+        def start_run(output: Path) -> int:
+            once = argparse.Namespace(**vars(args) | {"runs": 1, "output": output.absolute()})
+            own = replace(options, output=once.output)
+            return start_study(once, mpi, own, start, number, location)
+
+        with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
+            return repeat_study(start_run, args.runs, Path(folder), args.output)
     if args.study == PROGRAMS:
         from mpiprof.bench.studies import apps
 

@@ -6,6 +6,7 @@ that another run would change.
 
 from __future__ import annotations
 
+import math
 from math import comb, floor, hypot, isfinite, log10
 from typing import Any
 
@@ -23,13 +24,17 @@ FEWEST_VALUES = 6
 class Estimate(float):
     """A value with the limits of its 95 % interval; `str` returns only the certain digits."""
 
-    low: float
+    low: float  # NaN if only the digits are known
     high: float
+    width: float  # 0 for an exact value
 
-    def __new__(cls, value: float, low: float, high: float) -> Estimate:
-        """Return the value; equal limits mark an exact one."""
+    def __new__(
+        cls, value: float, low: float = math.nan, high: float = math.nan, width: float | None = None
+    ) -> Estimate:
+        """Return the value; equal limits mark an exact one. `width` alone only sets the digits."""
         made = super().__new__(cls, value)
         made.low, made.high = low, high
+        made.width = high - low if width is None else width
         return made
 
     def __str__(self) -> str:
@@ -37,23 +42,19 @@ class Estimate(float):
         return format_within(self, self.width) if self.width > 0 else float.__repr__(self)
 
     @property
-    def width(self) -> float:
-        """Return the width of the interval, 0 for an exact value."""
-        return self.high - self.low
-
-    @property
     def margin(self) -> Estimate:
-        """Return half of the width, shown with one digit."""
-        return Estimate(self.width / 2, 0.0, self.width)
+        """Return half of the width, with one digit."""
+        return Estimate(self.width / 2, width=self.width)
 
     def scale(self, factor: float) -> Estimate:
         """Return the estimate in another unit."""
-        return Estimate(self * factor, self.low * factor, self.high * factor)
+        limits = self.low * factor, self.high * factor
+        return Estimate(self * factor, *limits, self.width * abs(factor))
 
     @property
     def interval_text(self) -> str:
         """Return the limits with the digits of the value, or "" if the value is exact."""
-        if not self.width > 0:
+        if not self.low < self.high:
             return ""
         low, high = (format_within(limit, self.width) for limit in (self.low, self.high))
         return f"{low} to {high}"
@@ -67,7 +68,7 @@ def estimate_within(value: float, half: float) -> Estimate:
 def estimate_quotient(above: Estimate, below: Estimate) -> Estimate:
     """Return the quotient of independent estimates, whose relative errors add in squares."""
     error = hypot(above.width / above, below.width / below) / 2 if above and below else 0.0
-    value = above / below if below else float("nan")
+    value = above / below if below else math.nan
     return estimate_within(value, abs(value) * error)
 
 

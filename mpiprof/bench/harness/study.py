@@ -183,7 +183,7 @@ def make_row(result: Result, group: Sequence[Result], rivals: Mapping[str, str])
     """
     results = {r.case.labels["algorithm"]: r for r in group}
     median = median_interval(result.total / 1e6)
-    least = estimate_within(result.min_ms, median.width / 2)
+    least = Estimate(result.min_ms, width=median.width)
     row = result.case.labels | {"least ms": least, "median ms": median}
     if len(result.total) > 1:
         row["95 %"] = median.interval_text
@@ -340,7 +340,7 @@ def _make_json(report: Report, title: str) -> str:
 
 
 def _make_value(value: Any) -> Any:
-    if isinstance(value, Estimate) and value.width > 0:
+    if isinstance(value, Estimate) and value.low < value.high:
         return {"value": float(value), "interval": [value.low, value.high]}
     if isinstance(value, np.generic):
         value = value.item()
