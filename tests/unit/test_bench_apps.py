@@ -15,6 +15,7 @@ from support.jobs import run
 from support.mpis import Mpi
 from support.synthetic import Synthetic
 
+from mpiprof.bench.harness.conditions import list_conditions
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.studies import apps
 from mpiprof.bench.studies.apps import ALL, FIGURE, WHOLE, App, Run
@@ -154,3 +155,15 @@ def test_a_program_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     assert "Figure 2" in done.stdout  # or why it is missing, if other processes disturb the machine
     drawn = "programs of equal weight (Figure 2)" in done.stdout
     assert ("<svg" in (tmp_path / "r.html").read_text()) == drawn
+
+
+def test_the_conditions_of_programs() -> None:
+    """Programs compute; the times of `calibrate` apply, unless they are refused."""
+    sound = Run({}, {}, {}, {})
+    found = list_conditions(apps.make_setup(400, Options(), [sound]))
+    assert found["processes"].startswith("400 ranks share ")
+    assert found["computation"] == "that of the programs"
+    assert found["message times"] == "measured by `calibrate`"
+    refused = replace(sound, fault="1 ns for an empty message")
+    found = list_conditions(apps.make_setup(2, Options(), [sound, refused]))
+    assert found["message times"] == "refused, 1 ns for an empty message"

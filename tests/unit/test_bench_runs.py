@@ -44,6 +44,9 @@ def test_a_verdict_names_the_runs_that_share_it() -> None:
     tables = [make_table(make_row(1.0, holds=text)) for text in ("yes", "NO", "yes")]
     assert combine_tables(tables).rows[0]["holds"] == "yes (2 of 3)"
     assert combine_tables(tables[::2]).rows[0]["holds"] == "yes"
+    marks = [make_table(make_row(1.0, holds=text)) for text in ("", "*", "")]
+    assert combine_tables(marks).rows[0]["holds"] == "* (1 of 3)"
+    assert combine_tables(marks[::2]).rows[0]["holds"] == ""
 
 
 def test_rows_that_a_run_lacks_are_counted() -> None:

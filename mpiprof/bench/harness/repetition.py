@@ -106,5 +106,8 @@ def _read_number(value: Any) -> float | None:
 
 def _combine_texts(texts: Sequence[str]) -> str:
     """Return the most frequent text, and in how many runs it occurred, unless in all."""
-    text, times = Counter(texts).most_common(1)[0]
+    counts = Counter(filter(None, texts))
+    if not counts:
+        return ""
+    text, times = counts.most_common(1)[0]
     return text if times == len(texts) else f"{text} ({times} of {len(texts)})"

@@ -68,7 +68,7 @@ class Setup:
     simulated: bool = False
     processors: ProcessorUse | None = None  # of the ranks, None if simulated
     computation: str = "none"  # of the ranks between calls, in words
-    times_source: str = ""  # of the message times, in words; "" for the usual source
+    times_source: str = ""  # of message times, in words; "" if measured on the ranks or a file's
     laps: int = 1
     per_node: int = 1  # simulated processes per node, placed in the order of ranks
     fault: str = ""  # why message times are unusable, so that `machine` is assumed; "" if usable

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,7 @@ import mpiprof
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.figures import Bars
 from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.processors import ProcessorUse, count_usable_processors
 from mpiprof.bench.harness.runner import publish_report
 from mpiprof.bench.harness.study import REQUIRED_RANKS, Report, Row, Setup, at_least, list_columns
 from mpiprof.errors import MpiprofError, UsageError
@@ -143,7 +144,22 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     text = _shares_text(shares) if shares else without_figure(list(first.values()))
     notes = [f"Asked on {REQUIRED_RANKS} nodes at 100 Mbit/s.", text]
     figures = [Bars(FIGURE, RANGE_NAMES, shares, "of the instances", format_share)] * bool(shares)
-    publish_report(Report(list_columns(rows), rows, notes, figures), TITLE, Setup(ranks, options))
+    setup = make_setup(ranks, options, first.values())
+    report = Report(list_columns(rows), rows, notes, figures)
+    publish_report(report, TITLE, setup, show_conditions=True)
+
+
+def make_setup(ranks: int, options: Options, runs: Iterable[Run]) -> Setup:
+    """Return the conditions of the programs: all nodes are on this machine."""
+    fault = next((run.fault for run in runs if run.fault), "")
+    source = f"from {options.machine}" if options.machine else "measured by `calibrate`"
+    return Setup(
+        ranks,
+        options,
+        processors=ProcessorUse(ranks, count_usable_processors()),
+        computation="that of the programs",
+        times_source=f"refused, {fault}" if fault else source,
+    )
 
 
 def record_run(
