@@ -87,3 +87,32 @@ def test_formulas_with_one_way_costs() -> None:
     assert verdict.state == IN_PART
     expected = "not allreduce recursive_doubling, allreduce halving_doubling off powers of two"
     assert expected in verdict.reason
+
+
+def test_the_binary_tree_needs_cheaper_messages_one_way() -> None:
+    """Powers of two and sizes up to 32 B do not count; the run with a half is only named."""
+    rows = make_rows(6, 128, binary_tree=2.0, recursive_doubling=1.0)
+    rows += make_rows(8, 128, binary_tree=1.0, recursive_doubling=2.0)
+    half = make_rows(6, 128, binary_tree=1.0, recursive_doubling=2.0)
+    results = make_results(rows)
+    results = replace(results, rows={**results.rows, "Cray T3E, one way half": half})
+    verdict = rabenseifner_claims.check_short_tree(results)
+    assert verdict.state == FAILS and verdict.reason.startswith("0 of 1 cells")
+    assert verdict.reason.endswith("; 1 of 1 with a half")
+    verdict = rabenseifner_claims.check_short_doubling(results)
+    assert verdict.state == IN_PART and "up to 2 times" in verdict.reason
+
+
+def test_binary_blocks_by_the_difference_of_exponents() -> None:
+    """48 has the difference 1, 33 has 5, 36 has 3: the differences 1, 3 and 5 are 2 apart."""
+    rows = make_rows(48, 32768, binary_blocks=1.0) + make_rows(36, 32768, binary_blocks=2.0)
+    rows += make_rows(33, 32768, binary_blocks=1.5)
+    verdict = rabenseifner_claims.check_dependence(make_results(rows))
+    assert verdict.state == IN_PART and verdict.reason.startswith("2 of 3 pairs")
+
+
+def test_binary_blocks_on_powers_of_two() -> None:
+    rows = make_rows(8, 64, binary_blocks=1.0, halving_doubling=1.0)
+    rows += make_rows(6, 64, binary_blocks=1.0, halving_doubling=2.0)
+    verdict = rabenseifner_claims.check_powers(make_results(rows))
+    assert verdict.state == HOLDS and verdict.reason == "1 of 1 cells have equal times"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mpiprof.bench.harness.figures import Lines
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
@@ -16,14 +18,19 @@ from mpiprof.bench.papers.exhibits import (
     make_series,
 )
 from mpiprof.bench.papers.rabenseifner_claims import (
+    check_33,
     check_costs,
+    check_dependence,
     check_exponents,
     check_halving_ahead,
     check_largest,
+    check_powers,
     check_ring_counts,
     check_ring_of_15,
     check_rule,
     check_short,
+    check_short_doubling,
+    check_short_tree,
     check_tree,
     compute_costs,
     compute_exponents,
@@ -64,6 +71,15 @@ RUNS: dict[str, Run] = {
         Options(SIZES, processes=SMALL_COUNTS + LARGE_COUNTS, only=("allreduce",)),
         Options(QUICK_SIZES, processes=SMALL_COUNTS + LARGE_COUNTS[:-2], only=("allreduce",)),
         machines.CRAY_T3E,
+        note=machines.ASSUMED,
+        labels=SUM,
+    ),
+    "Cray T3E, one way half": Simulation(
+        "reduction",
+        32,
+        Options((128, KB), processes=SMALL_COUNTS, only=("allreduce",)),
+        machine=replace(machines.CRAY_T3E, one_way_alpha=0.5, one_way_beta=0.5),
+        algorithms=PROTOCOLS,
         note=machines.ASSUMED,
         labels=SUM,
     ),
@@ -149,20 +165,29 @@ EXHIBITS = (
         "Binary blocks",
         "Section 3.6",
         "Largest difference of successive exponents of numbers of processes.",
-        ("exponents",),
+        ("exponents", "Cray T3E"),
         lambda r: _show_table("exponents", "Differences of exponents", r),
-        (Claim("The paper's nine numbers of processes have these differences.", check_exponents),),
+        (
+            Claim("The paper's nine numbers of processes have these differences.", check_exponents),
+            Claim("On powers of two they are halving and doubling.", check_powers),
+        ),
     ),
     Exhibit(
         "Figure 4",
         "Section 4",
         "Fastest of the paper's five protocols, allreduce of doubles. The vendor's protocol is "
         "not among them. A second map has all algorithms of mpiprof.",
-        ("Cray T3E", "Cray T3E, all algorithms"),
+        ("Cray T3E", "Cray T3E, all algorithms", "Cray T3E, one way half"),
         show_figure_4,
         (
             Claim("Up to 32 B recursive doubling is the fastest.", check_short),
+            Claim("Up to 1 KB the binary tree is the fastest off powers of two.", check_short_tree),
+            Claim(
+                "Up to 1 KB recursive doubling takes little longer than the fastest.",
+                check_short_doubling,
+            ),
             Claim("From 16 KB and 33 processes on, the rule selects the faster.", check_rule),
+            Claim("On 33 processes halving is the fastest below 32 KB.", check_33),
             Claim("On 15 processes the ring is the fastest above 64 KB.", check_ring_of_15),
             Claim("For large buffers on powers of two, halving is the fastest.", check_largest),
         ),
@@ -174,6 +199,7 @@ EXHIBITS = (
         ("Cray T3E", "Cray T3E, all algorithms"),
         show_figure_5,
         (
+            Claim("Binary blocks depend on the difference of exponents.", check_dependence),
             Claim("The new protocols are faster than the binary tree everywhere.", check_tree),
             Claim("The ring is the fastest on 3, 5, 7, 9 to 11 and 17.", check_ring_counts),
             Claim(

@@ -36,6 +36,7 @@ EXPONENT_COUNTS = (36, 60, 61, 77, 80, 96, 100, 235, 251)
 ERROR = 0.02  # of simulated times from the formulas
 # Why two formulas exceed the simulated times if messages one way are cheaper.
 EXCESS = ", whose formulas charge both ways for messages of removed processes that go one way"
+BIG_DIFFERENCE = 1.5  # ratio of times
 SIMILAR = 1.001  # ratio of times that are equal
 
 
@@ -75,11 +76,12 @@ def check_costs(results: Results, one_way: float) -> Verdict:
     rows = [row for row in results.rows["costs"] if row["one-way cost"] == one_way]
     ratios = [row["time / formula"] for row in rows]
     right = sum(abs(ratio - 1) <= ERROR for ratio in ratios)
-    reason = f"cases are within {ERROR:.0%} of their formula, by {min(ratios):.3g} to "
+    span = f"time / formula: {min(ratios):.3g} to {max(ratios):.3g}"
+    reason = f"cases are within {ERROR:.0%} of their formula ({span})"
     differ = (row for row in rows if abs(row["time / formula"] - 1) > ERROR)
     names = dict.fromkeys(f"{row['operation']} {row['algorithm']}" for row in differ)
     exceptions = f"; not {', '.join(names)} off powers of two{EXCESS}" if names else ""
-    return judge_share(right, len(rows), f"{reason}{max(ratios):.3g} times{exceptions}")
+    return judge_share(right, len(rows), reason + exceptions)
 
 
 def compute_exponents(_: bool) -> list[Row]:
@@ -145,6 +147,73 @@ def check_short(results: Results) -> Verdict:
         lambda _p, _n, times: _is_fastest("recursive_doubling", times),
         reason,
     )
+
+
+def check_short_doubling(results: Results) -> Verdict:
+    """Judge that recursive doubling takes little longer than the fastest from 33 B to 1 KB."""
+    cells = find_times(results.rows["Cray T3E"])
+    ratios = [
+        times["recursive_doubling"] / min(times.values())
+        for (_, n), times in cells.items()
+        if 32 < n <= 1024
+    ]
+    right = sum(ratio <= BIG_DIFFERENCE for ratio in ratios)
+    reason = (
+        f"cells are within {BIG_DIFFERENCE - 1:.0%} of the fastest; up to {max(ratios):.3g} times"
+    )
+    return judge_share(right, len(ratios), reason)
+
+
+def check_short_tree(results: Results) -> Verdict:
+    """Judge that the binary tree is the fastest from 33 B to 1 KB off powers of two."""
+
+    def count(run: str) -> tuple[int, int]:
+        cells = find_times(results.rows[run])
+        chosen = [t for (p, n), t in cells.items() if 32 < n <= 1024 and p & (p - 1)]
+        return sum(_is_fastest(MPICH_1, times) for times in chosen), len(chosen)
+
+    right, total = count("Cray T3E")
+    half, of_half = count("Cray T3E, one way half")
+    reason = f"cells with one-way costs as two-way costs; {half} of {of_half} with a half"
+    return judge_share(right, total, reason)
+
+
+def check_33(results: Results) -> Verdict:
+    """Judge halving and doubling on 33 processes below 32 KB, from 16 KB on as in the rule."""
+    return _judge_cells(
+        results,
+        lambda p, n: p == 33 and 16384 <= n < 32768,
+        lambda _p, _n, times: _is_fastest("halving_doubling", times),
+        "sizes",
+    )
+
+
+def check_powers(results: Results) -> Verdict:
+    """Judge that binary blocks are halving and doubling on powers of two."""
+    return _judge_cells(
+        results,
+        lambda p, _: not p & (p - 1),
+        lambda _p, _n, times: times["binary_blocks"] == times["halving_doubling"],
+        "cells have equal times",
+    )
+
+
+def check_dependence(results: Results) -> Verdict:
+    """Judge that binary blocks are the faster at 32 KB, the smaller the difference is."""
+    cells = find_times(results.rows["Cray T3E"])
+    times: dict[int, list[float]] = {}
+    for (p, n), by_name in cells.items():
+        if n == 32768 and p > 32 and p & (p - 1):
+            times.setdefault(largest_exponent_gap(p), []).append(by_name["binary_blocks"])
+    pairs = [
+        (one, other)
+        for small, several in times.items()
+        for large, others in times.items()
+        if large >= small + 2
+        for one, other in product(several, others)
+    ]
+    reason = "pairs of numbers whose differences are 2 or more apart have this order"
+    return judge_share(sum(one < other for one, other in pairs), len(pairs), reason)
 
 
 def check_rule(results: Results) -> Verdict:
