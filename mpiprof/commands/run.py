@@ -15,14 +15,16 @@ results. SPEC is a list, separated by commas, of
   auto                                       selects algorithms while the program runs; after
                                              other items, it starts from these
 
-or random:SEED, a testing aid. `native` is the library's default choice. `native:ring` is the
-library's algorithm of that name or number; with Open MPI, :segment=64K sets the segment size of an
-algorithm that has segments. `reduce=static` and `allreduce=static` use the protocol of Rabenseifner
-and Adamidis for the number of processes and bytes. Call sites take precedence over operations;
-among equal items the first one wins. `allgather=kang` applies to inter-communicators only. Entries
-of a plan that do not apply are reported and ignored. Algorithms that copy data need additional
-memory: at most --scratch per process, by default 64M, freed after each call. A call that needs more
-memory, or cannot get it, runs on the library's algorithm, and this is reported at the end.
+or one of these alone: robust, the routine of Faraj et al. 2008 for all-to-all, which tries eight
+algorithms ten times each; or random:SEED, a testing aid. `native` is the library's default choice.
+`native:ring` is the library's algorithm of that name or number; with Open MPI, :segment=64K sets
+the segment size of an algorithm that has segments. `reduce=static` and `allreduce=static` use the
+protocol of Rabenseifner and Adamidis for the number of processes and bytes. Call sites take
+precedence over operations; among equal items the first one wins. `allgather=kang` applies to
+inter-communicators only. Entries of a plan that do not apply are reported and ignored. Algorithms
+that copy data need additional memory: at most --scratch per process, by default 64M, freed after
+each call. A call that needs more memory, or cannot get it, runs on the library's algorithm, and
+this is reported at the end.
 
 The program, its output and its exit code are unchanged.
 """

@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the state of a job."""
     import mpiprof
     from mpiprof.hang import rank_state, status, verdict_text
-    from mpiprof.reports import json
+    from mpiprof.reports import json, selector_report
+    from mpiprof.reports.table import wrap_paragraph
     from mpiprof.trace.default_trace import choose_trace
 
     trace = mpiprof.open(choose_trace(args.trace))
@@ -37,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.as_json_text(status.as_json(trace, positions, pending, verdict)))
         return 0
     print(status.status_text(trace, positions, pending, verdict))
+    if choices := selector_report.choices_line(trace):
+        print(f"{wrap_paragraph(choices)}\n")
     if trace.record == "summary":
         fact = "the trace has no single calls, only the ranks that have ended"
         print(f"Recorded as summary: {fact}.\n")

@@ -324,7 +324,8 @@ def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int
     export = write_plan(args, plan, trace, origin)
     if args.json:
         return print_json(args, trace, plan, export)
-    print(f"{len(runs)} groups of calls run as `auto` selected; {len(plan)} plan entries")
+    modes = " or ".join(dict.fromkeys(run.key["mode"] for run in runs)) or "auto"
+    print(f"{len(runs)} groups of calls run as `{modes}` selected; {len(plan)} plan entries")
     for entry in plan:
         sites = ", ".join(entry.get("call_sites", [])) or "all call sites"
         print(f"  {entry['operation']} at {sites}: {entry['algorithm']}; {entry['why']}")

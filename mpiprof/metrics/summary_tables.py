@@ -145,10 +145,10 @@ def sum_by_callsite(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_selector_tables(trace: Trace) -> dict[str, pd.DataFrame]:
-    """Return a table for each type of log entry, in order of writing; all empty without `auto`.
+    """Return a table for each type of log entry, in order of writing; all empty without a selector.
 
     The columns are REQUIRED_FIELDS and OPTIONAL_NUMBERS of trace/selector_log.py. Table `key` also
-    has `sites` (list of texts as in `events`).
+    has `mode` (auto or robust) and `sites` (list of texts as in `events`).
     """
     rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in selector_log.REQUIRED_FIELDS}
     for line in selector_log.read(trace.path):
@@ -156,6 +156,6 @@ def make_selector_tables(trace: Trace) -> dict[str, pd.DataFrame]:
     tables = {}
     for kind, required in selector_log.REQUIRED_FIELDS.items():
         columns = [*required, *selector_log.OPTIONAL_NUMBERS[kind]]
-        extra_columns = ["sites"] if kind == "key" else []
+        extra_columns = ["mode", "sites"] if kind == "key" else []
         tables[kind] = pd.DataFrame(rows[kind], columns=columns + extra_columns)
     return tables

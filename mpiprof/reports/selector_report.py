@@ -1,4 +1,4 @@
-"""Candidates and choices of `--switch auto` for each key, as data and as text."""
+"""Candidates and choices of `--switch auto` and `robust` for each key, as data and as text."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ NATIVE = "native"
 def list_keys(trace: Trace) -> Rows:
     """Return the keys (groups of instances that share a choice), most time saved first.
 
-    Columns: key, operation, communicator (identity), bytes, root, size, sites (texts), algorithm
-    (the final choice), instances, probes, saved_ns, phases. `saved_ns` is per rank, against the
-    library's algorithm, by the selector's estimate. Each phase has: phase, instance (its first,
-    counted from 1), why, imbalance_ns, score_ns, and its trials and choices as in
-    trace/selector_log.py. Unknown values are None.
+    Columns: key, operation, communicator (identity), bytes, root, size, mode, sites (texts),
+    algorithm (the final choice), instances, probes, saved_ns, phases. `saved_ns` is per rank,
+    against the library's algorithm, by the selector's estimate. Each phase has: phase, instance
+    (its first, counted from 1), why, imbalance_ns, score_ns, and its trials, omitted algorithms
+    and choices as in trace/selector_log.py. Unknown values are None.
     """
     tables = trace.selection
     of = {kind: _group_by_key(table) for kind, table in tables.items()}
     keys: Rows = []
     for key, lines in of["key"].items():
-        choices, ends = of["choice"].get(key, []), of["end"].get(key, [])
+        known = {kind: rows.get(key, []) for kind, rows in of.items()}
+        choices, ends = known["choice"], known["end"]
         end = ends[-1] if ends else {}
         last = end or (choices[-1] if choices else {})
         row = {"key": key, **lines[0], "algorithm": last.get("algorithm", NATIVE)}
         row |= {name: end.get(name) for name in ("instances", "probes", "saved_ns")}
-        row["phases"] = _make_phases(of["phase"].get(key, []), of["trial"].get(key, []), choices)
+        row["phases"] = _make_phases(known)
         keys.append(row)
     return sorted(keys, key=lambda row: -(row["saved_ns"] or 0))
 
@@ -51,14 +52,15 @@ def _group_by_key(table: pd.DataFrame) -> dict[str, Rows]:
     return rows_by_key
 
 
-def _make_phases(phases: Rows, trials: Rows, choices: Rows) -> Rows:
-    row_by_phase = {row["phase"]: row for row in phases}
+def _make_phases(known: dict[str, Rows]) -> Rows:
+    row_by_phase = {row["phase"]: row for row in known["phase"]}
     empty = dict.fromkeys(("instance", "why", "imbalance_ns", "score_ns"))
-    numbers = sorted({row["phase"] for row in [*phases, *trials, *choices]})
+    parts = {"trials": known["trial"], "omitted": known["omitted"], "choices": known["choice"]}
+    numbers = sorted({row["phase"] for rows in (known["phase"], *parts.values()) for row in rows})
     return [
         {"phase": number}
         | (row_by_phase.get(number) or empty)
-        | {"trials": _rows_of_phase(trials, number), "choices": _rows_of_phase(choices, number)}
+        | {name: _rows_of_phase(rows, number) for name, rows in parts.items()}
         for number in numbers
     ]
 
@@ -68,14 +70,15 @@ def _rows_of_phase(rows: Rows, phase: int) -> Rows:
 
 
 def section(trace: Trace, top: int, trace_name: Sequence[Path]) -> str:
-    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`."""
+    """Return the candidates and choices of the first `top` keys, or "" without a selector."""
     keys = list_keys(trace)
     if not keys:
         return wrap_paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
     parts = [_key_text(number, row) for number, row in enumerate(keys[:top], 1)]
     if len(keys) > top:
         parts.append(f"  and {len(keys) - top} more (see --json)")
-    parts.append(wrap_paragraph(LEGEND))
+    robust = any(row["mode"] == selector_log.ROBUST for row in keys)
+    parts.append(wrap_paragraph(ROBUST_LEGEND if robust else LEGEND))
     if any(row["algorithm"] != NATIVE for row in keys):
         line = format_command("tune", *trace_name, "--found", "-o", "plan.json")
         parts.append(f"  as a plan: {line}")
@@ -98,6 +101,8 @@ def _key_text(number: int, row: dict[str, Any]) -> str:
         head += "."
     lines = [wrap_paragraph(head, 2, 5)]
     lines += [wrap_paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]
+    if omitted := _omitted_text(row["phases"]):
+        lines.append(wrap_paragraph(omitted, 5, 7))
     table = _trial_table(row["phases"])
     return "\n".join([*lines, table] if table else lines)
 
@@ -114,6 +119,18 @@ def _phase_text(phase: dict[str, Any]) -> Iterable[str]:
         yield f"{head}; {choice['algorithm']} from instance {choice['instance']}: {choice['why']}"
     if not phase["choices"]:
         yield f"{head}; nothing was chosen before the end"
+
+
+def _omitted_text(phases: Rows) -> str:
+    """Return the algorithms that did not run in the last phase, with the reasons, or ""."""
+    omitted: Rows = phases[-1]["omitted"] if phases else []
+    texts = []
+    for row in omitted:
+        why = row["why"]
+        if row["excess"]:
+            why += f": half of its prediction is {row['excess']:.3g} times the best time"
+        texts.append(f"{row['algorithm']} ({why})")
+    return f"not tried: {', '.join(texts)}" if texts else ""
 
 
 def _trial_table(phases: Rows) -> str:
@@ -135,8 +152,25 @@ def _trial_table(phases: Rows) -> str:
     )
 
 
+def choices_line(trace: Trace) -> str:
+    """Return the current choice of the first keys in one line, or "" without a selector."""
+    keys = list_keys(trace)[:MAX_CHOICES]
+    choices = []
+    for row in keys:
+        location = row["sites"][0] if row["sites"] else "an unknown place"
+        decided = any(phase["choices"] for phase in row["phases"])
+        state = row["algorithm"] if decided else "not yet chosen"
+        choices.append(f"{row['operation']} at {location}: {state}")
+    return f"Chosen by --switch {keys[0]['mode']}: {'; '.join(choices)}." if keys else ""
+
+
+MAX_CHOICES = 3
 NOTHING = "Nothing was worth probing: too few calls, or too little time in them."
 LEGEND = (
     "score: time in the call after the operation's semantics let a rank leave, mean over ranks; "
     "±: the median distance of single scores from their median; instances: in all phases so far."
+)
+ROBUST_LEGEND = (
+    "--switch robust (Faraj et al. 2008): score: mean time in the call over ten consecutive "
+    "instances and all ranks, waits included; instances: probes."
 )

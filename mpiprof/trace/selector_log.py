@@ -1,15 +1,18 @@
 """Reads the selector's log `selection.jsonl`, which has one JSON object per line.
 
-    key     instances that share a choice: operation, bytes, root, size, sites (their innermost
-            frames, as in the tables); repeated if calls came from further sites later
+    key     instances that share a choice: operation, bytes, root, size, mode (auto or robust),
+            sites (their innermost frames, as in the tables); repeated if calls came from further
+            sites later
     phase   a new search among the candidates, at the n-th instance of the key, and the reason
     trial   the score of a candidate in a phase
+    omitted an algorithm that did not run, and the reason; excess: how many times its optimistic
+            time exceeds the best time, if the model excludes it
     choice  the algorithm from an instance on, and the reason
     end     totals of a key that is no longer used
 
-The file may be missing (no `--switch auto`), cut (a killed job), damaged or forged. A line that the
-recorder cannot have written is skipped. In older traces a site is a text, and the frames of native
-sites are in a list of their own, `frames`.
+The file may be missing (no `--switch auto` or `robust`), cut (a killed job), damaged or forged. A
+line that the recorder cannot have written is skipped. In older traces a site is a text, and the
+frames of native sites are in a list of their own, `frames`.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.sites import Site, describe_sites, is_program, label_site
 
 FILE = "selection.jsonl"
+AUTO, ROBUST = "auto", "robust"  # modes; older traces have only `auto`
 MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_LINES = 64 << 20, 1 << 16, 200_000
 MAX_TEXT = 300  # maximum characters of a value; the rest is cut off
 MOST_SITES = 64  # of a key
@@ -33,6 +37,7 @@ REQUIRED_FIELDS: dict[str, dict[str, type]] = {
     "key": {"key": str, "communicator": str, "operation": str},
     "phase": {"key": str, "phase": int, "instance": int, "why": str},
     "trial": {"key": str, "phase": int, "algorithm": str, "instances": int, "score_ns": float},
+    "omitted": {"key": str, "phase": int, "algorithm": str, "why": str},
     "choice": {"key": str, "phase": int, "instance": int, "algorithm": str, "why": str},
     "end": {"key": str, "instances": int, "algorithm": str},
 }
@@ -41,21 +46,22 @@ OPTIONAL_NUMBERS: dict[str, tuple[str, ...]] = {
     "key": ("bytes", "root", "size"),
     "phase": ("imbalance_ns", "score_ns"),
     "trial": ("error_ns", "predicted_ns"),
+    "omitted": ("excess",),
     "choice": (),
     "end": ("probes", "saved_ns"),
 }
 
 
 def exists(folder: Path) -> bool:
-    """Return whether a program ran under `--switch auto`; the log may be empty."""
+    """Return whether a program ran under `--switch auto` or `robust`; the log may be empty."""
     return (folder / FILE).is_file()
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines in order, each with its kind, REQUIRED_FIELDS and OPTIONAL_NUMBERS.
 
-    A key also has its `sites`, a list of texts, and their `places`: each site's file and line, or
-    None for a site that a plan cannot name.
+    A key also has its `mode`, its `sites`, a list of texts, and their `places`: each site's file
+    and line, or None for a site that a plan cannot name.
     """
     rows = []
     keys: dict[str, dict[str, Any]] = {}
@@ -168,6 +174,7 @@ def _parse_row(line: dict[str, Any]) -> dict[str, Any] | None:
         value = line.get(name)
         row[name] = float(value) if value is not None and _is_number(value) else float("nan")
     if kind == "key":
+        row["mode"] = ROBUST if line.get("mode") == ROBUST else AUTO
         row["sites"] = _raw_sites(line)
     return row
 

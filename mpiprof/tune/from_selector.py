@@ -1,7 +1,7 @@
 """Converts the selector's log of a trace (selection.jsonl) to the entries of a plan.
 
-The lines are those of trace/selector_log.py: a key, its phases, the trials of each phase, the
-choices, and the final totals.
+The lines are those of trace/selector_log.py: a key, its phases, the trials of each phase, omitted
+algorithms, the choices, and the final totals.
 """
 
 from __future__ import annotations

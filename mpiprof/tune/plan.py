@@ -8,6 +8,7 @@ The recorder receives a text in its environment (core/selection/rules/rules.c).
                                                 %2c, %3d and %25 are a comma, = and % in its file
     PLAN.json                                   a list of entries, see `make_entry_rules`
     auto                                        online selection, starting with these rules if any
+    robust                                      the routine of Faraj et al. for all-to-all, alone
     random:SEED                                 for tests: a valid algorithm at every call;
                                                 random:SEED:own: the library's algorithms too
 
@@ -43,6 +44,8 @@ from mpiprof.tune.rules import (
 )
 
 AUTO = "auto"
+ROBUST = "robust"
+SELECTORS = (AUTO, ROBUST)  # a file of such a name must be named with a folder
 SELECTION_KEYS = ("operation", "size", "bytes", "call_sites")
 ENTRY_KEYS = (*SELECTION_KEYS, "algorithm", "parameters", "why", "measured")
 PROVENANCE_KEYS = ("how", "mpi", "hosts", "date")
@@ -60,6 +63,7 @@ class Plan:
     auto: bool = False  # online selection continues from these rules
     remarks: tuple[str, ...] = ()  # dropped entries of files with reasons, one line each
     with_native: bool = False  # a random choice includes the library's algorithms
+    robust: bool = False  # the routine of Faraj et al. selects the algorithms of all-to-all
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -75,6 +79,8 @@ class Plan:
         """Return the recorder's form of the plan; raises UsageError if it is too long."""
         if self.seed is not None:
             return f"random {self.seed}" + (" own" if self.with_native else "")
+        if self.robust:
+            return ROBUST
         text = "".join(format_rule(rule) for rule in self.rules)
         if len(os.fsencode(text)) > MAX_TEXT:
             fact = f"{len(self.rules)} rules are too many for the environment of a process"
@@ -89,9 +95,11 @@ def read(specification: str, *, strict: bool = True) -> Plan:
     remarks: list[str] | None = None if strict else []
     auto = False
     for item in _split_items(specification):
-        if item.startswith("random:"):
+        if item == ROBUST or item.startswith("random:"):
             if item != specification:
                 raise UsageError(f"--switch {item}: cannot be combined with other items")
+            if item == ROBUST:
+                return Plan(robust=True)
             seed = _parse_seed(item.removesuffix(":own"))
             return Plan(seed=seed, with_native=item.endswith(":own"))
         if item == AUTO:
@@ -119,15 +127,14 @@ def make_absolute(specification: str) -> str:
     """Return a specification with absolute paths of its files, for a process in another folder."""
     return ",".join(
         item
-        if not _is_file(item) and ("=" in item or item == AUTO or item.startswith("random:"))
+        if not _is_file(item) and ("=" in item or item in SELECTORS or item.startswith("random:"))
         else str(Path(item).absolute())
         for item in _split_items(specification)
     )
 
 
 def _is_file(item: str) -> bool:
-    # A file called auto must be named with a folder.
-    return item != AUTO and os.path.isfile(item)  # noqa: PTH113 - Path's fails on too long a name
+    return item not in SELECTORS and os.path.isfile(item)  # noqa: PTH113 - Path's fails on too long a name
 
 
 def _split_items(specification: str) -> list[str]:
@@ -154,7 +161,7 @@ def _join_parts(parts: list[str]) -> list[str]:
 
 def _is_item(part: str) -> bool:
     """Return True if a part between commas is an item by itself, or a plan file."""
-    if part in ("", AUTO) or part.startswith("random:") or part.endswith(".json"):
+    if part in ("", *SELECTORS) or part.startswith("random:") or part.endswith(".json"):
         return True
     target, equals, _ = part.partition("=")
     names_operation = bool(equals) and target.isidentifier()

@@ -76,6 +76,8 @@ def read_usable_plan(
         raise UsageError(f"--switch requires {obstacle}: leave out one of them")
     strict = bool(args.strict_plan)
     usable_plan = plan.read(args.switch, strict=strict)
+    if usable_plan.robust:
+        check_robust(args)
     for name, option in AUTO_OPTIONS:
         if getattr(args, name) and not usable_plan.auto:
             raise UsageError(f"{option} requires automatic selection: --switch {args.switch},auto")
@@ -84,6 +86,17 @@ def read_usable_plan(
     ranks = args.ranks or find_rank_count(environment)
     usable_plan = plan_check.check_plan(usable_plan, ranks, strict=strict)
     return locate_sites(args, usable_plan, program)
+
+
+def check_robust(args: argparse.Namespace) -> None:
+    """Raise UsageError if an option cannot be combined with --switch robust."""
+    for name, option in AUTO_OPTIONS:
+        if getattr(args, name):
+            raise UsageError(f"{option} requires --switch auto in place of robust")
+    if args.record != "events" or args.summary_to is not None:
+        option = "--summary-to" if args.record == "events" else f"--record {args.record}"
+        fact = f"{option} computes statistics of arrivals, which --switch robust cannot use"
+        raise UsageError(f"{fact}: leave {option} out, or pass --switch auto")
 
 
 def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:

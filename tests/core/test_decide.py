@@ -32,6 +32,7 @@ class Outcome:
     later: int
     time: float  # relative to that of the library's own choice
     own: int  # number of the library's named algorithms that were probed
+    tried: tuple[int, ...]  # instances of each candidate
 
     @property
     def last(self) -> int:
@@ -64,7 +65,9 @@ def outcome(
     """Run some instances."""
     words = [str(decide), str(instances), str(change), str(noise), str(seed), *times.split()]
     printed = run(words, check=True).stdout
-    numbers = re.search(r"probes (\d+) of them later (\d+)\ntime ([\d.]+)\n.* (\d+)", printed)
+    numbers = re.search(
+        r"probes (\d+) of them later (\d+)\ntime ([\d.]+)\n.* (\d+)\ntried ([\d ]+)", printed
+    )
     assert numbers is not None
     return Outcome(
         [(int(c), int(at)) for c, at in re.findall(r"choice (\d+) at (\d+)", printed)],
@@ -73,6 +76,7 @@ def outcome(
         int(numbers[2]),
         float(numbers[3]),
         int(numbers[4]),
+        tuple(map(int, numbers[5].split())),
     )
 
 
@@ -106,6 +110,13 @@ def test_block_sizes_are_climbed_beside_a_better_algorithm(decide: Path) -> None
     """4 KB is 10 % slower than candidate 1, and 16 KB is 15 % faster."""
     outcome_list = outcomes(decide, "100 60 66:66:66:4 57:57:-1:8 51:51:-1:16 56:56:-1:32")
     assert share(outcome_list, lambda o: o.last == 4) >= MOST
+
+
+def test_all_algorithms_with_equal_predictions_are_tried(decide: Path) -> None:
+    """Eight algorithms in 150 instances, as of an all-to-all with imbalanced arrivals."""
+    others = " ".join(f"{t}:{t}:100" for t in (105, 104, 103, 102, 98, 97))
+    outcome_list = outcomes(decide, f"100 95:95:90 {others}", instances=150)
+    assert share(outcome_list, lambda o: all(o.tried)) >= 0.9
 
 
 def test_where_nothing_is_faster_little_is_lost(decide: Path) -> None:

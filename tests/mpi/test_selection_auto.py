@@ -146,6 +146,11 @@ def test_the_trace_states_the_purpose_of_every_instance_on_2_ranks(
     assert 0 < max(each_phase) <= 40
     trials = [line for line in selection(trace) if line["kind"] == "trial"]
     assert not [line for line in trials if line["instances"] < 3 and "error_ns" in line]
+    # Each algorithm of the catalogue has run, or the reason is stated.
+    known = [line for line in selection(trace) if line["kind"] in ("trial", "omitted")]
+    assert {line["algorithm"].partition(":")[0] for line in known} >= {
+        one.name for one in list_algorithms("alltoall")
+    }
     observed = reported[reported["choice"] == "observe"]["algorithm"]
     assert all(map(is_native, observed.iloc[:8].astype(str)))
     # The last instance can be a probe of a later phase, so only those without probes are compared.

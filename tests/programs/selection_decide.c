@@ -250,6 +250,9 @@ int main(int argc, char **argv)
     printf("probes %d of them later %d\n", probes, s.probing.later_probes);
     printf("time %.4f\n", all / own);
     printf("of the library's own %d\n", own_tried);
+    for (int i = 0; i < s.count; i++)
+        printf(i == 0 ? "tried %d" : " %d", s.list[i].tried);
+    printf("\n");
     free(w.results);
     return 0;
 }

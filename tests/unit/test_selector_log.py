@@ -28,6 +28,8 @@ LINES = [
     | {"why": "faster by more than the noise"},
     {"kind": "phase", "key": "0f", "phase": 2, "instance": 160, "why": "imbalance"}
     | {"imbalance_ns": 3_000_000, "score_ns": 2e6},
+    {"kind": "omitted", "key": "0f", "phase": 2, "algorithm": "bruck", "excess": 1.31}
+    | {"why": "the model excludes it"},
     {"kind": "choice", "key": "0f", "phase": 2, "instance": 190, "algorithm": "native"}
     | {"why": "nothing was faster"},
     KEY | {"key": "aa", "operation": "bcast", "bytes": 8, "root": 0, "size": 4, "sites": []},
@@ -53,7 +55,7 @@ def noted(path: Path) -> Path:
 def test_every_line_is_read(tmp_path: Path) -> None:
     tables = mpiprof.open(noted(tmp_path / "t")).selection
     assert {kind: len(table) for kind, table in tables.items()} == {
-        "key": 2, "phase": 2, "trial": 2, "choice": 2, "end": 1
+        "key": 2, "phase": 2, "trial": 2, "omitted": 1, "choice": 2, "end": 1
     }  # fmt: skip
     assert tables["trial"]["score_ns"].tolist() == [4e6, 1.5e6]
     assert tables["key"]["sites"].tolist() == [["md.py:93 exchange"], []]
@@ -110,15 +112,39 @@ def test_the_report_states_each_selection_and_its_reason(
     assert "phase 1 from instance 9; ring from instance 40: faster by more than the noise" in text
     assert "phase 2 from instance 160, as the imbalance changed" in text
     assert "1 ring 6 1.50 ms – 1.20 ms" in text
+    excluded = "(the model excludes it: half of its prediction is 1.31 times the best time)"
+    assert f"not tried: bruck {excluded}" in text
     assert main(["report", str(path), "--json"]) == 0
     first, second = json.loads(capsys.readouterr().out)["selection"]
     assert (first["algorithm"], first["probes"], first["saved_ns"]) == ("native", 38, 250_000_000)
     assert [phase["why"] for phase in first["phases"]] == ["start", "imbalance"]
     assert [t["algorithm"] for t in first["phases"][0]["trials"]] == ["native", "ring"]
+    assert first["mode"] == "auto"
     assert first["phases"][1]["choices"] == [
         {"instance": 190, "algorithm": "native", "why": "nothing was faster"}
     ]
     assert (second["operation"], second["instances"], second["phases"]) == ("bcast", None, [])
+
+
+def test_the_report_and_the_status_name_the_mode(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The routine of Faraj et al. leaves out algorithms for which it has a reason."""
+    key = KEY | {"mode": "robust", "sites": ["md.py:93 exchange"]}
+    omitted = {"kind": "omitted", "key": "0f", "phase": 1, "algorithm": "pair"}
+    omitted |= {"why": "a power of two of processes"}
+    path = folder(tmp_path / "t", "".join(json.dumps(x) + "\n" for x in (key, omitted)))
+    assert main(["status", str(path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Chosen by --switch robust: allgatherv at md.py:93 exchange: not yet chosen." in printed
+    with (path / selector_log.FILE).open("a") as file:
+        file.write(json.dumps(LINES[4]) + "\n")
+    assert main(["status", str(path)]) == 0
+    assert "allgatherv at md.py:93 exchange: ring." in " ".join(capsys.readouterr().out.split())
+    assert main(["report", str(path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "not tried: pair (a power of two of processes)" in printed
+    assert "--switch robust (Faraj et al. 2008): score: mean time" in printed
 
 
 def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:

@@ -54,6 +54,9 @@ def test_call_sites() -> None:
 
 def test_random_and_native() -> None:
     assert plan.read("random:12").format_for_recorder() == "random 12"
+    assert plan.read("robust") == plan.Plan(robust=True)
+    assert plan.read("robust").format_for_recorder() == "robust"
+    assert plan.make_absolute("robust") == "robust"
     assert plan.read("bcast=native").rules == (Rule("native", "bcast"),)
 
 
@@ -94,6 +97,8 @@ def test_names_for_inter_communicators_only() -> None:
         ("ring", "ring: no such file, nor operation=algorithm"),
         ("random:x", "'x' is not a seed"),
         ("random:1,alltoall=ring", "cannot be combined with other items"),
+        ("alltoall=ring,robust", "robust: cannot be combined with other items"),
+        ("robust,auto", "robust: cannot be combined with other items"),
     ],
 )
 def test_mistakes_on_the_command_line(specification: str, wrong: str) -> None:

@@ -1,4 +1,5 @@
-/* Choice of the algorithm of a call: at random, by rules, or by online selection.
+/* Choice of the algorithm of a call: at random, by rules, by online selection, or by the routine of
+ * Faraj et al. (`--switch robust`).
  *
  * All members of an instance must make the same choice. So it depends only on values that MPI makes
  * the members agree on: operation, the bytes that all members know, the communicator's identity and
@@ -93,6 +94,19 @@ static const struct algorithm *choose_random(struct execution *e, int64_t bytes,
     return a;
 }
 
+static const struct algorithm *choose_robust(struct execution *e, const char **label)
+{
+    if (!robust_instance_applies(e->call)) {
+        diagnostics_untreated(e->call->comm);
+        return NULL;
+    }
+    struct key *const key = key_find(e->call->comm, key_hash(e), e->call->sequence);
+    const struct candidate *const c = key != NULL ? robust_instance_choose(e, key) : NULL;
+
+    *label = c != NULL ? c->variant.label : NULL;
+    return c != NULL ? c->variant.algorithm : NULL;
+}
+
 /* Return the algorithm of a rule. For a library algorithm, set `e->library_algorithm` instead. */
 static const struct algorithm *choose_by_rule(struct execution *e, struct rule *r,
                                               const struct call_properties *q, const char **label)
@@ -129,6 +143,8 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
 
     if (random_choice)
         return choose_random(e, q.bytes, label);
+    if (auto_is_robust)
+        return choose_robust(e, label);
     const uint64_t sites = rules_site_hash(&q);
     const bool collects = auto_collects(e->call);
     struct key *key = NULL; /* NULL also if memory is short, without a private communicator */

@@ -74,8 +74,12 @@ void select_start(void)
     }
     bool random_own;
     const bool random = choice_is_random(text, &random_own);
+    const bool asks_robust = strcmp(text, "robust") == 0, robust = asks_robust && !collects;
 
-    if (!random && rules_read(text) == 0 && !collects)
+    if (asks_robust && collects && recorder.rank == 0)
+        recorder_print("--switch robust has no effect beside --switch auto or statistics of "
+                       "arrivals (--record summary or ring, --summary-to): leave them out");
+    if (!random && !robust && rules_read(text) == 0 && !collects)
         return;
     switching_start();
     const char *const requested = rules_first_library_algorithm();
@@ -86,28 +90,30 @@ void select_start(void)
         recorder_print("--switch %s: this MPI library has no selectable algorithms (MPICH 5.0 and "
                        "Open MPI 5.0 have), so these items are ignored",
                        requested);
-    if (collects && !random)
-        auto_start(chooses);
+    if ((collects || robust) && !random)
+        auto_start(chooses || robust, robust);
 }
 
-/* Select algorithms only by this rule, for `bench`. "" means native; "auto" starts online
- * selection; "auto again" continues it. All ranks must call this with the same rule, between
- * collectives, from one thread. Returns the number of calls on selected algorithms since the last
- * call, or -1 on failure. */
+/* Select algorithms only by this rule, for `bench`. "" means native; "auto" and "robust" start
+ * online selection; "auto again" and "robust again" continue it. All ranks must call this with the
+ * same rule, between collectives, from one thread. Returns the number of calls on selected
+ * algorithms since the last call, or -1 on failure. */
 PUBLIC int mpiprof_study_choose(const char *rule)
 {
-    const bool begins = strcmp(rule, "auto") == 0;
-    const bool chooses = begins || strcmp(rule, "auto again") == 0;
+    const bool robust = strcmp(rule, "robust") == 0 || strcmp(rule, "robust again") == 0;
+    const bool begins = strcmp(rule, "auto") == 0 || strcmp(rule, "robust") == 0;
+    const bool chooses = robust || begins || strcmp(rule, "auto again") == 0;
 
     if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_replace(chooses ? "" : rule))
         return -1;
     if (!recorder.switching)
         switching_start();
     mpi_t_algorithm_start();
-    auto_chooses = chooses;
+    auto_chooses = chooses && !robust;
+    auto_is_robust = robust;
     if (begins) {
         keys_discard();
-        auto_start(true);
+        auto_start(true, robust);
     }
     return atomic_exchange(&switched_calls, 0);
 }
@@ -322,7 +328,9 @@ void select_ended(struct call *c, bool observed)
     library_algorithm_restore();
     if (observed)
         instance_observe(c);
-    if (c->key != NULL)
+    if (c->key != NULL && auto_is_robust)
+        robust_instance_end(c);
+    else if (c->key != NULL)
         auto_end(c);
     private_comm_pool_exit(c->comm);
 }

@@ -23,12 +23,12 @@
 
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
-bool auto_chooses, auto_is_collecting;
+bool auto_chooses, auto_is_robust, auto_is_collecting;
 
 /* ---- start */
 
-/* Start on all ranks. */
-void auto_start(bool chooses)
+/* Start on all ranks. `robust`: choose as robust.c does. */
+void auto_start(bool chooses, bool robust)
 {
     /* Only under Sessions: the first communicators may have no node leader in common. */
     if (recorder.private == MPI_COMM_NULL && recorder.size > 1) {
@@ -47,7 +47,8 @@ void auto_start(bool chooses)
                 "no statistics and no selection of algorithms: MPI has no memory for them");
         return;
     }
-    auto_chooses = chooses;
+    auto_chooses = chooses && !robust;
+    auto_is_robust = chooses && robust;
     auto_is_collecting = true;
     model_correction_start();
     budget_start();
@@ -77,8 +78,7 @@ static bool all_have_memory(const struct communicator *k)
 }
 
 /* Returns NULL if the memory reserve is exhausted too. */
-static struct selection *selection_make(const struct execution *e, const struct key *key,
-                                        bool switches)
+struct selection *auto_make(const struct execution *e, const struct key *key, bool switches)
 {
     const struct communicator *const k = e->call->comm;
     const enum wait_rule rule = operation_wait_rule(e->call->operation);
@@ -124,6 +124,18 @@ static int find_candidate(struct selection *s, const struct variant *v)
     return s->count++;
 }
 
+/* Return the pattern of the arrivals so far. `Late` only if all members wait for all. */
+static enum arrival_pattern pattern_of(const struct selection *s)
+{
+    const int64_t worst = s->observed.worst_ns, native = s->observed.native_ns;
+
+    if (s->arrivals->wait_rule != WAIT_ALL_FOR_ALL)
+        return ARRIVALS_BALANCED;
+    if (native > 0 && worst > native)
+        return ARRIVALS_LATE;
+    return worst < s->log->message_ns ? ARRIVALS_BALANCED : ARRIVALS_IMBALANCED;
+}
+
 /* List the candidates and predict their times. This takes too long for an instance that is being
  * recorded. The first window measures the message time while all members send. MPI_Init measured a
  * single message, which took a tenth of that on 16 emulated nodes. */
@@ -131,9 +143,9 @@ static void list_and_predict(struct selection *s, struct execution *e)
 {
     struct execution loaded = *e;
     struct arrivals *const w = s->arrivals;
+    const enum arrival_pattern pattern = pattern_of(s);
 
-    w->late = w->wait_rule == WAIT_ALL_FOR_ALL && s->observed.native_ns > 0 &&
-              s->observed.worst_ns > s->observed.native_ns;
+    w->late = pattern == ARRIVALS_LATE;
     if (e->problem.alpha < (double)s->observed.latency_ns)
         loaded.problem.alpha = (double)s->observed.latency_ns;
     s->count = candidates_list(s->list, &loaded);
@@ -141,7 +153,7 @@ static void list_and_predict(struct selection *s, struct execution *e)
     for (int i = 1; i < s->count; i++) {
         struct candidate *const c = &s->list[i];
 
-        c->model_ns = candidate_predicted(c, &loaded, w->late);
+        c->model_ns = candidate_predicted(c, &loaded, pattern);
         c->predicted_ns = (int64_t)((double)c->model_ns *
                                     model_correction_factor(&c->variant, c->similar,
                                                             s->problem.bytes, w->member.members));
@@ -201,7 +213,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
 
         if (first == NULL && !inherits && key->instances < 1)
             return NULL;
-        s = key->selection = selection_make(e, key, true);
+        s = key->selection = auto_make(e, key, true);
         if (s == NULL)
             return NULL;
         if (first != NULL)
@@ -229,7 +241,7 @@ void auto_observe(struct execution *e, struct key *key)
     e->call->key = key;
     e->call->planned = NOBODY;
     if (key->selection == NULL && key->instances >= 1)
-        key->selection = selection_make(e, key, false);
+        key->selection = auto_make(e, key, false);
 }
 
 /* ---- after an instance */

@@ -129,6 +129,15 @@ void candidate_set_correct(struct selection *s)
     s->model.least = least_of(s);
 }
 
+/* Return how many times the optimistic time of a candidate exceeds the upper bound of the best
+ * candidate. A candidate with 1 or less may be best. */
+double candidate_set_excess(const struct selection *s, int i)
+{
+    if (s->model.least <= 0)
+        return 0;
+    return (double)candidate_set_estimate(s, i) / doubt_of(s, i) / s->model.least;
+}
+
 bool candidate_set_contains(const struct selection *s, int i)
 {
     return is_doubtful(s, i) ||

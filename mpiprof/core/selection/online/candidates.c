@@ -8,6 +8,9 @@
  * on average, as in a flat tree (arrival.c). For a library algorithm, the schedule of its
  * equivalent is walked. The list is equal on all members, because it depends only on facts that all
  * of them know.
+ *
+ * The barriers and tokens of an all-to-all prevent contention between phases, which the model does
+ * not know. If arrivals are imbalanced, they may gain more than they cost, so they have no cost.
  */
 #include <string.h>
 
@@ -62,8 +65,9 @@ struct port { /* bytes that have passed the port so far */
     double sent, received;
 };
 
+/* `synchronises`: whether barriers and tokens take time. */
 static double round_time(const struct problem *p, const struct link *link, const struct round *r,
-                         struct port *port)
+                         struct port *port, bool synchronises)
 {
     const double reduced_ns = 0.25; /* ns per byte, a typical memory rate; no measurement exists */
     const struct port before = *port;
@@ -79,9 +83,10 @@ static double round_time(const struct problem *p, const struct link *link, const
             port->received += (double)s->length;
         else if (s->kind == STEP_REDUCE)
             own += reduced_ns * (double)s->length;
-        else if (s->kind == STEP_BARRIER)
+        else if (s->kind == STEP_BARRIER && synchronises)
             own += p->alpha * log2_ceiling(p->size);
-        messages += s->kind == STEP_SEND || s->kind == STEP_RECEIVE;
+        messages += (s->kind == STEP_SEND || s->kind == STEP_RECEIVE) &&
+                    (synchronises || (s->flags & STEP_TOKEN) == 0);
     }
     const double out = machine_message_ns(link, port->sent) - machine_message_ns(link, before.sent);
     const double in =
@@ -93,10 +98,11 @@ static double round_time(const struct problem *p, const struct link *link, const
 }
 
 /* Return the predicted time in ns for this rank alone, or 0 if no prediction is possible. If the
- * last rank is `late` by more than the operation takes, it finds the work of the others done. A
+ * last rank is late by more than the operation takes, it finds the work of the others done. A
  * tree has combined most data by then. The same holds for an algorithm that receives the late rank
  * as a parameter, which runs in no other case. */
-int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late)
+int64_t candidate_predicted(const struct candidate *c, struct execution *e,
+                            enum arrival_pattern pattern)
 {
     struct problem problem = e->problem;
     struct context context = {0};
@@ -115,10 +121,12 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
         return 0;
     const int64_t rounds = a->rounds(&context), stride = rounds / MAX_COSTED_ROUNDS + 1;
+    const bool synchronises = pattern == ARRIVALS_BALANCED || !a->direct;
 
     for (int64_t i = a->early != NULL ? a->early(&context) : 0; i < rounds; i += stride) {
         schedule_round(a, &context, i, &r);
-        const double takes = round_time(&problem, private_comm_link(e->call->comm), &r, &port);
+        const double takes =
+            round_time(&problem, private_comm_link(e->call->comm), &r, &port, synchronises);
 
         total += takes;
         idle += takes == 0;
@@ -126,7 +134,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     }
     memory_free(r.steps);
     schedule_free(&context);
-    return 1 + (int64_t)((total + (late ? 0 : idle * first)) * (double)stride);
+    return 1 + (int64_t)((total + (pattern == ARRIVALS_LATE ? 0 : idle * first)) * (double)stride);
 }
 
 /* ---- the list */
@@ -229,6 +237,23 @@ static int library_algorithms_add(struct candidate *list, int count, struct exec
         list[count - 1].has_needs = !ALGORITHM_NEEDS_COMM;
     }
     return count;
+}
+
+/* List the algorithms of these names that fit, after the library's default at index 0, which stays.
+ * Returns their number. */
+int candidates_named(struct candidate *list, const struct execution *e, const char *const *names,
+                     int count)
+{
+    int listed = 1;
+
+    for (int i = 0; i < count; i++) {
+        const struct algorithm *const a =
+            catalogue_find(operation_names[e->call->operation], names[i], false);
+
+        if (a != NULL && candidate_fits(a, e))
+            listed = candidate_add(list, listed, &(struct variant){.algorithm = a});
+    }
+    return listed;
 }
 
 /* List the candidates; index 0 is the library's default. Returns their number. */

@@ -8,7 +8,7 @@ static void event_add(struct selection *s, enum news what, const char *why)
     const int most = sizeof h->events / sizeof *h->events;
 
     if (h->event_count < most)
-        h->events[h->event_count++] = (struct event){what, h->current, h->state, why};
+        h->events[h->event_count++] = (struct event){what, h->current, h->state, s->instances, why};
 }
 
 void current_choice_start(struct selection *s)

@@ -15,6 +15,8 @@ struct key {
     int override;            /* on rank 0, the first rule that names one of its call sites */
     const struct site *site; /* on rank 0, the first call site; diagnostics.c lists other sites */
     int site_override;
+    /* robust_instance.c: the members can run other algorithms; they have agreed on that */
+    bool can_probe, is_settled;
     struct selection *selection; /* owned by auto.c */
     struct variant inherited;    /* the choice of the parent of a duplicate, or no algorithm */
     int64_t inherited_gain_ns, inherited_price_ns;
@@ -30,14 +32,21 @@ void keys_finalize(void);
 
 /* ---- life cycle of a key under `--switch auto` (auto.c) */
 
-/* selection of algorithms is on; recording of arrivals is on */
-extern bool auto_chooses, auto_is_collecting;
-void auto_start(bool chooses);
+/* selection of algorithms is on; `--switch robust` selects instead; recording of arrivals is on */
+extern bool auto_chooses, auto_is_robust, auto_is_collecting;
+void auto_start(bool chooses, bool robust);
+struct selection *auto_make(const struct execution *e, const struct key *key, bool switches);
 bool auto_collects(const struct call *c);
 const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first,
                                     const struct call_properties *q);
 void auto_observe(struct execution *e, struct key *key);
 void auto_end(struct call *c);
+
+/* ---- life cycle of a key under `--switch robust` (robust_instance.c) */
+
+bool robust_instance_applies(const struct call *c);
+const struct candidate *robust_instance_choose(struct execution *e, struct key *key);
+void robust_instance_end(struct call *c);
 
 /* ---- the end of keys, and reductions that outlive their communicator (finalize.c) */
 

@@ -3,6 +3,7 @@
  *   {"kind": "key", "key": "0f..", "communicator": "8c..", "operation": "alltoall", "bytes": ..
  *   {"kind": "phase", "key": "0f..", "phase": 1, "instance": 12, "why": "start", ..
  *   {"kind": "trial", "key": "0f..", "phase": 1, "algorithm": "ring", "instances": 5, ..
+ *   {"kind": "omitted", "key": "0f..", "phase": 1, "algorithm": "pair", "why": .., "excess": 1.3}
  *   {"kind": "choice", "key": "0f..", "phase": 1, "instance": 40, "algorithm": "ring", "why": ..
  *   {"kind": "end", "key": "0f..", "instances": 300, "probes": 38, "algorithm": "ring", ..
  *
@@ -102,7 +103,8 @@ static void write_key(struct selection *s)
              (unsigned long long)l->comm->identity, operation_names[l->operation],
              (long long)l->bytes);
     text_add(&t, l->root == ROOT_NONE ? "\"root\": null" : "\"root\": %d", l->root);
-    text_add(&t, ", \"size\": %d, \"sites\": [", l->comm->size + l->comm->remote_size);
+    text_add(&t, ", \"size\": %d, \"mode\": \"%s\", \"sites\": [",
+             l->comm->size + l->comm->remote_size, s->is_robust ? "robust" : "auto");
     for (int i = 0; i < l->site_count; i++)
         text_add(&t, "%s%s", i > 0 ? ", " : "",
                  l->sites[i]->frame != NULL ? l->sites[i]->frame : "null");
@@ -115,9 +117,10 @@ static void write_phase(const struct selection *s, const struct event *e)
     struct text t = row_begin(s, "phase");
 
     text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"why\": \"%s\", \"imbalance_ns\": %lld, ",
-             s->phases.number, (long long)s->instances, e->why, (long long)s->observed.worst_ns);
+             s->phases.number, (long long)e->instance, e->why, (long long)s->observed.worst_ns);
     text_add(&t, "\"score_ns\": %lld, \"window\": %d",
-             (long long)rank_test_median(&s->list[e->current]), s->arrivals->length);
+             (long long)rank_test_median(&s->list[e->current]),
+             s->is_robust ? ROBUST_RUNS : s->arrivals->length);
     row_end(&t);
 }
 
@@ -140,13 +143,79 @@ static void write_trials(const struct selection *s)
     }
 }
 
+/* `excess`: how many times the candidate's optimistic time exceeds the best time; 0 for none. */
+static void write_omission(const struct selection *s, const char *algorithm, const char *why,
+                           double excess)
+{
+    struct text t = row_begin(s, "omitted");
+
+    text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"why\": \"%s\"", s->phases.number,
+             algorithm, why);
+    if (excess > 0)
+        text_add(&t, ", \"excess\": %.3g", excess);
+    row_end(&t);
+}
+
+/* Return true if no variant of this candidate's algorithm ran, and this variant is the best one. */
+static bool represents_omitted(const struct selection *s, int i)
+{
+    const struct variant *const v = &s->list[i].variant;
+    const int64_t mine = candidate_set_estimate(s, i);
+
+    for (int j = 1; j < s->count; j++) {
+        const struct variant *const w = &s->list[j].variant;
+        const int64_t other = candidate_set_estimate(s, j);
+
+        if (w->algorithm == v->algorithm && w->library_algorithm == v->library_algorithm &&
+            (s->list[j].tried > 0 || other < mine || (other == mine && j < i)))
+            return false;
+    }
+    return true;
+}
+
+/* Return the reason why a candidate that the model does not exclude did not run. */
+static const char *omission_reason(const struct selection *s, int i)
+{
+    if (s->probing.probes >= s->probing.limit)
+        return "all probes of the phase were used";
+    if (s->probing.short_of_budget)
+        return "a probe could lose more time than the budget allows";
+    if (s->list[i].variant.library_algorithm != NULL)
+        return "few algorithms of the library are probed, each after its equivalent";
+    return "the phase ended before its probe";
+}
+
+/* Write the algorithms that `auto` did not run. */
+static void write_omissions(const struct selection *s)
+{
+    for (int i = 1; i < s->count; i++) {
+        const double excess = candidate_set_excess(s, i);
+
+        if (!represents_omitted(s, i))
+            continue;
+        if (excess > 1)
+            write_omission(s, name_of(&s->list[i]), "the model excludes it", excess);
+        else
+            write_omission(s, name_of(&s->list[i]), omission_reason(s, i), 0);
+    }
+}
+
+/* Write that an algorithm is no candidate. */
+void key_log_omission(struct selection *s, const char *algorithm, const char *why)
+{
+    if (!comm_is_leader(s->log->comm))
+        return;
+    write_key(s);
+    write_omission(s, algorithm, why, 0);
+}
+
 static void write_choice(const struct selection *s, const struct event *e)
 {
     static atomic_bool warned;
     struct text t = row_begin(s, "choice");
 
     text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"algorithm\": \"%s\", \"why\": \"%s\"",
-             s->phases.number, (long long)s->instances, name_of(&s->list[e->current]), e->why);
+             s->phases.number, (long long)e->instance, name_of(&s->list[e->current]), e->why);
     row_end(&t);
     if (e->current == NATIVE || !operation_reduces(s->log->operation) || e->state != STATE_HOLD)
         return;
@@ -165,7 +234,11 @@ void key_log_events(struct selection *s)
         write_key(s);
         switch (e->what) {
         case NEWS_PHASE: write_phase(s, e); break;
-        case NEWS_TRIALS: write_trials(s); break;
+        case NEWS_TRIALS:
+            write_trials(s);
+            if (!s->is_robust)
+                write_omissions(s);
+            break;
         case NEWS_CHOICE: write_choice(s, e); break;
         }
     }
@@ -178,8 +251,11 @@ void key_log_end(struct selection *s)
     if (comm_is_leader(s->log->comm) && s->switches &&
         (s->phases.number > 0 || s->choice.abandoned)) {
         write_key(s);
-        if (s->choice.state == STATE_PROBE)
+        if (s->choice.state == STATE_PROBE) {
             write_trials(s);
+            if (!s->is_robust)
+                write_omissions(s);
+        }
         struct text t = row_begin(s, "end");
 
         text_add(&t, ", \"instances\": %lld, \"probes\": %d, ", (long long)s->instances,

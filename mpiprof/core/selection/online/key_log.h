@@ -14,5 +14,6 @@ struct key_log {
 
 struct key_log *key_log_make(const struct execution *e, uint64_t key);
 void key_log_site(struct key_log *l, const struct site *site);
+void key_log_omission(struct selection *s, const char *algorithm, const char *why);
 void key_log_events(struct selection *s);
 void key_log_end(struct selection *s);

@@ -27,8 +27,14 @@ struct candidate {
     bool excluded;         /* excluded from this phase's candidate set */
 };
 int candidates_list(struct candidate *list, struct execution *e);
+int candidates_named(struct candidate *list, const struct execution *e, const char *const *names,
+                     int count);
 int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted);
-int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late);
+/* Arrivals of the last rank after the first one: within a message time, later, or later than the
+ * operation takes */
+enum arrival_pattern { ARRIVALS_BALANCED, ARRIVALS_IMBALANCED, ARRIVALS_LATE };
+int64_t candidate_predicted(const struct candidate *c, struct execution *e,
+                            enum arrival_pattern pattern);
 bool candidate_applies(const struct algorithm *a, const struct execution *e);
 bool candidate_fits(const struct algorithm *a, const struct execution *e);
 bool candidate_may_run(const struct variant *v, const struct execution *e);
@@ -41,6 +47,7 @@ struct event {
     enum news what;
     int current;
     enum state state;
+    int64_t instance; /* of the key, at the event */
     const char *why;
 };
 struct current_choice { /* the candidate that a key currently runs (current_choice.c) */
@@ -101,11 +108,23 @@ struct probing {           /* probing (probe.c) */
     uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* per position: a candidate, or NOBODY */
 };
 
+/* Measurements of `--switch robust` (robust.c). `sums` and `missed` belong to one member. */
+enum { ROBUST_RUNS = 10, ROBUST_ALGORITHMS = 8 };
+struct robust {
+    int measuring, runs;              /* algorithm that is being probed, and its probes so far */
+    int64_t sums[ROBUST_ALGORITHMS];  /* ns by algorithm; while holding: of a period */
+    bool missed[ROBUST_ALGORITHMS];   /* the library's algorithm ran in some instance instead */
+    int64_t means[ROBUST_ALGORITHMS]; /* agreed times in ns; 0 if unknown */
+    /* length of the period, its instances so far, and skipped instances before it */
+    int period, monitored, skipped;
+};
+
 struct key_log; /* facts for the trace (key_log.h); never input to a decision */
 
 struct selection {
     struct arrivals *arrivals;
     bool switches;     /* selection is allowed; otherwise arrivals are only recorded */
+    bool is_robust;    /* robust.c decides, not decide.c */
     int64_t instances; /* counted equally on all members */
     int64_t began_ns;  /* creation time on this member's clock; members agree through EXTRA_WALL */
     struct problem problem; /* first instance: alpha and the group sizes */
@@ -118,6 +137,7 @@ struct selection {
     struct phases phases;
     struct model model;
     struct probing probing;
+    struct robust robust;
     struct key_log *log;
 };
 
@@ -157,6 +177,7 @@ bool probe_waits(const struct selection *s);
  * (candidate_set.c) */
 
 int64_t candidate_set_estimate(const struct selection *s, int i);
+double candidate_set_excess(const struct selection *s, int i);
 bool candidate_set_is_waiting(const struct selection *s, int i);
 bool candidate_set_contains(const struct selection *s, int i);
 int candidate_set_begin(struct selection *s);
@@ -173,6 +194,14 @@ int64_t rank_test_spread_of(const int64_t *values, int count);
 int64_t rank_test_default_time(const struct selection *s);
 int64_t rank_test_spread(const struct candidate *c);
 bool rank_test_better(const struct candidate *a, const struct candidate *b, double z, int percent);
+
+/* ---- the routine of Faraj et al., in place of decide.c and probe.c (robust.c) */
+
+void robust_start(struct selection *s);
+int robust_candidate(const struct selection *s);
+bool robust_note(struct selection *s, bool ran, int64_t elapsed_ns);
+int robust_sums(const struct selection *s, struct sum_max *sums);
+void robust_decide(struct selection *s, const struct sum_max *all);
 
 /* ---- length of a key's windows (window_length.c) */
 

@@ -28,6 +28,7 @@ struct sharing {
 };
 static struct sharing sharings[MOST_NOTES]; /* protected by recorder.lock */
 static int sharing_count;
+static atomic_int untreated; /* calls that `--switch robust` left to the library */
 
 /* Return the list that starts with a call site, or NULL if there are too many lists. */
 static struct sharing *sharing_find(const char *operation, const struct site *first, int override)
@@ -58,6 +59,13 @@ void diagnostics_share(const char *operation, const struct site *first, int firs
         s->count++;
     }
     recorder_unlock();
+}
+
+/* Count a call that `--switch robust` leaves to the library. */
+void diagnostics_untreated(const struct communicator *k)
+{
+    if (comm_is_leader(k))
+        atomic_fetch_add(&untreated, 1);
 }
 
 static int winner_of(const struct sharing *s)
@@ -240,6 +248,8 @@ void diagnostics_end(void)
     for (int i = 0; i < OBSTACLES; i++)
         say_left(atomic_load(&library_algorithm_obstacles[i]), "call", "the library's own choice",
                  obstacles[i]);
+    say_left(atomic_load(&untreated), "call", "the library's own choice",
+             "--switch robust treats alltoall and alltoallv within one group only");
     if (memory_is_short())
         say("memory is short: after that the library's algorithms ran, where all members could "
             "be informed");

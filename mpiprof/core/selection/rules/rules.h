@@ -46,6 +46,8 @@ const char *rabenseifner_protocol(const char *operation, int size, int64_t bytes
 
 /* ---- messages about the selection of algorithms at the end of a run (diagnostics.c) */
 
+struct communicator;
 void diagnostics_share(const char *operation, const struct site *first, int first_override,
                        const struct site *other, int override);
+void diagnostics_untreated(const struct communicator *k);
 void diagnostics_end(void);

@@ -1,0 +1,96 @@
+/* Runs the decisions of mpiprof/core/selection/online/robust.c on given times, without MPI.
+ *
+ *     selection_robust INSTANCES CHANGE UNTIL TIME[:LATER] ...
+ *
+ *   TIME    time of each algorithm in us, the library's first; if negative, the library's
+ *           algorithm replaces it in one of its probes
+ *   LATER   time from instance CHANGE to instance UNTIL
+ *
+ * Four members take 0.7, 0.9, 1.1 and 1.3 times as long as their mean. Prints the algorithm of each
+ * instance, then a line for each decision. Fails if two members run different algorithms.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "selection/online/selection.h"
+
+enum { MEMBERS = 4 };
+
+static struct selection members[MEMBERS];
+static struct arrivals windows[MEMBERS];
+static double times[2][ROBUST_ALGORITHMS];
+static int given;
+
+static void print_events(FILE *file, struct selection *s)
+{
+    for (int i = 0; i < s->choice.event_count; i++) {
+        const struct event *const e = &s->choice.events[i];
+
+        if (e->what == NEWS_PHASE)
+            fprintf(file, "phase %d at %lld: %s\n", s->phases.number, (long long)e->instance,
+                    e->why);
+        if (e->what == NEWS_CHOICE)
+            fprintf(file, "choice %d at %lld: %s\n", e->current, (long long)e->instance, e->why);
+    }
+    s->choice.event_count = 0;
+}
+
+static void decide_all(void)
+{
+    struct sum_max all[ROBUST_ALGORITHMS] = {{0, 0}}, mine[ROBUST_ALGORITHMS];
+
+    for (int m = 0; m < MEMBERS; m++) {
+        const int count = robust_sums(&members[m], mine);
+
+        for (int i = 0; i < count; i++) {
+            all[i].sum += mine[i].sum;
+            all[i].most = mine[i].most > all[i].most ? mine[i].most : all[i].most;
+        }
+    }
+    for (int m = 0; m < MEMBERS; m++)
+        robust_decide(&members[m], all);
+}
+
+int main(int argc, char **argv)
+{
+    const int instances = atoi(argv[1]), change = atoi(argv[2]), until = atoi(argv[3]);
+    char *decisions = NULL;
+    size_t length = 0;
+    FILE *const file = open_memstream(&decisions, &length);
+
+    given = argc - 4;
+    for (int i = 0; i < given; i++)
+        if (sscanf(argv[4 + i], "%lf:%lf", &times[0][i], &times[1][i]) < 2)
+            times[1][i] = times[0][i];
+    for (int m = 0; m < MEMBERS; m++) {
+        windows[m].member.members = MEMBERS;
+        members[m].arrivals = &windows[m];
+        members[m].count = given;
+        members[m].listed = true;
+        robust_start(&members[m]);
+    }
+    for (int i = 0; i < instances; i++) {
+        const int which = robust_candidate(&members[0]);
+        const double us = times[i >= change && i < until][which];
+        const bool missed = us < 0 && members[0].robust.runs == 0;
+        bool due = false;
+
+        printf("%d ", which);
+        for (int m = 0; m < MEMBERS; m++) {
+            const int64_t ns = (int64_t)(1e3 * (us < 0 ? -us : us) * (0.7 + 0.2 * m));
+
+            if (robust_candidate(&members[m]) != which)
+                return 1;
+            members[m].instances++;
+            due = robust_note(&members[m], !missed, ns);
+        }
+        if (due)
+            decide_all();
+        print_events(file, &members[0]);
+    }
+    fclose(file);
+    printf("\nprobes %d\n%s", members[0].probing.ran, decisions);
+    free(decisions);
+    return 0;
+}
