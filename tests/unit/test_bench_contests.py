@@ -9,7 +9,7 @@ import pytest
 from support.uniform_machine import make_uniform
 
 from mpiprof.bench.harness import loop
-from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.case import AUTO, ROBUST, Case
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.selector import Behaviour
@@ -26,14 +26,15 @@ def case(choice: str) -> Case:
     return Case({}, "alltoall", choice, Problem(2, 64 << 10))
 
 
-def looped(choices: dict[str, list[float]], **more: object) -> LoopTimes:
+def looped(choices: dict[str, list[float]], part: str = "before", /, **more: object) -> LoopTimes:
     """Return a loop on two ranks that arrive together, from the ms of each choice's instances."""
     cases = tuple(replace(case(c), labels=dict(more)) for c in choices)
     exits = np.array([[[int(ms * MS)] * 2 for ms in several] for several in choices.values()])
     laps = exits.shape[1]
     phases = (Phase(0, (0, 0)), Phase(laps // 2, (0, 1)))
     none = np.zeros_like(exits)
-    return LoopTimes(Loop(dict(more), cases, laps, phases=phases), none, none, exits)
+    labels = dict(more) | {"part": part}
+    return LoopTimes(Loop(labels, cases, laps, phases=phases), none, none, exits)
 
 
 def a_contest(held_ms: float, **labels: object) -> contest.Contest:
@@ -42,10 +43,10 @@ def a_contest(held_ms: float, **labels: object) -> contest.Contest:
     Auto has 40 probes of 120 ms, then `held_ms`.
     """
     fixed = {"native": [100.0] * 10, "ring": [80.0] * 10, "pair": [130.0] * 10}
-    auto = looped({AUTO: [120.0] * 40 + [held_ms] * 260}, **labels)
+    auto = looped({AUTO: [120.0] * 40 + [held_ms] * 260}, AUTO, **labels)
     choices = ("probe",) * 40 + ("hold",) * 260
     chose = Behaviour(("native",) * 40 + ("ring",) * 260, choices, (0,), (8,))
-    parts = [looped(fixed, **labels), auto, looped(fixed, **labels)]
+    parts = [looped(fixed, "before", **labels), auto, looped(fixed, "after", **labels)]
     (found,) = contest.contests(parts, [Behaviour(), chose, Behaviour()])
     return found
 
@@ -61,10 +62,12 @@ def test_a_contest_s_ratios() -> None:
 
 def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
     drift = np.linspace(1, 2, 300)
-    auto = looped({AUTO: list(110 * drift), "native": list(100 * drift)})
-    fixed = looped({"native": [90.0] * 10, "ring": [95.0] * 10})
+    auto = looped({AUTO: list(110 * drift), "native": list(100 * drift)}, AUTO)
+    before, after = (
+        looped({"native": [90.0] * 10, "ring": [95.0] * 10}, part) for part in ("before", "after")
+    )
     held = Behaviour(("pair",) * 300, ("hold",) * 300)
-    (found,) = contest.contests([fixed, auto, fixed], [Behaviour(), held, Behaviour()])
+    (found,) = contest.contests([before, auto, after], [Behaviour(), held, Behaviour()])
     against = found.against("native", loop.total_ns)
     assert (against.low, against, against.high) == pytest.approx((100 / 110,) * 3)
     assert found.best == "native"
@@ -86,6 +89,38 @@ def test_the_line_of_a_robust_setting() -> None:
     assert (row["algorithm"], row["best"], row["probes"]) == ("ring", "ring", "40")
     assert row["native / auto"] == pytest.approx(100 / 81) and row["holds"] == "NO: best, probes"
     assert auto_robustness.make_row(a_contest(80.5, **labels))["holds"] == "NO: probes"
+
+
+def test_auto_is_compared_with_the_paper_s_routine() -> None:
+    """Both alternate with native, which takes 100 ms beside auto and 110 ms beside robust."""
+    labels = {"operation": "alltoall", "bytes": 64 << 10, "computation ms": 50, "MAX_IF": 1}
+    fixed = {"native": [100.0] * 10, "ring": [80.0] * 10}
+    auto = looped({AUTO: [120.0] * 8 + [81.0] * 192, "native": [100.0] * 200}, AUTO, **labels)
+    robust = looped(
+        {ROBUST: [150.0] * 80 + [99.0] * 120, "native": [110.0] * 200}, ROBUST, **labels
+    )
+    selections = [
+        Behaviour(("ring",) * 200, ("probe",) * count + ("hold",) * (200 - count))
+        for count in (8, 80)
+    ]
+    before, after = (looped(fixed, part, **labels) for part in ("before", "after"))
+    parts = [before, auto, robust, after]
+    found = contest.contests(parts * 2, [Behaviour(), *selections, Behaviour()] * 2)
+    assert len(found) == 2
+    row = auto_robustness.make_row(found[1])
+    assert row["robust ms"] == 99 and row["robust probes"] == 80 and row["probes"] == "8"
+    assert row["native / robust"] == pytest.approx(110 / 99)
+    assert row["auto / robust"] == pytest.approx((81 / 100) / (99 / 110))
+    assert auto_robustness.robust_columns(a_contest(81, **labels)) == {}
+
+
+@pytest.mark.parametrize(
+    ("only", "laps"), [(("alltoall",), {contest.ROBUST_LAPS}), (("alltoall", "bcast"), set())]
+)
+def test_only_a_study_of_all_to_all_includes_robust(only: tuple[str, ...], laps: set[int]) -> None:
+    setup = replace(SETUP, laps=60, options=Options(only=only, quick=True))
+    loops = auto_robustness.make_loops(setup)
+    assert {one.laps for one in loops if one.labels["part"] == ROBUST} == laps
 
 
 def test_the_goals_over_all_settings() -> None:

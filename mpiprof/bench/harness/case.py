@@ -10,7 +10,9 @@ from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant
 
 AUTO = "auto"  # the selector chooses, starting without any history
-AUTO_AGAIN = "auto again"  # rule that continues the selector's previous search
+ROBUST = "robust"  # the routine of Faraj et al. chooses, likewise
+SELECTORS = (AUTO, ROBUST)
+AGAIN = "{} again"  # rule that continues the previous search of a selector
 LINE = "line"  # one message from the first to the last rank, which measures the network itself
 
 
@@ -20,7 +22,7 @@ class Case:
 
     labels: dict[str, Any]  # columns in the table
     operation: str
-    choice: str  # `native`, `auto`, or an algorithm in the syntax of `run --switch`
+    choice: str  # `native`, one of SELECTORS, or an algorithm in the syntax of `run --switch`
     problem: Problem
     # "world", "permuted", "partial" (all but the last rank), "ends" (the first and last rank), a
     # number (so many of the first ranks), or "8+8" (two groups).
@@ -45,8 +47,8 @@ class Case:
         """Return the choice as the recorder reads it; "" for the library's own."""
         if self.choice == "native" or self.operation == LINE:
             return ""
-        if self.choice == AUTO:
-            return AUTO
+        if self.choice in SELECTORS:
+            return self.choice
         return f"{self.operation} {self.choice} 0 -1"
 
 

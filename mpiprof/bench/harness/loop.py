@@ -1,7 +1,7 @@
 """Collectives in a loop, as in programs (Faraj et al. 2008, Figures 4 and 11).
 
 Unlike single calls (bench/harness/timing.py), the instances of a loop form a history from which a
-selector learns, so `auto` is one of the choices. The study's own agreements use point-to-point
+selector learns, so `auto` and `robust` are choices. The study's own agreements use point-to-point
 messages. So the loop's operation is the only collective that the selector sees.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check
-from mpiprof.bench.harness.case import AUTO, AUTO_AGAIN, Case
+from mpiprof.bench.harness.case import AGAIN, SELECTORS, Case
 from mpiprof.bench.harness.processors import measure_processor_use
 from mpiprof.bench.harness.study import estimate_case_ns
 from mpiprof.bench.harness.timing import Int, Ranks, gather_times, lead_ns
@@ -111,7 +111,7 @@ def lateness_pattern(max_imbalance: int, message_ns: int, size: int) -> tuple[in
 
 def estimate_call_ns(case: Case, machine: Machine) -> float:
     """Return the approximate time of a call in ns."""
-    if case.is_native or case.choice == AUTO:
+    if case.is_native or case.choice in SELECTORS:
         return LIBRARY_GUESS * lower_bound(case.operation, case.problem, machine)
     return estimate_case_ns(case, machine)
 
@@ -188,7 +188,7 @@ def run(
     began = ranks.clock.now_ns()
     for i, laps in loop.running_order():
         rule = loop.cases[i].recorder_rule()
-        ranks.choose(AUTO_AGAIN if rule == AUTO and laps.start else rule)
+        ranks.choose(AGAIN.format(rule) if rule in SELECTORS and laps.start else rule)
         for lap in laps:
             own_times[:, i, lap] = _run_instance(ranks, work, loop, call, lap)
             step()

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from mpiprof.bench.harness import loop, simulated_cases, timing
-from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.case import SELECTORS, Case
 from mpiprof.bench.harness.conditions import ARITHMETIC, TIMER, list_conditions
 from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.message_times import measure_message_times
@@ -142,7 +142,12 @@ def _run_loops(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
     if ranks.rank == 0:
         took = loop.estimate_seconds(loops, setup.machine, setup.ranks)
         _announce(study.TITLE, setup, f"{len(loops)} loops", took)
-    fixed = {_case_identity(c): c for current in loops for c in current.cases if c.choice != AUTO}
+    fixed = {
+        _case_identity(c): c
+        for current in loops
+        for c in current.cases
+        if c.choice not in SELECTORS
+    }
     progress = Progress(len(fixed) + _count_instances(loops), ranks.rank == 0)
     applicable = {_case_identity(c) for c in _run_first_lap(ranks, list(fixed.values()), progress)}
     loops = [_drop_cases(current, applicable) for current in loops]
@@ -167,7 +172,9 @@ def _case_identity(case: Case) -> tuple[object, ...]:
 
 def _drop_cases(current: Loop, applicable: set[tuple[object, ...]]) -> Loop:
     """Return a loop without the cases that do not apply here."""
-    cases = tuple(c for c in current.cases if c.choice == AUTO or _case_identity(c) in applicable)
+    cases = tuple(
+        c for c in current.cases if c.choice in SELECTORS or _case_identity(c) in applicable
+    )
     return replace(current, cases=cases)
 
 

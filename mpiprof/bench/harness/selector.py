@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.bench.harness.case import AUTO
+from mpiprof.bench.harness.case import SELECTORS
 from mpiprof.bench.harness.loop import LoopTimes
 from mpiprof.errors import MpiprofError
 from mpiprof.trace import selector_log
@@ -94,12 +94,13 @@ def read_behaviour(folder: Path | None, loops: Sequence[LoopTimes]) -> list[Beha
 
 def loop_behaviour(events: Any, looped: LoopTimes) -> Behaviour:
     """Return the selector's behaviour in one loop; `events` is None without a trace."""
-    operation, is_first_rank = looped.loop.cases[0].operation, looped.case_index(AUTO)
+    operation = looped.loop.cases[0].operation
+    selector = max(looped.case_index(name) for name in SELECTORS)
     began, windows = find_phases(looped.log_lines, operation)
-    if events is None or is_first_rank < 0:
+    if events is None or selector < 0:
         return Behaviour(phases=began, windows=windows)
     enter = events["enter_ns"].to_numpy(np.int64)
-    begins, exits = looped.begins[is_first_rank, :, 0], looped.exits[is_first_rank, :, 0]
+    begins, exits = looped.begins[selector, :, 0], looped.exits[selector, :, 0]
     lap = np.searchsorted(begins, enter, "right") - 1
     inside = (lap >= 0) & (enter <= exits[lap])  # not in another case's laps
     inside &= (events["rank"] == 0) & (events["operation"] == operation)

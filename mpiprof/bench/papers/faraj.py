@@ -7,13 +7,12 @@ from functools import partial
 from mpiprof.bench.harness.figures import Lines, Panels, Series
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import machines
+from mpiprof.bench.papers import faraj_adaptive, machines
 from mpiprof.bench.papers.exhibits import Claim, Content, Exhibit, Paper, Results, Table, Verdict
 from mpiprof.bench.papers.faraj_claims import (
     SIZES,
     check_applications,
     check_arrivals,
-    check_auto,
     check_bandwidths,
     check_change,
     check_growth,
@@ -44,7 +43,12 @@ RUNS: dict[str, Run] = {
     ),
     "Lemieux": _simulate(32, machines.LEMIEUX),
     "Beowulf": _simulate(16, machines.BEOWULF),
-    "robust": Measurement(("robust", *CLUSTER, "--only", "alltoall", "--full"), 3 * HOUR),
+    "robust": Measurement(
+        ("robust", *CLUSTER, "--only", "alltoall", "--full"),
+        4 * HOUR,
+        ("robust", "-n", "2", "--quick", "--only", "alltoall", "--sizes", "64K"),
+        90,
+    ),
 }
 
 
@@ -114,21 +118,6 @@ def show_impact(results: Results, run: str, operation: str) -> Content:
     return Content([Panels(f"{run}: mean time of a process in the call", panels, 2)])
 
 
-def show_auto(results: Results, most: int) -> Content:
-    """Return the times of native and auto over the size."""
-    rows = [row for row in results.rows["robust"] if row["MAX_IF"] == most]
-    panels = []
-    for computation in sorted({row["computation ms"] for row in rows}):
-        mine = [row for row in rows if row["computation ms"] == computation]
-        lines = [
-            Series(name, [r["bytes"] for r in mine], [r[f"{name} ms"] for r in mine])
-            for name in ("native", "auto", "best")
-        ]
-        title = f"{computation} ms of computation"
-        panels.append(Lines(title, lines, "size", "ms", ticks=format_round_size))
-    return Content([Panels(f"MAX_IF {most}", panels, 2)], [Table("Times", tuple(rows[0]), rows)])
-
-
 # ---- exhibits
 
 
@@ -161,7 +150,6 @@ def _impact(number: str, run: str, operation: str, claims: tuple[Claim, ...]) ->
 
 
 PROGRAMS = "the paper's programs and machines; `bench apps` has samples in their place"
-NO_ROBUST = "needs the paper's routine ROBUST, which does not exist yet; `auto` replaces it"
 EXHIBITS = (
     Exhibit(
         "Table 1",
@@ -248,30 +236,7 @@ EXHIBITS = (
         ),
     ),
     _impact("Figure 10", "Beowulf", "bcast", (_change("Beowulf", "bcast", LARGE),)),
-    _missing("ROBUST", "Section 7", "The routine that probes eight algorithms.", NO_ROBUST),
-    Exhibit(
-        "Figure 12",
-        "Section 7.3",
-        "Native and `auto` over the size, without imposed imbalance.",
-        ("robust",),
-        lambda r: show_auto(r, 1),
-        (Claim("The adaptive routine is never slower.", lambda r: check_auto(r, 1)),),
-    ),
-    _missing("Table 9", "Section 7.3", "NATIVE and ROBUST over computation times.", NO_ROBUST),
-    Exhibit(
-        "Figure 13",
-        "Section 7.3",
-        "Native and `auto` over the size, with MAX_IF 100.",
-        ("robust",),
-        lambda r: show_auto(r, 100),
-        (Claim("The adaptive routine is faster.", lambda r: check_auto(r, 100)),),
-    ),
-    _missing(
-        "Table 10",
-        "Section 7.3",
-        "NATIVE and ROBUST over the imbalance.",
-        f"{NO_ROBUST}; the speed-ups of UC-TG at MAX_IF 10 and 50 contradict the paper's times",
-    ),
+    *faraj_adaptive.EXHIBITS,
     _missing("Table 11", "Section 7.4", "Message sizes of four programs.", f"needs {PROGRAMS}"),
     Exhibit(
         "Table 12",

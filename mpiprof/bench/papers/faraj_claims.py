@@ -129,14 +129,7 @@ def _explain(verdict: Verdict) -> Verdict:
     return Verdict(verdict.state, f"{verdict.reason}; {limits}")
 
 
-# ---- auto in the place of ROBUST
-
-
-def check_auto(results: Results, most: int) -> Verdict:
-    """Judge that auto after probing is never behind native."""
-    rows = results.select("robust", MAX_IF=most)
-    right = sum(row["native / auto"] >= 1 for row in rows)
-    return judge_share(right, len(rows), "sizes and computation times have auto at least as fast")
+# ---- programs under auto
 
 
 def check_applications(results: Results) -> Verdict:

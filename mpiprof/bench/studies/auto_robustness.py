@@ -8,6 +8,10 @@ candidate for the oracle, including the library's algorithms that mpiprof lacks.
 ms` and `best ms` are mean times in the call as in the paper, auto's after probing. `auto / best`
 compares medians of scores, which exclude waiting for late ranks. `whole run` is the sum of native's
 scores over auto's, probing included. The paper runs 200 instances, and probes in 80 of them.
+
+With `--only alltoall`, the paper's routine `--switch robust` also runs; its times are those after
+its 80 probes. `auto / robust` compares the medians of the scores of both, each relative to native
+beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mpiprof.bench.harness.case import AUTO
+from mpiprof.bench.harness.case import AUTO, ROBUST
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.intervals import estimate_quotient, median_interval
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, elapsed_ns, lateness_pattern
@@ -102,6 +106,7 @@ def make_loops(setup: Setup) -> list[Loop]:
             computation_ns=s.computation_ms * 1_000_000,
             phases=(Phase(0, lateness),),
             own=True,
+            robust=setup.options.only == ("alltoall",),
         )
     return loops
 
@@ -114,7 +119,7 @@ def make_row(contest: Contest) -> Row:
     )
     ratio, whole = contest.over_best, contest.whole_run
     probes, laps = contest.selection.probes_by_phase(), contest.auto.loop.laps
-    return dict(contest.labels) | {
+    columns = {
         "native ms": native,
         "native ±": native.margin,
         "auto ms": auto,
@@ -129,6 +134,26 @@ def make_row(contest: Contest) -> Row:
         "whole 95 %": whole.interval_text,
         "probes": "+".join(map(str, probes)) or "unknown",
         "holds": judge_row(contest.labels["bytes"], ratio, ratio.low, whole, probes, laps),
+    }
+    return dict(contest.labels) | columns | robust_columns(contest)
+
+
+def robust_columns(contest: Contest) -> Row:
+    """Return the columns of the paper's routine, none if it did not run."""
+    if contest.robust is None:
+        return {}
+    robust, native = (
+        estimate_mean(contest.robust_values(name, elapsed_ns) / 1e6) for name in (ROBUST, "native")
+    )
+    ratio, laps = contest.over_robust, contest.robust.loop.laps
+    return {
+        "robust ms": robust,
+        "robust ±": robust.margin,
+        "native / robust": estimate_quotient(native, robust),
+        "robust algorithm": contest.robust_selection.chosen_algorithm(laps),
+        "robust probes": contest.robust_selection.choices.count("probe") or "unknown",
+        "auto / robust": ratio,
+        "robust 95 %": ratio.interval_text,
     }
 
 
@@ -199,7 +224,9 @@ def _figures(rows: Sequence[Row]) -> list[Lines]:
             continue
         across = [r["bytes"] for r in mine]
         series = []
-        for name in ("native", "auto"):
+        for name in ("native", AUTO, ROBUST):
+            if f"{name} ms" not in mine[0]:
+                continue
             y, half = ([r[f"{name} {column}"] for r in mine] for column in ("ms", "±"))
             series.append(Series(name, across, y, half))
         series.append(Series("best fixed", across, [r["best ms"] for r in mine]))

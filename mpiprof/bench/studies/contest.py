@@ -1,22 +1,23 @@
-"""`auto` against the library and every fixed algorithm, in one run.
+"""`auto` against the library and every fixed algorithm, and against `robust`, in one run.
 
-The fixed choices run before and after the selector's instances, because the machine drifts, with
-the library's own next to them. The best fixed choice is the oracle. Ratios are of scores: the mean
-over ranks of exit minus the earliest time that the operation allows, which excludes waiting for a
-late rank.
+`robust` alternates with the library's own in a loop of its own, as `auto` does. The fixed choices
+run before and after the selector's instances, because the machine drifts, with the library's own
+next to them. The best fixed choice is the oracle. Ratios are of scores: the mean over ranks of exit
+minus the earliest time that the operation allows, which excludes waiting for a late rank.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from mpiprof import libraries
-from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.case import AUTO, ROBUST, Case
 from mpiprof.bench.harness.intervals import Estimate, format_within, median_interval
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns
 from mpiprof.bench.harness.selector import Behaviour
@@ -36,6 +37,8 @@ ROW = 20  # instances in which the machine is stable; over more it drifts
 WITHIN = 1.01
 PROBES = 10
 LEAST_WHOLE = 0.99
+ROBUST_LAPS = 200  # least instances under `robust`: the paper's 80 probes and 120 others
+BEFORE = "before"  # the part that begins a contest
 Measure = Callable[[Case, Int, Int], Values]  # such as loop.score_ns
 
 
@@ -81,20 +84,30 @@ def contest_loops(
     computation_ns: int = 0,
     phases: tuple[Phase, ...] = (),
     own: bool = False,
+    robust: bool = False,
 ) -> list[Loop]:
-    """Return a contest: the fixed choices, auto alternating with native, the fixed choices."""
+    """Return a contest: the fixed choices, auto alternating with native, the fixed choices.
+
+    robust: whether robust alternating with native follows auto.
+    """
     fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
     late = phases[0].late_ns if phases else (0,)
     choices = candidates(setup, operation, problem, late.index(max(late)), own)
     rivals = tuple(Case(labels, operation, c, problem, members) for c in choices)
-    auto = tuple(Case(labels, operation, c, problem, members) for c in (AUTO, "native"))
+    auto, other = (
+        tuple(Case(labels, operation, c, problem, members) for c in (selector, "native"))
+        for selector in (AUTO, ROBUST)
+    )
     # The choices before auto have the first phase's arrivals, those after auto the last phase's.
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))
-    return [
-        Loop(labels | {"part": "before"}, rivals[::-1], fixed, computation_ns, first),
+    laps = max(setup.laps, ROBUST_LAPS)
+    loops = [
+        Loop(labels | {"part": BEFORE}, rivals[::-1], fixed, computation_ns, first),
         Loop(labels | {"part": AUTO}, auto, setup.laps, computation_ns, phases, alternating=ROW),
+        Loop(labels | {"part": ROBUST}, other, laps, computation_ns, phases, alternating=ROW),
         Loop(labels | {"part": "after"}, rivals, fixed, computation_ns, last),
     ]
+    return [one for one in loops if robust or one.labels["part"] != ROBUST]
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,8 @@ class Contest:
     auto: LoopTimes
     after: LoopTimes
     selection: Behaviour
+    robust: LoopTimes | None = None
+    robust_selection: Behaviour = field(default_factory=Behaviour)
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -186,11 +201,41 @@ class Contest:
         paired = self._alternates(choice)
         return Estimate(*ratio_interval(rival, auto, np.mean, ROW, paired=paired))
 
+    def robust_values(self, choice: str, measure: Measure) -> Values:
+        """Return the values of robust, or of native beside it, after robust's last probe."""
+        loops = self.robust
+        if loops is None:
+            return np.zeros(0)
+        i = loops.case_index(choice)
+        values = measure(loops.loop.cases[i], loops.arrivals[i], loops.exits[i])
+        return values[self.robust_selection.chosen_instances(loops.loop.laps)]
+
+    @cached_property
+    def over_robust(self) -> Estimate:
+        """Scores of auto over those of robust after probing, each relative to native beside it."""
+        auto, robust = (
+            values / np.median(native)
+            for values, native in (
+                (
+                    self.values(AUTO, score_ns, held=True),
+                    self.values("native", score_ns, held=True),
+                ),
+                (self.robust_values(ROBUST, score_ns), self.robust_values("native", score_ns)),
+            )
+        )
+        return Estimate(*ratio_interval(auto, robust, row=ROW))
+
 
 def contests(results: Sequence[LoopTimes], selections: Sequence[Behaviour]) -> list[Contest]:
     """Return the contests of loops, in the order in which `contest_loops` made them."""
-    parts = (results[::3], results[1::3], results[2::3], selections[1::3])
-    return [Contest(*several) for several in zip(*parts, strict=True)]
+    found: list[Contest] = []
+    pairs = list(zip(results, selections, strict=True))
+    starts = [i for i, looped in enumerate(results) if looped.loop.labels.get("part") == BEFORE]
+    for first, end in pairwise([*starts, len(pairs)]):
+        before, auto, *others, after = pairs[first:end]
+        robust = others[0] if others else (None, Behaviour())
+        found.append(Contest(before[0], auto[0], after[0], auto[1], *robust))
+    return found
 
 
 def medians_text(contest: Contest) -> str:
