@@ -25,6 +25,7 @@ import numpy as np
 import mpiprof
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.figures import Bars
+from mpiprof.bench.harness.intervals import Estimate, estimate_quotient
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.processors import ProcessorUse, count_usable_processors
 from mpiprof.bench.harness.runner import publish_report
@@ -267,16 +268,17 @@ def row_of(name: str, title: str, parts: Sequence[str], runs: Sequence[Run]) -> 
     """Return the row of one routine, or of several together."""
     first, auto, _ = runs
     before, ours, after = (sum(r.seconds.get(part, 0.0) for part in parts) for r in runs)
-    native = (before + after) / 2
+    native = Estimate((before + after) / 2, min(before, after), max(before, after))
+    ours = Estimate(ours, width=native.width)  # one run: as uncertain as the other two
     average, worst = first.factors.get(title, (np.nan, np.nan))
     return {
         "program": name,
         "routine": title,
         "instances": first.instances.get(title, ""),
         "native s": native,
-        "native ±": abs(before - after) / 2,
+        "native ±": native.margin,
         "auto s": ours,
-        "native / auto": native / ours if ours else np.nan,
+        "native / auto": estimate_quotient(native, ours),
         "algorithm": auto.algorithms.get(title, ""),
         "δ/T": average,
         "ω/T": worst,

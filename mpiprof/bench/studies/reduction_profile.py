@@ -38,7 +38,7 @@ TITLE = "Benefit over a profile"
 PROFILE_COLUMNS = ("operation", "processes", "bytes", "calls")
 LIBRARY = "native"
 STAND_IN = "binary trees (in place of a library)"
-COLUMNS = (*PROFILE_COLUMNS, "measured s", "library s", "fastest", "fastest s", "saving")
+COLUMNS = (*PROFILE_COLUMNS, "measured s", "baseline s", "fastest", "fastest s", "saving")
 Times = Callable[[str, int, int], dict[str, float]]  # ns by algorithm, {} if unknown
 
 
@@ -171,11 +171,11 @@ def compute_benefits(profile: Sequence[Entry], times: Times) -> list[Row]:
         best = min(new[fastest], library)  # a user keeps the library's routine where it is faster
         rows.append(
             dict(zip(PROFILE_COLUMNS, vars(entry).values(), strict=False))
-            | {"measured s": entry.seconds, "library s": entry.calls * library / 1e9}
+            | {"measured s": entry.seconds, "baseline s": entry.calls * library / 1e9}
             | {"fastest": fastest if new[fastest] <= library else LIBRARY}
             | {"fastest s": entry.calls * best / 1e9, "saving": 1 - best / library}
         )
-    return sorted(rows, key=lambda row: -row["library s"])
+    return sorted(rows, key=lambda row: -row["baseline s"])
 
 
 def sum_savings(rows: Sequence[Row]) -> dict[str, float]:
@@ -183,7 +183,7 @@ def sum_savings(rows: Sequence[Row]) -> dict[str, float]:
     savings = {}
     for operation in PARTS:
         mine = [row for row in rows if row["operation"] == operation]
-        library = sum(row["library s"] for row in mine)
+        library = sum(row["baseline s"] for row in mine)
         if library:
             savings[operation] = 1 - sum(row["fastest s"] for row in mine) / library
     return savings
@@ -222,9 +222,11 @@ def run(path: Path, options: Options, table: Path | None) -> None:
         fact = f"--times {table} has none of the profile's numbers of processes"
         raise MpiprofError(f"{fact}: measure them with `bench reduction --processes`")
     savings = sum_savings(rows)
-    notes = [f"{n}: {format_share(s)} of the time of {library} saved" for n, s in savings.items()]
+    notes = [f"Baseline: {library}."]
+    notes += [f"{name}: {format_share(saving)} saved" for name, saving in savings.items()]
     if len(rows) < len(profile):
         notes.append(f"{len(profile) - len(rows)} of {len(profile)} entries have unknown times.")
+    print(f"{TITLE}: {len(profile)} kinds of calls in {path}.")
     report = Report(COLUMNS, rows, ["\n".join(notes)], [plot_savings(savings, library)], conditions)
     publish_report(report, TITLE, setup, show_conditions=True)
 
