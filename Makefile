@@ -11,7 +11,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all coverage benchmarks results lint format docs man pictures wheels release clean
+.PHONY: demo check test test-all coverage benchmarks results papers lint format docs man pictures wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -95,6 +95,10 @@ benchmarks: $(VENV)/mpich/.test
 # ONLY names measurements, also long ones; `make results ONLY=--list` lists them.
 results: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 	PYTHONPATH=tests $(VENV)/openmpi/bin/python docs/tools/results.py $(ONLY)
+
+# Make the four reports of docs/results/papers.md. They take hours; QUICK=--quick makes them in about 20 minutes.
+papers: $(VENV)/openmpi/.test
+	$(VENV)/openmpi/bin/python docs/tools/papers.py $(QUICK)
 
 LINT := $(VENV)/mpich/bin
 C_SOURCES = $(shell find mpiprof/core mpiprof/bench samples tests -name '*.[ch]')

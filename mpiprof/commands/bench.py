@@ -23,7 +23,7 @@ from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
-from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
+from mpiprof.bench.harness.figures import FORMATS, require_package
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.papers import PAPERS
 from mpiprof.bench.studies import import_study, list_algorithms
@@ -182,7 +182,8 @@ def report_paper(args: argparse.Namespace) -> int:
     for option, default in vars(parser.parse_args([PAPER, args.name])).items():
         if option not in PAPER_OPTIONS and getattr(args, option) != default:
             raise UsageError(f"bench {PAPER} has only the options --only, -o and --quick")
-    require_matplotlib()
+    require_package("matplotlib", "figures")
+    require_package("fpdf", "reports")
     from mpiprof.bench.papers.paper_report import make_paper_report
 
     wanted = [word.strip() for word in (args.only or "").split(",") if word.strip()]
@@ -199,7 +200,7 @@ def check_options(args: argparse.Namespace) -> Options:
     if args.figures and args.output is None:
         raise UsageError("--figures requires -o NAME, which names the files")
     if args.output is not None and args.study not in TABLES:
-        require_matplotlib()
+        require_package("matplotlib", "figures")
     if args.machine is not None:
         from mpiprof.model import machine
         from mpiprof.trace.machine import find_fault

@@ -25,7 +25,7 @@ from mpiprof.bench.papers.exhibits import (
     judge_values,
 )
 from mpiprof.bench.papers.paper_values import PaperValue, PaperValues, read_paper_values
-from mpiprof.bench.papers.pdf import LINES_PER_PAGE, paginate
+from mpiprof.bench.papers.pdf import write_pdf
 from mpiprof.bench.papers.result_files import (
     RunResult,
     load_result,
@@ -202,10 +202,10 @@ def test_the_reason_of_a_failure() -> None:
     assert find_reason("\0\n") == ""
 
 
-def test_lines_are_wrapped_into_pages() -> None:
-    pages = list(paginate(["a " * 100, *["b"] * LINES_PER_PAGE]))
-    assert [len(page) for page in pages] == [LINES_PER_PAGE, 2]
-    assert max(map(len, pages[0])) <= 100
+def test_a_pdf_has_an_outline_of_the_exhibits(tmp_path: Path) -> None:
+    write_pdf(compose(make_paper([{"right": 1}]), tmp_path), tmp_path / "report.pdf")
+    content = (tmp_path / "report.pdf").read_bytes()
+    assert content.startswith(b"%PDF") and b"(Table 1)" in content
 
 
 # ---- the command

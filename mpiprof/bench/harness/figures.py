@@ -199,10 +199,10 @@ Table = Map | RatioMap
 Figure = Lines | Bars | Table | SpaceTime | Panels
 
 
-def require_matplotlib() -> None:
-    """Raise MpiprofError if matplotlib is not installed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MpiprofError(f"figures require matplotlib: {install_command('bench')}")
+def require_package(name: str, purpose: str) -> None:
+    """Raise MpiprofError if a package of the extra `bench` is not installed."""
+    if importlib.util.find_spec(name) is None:
+        raise MpiprofError(f"{purpose} require {name}: {install_command('bench')}")
 
 
 def make_canvas(figure: Figure) -> Canvas:

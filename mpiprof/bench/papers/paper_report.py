@@ -15,6 +15,7 @@ from mpiprof.bench.papers.result_files import (
     obtain_result,
     result_path,
 )
+from mpiprof.bench.papers.statements import read_statements
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.format_units import format_rough_time
 from mpiprof.interface.output_files import write_text
@@ -42,7 +43,7 @@ def make_paper_report(name: str, folder: Path, wanted: Sequence[str], quick: boo
     files = [folder / f"{name}.{form}" for form in ("html", "pdf", "md")]
     write_text(files[0], page.make_paper_page(report))
     pdf.write_pdf(report, files[1])
-    write_text(files[2], claims_table.make_claims_table(report))
+    write_text(files[2], claims_table.make_claims_table(report, read_statements(name)))
     print(f"\n{report.summary}\nwritten: {', '.join(map(str, files))}")
 
 

@@ -1,89 +1,153 @@
-"""A paper's report as PDF, drawn by matplotlib: pages of text, and a page for each figure."""
+"""A paper's report as PDF, made by fpdf2: claims, then each exhibit with its figures and tables."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mpiprof
-from mpiprof.bench.harness.figures import FONTS, make_canvas
+from mpiprof.bench.harness.figures import DOTS_PER_INCH, Figure, draw
 from mpiprof.bench.harness.study import format_cell
-from mpiprof.bench.papers.exhibits import Table
 from mpiprof.bench.papers.report_sections import PaperReport, Section
 from mpiprof.interface.format_units import format_rough_time
 from mpiprof.interface.output_files import write_atomically
 
-PAGE_SIZE = (8.27, 11.69)  # inches, A4
-LINES_PER_PAGE, WIDTH = 78, 100  # of text at 7 points
+if TYPE_CHECKING:
+    from fpdf import FPDF
+
+FONT = "DejaVu"
+TITLE_SIZE, HEADING_SIZE, TEXT_SIZE, TABLE_SIZE = 15, 11, 8.5, 7  # points
+MM_PER_INCH = 25.4
+GAP = 1.5  # mm, between paragraphs
+TEXT_WIDTH = 174  # mm
+HEADING_HEIGHT = 25  # mm, with the first lines below it
+CLAIM_COLUMNS = {"exhibit": 2, "claim": 5, "verdict": 2, "reason": 7}  # relative widths
+VALUE_COLUMNS = ("row", "column", "value", "unit", "source")
 
 
 def write_pdf(report: PaperReport, path: Path) -> None:
     """Write the report."""
+    document = _make_document()
+    _add_head(document, report)
+    for section in report.sections:
+        _add_section(document, section)
+    with write_atomically(path) as unfinished:
+        document.output(str(unfinished))
+
+
+def _make_document() -> FPDF:
     import matplotlib
-    from matplotlib.backends.backend_pdf import PdfPages
-    from matplotlib.figure import Figure as Canvas
+    from fpdf import FPDF
 
-    def write_lines(lines: Iterable[str]) -> None:
-        for page in paginate(lines):
-            canvas = Canvas(figsize=PAGE_SIZE)
-            canvas.text(0.07, 0.96, "\n".join(page), va="top", family="monospace", size=7)
-            pages.savefig(canvas)
-
-    with (
-        write_atomically(path) as unfinished,
-        matplotlib.rc_context(FONTS),
-        PdfPages(unfinished) as pages,
-    ):
-        write_lines(_list_head(report))
-        for section in report.sections:
-            write_lines(_list_section(section))
-            for figure in section.content.figures:
-                pages.savefig(make_canvas(figure))
+    document = FPDF(format="A4")
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    document.add_font(FONT, "", fonts / "DejaVuSans.ttf")
+    document.add_font(FONT, "B", fonts / "DejaVuSans-Bold.ttf")
+    document.set_margins(18, 15)
+    document.set_auto_page_break(True, 15)
+    document.add_page()
+    return document
 
 
-def paginate(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the lines of each page; long lines are wrapped."""
-    wrapped = [part for line in lines for part in textwrap.wrap(line, WIDTH) or [""]]
-    for first in range(0, len(wrapped), LINES_PER_PAGE):
-        yield wrapped[first : first + LINES_PER_PAGE]
-
-
-def _list_head(report: PaperReport) -> Iterator[str]:
-    yield f"{report.paper.citation}: reproduction"
-    yield report.paper.link
+def _add_head(document: FPDF, report: PaperReport) -> None:
+    document.set_font(FONT, "B", TITLE_SIZE)
+    document.multi_cell(0, text=f"{report.paper.citation}: reproduction", new_x="LMARGIN")
+    document.ln(GAP)
     scope = "quick run" if report.quick else "full run"
     time = format_rough_time(report.seconds)
-    yield f"mpiprof {mpiprof.__version__}, {scope}, runs took {time}. {report.summary}."
-    for section in report.sections:
-        for claim, verdict in zip(section.exhibit.claims, section.verdicts, strict=True):
-            yield ""
-            yield f"{section.exhibit.number} ({section.exhibit.section}): {claim.text}"
-            yield f"    {verdict.state}: {verdict.reason}"
+    _add_text(document, report.paper.link)
+    _add_text(document, f"mpiprof {mpiprof.__version__}, {scope}, runs took {time}.")
+    _add_text(document, f"{report.summary}.")
+    rows = [
+        (section.exhibit.number, claim.text, verdict.state, verdict.reason)
+        for section in report.sections
+        for claim, verdict in zip(section.exhibit.claims, section.verdicts, strict=True)
+    ]
+    if rows:
+        _add_table(document, list(CLAIM_COLUMNS), rows, list(CLAIM_COLUMNS.values()))
 
 
-def _list_section(section: Section) -> Iterator[str]:
-    yield f"{section.exhibit.number} ({section.exhibit.section})"
-    yield section.exhibit.shows
+def _add_section(document: FPDF, section: Section) -> None:
+    exhibit = section.exhibit
+    images = [_draw_image(figure) for figure in section.content.figures]
+    if document.will_page_break(HEADING_HEIGHT + sum(image.height for image in images[:1])):
+        document.add_page()
+    document.ln(4)
+    document.set_font(FONT, "B", HEADING_SIZE)
+    document.start_section(exhibit.number)
+    document.multi_cell(0, text=exhibit.number, new_x="LMARGIN")
+    document.ln(1)
+    _add_text(document, f"{exhibit.shows} ({exhibit.section})")
     if section.missing:
-        yield f"Not reproduced: {section.missing}."
+        _add_text(document, f"Not reproduced: {section.missing}.")
+    for image in images:
+        document.image(image.file, w=image.width)
     for table in section.content.tables:
-        yield ""
-        yield table.title
-        yield from _list_table(table)
-    yield from section.content.notes
+        _add_text(document, table.title)
+        rows = [[format_cell(row.get(c, "")) for c in table.columns] for row in table.rows]
+        _add_table(document, table.columns, rows)
+    for note in section.content.notes:
+        _add_text(document, note)
+    for claim, verdict in zip(exhibit.claims, section.verdicts, strict=True):
+        _add_text(document, f"Claim: {claim.text} {verdict.state}: {verdict.reason}.")
     if section.values:
-        yield ""
-        yield "Numbers of the paper:"
-    for v in section.values:
-        yield f"  {v.row}, {v.column}: {format_cell(v.value)} {v.unit} ({v.source})"
-    yield from section.methods
+        _add_text(document, "Numbers of the paper:")
+        values = [[format_cell(getattr(v, c)) for c in VALUE_COLUMNS] for v in section.values]
+        _add_table(document, VALUE_COLUMNS, values)
+    for method in section.methods:
+        _add_text(document, method)
 
 
-def _list_table(table: Table) -> Iterator[str]:
-    cells = [list(table.columns)]
-    cells += [[format_cell(row.get(column, "")) for column in table.columns] for row in table.rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        padded = (text.rjust(width) for text, width in zip(row, widths, strict=True))
-        yield "  ".join(padded)
+@dataclass(frozen=True)
+class _Image:
+    """A figure as PNG, with its size in mm."""
+
+    file: io.BytesIO
+    width: float
+    height: float
+
+
+def _draw_image(figure: Figure) -> _Image:
+    """Return a drawn figure, at most as wide as the text."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    draw(figure, file, "png")
+    with Image.open(file) as image:
+        dots_per_mm = max(DOTS_PER_INCH / MM_PER_INCH, image.width / TEXT_WIDTH)
+        return _Image(file, image.width / dots_per_mm, image.height / dots_per_mm)
+
+
+def _add_text(document: FPDF, text: str) -> None:
+    document.set_font(FONT, "", TEXT_SIZE)
+    document.multi_cell(0, text=text, new_x="LMARGIN", align="L")
+    document.ln(GAP)
+
+
+def _add_table(
+    document: FPDF,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    widths: Sequence[int] | None = None,
+) -> None:
+    """Add a table; without widths a column is as wide as its longest cell requires."""
+    from fpdf.enums import TableBordersLayout
+
+    rows = list(rows)
+    if widths is None:
+        cells = zip(columns, *rows, strict=True)
+        widths = [min(max(4, *map(len, column)), 40) for column in cells]
+    document.set_font(FONT, "", TABLE_SIZE)
+    document.set_line_width(0.1)
+    with document.table(
+        col_widths=tuple(widths),
+        borders_layout=TableBordersLayout.HORIZONTAL_LINES,
+        text_align="LEFT",
+        line_height=document.font_size * 1.4,
+    ) as table:
+        for cells_of_row in (columns, *rows):
+            table.row(cells_of_row)
+    document.ln(GAP)

@@ -1,0 +1,54 @@
+"""Make the reports of the four papers and the page with their claims: `make papers`.
+
+    python docs/tools/papers.py [--quick]
+
+The reports are stored as PDF in docs/results/papers. The tables of claims are written between the
+markers of docs/results/papers.md. Results of finished runs are kept in build/papers, so that an
+interrupted run continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from mpiprof.bench.papers import PAPERS
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+PAGE, REPORTS, KEPT = RESULTS / "papers.md", RESULTS / "papers", ROOT / "build" / "papers"
+BEGIN, END = "<!-- claims: made by `make papers` -->", "<!-- end of claims -->"
+
+
+def make_report(name: str, quick: bool) -> str:
+    """Make the report of a paper, store its PDF, and return its tables."""
+    words = [sys.executable, "-m", "mpiprof", "bench", "paper", name, "-o", str(KEPT)]
+    subprocess.run([*words, *["--quick"] * quick], cwd=ROOT, check=True)
+    shutil.copyfile(KEPT / f"{name}.pdf", REPORTS / f"{name}.pdf")
+    return (KEPT / f"{name}.md").read_text("utf-8")
+
+
+def replace_tables(page: str, tables: str) -> str:
+    """Return the page with other tables between its markers; raises SystemExit without markers."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"papers.py: {PAGE} has no markers")
+    return f"{before}{BEGIN}\n\n{tables}\n{END}{after}"
+
+
+def main() -> None:
+    """Make all reports, then write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--quick", action="store_true", help="quick runs, about 20 minutes")
+    quick = parser.parse_args().quick
+    REPORTS.mkdir(exist_ok=True)
+    tables = "\n".join(make_report(name, quick) for name in PAPERS)
+    PAGE.write_text(replace_tables(PAGE.read_text("utf-8"), tables), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
