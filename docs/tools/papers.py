@@ -28,7 +28,9 @@ def make_report(name: str, quick: bool) -> str:
     words = [sys.executable, "-m", "mpiprof", "bench", "paper", name, "-o", str(KEPT)]
     subprocess.run([*words, *["--quick"] * quick], cwd=ROOT, check=True)
     shutil.copyfile(KEPT / f"{name}.pdf", REPORTS / f"{name}.pdf")
-    return (KEPT / f"{name}.md").read_text("utf-8")
+    tables = (KEPT / f"{name}.md").read_text("utf-8")
+    heading, _, rest = tables.partition("\n")
+    return f"{heading}\n\n[The report with all figures](papers/{name}.pdf)\n{rest}"
 
 
 def replace_tables(page: str, tables: str) -> str:
