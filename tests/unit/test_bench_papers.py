@@ -135,7 +135,7 @@ def compose(paper: Paper, folder: Path) -> report_sections.PaperReport:
 def test_claims_are_counted_by_state(tmp_path: Path) -> None:
     report = compose(make_paper([{"right": 1}]), tmp_path)
     assert {state: n for state, n in report.counts.items() if n} == {IN_PART: 1}
-    assert report.summary.startswith("1 of 1 exhibits; 1 claims: ")
+    assert report.summary == f"1 of 1 exhibits; 1 claims ({IN_PART}: 1)"
 
 
 def test_claims_as_a_table_of_the_documentation(tmp_path: Path) -> None:

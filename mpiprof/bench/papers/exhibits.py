@@ -109,7 +109,8 @@ def judge_values(
     pairs = "; ".join(
         f"{key}: {format_cell(v)} ({format_cell(expected[key])})" for key, v in measured.items()
     )
-    reason = f"within {error:.0%} of the paper's number. Here, and (in the paper): {pairs}"
+    near = f"within {error:.0%} of the paper's number" if error else "equal to the paper's number"
+    reason = f"{near}. Here, and (in the paper): {pairs}"
     return judge_share(sum(close), len(close), reason)
 
 

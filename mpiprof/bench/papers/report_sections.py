@@ -50,9 +50,9 @@ class PaperReport:
     def summary(self) -> str:
         """Return the counts in words."""
         several = sum(self.counts.values())
-        counts = ", ".join(f"{number} {state}" for state, number in self.counts.items())
+        counts = ", ".join(f"{state}: {number}" for state, number in self.counts.items() if number)
         drawn = sum(not section.missing for section in self.sections)
-        return f"{drawn} of {len(self.sections)} exhibits; {several} claims: {counts}"
+        return f"{drawn} of {len(self.sections)} exhibits; {several} claims ({counts})"
 
 
 def compose_report(
