@@ -38,6 +38,8 @@ CASES = [
     Case("integer_sort.py", 4, "allreduce alltoall alltoallv exscan"),
     Case("md.py --variant allgatherv", 3, "bcast barrier allgatherv allreduce"),
     Case("md.py --variant allreduce", 4, "bcast barrier allreduce"),
+    Case("metal.py", 3, "bcast barrier allreduce"),
+    Case("metal.py --variant allgatherv", 4, "bcast barrier allgatherv allreduce"),
     Case("transpose.py", 4, "alltoall allreduce"),
     Case("transpose.py --datatype --order 100", 3, "alltoall allreduce"),
     Case("fft2d.py", 4, "alltoall allreduce"),
@@ -165,10 +167,13 @@ def test_fortran_on_4_ranks(
     same_bare_and_recorded(system_mpi, 4, bare, ["--", *argv], operations, tmp_path / "trace")
 
 
-def test_both_variants_of_md_have_equal_results(mpi: Mpi) -> None:
-    md = [str(SAMPLES / "md.py"), "--variant"]
-    first, second = printed(mpi, 2, [[*md, "allgatherv"], [*md, "allreduce"]])
+def test_both_variants_of_molecular_dynamics_have_equal_results(mpi: Mpi) -> None:
+    """On 2 ranks."""
+    names, variants = ("md.py", "metal.py"), ("allgatherv", "allreduce")
+    argvs = [[str(SAMPLES / name), "--variant", v] for name in names for v in variants]
+    first, second, third, fourth = printed(mpi, 2, argvs)
     assert result_of(first) == result_of(second) != []
+    assert result_of(third) == result_of(fourth) != []
 
 
 def test_coupled_states_its_requirements(mpi: Mpi) -> None:
