@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,14 +71,25 @@ def message_time(
 ) -> Float:
     """Return T(m) in ns for message sizes in bytes, from the machine table; NaN without a table.
 
-    nodes: node of each world rank. T is linear between measured sizes. Beyond the last size, the
-    link's time per byte is added.
+    nodes: node of each world rank.
+    """
+    if not isinstance(machine, Mapping):
+        return np.full(np.shape(size), np.nan)
+    between = len({nodes.get(rank) for rank in communicator.ranks.tolist()}) > 1
+    return message_time_on_link(choose_link(machine, between=between), size)
+
+
+def choose_link(machine: Mapping[str, Any], *, between: bool) -> Any:
+    """Return the link of a machine table that applies within a node or between nodes."""
+    return (machine.get("between") if between else None) or machine.get("within")
+
+
+def message_time_on_link(link: object, size: Float) -> Float:
+    """Return T(m) in ns for message sizes in bytes on a link; NaN if it has no measured times.
+
+    T is linear between measured sizes. Beyond the last size, the link's time per byte is added.
     """
     unknown: Float = np.full(np.shape(size), np.nan)
-    if not isinstance(machine, Mapping):
-        return unknown
-    between = len({nodes.get(rank) for rank in communicator.ranks.tolist()}) > 1
-    link = (machine.get("between") if between else None) or machine.get("within")
     if not isinstance(link, Mapping):
         return unknown
     try:

@@ -21,6 +21,7 @@ import numpy as np
 from mpiprof.bench.harness import timing
 from mpiprof.bench.harness.calls import import_mpi
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.processors import measure_processor_use
 from mpiprof.bench.harness.timing import Int, Ranks
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import Progress
@@ -133,10 +134,7 @@ def prepare_ranks(ranks: Ranks, tasks: Sequence[Task]) -> None:
 
 def choose_spin_ns(world: Any) -> int:
     """Return how long before its target a rank starts spinning; 0 if ranks share processors."""
-    beside = world.Split_type(import_mpi().COMM_TYPE_SHARED)
-    crowded = world.allreduce(beside.size > len(os.sched_getaffinity(0)), import_mpi().LOR)
-    beside.Free()
-    return 0 if crowded else SPIN_NS
+    return 0 if measure_processor_use(world).is_shared else SPIN_NS
 
 
 def run_first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[ReplayedTask]:
