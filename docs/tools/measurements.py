@@ -62,7 +62,9 @@ ROBUST = (
     Pattern("native / auto of the slowest whole run", "at least 0.99", r"the least ([\d.]+)"),
     Pattern("probing instances, median", "at most 10", r"instances, median: ([\d.]+)"),
 )
-ARRIVAL = Columns(("computation ms", "bytes"), {"arrival ω/T": "", "arrival ω ms": ""})
+ARRIVAL = Columns(
+    ("computation ms", "bytes"), {"exit ω/T": "", "computation ω/T": "", "arrival ω/T": ""}
+)
 REPLAYED = (
     Pattern("instances with arrivals within 50 µs", "", r"; (\d+%) of the instances within"),
     Pattern("error of arrivals, median", "", r"imposed within ([\d.]+ \w+) \(median\)"),
@@ -212,10 +214,8 @@ MEASUREMENTS = (
             ("setting", "groups"), {"root gathering / this": ""}, {"algorithm": "kang"}
         ),
     ),
-    Measurement("arrival", "arrival", bench(f"arrival {CLUSTER} --quick"), 1, columns=ARRIVAL),
-    Measurement(
-        "arrival-full", "arrival", bench(f"arrival {CLUSTER}"), 15, long=True, columns=ARRIVAL
-    ),
+    Measurement("arrival", "arrival", bench("arrival --quick"), 1, columns=ARRIVAL),
+    Measurement("arrival-full", "arrival", bench("arrival"), 16, long=True, columns=ARRIVAL),
     Measurement(
         "replay",
         "replay",

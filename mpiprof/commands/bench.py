@@ -2,6 +2,7 @@
 
   mpiexec -n 16 python -m mpiprof bench allgatherv       on the ranks of a job
   python -m mpiprof bench allgatherv -n 4                starts the matching mpiexec
+  python -m mpiprof bench arrival                        one rank on each processor here
   python -m mpiprof bench cases --cluster 16x100mbit     16 network namespaces as nodes, their
                                                          ports at 100 Mbit/s (needs root, iproute2)
   python -m mpiprof bench intergroup --simulate 64       from the simulator, up to 65536 processes
@@ -48,6 +49,9 @@ STUDIES = {
 }
 LOOP_STUDIES = ("arrival", "robust", "adaptive")  # too many calls for the simulator
 PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
+CALIBRATED_STUDY = "arrival"  # its factors require the measured time of its message size
+# Studies of programs that really compute: by default, each rank has a processor of its own.
+STUDIES_OF_PROCESSORS = (CALIBRATED_STUDY, PROGRAMS)
 STUDIES_WITH_ONLY = (
     *("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact", "intergroup"),
 )
@@ -152,6 +156,10 @@ def run(args: argparse.Namespace) -> int:
     mpi = ranks.mpi_of_this_python(os.environ)
     if args.cluster:
         return run_on_cluster(args, mpi, options)
+    if args.ranks is None and args.study in STUDIES_OF_PROCESSORS:
+        from mpiprof.bench.harness.processors import count_usable_processors
+
+        args.ranks = max(count_usable_processors(), 2)
     if args.ranks is None:
         line = format_command("bench", args.study, ranks=8)
         ways = f"`{line}`, -n 8, --cluster 16x100mbit or --simulate 64"
@@ -309,11 +317,26 @@ def start_study(
 
         apps.run(options, start, number, location)
         return 0
-    command = rank_command(args)
     with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
+        if args.study == CALIBRATED_STUDY and args.machine is None:
+            args.machine = calibrate(start, Path(folder))
+        command = rank_command(args)
         level = recording_level(args.study)
         inside = ranks.rank_environment(command, mpi, Path(folder, "trace"), level)
         return start(command, inside | ranks.serialize_threads() | {LOCATION_VARIABLE: location})
+
+
+def calibrate(start: Start, folder: Path) -> Path | None:
+    """Return the measured message times of the ranks, or None if they are not usable."""
+    import json
+
+    from mpiprof.bench.harness.calibration import calibrate_ranks, describe_messages
+    from mpiprof.trace.machine import find_fault
+
+    file = calibrate_ranks(start, folder)
+    table = json.loads(file.read_text())
+    print(describe_messages(table), flush=True)
+    return None if find_fault(table) else file
 
 
 def recording_level(study: str) -> str:

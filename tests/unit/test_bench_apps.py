@@ -15,9 +15,11 @@ from support.jobs import run
 from support.mpis import Mpi
 from support.synthetic import Synthetic
 
+import mpiprof
+from mpiprof.bench.harness.calibration import Start, describe_messages, tabulate_messages
 from mpiprof.bench.harness.conditions import list_conditions
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.studies import apps
+from mpiprof.bench.studies import app_tables, apps
 from mpiprof.bench.studies.apps import ALL, FIGURE, WHOLE, App, Run
 from mpiprof.errors import MpiprofError
 from mpiprof.testing.synthetic import LINK, MACHINE
@@ -85,7 +87,7 @@ def test_a_failing_program_is_named() -> None:
         apps.record_run(lambda *_: 3, ["samples/ft.py"], "auto")
 
 
-def simulated_ranks(started: list[list[str]]) -> apps.Start:
+def simulated_ranks(started: list[list[str]]) -> Start:
     """Return ranks with a quick measurement at the start that is refused."""
 
     def start(words: Sequence[str], _: Mapping[str, str]) -> int:
@@ -120,10 +122,54 @@ def test_factors_come_from_a_calibration_of_the_ranks(
     with (tmp_path / "r.csv").open() as table:
         rows = {row["routine"]: row for row in csv.DictReader(table)}
     assert (float(rows["alltoall"]["ω/T"]), float(rows["alltoall"]["δ/T"])) == (4.0, 2.0)
+    with (tmp_path / "r-collectives.csv").open() as table:
+        (row,) = csv.DictReader(table)
+    assert (row["program"], row["routine"], row["calls"]) == ("transpose", "alltoall", "1")
+    assert float(row["message bytes"]) == float(row["most bytes"]) == 90_000
+    assert float(row["ω/T"]) == 4.0 and float(row["share of time"]) == 1.0
+    with (tmp_path / "r-distribution.csv").open() as table:
+        ranges = [(r["messages"], r["ω/T"], r["share"]) for r in csv.DictReader(table)]
+    assert ("> 1000 B", "1-8", "1.0") in ranges and len(ranges) == 6
+    assert not (tmp_path / "r-instances.csv").exists()  # no routine of `transpose` is followed
     assert ["calibrate" in words for words in started] == [True] * (not given) + [False] * 3
     runs = started[-3:]
     assert ["--machine" in words for words in runs] == [True, False, True]
     assert ["--switch" in words for words in runs] == [False, True, False]
+
+
+def test_single_instances_of_a_routine(tmp_path: Path) -> None:
+    """Figure 3: T of 10,000 B is 20 us; in order of arrival, without other routines."""
+    synthetic = Synthetic(2, machine=MACHINE)
+    for i, late in enumerate((20_000, 400_000, 0)):
+        begin = i * 1_000_000 + 1000
+        calls = [[begin, begin + late]], [[begin + 500_000, begin + 500_000]]
+        synthetic.add_collective("allgather", *calls, sent=10_000)
+    synthetic.add_collective("barrier", [[5_000_000, 5_300_000]], [[5_400_000, 5_400_000]])
+    synthetic.write(tmp_path / "trace")
+    rows = app_tables.tabulate_instances(mpiprof.open(tmp_path / "trace").instances, "allgather")
+    assert [(r["instance"], r["δ/T"], r["ω/T"]) for r in rows] == [
+        (1, 0.5, 1.0),
+        (2, 10.0, 20.0),
+        (3, 0.0, 0.0),
+    ]
+    assert app_tables.join_programs({"nbody": rows[:1]})[0]["program"] == "nbody"
+
+
+def test_message_times_by_size_or_why_not() -> None:
+    """Table 1: 1000 B in 11 us are 90.9 MB/s."""
+    rows = tabulate_messages(MACHINE)
+    assert [(row["bytes"], row["time ms"]) for row in rows] == [
+        (0, 0.01),
+        (1000, 0.011),
+        (1_000_000, 1.01),
+    ]
+    assert rows[1]["MB/s"] == pytest.approx(1000 / 11) and rows[1]["link"] == "within a node"
+    refused = MACHINE | {"within": LINK | {"spread": [9.0, 9.0, 9.0]}}
+    assert tabulate_messages(refused) == []
+    assert "not usable: repetitions of 0 B differ" in describe_messages(refused)
+    shown = MACHINE | {"within": LINK | {"sizes": [4, 65536, 1_000_000]}}
+    text = "T, one way: 4 B take 10.0 µs within a node, 64 KB take 11.0 µs within a node."
+    assert describe_messages(shown) == text
 
 
 @pytest.mark.usefixtures("one_cluster")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -18,9 +19,11 @@ from support.uniform_machine import make_uniform
 
 from mpiprof.bench.harness import loop, selector, study
 from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.conditions import TIMER
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
 from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.processors import find_most_used
 from mpiprof.bench.harness.runner import fit_time_limit
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup
@@ -209,9 +212,36 @@ def test_both_factors_of_each_instance_are_drawn() -> None:
     ]
     assert isinstance(lines, Lines)
     assert lines.series == [
-        Series("worst case ω/T", [0, 1, 2], [2, 2, 0]),
-        Series("average case δ/T", [0, 1, 2], [1, 1, 0]),
+        Series("worst case ω/T", [1, 2, 3], [2, 2, 0]),
+        Series("average case δ/T", [1, 2, 3], [1, 1, 0]),
     ]
+
+
+def test_the_imbalance_of_a_timer_is_not_that_of_computation() -> None:
+    arrivals = np.array([[[0, 5 * MS], [7 * MS, 0]]])
+    one = Loop({"computation ms": 50, "bytes": 64 << 10}, (case("native"),), 2, agreed=False)
+    times = [LoopTimes(one, arrivals - 50 * MS, arrivals, arrivals + 9 * MS)]
+    report = arrival.make_report(times, [], replace(SETUP, computation=TIMER))
+    assert np.isnan(report.rows[0]["computation ω/T"]) and report.rows[0]["arrival ω/T"] > 0
+    assert "a timer replaces it" in report.notes[1]
+    lines = report.figures[0]
+    assert isinstance(lines, Lines) and [s.name for s in lines.series] == ["exit", "arrival"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "use"),
+    [
+        ([("a", [0]), ("a", [1])], "2 ranks have 2 processors"),  # as Open MPI binds two ranks
+        ([("a", [0, 1])] * 16, "16 ranks share 2 processors"),
+        ([("a", [3]), ("a", [3])], "2 ranks share 1 processor"),
+        ([("a", [0, 1]), ("b", [0]), ("b", [0])], "2 ranks share 1 processor"),
+    ],
+)
+def test_processors_are_those_that_any_rank_may_use(
+    ranks: list[tuple[str, list[int]]], use: str
+) -> None:
+    found = find_most_used(ranks)
+    assert str(found) == use and found.is_shared == ("share" in use)
 
 
 # ---- the command
@@ -220,15 +250,21 @@ def test_both_factors_of_each_instance_are_drawn() -> None:
 def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     """With given message times, because a busy machine's times would be refused."""
     (tmp_path / "machine.json").write_text(json.dumps(MACHINE_TABLE))
-    words = ["--quick", "--repetitions", "4", "--sizes", "1K", "-o", str(tmp_path / "r")]
+    words = ["--quick", "--repetitions", "2", "--sizes", "1K", "-o", str(tmp_path / "r")]
     words += ["--machine", str(tmp_path / "machine.json")]
     argv = [str(mpich.python), "-m", "mpiprof", "bench", "arrival", "-n", "2", *words]
     done = run(argv, check=True)
     with (tmp_path / "r.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert "This will take about" in done.stdout and "written" in done.stdout
-    assert [(r["computation ms"], r["instances"]) for r in rows] == [("50", "4"), ("200", "4")]
-    assert all(float(r[f"{kind} ω/T"]) > 0 for r in rows for kind in arrival.KINDS)
+    expected = [(str(ms), "2") for ms in (50, 200, 800)]
+    assert [(r["computation ms"], r["instances"]) for r in rows] == expected
+    shared = len(os.sched_getaffinity(0)) < 2
+    assert ("2 ranks have 2 processors" in done.stdout) != shared == (TIMER in done.stdout)
+    kinds = ("exit", "arrival") if shared else arrival.KINDS
+    assert all(float(r[f"{kind} ω/T"]) > 0 for r in rows for kind in kinds)
+    with (tmp_path / "r-instances.csv").open() as file:
+        assert [row["instance"] for row in csv.DictReader(file)] == ["1"]  # of the first experiment
     assert "<svg" in (tmp_path / "r.html").read_text()
 
 

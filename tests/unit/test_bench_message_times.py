@@ -69,7 +69,8 @@ def test_the_recorder_s_gate_judges_a_study_s_times(
 ) -> None:
     table = {"within": fit_link(times, clean)}
     monkeypatch.setattr("mpiprof.bench.harness.runner.measure_message_times", lambda _: table)
-    machine, found = find_machine(Ranks.__new__(Ranks), None)
+    machine, found, used = find_machine(Ranks.__new__(Ranks), None)
+    assert used is table
     assert why in found and bool(why) == bool(found)
     assert (machine == DEFAULT) == bool(why)
 
@@ -86,6 +87,18 @@ def test_no_factors_from_times_that_are_not_usable() -> None:
     (row,) = found.rows
     assert np.isnan(row["arrival ω/T"]) and np.isnan(row["exit ±"]) and row["arrival ω ms"] == 1.0
     assert "64 KB take –" in found.notes[0] and not found.figures
+
+
+def test_t_is_the_measured_time_of_the_size() -> None:
+    """Between 4 KB and 64 KB it is interpolated; the fit alone would give 1 + 65.5 us."""
+    link = {"sizes": [0, 4096, 65536], "one_way_ns": [1e3, 9e3, 20e3], "beta_ns_per_byte": 1.0}
+    fitted = Setup(2, Options(), make_uniform(1000.0, 1.0), "mpich")
+    setup = replace(fitted, link=link)
+    assert [setup.message_ns(n) for n in (0, 4096, 65536)] == [1e3, 9e3, 20e3]
+    assert setup.message_ns(4096 + 30720) == pytest.approx(14.5e3)
+    assert setup.message_ns(65536 + 100) == 20_100
+    assert fitted.message_ns(65536) == 66_536
+    assert np.isnan(replace(setup, fault="2 of 3").message_ns(4096))
 
 
 def test_a_study_states_the_times_that_it_uses(mpich: Mpi, tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mpiprof.__main__ import main
+from mpiprof.bench.harness import study
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers import PAPERS, import_paper, paper_report, report_sections
 from mpiprof.bench.papers.claims_table import make_claims_table
@@ -43,7 +46,7 @@ from mpiprof.bench.papers.runs import (
 from mpiprof.errors import MpiprofError, UsageError
 
 # An exhibit of each paper that is drawn in less than a second.
-DRAWN = {"kang": "Figure 1", "traff": "Figure 1", "rabenseifner": "Figure 2", "faraj": "Table 1"}
+DRAWN = {"kang": "Figure 1", "traff": "Figure 1", "rabenseifner": "Figure 2", "faraj": "Table 11"}
 
 
 # ---- entries and numbers
@@ -66,9 +69,9 @@ def test_every_exhibit_is_obtained_or_says_why_not(name: str) -> None:
     numbers = [exhibit.number for exhibit in paper.exhibits]
     assert paper.name == name and len(numbers) == len(set(numbers))
     for exhibit in paper.exhibits:
-        assert set(exhibit.runs) <= set(paper.runs) and exhibit.section and exhibit.shows
+        assert set(exhibit.all_runs) <= set(paper.runs) and exhibit.section and exhibit.shows
         assert bool(exhibit.runs) != bool(exhibit.missing), exhibit.number
-    used = {run for exhibit in paper.exhibits for run in exhibit.runs}
+    used = {run for exhibit in paper.exhibits for run in exhibit.all_runs}
     assert used == set(paper.runs)
 
 
@@ -156,6 +159,40 @@ def test_a_failed_run_is_the_reason_and_is_repeated(tmp_path: Path) -> None:
     report = compose(make_paper([], fails=True), tmp_path)
     assert report.sections[0].verdicts == [Verdict(NOT_REPRODUCED, "no ranks")]
     assert compose(make_paper([{"right": 2}]), tmp_path).counts[HOLDS] == 1
+
+
+def test_an_optional_run_may_fail(tmp_path: Path) -> None:
+    """Its method states the reason, and the exhibit is drawn without it."""
+    paper = make_paper([{"right": 2}])
+    measured = Measurement(("arrival", "-n", "4"), 3600)
+    (exhibit,) = paper.exhibits
+    exhibits = [replace(exhibit, optional_runs=("ranks",))]
+    paper = replace(paper, runs={**paper.runs, "ranks": measured}, exhibits=exhibits)
+    report = compose(paper, tmp_path)
+    assert report.counts[HOLDS] == 1
+    assert report.sections[0].methods[1] == (
+        "ranks: measured by `bench arrival -n 4`; "
+        "not obtained: a measurement that --quick leaves out."
+    )
+
+
+def test_further_tables_of_a_run_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study writes them as CSV, and a report reads them by the names of run and table."""
+
+    def measure(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        output = Path(command[command.index("-o") + 1])
+        tables = {"instances": [{"instance": 1, "ω/T": 2.5}]}
+        study.write(study.Report(["n"], [{"n": 3}], tables=tables), "A study", output)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr("mpiprof.bench.papers.runs.subprocess.run", measure)
+    run = Measurement(("arrival", "-n", "2"), 1)
+    path = result_path(tmp_path, "arrival", quick=False)
+    result = obtain_result(run, False, path, make_key(run, False))
+    assert result.rows == [{"n": 3}]
+    assert result.tables == {"instances": [{"instance": 1, "ω/T": 2.5}]}
+    loaded = load_result(path, make_key(run, False))
+    assert loaded is not None and loaded.tables == result.tables
 
 
 def test_an_interrupted_report_continues(

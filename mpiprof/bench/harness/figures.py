@@ -45,9 +45,11 @@ class Series:
     )  # numbers of a paper, beside measured or simulated ones
 
     @classmethod
-    def of_points(cls, name: str, points: Iterable[tuple[float, float]]) -> Series:
+    def of_points(
+        cls, name: str, points: Iterable[tuple[float, float]], *, dashed: bool = False
+    ) -> Series:
         """Return the line through some points."""
-        return cls(name, *map(list, zip(*points, strict=True)))
+        return cls(name, *map(list, zip(*points, strict=True)), dashed=dashed)
 
 
 @dataclass(frozen=True)

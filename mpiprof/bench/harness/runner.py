@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,8 @@ from mpiprof.bench.studies import import_study
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_rough_time, format_time
 from mpiprof.interface.progress import Progress
-from mpiprof.model.machine import DEFAULT, Machine, from_options, machine_of_table, read
+from mpiprof.metrics.message_volume import choose_link
+from mpiprof.model.machine import DEFAULT, Machine, from_options, machine_of_table, read_table
 from mpiprof.trace.machine import find_fault
 
 
@@ -59,10 +61,11 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
         ranks = timing.begin_study()
         if ranks.world.size < 2:
             raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
-        machine, why = find_machine(ranks, options.machine)
+        machine, why, table = find_machine(ranks, options.machine)
         nodes = timing.first_rank_of_nodes(ranks.world)
         shared = 1 < len(set(nodes)) < len(nodes)
-        setup = Setup(ranks.world.size, options, machine, library, shared, fault=why)
+        link = choose_link(table, between=len(set(nodes)) > 1)
+        setup = Setup(ranks.world.size, options, machine, library, shared, fault=why, link=link)
         setup = replace(setup, processors=measure_processor_use(ranks.world))
         run = _run_loops if in_loops else _run_calls
         run(import_study(name), ranks, setup)
@@ -71,13 +74,17 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
         raise
 
 
-def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
-    """Return the machine of --machine or of these ranks, or an assumed one and the reason."""
+def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str, dict[str, Any]]:
+    """Return the machine of --machine or of these ranks with its table.
+
+    If the times of these ranks are not usable, the machine is assumed, and the text is the reason.
+    """
     if path is not None:
-        return read(path, find_fault), ""
+        table = read_table(path, find_fault)
+        return machine_of_table(table, str(path)), "", table
     table = measure_message_times(ranks)
     why = find_fault(table)
-    return (DEFAULT, why) if why else (machine_of_table(table, "these ranks"), "")
+    return DEFAULT if why else machine_of_table(table, "these ranks"), why, table
 
 
 def _run_calls(study: ModuleType, ranks: Ranks, setup: Setup) -> None:

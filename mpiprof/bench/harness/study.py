@@ -38,6 +38,7 @@ from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_link
 from mpiprof.interface.output_files import write_atomically, write_text
+from mpiprof.metrics.message_volume import message_time_on_link
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.simulate import count_port_bytes, lower_bound, simulate
@@ -72,6 +73,7 @@ class Setup:
     laps: int = 1
     per_node: int = 1  # simulated processes per node, placed in the order of ranks
     fault: str = ""  # why message times are unusable, so that `machine` is assumed; "" if usable
+    link: Mapping[str, Any] | None = None  # measured times by message size, if known
 
     @property
     def message_times_text(self) -> str:
@@ -90,9 +92,15 @@ class Setup:
         ]
 
     def message_ns(self, size: int) -> float:
-        """Return T of so many bytes in ns; NaN if the message times are not usable."""
-        times = self.machine
-        return np.nan if self.fault else times.message_time(size, between=True, one_way=True)
+        """Return T of so many bytes in ns; NaN if the message times are not usable.
+
+        T is the measured time of this size if the machine table has times by size.
+        """
+        if self.fault:
+            return np.nan
+        measured = float(message_time_on_link(self.link, np.array(size, np.float64)))
+        fitted = self.machine.message_time(size, between=True, one_way=True)
+        return fitted if np.isnan(measured) else measured
 
     def find_choices(
         self, operation: str, wanted: Sequence[str], *, inter: bool = False
@@ -128,13 +136,14 @@ class Result:
 
 @dataclass
 class Report:
-    """A study's result: a table, text below it, and figures."""
+    """A study's result: a table, text below it, figures, and further tables by name."""
 
     columns: Sequence[str]
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
     figures: Sequence[Figure] = ()
     conditions: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, list[Row]] = field(default_factory=dict)  # only written, as CSV
 
 
 @dataclass(frozen=True)
@@ -304,23 +313,30 @@ def format_cell(value: Any) -> str:
 
 
 def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -> list[Path]:
-    """Write the table as CSV and JSON, the page as HTML, each figure in `forms`; return paths."""
+    """Write tables as CSV, also in JSON, the page as HTML, each figure in `forms`; return paths."""
     stem = output.with_suffix("") if output.suffix in (".csv", ".html", ".json") else output
     stem.parent.mkdir(parents=True, exist_ok=True)
     table, page, data = (Path(f"{stem}.{form}") for form in ("csv", "html", "json"))
-    with write_atomically(table) as unfinished, unfinished.open("w", newline="") as file:
-        writer = csv.DictWriter(file, report.columns, extrasaction="ignore", restval="")
-        writer.writeheader()
-        writer.writerows(report.rows)
+    _write_table(table, report.columns, report.rows)
     write_text(page, _make_page(report, title))
     write_text(data, _make_json(report, title))
     files = [table, page, data]
+    for name, rows in report.tables.items():
+        files.append(Path(f"{stem}-{name}.csv"))
+        _write_table(files[-1], list_columns(rows), rows)
     for number, figure in enumerate(report.figures, 1):
         for form in forms:
             files.append(Path(f"{stem}-{number}.{form}"))
             with write_atomically(files[-1]) as unfinished:
                 draw(figure, unfinished, form)
     return files
+
+
+def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    with write_atomically(path) as unfinished, unfinished.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", restval="")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _make_page(report: Report, title: str) -> str:

@@ -49,7 +49,10 @@ class Content:
 
 @dataclass(frozen=True)
 class Results:
-    """Rows of the runs by name, and the paper's numbers."""
+    """Rows of the runs by name, and the paper's numbers.
+
+    A run's further tables are named after the run and the table, such as "apps instances".
+    """
 
     rows: Mapping[str, list[Row]]
     values: PaperValues
@@ -70,7 +73,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table, figure, formula or theorem of the paper; `missing` is why it is not reproduced."""
+    """A table, figure, formula or theorem of the paper; `missing` is why it is not reproduced.
+
+    Without the rows of `runs` the exhibit is not reproduced. Those of `optional_runs` are only
+    added, for example because --quick leaves them out.
+    """
 
     number: str  # "Figure 4"
     section: str
@@ -79,6 +86,12 @@ class Exhibit:
     show: Callable[[Results], Content] = field(default=lambda _: Content())
     claims: tuple[Claim, ...] = ()
     missing: str = ""
+    optional_runs: tuple[str, ...] = ()
+
+    @property
+    def all_runs(self) -> tuple[str, ...]:
+        """Return the names of all runs that this exhibit uses."""
+        return () if self.missing else (*self.runs, *self.optional_runs)
 
 
 @dataclass(frozen=True)

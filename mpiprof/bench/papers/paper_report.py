@@ -51,7 +51,7 @@ def obtain_results(
     paper: Paper, exhibits: Sequence[Exhibit], folder: Path, quick: bool
 ) -> dict[str, RunResult]:
     """Return the results of all runs of these exhibits, from files where they exist."""
-    names = list(dict.fromkeys(name for e in exhibits if not e.missing for name in e.runs))
+    names = list(dict.fromkeys(name for e in exhibits for name in e.all_runs))
     keys = {name: make_key(paper.runs[name], quick) for name in names}
     paths = {name: result_path(folder, name, quick) for name in names}
     results = {name: load_result(paths[name], keys[name]) for name in names}

@@ -59,13 +59,17 @@ def compose_report(
     paper: Paper, exhibits: Sequence[Exhibit], results: Mapping[str, RunResult], quick: bool
 ) -> PaperReport:
     """Return the report on the results of the runs."""
-    known = Results({n: r.rows for n, r in results.items()}, read_paper_values(paper.name))
+    rows = {n: r.rows for n, r in results.items() if not r.failure}
+    for name, result in results.items():
+        rows |= {f"{name} {table}": several for table, several in result.tables.items()}
+    known = Results(rows, read_paper_values(paper.name))
     sections = []
     for exhibit in exhibits:
         failures = [results[n].failure for n in exhibit.runs if n in results]
         missing = exhibit.missing or next(filter(None, failures), "")
         content = Content() if missing else exhibit.show(known)
-        methods = [_describe_run(paper, n, results[n], quick) for n in exhibit.runs if n in results]
+        used = [n for n in exhibit.all_runs if n in results]
+        methods = [_describe_run(paper, n, results[n], quick) for n in used]
         verdicts = [
             Verdict(NOT_REPRODUCED, missing) if missing else claim.check(known)
             for claim in exhibit.claims
@@ -78,5 +82,7 @@ def compose_report(
 
 def _describe_run(paper: Paper, name: str, result: RunResult, quick: bool) -> str:
     method = paper.runs[name].method(quick)
+    if result.failure:
+        return f"{name}: {method}; not obtained: {result.failure}."
     took = f"{name}: {method}; took {format_rough_time(result.seconds)}."
     return " ".join((took, *result.notes))

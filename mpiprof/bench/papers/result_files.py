@@ -11,9 +11,10 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import mpiprof
 from mpiprof.bench.harness.study import Row
@@ -27,12 +28,13 @@ CODE = ("bench", "model", "lib/libmpiprof-schedule.so")  # below the package
 
 @dataclass(frozen=True)
 class RunResult:
-    """Rows of a run, its duration, why it failed, or "", and the study's notes."""
+    """Tables of a run, its duration, why it failed, or "", and the study's notes."""
 
     rows: list[Row]
     seconds: float
     failure: str = ""
     notes: tuple[str, ...] = ()
+    tables: dict[str, list[Row]] = field(default_factory=dict)  # besides `rows`, by name
 
 
 @cache
@@ -69,7 +71,7 @@ def load_result(path: Path, key: str) -> RunResult | None:
         table = json.loads(path.read_text())
         if table["key"] != key:
             return None
-        return RunResult(table["rows"], table["seconds"], notes=tuple(table["notes"]))
+        return _make_result(table)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -83,7 +85,13 @@ def obtain_result(run: Run, quick: bool, path: Path, key: str) -> RunResult:
         return RunResult([], time.monotonic() - began, str(error))
     seconds = time.monotonic() - began
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = {"key": key, "seconds": seconds, "rows": obtained.rows, "notes": obtained.notes}
-    text = json.dumps(table, default=lambda number: number.item())
+    text = json.dumps(
+        {"key": key, "seconds": seconds, **vars(obtained)}, default=lambda number: number.item()
+    )
     write_text(path, text)
-    return RunResult(json.loads(text)["rows"], seconds, notes=tuple(obtained.notes))
+    return _make_result(json.loads(text))
+
+
+def _make_result(table: dict[str, Any]) -> RunResult:
+    notes = tuple(table["notes"])
+    return RunResult(table["rows"], table["seconds"], notes=notes, tables=table["tables"])

@@ -24,10 +24,11 @@ from mpiprof.model.machine import DEFAULT, Machine
 
 @dataclass(frozen=True)
 class Obtained:
-    """Rows of a run, and notes of the study about them."""
+    """Rows of a run, notes of the study about them, and the study's further tables by name."""
 
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
+    tables: dict[str, list[Row]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Measurement:
         return self.quick_seconds if quick else self.seconds
 
     def obtain(self, quick: bool) -> Obtained:
-        """Return the rows of the study's table and its notes; MpiprofError if it fails."""
+        """Return the study's tables and notes; raises MpiprofError if the study fails."""
         import tempfile
 
         words = self._choose_words(quick)
@@ -131,9 +132,10 @@ class Measurement:
             if done.returncode:
                 reason = find_reason(done.stderr) or f"exit code {done.returncode}"
                 raise MpiprofError(f"`bench {' '.join(words)}` failed: {reason}")
-            with output.with_suffix(".csv").open(newline="", encoding="utf-8") as file:
-                rows = [_parse_numbers(row) for row in csv.DictReader(file)]
-            return Obtained(rows, find_notes(done.stdout))
+            rows, notes = _read_rows(output.with_suffix(".csv")), find_notes(done.stdout)
+            further = sorted(output.parent.glob(f"{output.name}-*.csv"))
+            tables = {p.stem.removeprefix(f"{output.name}-"): _read_rows(p) for p in further}
+            return Obtained(rows, notes, tables)
 
 
 def find_reason(errors: str) -> str:
@@ -156,8 +158,12 @@ def find_notes(output: str) -> list[str]:
 Run = Simulation | Computation | Measurement
 
 
-def _parse_numbers(row: dict[str, str]) -> Row:
-    return {name: _parse_number(text) for name, text in row.items()}
+def _read_rows(path: Path) -> list[Row]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [
+            {name: _parse_number(text) for name, text in row.items()}
+            for row in csv.DictReader(file)
+        ]
 
 
 def _parse_number(text: str) -> int | float | str:

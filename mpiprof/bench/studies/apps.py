@@ -1,4 +1,4 @@
-"""Programs under `auto` (Faraj et al. 2008, Table 12) and their arrivals (Tables 4 and 5).
+"""Programs under `auto` (Faraj et al. 2008, Table 12) and their arrivals (Tables 1 to 5).
 
 First `calibrate` measures the message times of the ranks, unless --machine supplies them. The quick
 measurement at the start of a run is refused if ranks outnumber cores, as on an emulated cluster.
@@ -8,21 +8,31 @@ over ranks of the time in its collectives, waiting included as in the paper. `al
 frequent one in the last third of the instances under auto. The imbalance factors are of the first
 run: of all routines (Table 4), and of routines with at least a tenth of the time in collectives
 (Table 5). Their distribution over all programs is Figure 2, in which all programs have equal
-weight.
+weight. Further tables are in app_tables.py.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import mpiprof
+from mpiprof.bench.harness.calibration import (
+    CALIBRATION_S,
+    Start,
+    calibrate_ranks,
+    describe_messages,
+    run_quietly,
+    tabulate_messages,
+)
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.figures import Bars
 from mpiprof.bench.harness.intervals import Estimate, estimate_quotient
@@ -30,7 +40,8 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.processors import ProcessorUse, count_usable_processors
 from mpiprof.bench.harness.runner import publish_report
 from mpiprof.bench.harness.study import REQUIRED_RANKS, Report, Row, Setup, at_least, list_columns
-from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.bench.studies import app_tables
+from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_rough_time, format_share
 from mpiprof.interface.progress import Progress
 from mpiprof.launch.program import verb_command
@@ -43,7 +54,6 @@ TITLE = "Programs under auto"
 RUNS = ("native", AUTO, "native")
 LEAST = 0.97  # native's time over auto's: at most 3 % slower
 LAST = 3  # the last third of the instances
-CALIBRATION_S = 20
 FIGURE = "Worst-case factors, programs of equal weight (Figure 2)"
 SIZES = {"small": "≤ 1000 B", "large": "> 1000 B"}
 WHOLE, ALL = "(whole run)", "(all collectives)"
@@ -58,10 +68,11 @@ class App:
     seconds: int
     asked: float = 0.0  # required ratio of native's to auto's time, in these routines together
     routines: tuple[str, ...] = ()
+    followed: str = ""  # routine whose instances Figure 3 shows
 
 
 APPS = {
-    "ft": App("ft.py --grid 64 --steps 150", "ft.py --grid 16 --steps 3", 15),
+    "ft": App("ft.py --grid 64 --steps 150", "ft.py --grid 16 --steps 40", 15, followed="alltoall"),
     "hydro": App("hydro.py --cells 384", "hydro.py --cells 32", 20),
     "fft2d": App("fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 64", 30),
     "transpose": App("transpose.py --order 1024 --repetitions 300", "transpose.py --order 64", 25),
@@ -72,7 +83,9 @@ APPS = {
         asked=3.0,
         routines=("allgather", "allgatherv"),  # between its groups
     ),
-    "nbody": App("nbody.py --bodies 800 --steps 300", "nbody.py --bodies 64", 15),
+    "nbody": App(
+        "nbody.py --bodies 800 --steps 300", "nbody.py --bodies 64", 15, followed="allgather"
+    ),
     "md": App("md.py --steps 150", "md.py --cells 2", 12),  # as NTUBE 1
     "ntube2": App(
         "md.py --variant allreduce --steps 150", "md.py --variant allreduce --cells 2", 15
@@ -82,9 +95,14 @@ APPS = {
         "integer_sort.py --keys 4096",
         25,
     ),
+    "lammps": App("metal.py --cells 6 --steps 150", "metal.py --steps 10", 45),
+    "paradyn": App(
+        "metal.py --variant allgatherv --cells 6 --steps 150",
+        "metal.py --variant allgatherv --steps 10",
+        30,
+    ),
 }
 PARTS = tuple(APPS)  # names for --only
-Start = Callable[[Sequence[str], Mapping[str, str]], int]
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,8 @@ class Run:
     algorithms: dict[str, str]
     ranges: Mapping[str, Sequence[int]] = field(default_factory=dict)
     fault: str = ""  # why message times, and so factors, are unusable; "" if usable
+    collectives: Sequence[Row] = ()
+    followed: Sequence[Row] = ()  # instances of the routine that Figure 3 shows
 
 
 def samples_folder() -> Path:
@@ -116,16 +136,16 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     samples = samples_folder()
     chosen = options.only or PARTS
     took = CALIBRATION_S + sum(APPS[name].seconds for name in chosen) * len(RUNS)
-    times = "a minute" if options.quick else f"{format_rough_time(took)}, on 16 nodes at 100 Mbit/s"
+    full = f"{format_rough_time(took)}, on 16 nodes at 100 Mbit/s"
+    times = "two minutes" if options.quick else full
     print(f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.")
     print(f"This will take about {times}.", flush=True)
     progress = Progress(1 + len(chosen) * len(RUNS), shown=True)
     rows, first = [], {}
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
-        machine = options.machine or Path(folder, "machine.json")
-        if options.machine is None:
-            words = verb_command("calibrate", "-o", str(machine))
-            run_quietly(start, words, Path(folder), "calibrate")
+        machine = options.machine or calibrate_ranks(start, Path(folder))
+        table = json.loads(machine.read_text())
+        print(describe_messages(table), flush=True)
         progress.advance()
         for name in chosen:
             app = APPS[name]
@@ -134,8 +154,8 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
             for mode in RUNS:
                 argv = [str(samples / words[0]), *words[1:]]
                 # Runs under auto get no table, because auto's own findings are measured.
-                how = {"machine": machine} if mode == "native" else {"switch": AUTO}
-                several.append(record_run(start, argv, **how))
+                how: dict[str, Any] = {"machine": machine} if mode == "native" else {"switch": mode}
+                several.append(record_run(start, argv, followed=app.followed, **how))
                 progress.advance()
             first[name] = several[0]
             judged = ranks == REQUIRED_RANKS and not options.quick
@@ -146,7 +166,18 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     notes = [f"Asked on {REQUIRED_RANKS} nodes at 100 Mbit/s.", text]
     figures = [Bars(FIGURE, RANGE_NAMES, shares, "of the instances", format_share)] * bool(shares)
     setup = make_setup(ranks, options, first.values())
-    report = Report(list_columns(rows), rows, notes, figures)
+    tables = {
+        "messages": tabulate_messages(table),
+        "programs": app_tables.tabulate_programs(
+            {name: samples / APPS[name].words.split()[0] for name in chosen}
+        ),
+        "collectives": app_tables.join_programs({n: r.collectives for n, r in first.items()}),
+        "distribution": app_tables.tabulate_distribution(shares),
+        "instances": app_tables.join_programs({n: r.followed for n, r in first.items()}),
+    }
+    report = Report(
+        list_columns(rows), rows, notes, figures, tables={n: t for n, t in tables.items() if t}
+    )
     publish_report(report, TITLE, setup, show_conditions=True)
 
 
@@ -164,7 +195,11 @@ def make_setup(ranks: int, options: Options, runs: Iterable[Run]) -> Setup:
 
 
 def record_run(
-    start: Start, argv: Sequence[str], switch: str | None = None, machine: Path | None = None
+    start: Start,
+    argv: Sequence[str],
+    switch: str | None = None,
+    machine: Path | None = None,
+    followed: str = "",
 ) -> Run:
     """Record a program on the ranks that `start` starts; raises MpiprofError if it fails."""
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
@@ -173,25 +208,10 @@ def record_run(
         words += ["--machine", str(machine.absolute())] if machine else []
         title = Path(argv[0]).name + (f" --switch {switch}" if switch else "")
         run_quietly(start, [*words, "-o", str(trace), *argv], Path(name), title)
-        return measure_run(mpiprof.open(trace))
+        return measure_run(mpiprof.open(trace), followed)
 
 
-def run_quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
-    """Run a command without its output, which is raised as MpiprofError if the command fails."""
-    output = folder / "output"
-    # The nodes of an emulated cluster share the machine's clock, by which the recorder
-    # distinguishes nodes. Host names identify nodes here, so that it measures times of messages
-    # between nodes.
-    script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{output} 2>&1'
-    code = start(["/bin/sh", "-c", script, "sh", *words], {})
-    if code:
-        lines = output.read_text(errors="replace").splitlines() if output.exists() else []
-        last = lines[-1] if lines else "it said nothing"
-        shown = next((line for line in lines if "check failed" in line), last)
-        raise MpiprofError(f"{title} ended with {code}: {shown}")
-
-
-def measure_run(trace: Trace) -> Run:
+def measure_run(trace: Trace, followed: str = "") -> Run:
     """Return the measurements of a trace: all collectives, each major routine, the whole run."""
     table = trace.callsites
     # No algorithm changes the cost of these collectives.
@@ -210,7 +230,16 @@ def measure_run(trace: Trace) -> Run:
             factors[name] = (float(row["average_factor"]), float(row["worst_factor"]))
     distribution = factor_distribution(trace)
     ranges = {text: distribution[f"{name}_count"].tolist() for name, text in SIZES.items()}
-    return Run(seconds, instances, factors, algorithms_of(trace), ranges, trace.machine_fault)
+    return Run(
+        seconds,
+        instances,
+        factors,
+        algorithms_of(trace),
+        ranges,
+        trace.machine_fault,
+        app_tables.tabulate_collectives(table),
+        app_tables.tabulate_instances(trace.instances, followed),
+    )
 
 
 def algorithms_of(trace: Trace) -> dict[str, str]:

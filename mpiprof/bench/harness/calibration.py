@@ -1,0 +1,70 @@
+"""Message times of a study's ranks, measured by `calibrate` in a job of its own.
+
+The quick measurement at the start of a run is refused if ranks outnumber cores, as on an emulated
+cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mpiprof.bench.harness.study import Row
+from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import format_round_size, format_time
+from mpiprof.launch.program import verb_command
+from mpiprof.trace.machine import LINK_NAMES, find_fault
+
+Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
+CALIBRATION_S = 20
+SHOWN_BYTES = (4, 65536)  # messages whose times are printed
+
+
+def calibrate_ranks(start: Start, folder: Path) -> Path:
+    """Run `calibrate` on the ranks, and return its file; raises MpiprofError if it fails."""
+    machine = folder / "machine.json"
+    run_quietly(start, verb_command("calibrate", "-o", str(machine)), folder, "calibrate")
+    return machine
+
+
+def run_quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
+    """Run a command without its output, which is raised as MpiprofError if the command fails."""
+    output = folder / "output"
+    # The nodes of an emulated cluster share the machine's clock, by which the recorder
+    # distinguishes nodes. Host names identify nodes here, so that it measures times of messages
+    # between nodes.
+    script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{output} 2>&1'
+    code = start(["/bin/sh", "-c", script, "sh", *words], {})
+    if code:
+        lines = output.read_text(errors="replace").splitlines() if output.exists() else []
+        last = lines[-1] if lines else "it said nothing"
+        shown = next((line for line in lines if "check failed" in line), last)
+        raise MpiprofError(f"{title} ended with {code}: {shown}")
+
+
+# ---- times by size
+
+
+def tabulate_messages(machine: Mapping[str, Any]) -> list[Row]:
+    """Return the measured times of a machine table; [] if they are not usable."""
+    rows = []
+    for name in LINK_NAMES if not find_fault(machine) else ():
+        link = machine.get(name) or {"sizes": (), "one_way_ns": ()}
+        for size, ns in zip(link["sizes"], link["one_way_ns"], strict=True):
+            row = {"link": LINK_NAMES[name], "bytes": size, "time ms": ns / 1e6}
+            rows.append(row | {"MB/s": 1e3 * size / ns})
+    return rows
+
+
+def describe_messages(machine: Mapping[str, Any]) -> str:
+    """Return the measured times of some messages, or why the times are not usable."""
+    why = find_fault(machine)
+    if why:
+        return f"Message times of `calibrate` are not usable: {why}."
+    times = [
+        f"{format_round_size(row['bytes'])} take {format_time(row['time ms'] * 1e6)} {row['link']}"
+        for row in tabulate_messages(machine)
+        if row["bytes"] in SHOWN_BYTES
+    ]
+    return f"T, one way: {', '.join(times)}." if times else "No message was timed."

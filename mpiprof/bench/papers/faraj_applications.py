@@ -1,0 +1,165 @@
+"""Faraj et al. 2008, Section 7.4: four programs with an adaptive all-to-all (Tables 11 and 12)."""
+
+from __future__ import annotations
+
+from mpiprof.bench.harness.figures import Lines, Series
+from mpiprof.bench.harness.study import Row
+from mpiprof.bench.papers.exhibits import (
+    Claim,
+    Content,
+    Exhibit,
+    Results,
+    Table,
+    Verdict,
+    judge_share,
+    judge_values,
+)
+from mpiprof.bench.papers.faraj_programs import find_places
+from mpiprof.bench.papers.runs import Computation, Run
+from mpiprof.bench.studies.apps import WHOLE
+
+CLUSTERS = {"LEMIEUX": 128, "UC-TG": 64, "AVIDD-T": 32, "AURORA": 16}  # processes
+# Points of the whole problem on each cluster, and bytes per point. 20 B per cell of VH-1 follow
+# from the sizes of Table 11.
+PROBLEMS = {
+    "FT": ((512**3,) * 4, 16),
+    "VH-1": (tuple((1024 * i) ** 2 for i in (16, 8, 4, 2)), 20),
+    "FFT-2D": ((4096**2,) * 4, 16),
+    "MT": ((4096**2,) * 4, 8),
+}
+STAND_INS = {"ft": "FT", "hydro": "VH-1", "fft2d": "FFT-2D", "transpose": "MT"}
+ROUTINE = "alltoall"
+
+
+def compute_message_sizes(_: bool) -> list[Row]:
+    """Return the bytes that a process sends to another one, for a problem in equal blocks."""
+    return [
+        {"program": name, "cluster": cluster, "processes": size, "KB": bytes_ * n / size**2 / 1024}
+        for name, (points, bytes_) in PROBLEMS.items()
+        for (cluster, size), n in zip(CLUSTERS.items(), points, strict=True)
+    ]
+
+
+RUNS: dict[str, Run] = {
+    "message sizes": Computation(compute_message_sizes, "problem size over squared processes")
+}
+
+
+def show_table_11(results: Results) -> Content:
+    """Return the message sizes by number of processes, beside the paper's."""
+    rows = results.rows["message sizes"]
+    series, shown = [], []
+    for name in PROBLEMS:
+        mine = [row for row in rows if row["program"] == name]
+        paper = [results.values.find("Table 11", name, row["cluster"]) for row in mine]
+        sizes = [row["processes"] for row in mine]
+        series.append(Series(name, sizes, [row["KB"] for row in mine]))
+        series.append(Series(f"{name}, paper", sizes, paper, dashed=True))
+        shown += [row | {"paper KB": value} for row, value in zip(mine, paper, strict=True)]
+    figure = Lines("Messages of the all-to-all", series, "processes", "KB", ticks="{:.0f}".format)
+    return Content([figure], [Table("Message sizes", tuple(shown[0]), shown)])
+
+
+def check_sizes(results: Results) -> Verdict:
+    """Judge that the paper's sizes follow from the problem sizes."""
+    rows = results.rows["message sizes"]
+    found = {f"{row['program']} {row['cluster']}": row["KB"] for row in rows}
+    paper = {
+        f"{value.row} {value.column}": value.value
+        for value in results.values.of_exhibit("Table 11")
+    }
+    return judge_values(found, paper, 0.0)
+
+
+# ---- Table 12
+
+
+def show_table_12(results: Results) -> Content:
+    """Return the table with the paper's rows and columns, measured and of the paper."""
+    tables = []
+    for place, rows in find_places(results):
+        shown = []
+        for program, replaced in STAND_INS.items():
+            mine = {r["routine"]: r for r in rows if r["program"] == program}
+            if ROUTINE in mine:
+                shown += _make_rows(replaced, mine[ROUTINE], mine[WHOLE])
+        if shown:
+            tables.append(Table(f"Measured on {place}", tuple(shown[0]), shown))
+    tables.append(_make_paper_table(results))
+    return Content(tables=tables)
+
+
+def _make_rows(name: str, inside: Row, whole: Row) -> list[Row]:
+    both = {"comm.": inside, "total": whole}
+    rows: list[Row] = [
+        {"program": name, "implem.": "NATIVE"} | _cells(both, "native s"),
+        {"program": "", "implem.": "auto"} | _cells(both, "auto s"),
+        {"program": "", "implem.": "speed-up"},
+        {"program": "", "implem.": "algorithm", "comm.": inside["algorithm"], "total": ""},
+    ]
+    for column, row in both.items():
+        rows[2][column] = f"{100 * (row['native / auto'] - 1):.0f} %"
+        rows[0][column] += f" ± {row['native ±']:.1g}"
+    return rows
+
+
+def _cells(both: dict[str, Row], column: str) -> Row:
+    return {name: f"{row[column]:.3g} s" for name, row in both.items()}
+
+
+def _make_paper_table(results: Results) -> Table:
+    rows: list[Row] = []
+    for name in PROBLEMS:
+        for implementation in ("NATIVE", "ROBUST"):
+            row: Row = {"program": name, "implem.": implementation}
+            for cluster in CLUSTERS:
+                for kind, short in (("communication", "comm."), ("total", "total")):
+                    head, column = f"{name} {implementation}", f"{cluster} {kind}"
+                    seconds = results.values.find("Table 12", head, column)
+                    row[f"{cluster} {short}"] = f"{seconds:g} s"
+            rows.append(row)
+    return Table("The paper's times", tuple(rows[0]), rows)
+
+
+def check_communication(results: Results) -> Verdict:
+    """Judge that the adaptive routine shortens the all-to-all of all four programs."""
+    rows = _find_rows(results, ROUTINE)
+    right = sum(row["native / auto"] > 1 for row in rows)
+    return judge_share(right, len(rows), "programs have a faster all-to-all under auto")
+
+
+def check_total(results: Results) -> Verdict:
+    """Judge that no program takes longer than the slower one of its two native runs."""
+    rows = _find_rows(results, WHOLE)
+    right = sum(row["auto s"] <= row["native s"] + row["native ±"] for row in rows)
+    text = "programs take at most as long as the slower of two native runs"
+    return judge_share(right, len(rows), text)
+
+
+def _find_rows(results: Results, routine: str) -> list[Row]:
+    rows = results.select("apps", routine=routine)
+    return [row for row in rows if row["program"] in STAND_INS]
+
+
+EXHIBITS = (
+    Exhibit(
+        "Table 11",
+        "Section 7.4",
+        "Message sizes of four programs by number of processes.",
+        ("message sizes",),
+        show_table_11,
+        (Claim("A message has the problem's bytes over the squared processes.", check_sizes),),
+    ),
+    Exhibit(
+        "Table 12",
+        "Section 7.4",
+        "Times of four samples with native algorithms and with `auto`, beside the paper's.",
+        ("apps",),
+        show_table_12,
+        (
+            Claim("The adaptive routine shortens communication.", check_communication),
+            Claim("It lengthens no program.", check_total),
+        ),
+        optional_runs=("apps on the cluster",),
+    ),
+)

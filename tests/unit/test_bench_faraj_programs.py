@@ -1,0 +1,227 @@
+"""The report of Faraj et al.: known answers about message times, programs and arrivals."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mpiprof.bench.harness.figures import Bars, Lines, Panels
+from mpiprof.bench.harness.study import Row
+from mpiprof.bench.papers import faraj_applications, faraj_arrivals, faraj_programs
+from mpiprof.bench.papers import faraj_program_claims as claims
+from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, NOT_REPRODUCED, Results
+from mpiprof.bench.papers.paper_values import read_paper_values
+from mpiprof.bench.studies.apps import ALL, WHOLE
+from mpiprof.bench.studies.arrival import KINDS
+
+
+def make_results(**tables: list[Row]) -> Results:
+    rows = {name.replace("_", " "): rows for name, rows in tables.items()}
+    return Results(rows, read_paper_values("faraj"))
+
+
+# ---- message times
+
+
+def test_simulated_message_times_are_near_the_paper_s() -> None:
+    """The fit is exact for the smallest and the largest message, and near elsewhere."""
+    results = make_results(message_times=claims.compute_message_times(True))
+    rows = claims.compare_message_times(results)
+    ratios = {(row["machine"], row["size"]): row["ratio"] for row in rows}
+    assert len(ratios) == 16
+    assert ratios["Lemieux", "128 KB"] == pytest.approx(1, abs=0.01)
+    assert ratios["Beowulf", "4 B"] == pytest.approx(1, abs=0.01)
+    assert all(0.5 < ratio < 1.5 for ratio in ratios.values())
+    assert claims.check_bandwidths(results).state == HOLDS
+
+
+def test_measured_times_of_all_sizes_of_table_1() -> None:
+    """Sizes that the paper's table lacks are left out, and the empty message has no bandwidth."""
+    times = [
+        {"link": "between nodes", "bytes": n, "time ms": 0.01 + n * 1e-6, "MB/s": n}
+        for n in (0, 2, *claims.SIZES.values(), 1 << 20)
+    ]
+    simulated = claims.compute_message_times(True)
+    results = make_results(message_times=simulated, apps_messages=times)
+    assert claims.check_measured_bandwidths(results).reason.startswith("7 of 7 steps")
+    table = faraj_programs.show_table_1(results).tables[0]
+    assert [row["size"] for row in table.rows] == list(claims.SIZES)
+    absent = claims.check_measured_bandwidths(make_results(message_times=simulated))
+    assert absent.state == NOT_REPRODUCED
+
+
+# ---- programs
+
+
+def make_programs(seconds: float) -> list[Row]:
+    """Return rows of all stand-ins: 10 s, and so many seconds of them in collectives."""
+    return [
+        {"program": name, "routine": routine, "native s": s, "δ/T": 1.0, "ω/T": 9.0}
+        for name in claims.STAND_INS
+        for routine, s in ((WHOLE, 10.0), (ALL, seconds))
+    ]
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(0.26, HOLDS), (0.24, FAILS)])
+def test_programs_spend_the_paper_s_least_share_in_collectives(seconds: float, state: str) -> None:
+    """1.5 of 59.5 s in NBODY."""
+    assert claims.check_shares(make_results(apps=make_programs(seconds))).state == state
+
+
+def test_tables_2_and_4_have_a_row_per_program() -> None:
+    lines: list[Row] = [{"program": name, "lines": 100} for name in claims.STAND_INS]
+    results = make_results(apps=make_programs(1), apps_programs=lines)
+    (second,) = faraj_programs.show_table_2(results).tables
+    assert [row["for"] for row in second.rows] == list(claims.STAND_INS.values())
+    assert second.rows[0]["comm. share"] == "10 %" and second.rows[0]["paper's share"] == "62 %"
+    (fourth,) = faraj_programs.show_table_4(results).tables
+    assert fourth.rows[0]["worst ω/T"] == 9.0 and fourth.rows[0]["Lemieux worst"] == 652
+    assert claims.check_programs(results).state == HOLDS
+
+
+def make_routine(program: str, routine: str, factor: float = 5.0) -> Row:
+    cells = {"calls": 3, "message bytes": 8.0, "least bytes": 4.0, "most bytes": 12.0}
+    factors = {"share of time": 0.5, "δ/T": 1.0, "ω/T": factor}
+    return {"program": program, "routine": routine, **cells, **factors}
+
+
+def test_routines_are_those_of_the_replaced_programs() -> None:
+    rows = [make_routine("ft", "alltoall"), make_routine("is", "alltoallv", 0.5)]
+    results = make_results(apps_collectives=rows)
+    verdict = claims.check_routines(results)
+    assert verdict.state == IN_PART and verdict.reason.startswith("2 of 13 routines")
+    assert "FT reduce" in verdict.reason and "FT alltoall" not in verdict.reason
+    (table,) = faraj_programs.show_table_3(results).tables
+    assert table.rows[0]["bytes"] == "4 to 12" and table.rows[0]["bytes, paper"] == "131076"
+    assert faraj_programs.find_paper_bytes(results, "LAMMPS bcast") == "4 to 704"
+    assert claims.check_balanced_routine(results).state == HOLDS
+    (fifth,) = faraj_programs.show_table_5(results).tables
+    assert [row["Beowulf worst"] for row in fifth.rows] == [124, 0.8]
+    rows[1]["ω/T"] = 1.5
+    assert "not IS alltoallv 1.5" in claims.check_balanced_routine(results).reason
+
+
+def test_few_operations_are_balanced() -> None:
+    rows: list[Row] = [
+        {"messages": size, "ω/T": name, "share": share}
+        for size, balanced in (("≤ 1000 B", 0.1), ("> 1000 B", 0.3))
+        for name, share in (("<1", balanced), ("1-8", 1 - balanced))
+    ]
+    results = make_results(apps_distribution=rows)
+    few = claims.check_few_balanced(results)
+    assert few.state == IN_PART and "10% ≤ 1000 B, 30% > 1000 B" in few.reason
+    assert claims.check_small(results).state == HOLDS
+    (panels,) = faraj_programs.show_figure_2(results).figures
+    assert isinstance(panels, Panels) and isinstance(panels.figures[0], Bars)
+    assert panels.figures[0].series["> 1000 B"] == [0.3, 0.7]
+    assert claims.check_few_balanced(make_results()).state == NOT_REPRODUCED
+
+
+def test_most_instances_are_near_the_median() -> None:
+    rows: list[Row] = [
+        {"program": name, "routine": "alltoall", "instance": i, "δ/T": 1.0, "ω/T": factor}
+        for name, factors in (("ft", (10, 12, 9, 900)), ("nbody", (1, 10, 100, 1000)))
+        for i, factor in enumerate(factors, 1)
+    ]
+    results = make_results(apps_instances=rows)
+    verdict = claims.check_similar(results)
+    assert verdict.state == IN_PART and "3 of 4 in FT, 1 of 4 in NBODY" in verdict.reason
+    (panels,) = faraj_programs.show_figure_3(results).figures
+    assert isinstance(panels, Panels) and len(panels.figures) == 2
+    first = panels.figures[0]
+    assert isinstance(first, Lines) and list(first.series[0].y) == [10, 12, 9, 900]
+    assert faraj_programs.show_figure_3(make_results()).notes
+
+
+# ---- arrivals
+
+
+def make_arrivals(*factors: tuple[float, float, float]) -> list[Row]:
+    """Return rows of exit, computation and arrival factors."""
+    rows: list[Row] = []
+    for ms, values in zip((50, 200, 800), factors, strict=False):
+        row: Row = {"computation ms": ms, "instances": 20}
+        for kind, value in zip(KINDS, values, strict=True):
+            row |= {f"{kind} ω/T": value, f"{kind} ±": 0.25}
+        rows.append(row)
+    return rows
+
+
+CHECKS = (
+    faraj_arrivals.check_arrivals,
+    faraj_arrivals.check_growth,
+    faraj_arrivals.check_sum,
+    faraj_arrivals.check_cause,
+    faraj_arrivals.check_order,
+)
+
+
+def test_the_paper_s_own_numbers_pass_its_claims() -> None:
+    """Table 6: at 50, 200 and 800 ms."""
+    numbers = ((15.2, 23.4, 32.5), (15.0, 87.4, 92.7), (15.0, 320.0, 322.0))
+    results = make_results(arrival=make_arrivals(*numbers))
+    assert [check(results).state for check in CHECKS] == [HOLDS] * 5
+    content = faraj_arrivals.show_causes(results, "Table 6")
+    assert content.tables[0].rows[0]["computation"] == "23.4 ± 0.2"
+    assert content.tables[0].rows[0]["computation, paper"] == "23.4 ± 0.3"
+
+
+def test_a_network_that_decides_fails_the_claim() -> None:
+    results = make_results(arrival=make_arrivals((9.0, 0.2, 9.1), (9.0, 0.3, 0.5), (9.0, 9.5, 9.9)))
+    states = [check(results).state for check in CHECKS]
+    assert states == [IN_PART, HOLDS, HOLDS, IN_PART, IN_PART]
+
+
+@pytest.mark.parametrize("unknown", ["", math.nan])
+def test_without_factors_there_is_no_verdict(unknown: float) -> None:
+    """Neither without message times, nor about computation that is a timer."""
+    results = make_results(arrival=make_arrivals((unknown, unknown, unknown)))
+    assert {check(results).reason for check in CHECKS} == {faraj_arrivals.NO_TIMES}
+    results = make_results(arrival=make_arrivals((2.0, unknown, 3.0)))
+    assert faraj_arrivals.check_arrivals(results).state == HOLDS
+    assert {check(results).reason for check in CHECKS[1:]} == {faraj_arrivals.TIMER}
+    assert faraj_arrivals.show_causes(results, "Table 7").tables[0].rows[0]["computation"] == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [(15.23, 0.7, "15.2 ± 0.7"), (320.4, 3.6, "320 ± 4"), (14.18, 0.02, "14.18 ± 0.02")],
+)
+def test_no_more_digits_than_the_interval_allows(value: float, half: float, text: str) -> None:
+    assert faraj_arrivals.format_interval(value, half) == text
+
+
+def test_single_instances_after_computation() -> None:
+    rows: list[Row] = [{"instance": i, "δ/T": 0.5, "ω/T": w} for i, w in ((1, 2.0), (2, 0.5))]
+    results = make_results(arrival_instances=rows)
+    assert faraj_arrivals.check_instances(results).state == IN_PART
+    (figure,) = faraj_arrivals.show_instances(results).figures
+    assert isinstance(figure, Lines) and list(figure.series[1].y) == [0.5, 0.5]
+
+
+# ---- applications
+
+
+def test_message_sizes_of_table_11() -> None:
+    results = make_results(message_sizes=faraj_applications.compute_message_sizes(True))
+    verdict = faraj_applications.check_sizes(results)
+    assert verdict.state == HOLDS and verdict.reason.startswith("16 of 16")
+
+
+def test_table_12_has_the_paper_s_columns() -> None:
+    cells = {"native s": 8.0, "native ±": 0.2, "auto s": 4.0, "native / auto": 2.0}
+    whole = {"native s": 20.0, "native ±": 0.5, "auto s": 20.4, "native / auto": 0.98}
+    rows: list[Row] = [
+        {"program": "hydro", "routine": "alltoall", "algorithm": "ring", **cells},
+        {"program": "hydro", "routine": WHOLE, "algorithm": "", **whole},
+    ]
+    results = make_results(apps=rows)
+    measured, paper = faraj_applications.show_table_12(results).tables
+    assert list(measured.columns) == ["program", "implem.", "comm.", "total"]
+    assert [row["implem."] for row in measured.rows] == ["NATIVE", "auto", "speed-up", "algorithm"]
+    assert [row["comm."] for row in measured.rows] == ["8 s ± 0.2", "4 s", "100 %", "ring"]
+    assert measured.rows[2]["total"] == "-2 %"
+    assert paper.rows[2]["LEMIEUX comm."] == "2495 s" and len(paper.rows) == 8
+    assert faraj_applications.check_communication(results).state == HOLDS
+    assert faraj_applications.check_total(results).state == HOLDS
