@@ -16,8 +16,8 @@ from mpiprof.__main__ import main
 from mpiprof.bench.harness.figures import RatioMap, svg
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Result, Row, Setup
-from mpiprof.bench.papers import rabenseifner_ratios
-from mpiprof.bench.papers.exhibits import HOLDS, NOT_REPRODUCED, Results
+from mpiprof.bench.papers import rabenseifner_bandwidths, rabenseifner_ratios
+from mpiprof.bench.papers.exhibits import HOLDS, IN_PART, NOT_REPRODUCED, Results
 from mpiprof.bench.papers.paper_values import read_paper_values
 from mpiprof.bench.studies import import_study, list_algorithms, reduction
 from mpiprof.bench.studies.reduction_profile import (
@@ -180,12 +180,26 @@ def test_another_comparison_never_holds() -> None:
 
 def test_the_bandwidths_of_the_cray_x1() -> None:
     """The model is fitted on 64 processes, and predicts 116 within 3 %."""
-    rows = rabenseifner_ratios.compute_bandwidths(True)
+    rows = rabenseifner_bandwidths.compute_bandwidths(True)
     results = make_results("Cray X1, 8 MB", rows)
     for row in rows:
         name = f"{row['operation']}, sum, {row['processes']} processes"
         expected = results.values.find("Bandwidths", name, "bandwidth")
         assert row["MB/s"] == pytest.approx(expected, rel=0.03)
-    assert rabenseifner_ratios.check_quotients(results).state == HOLDS
-    predicted = rabenseifner_ratios.state_predictions(results)
+    assert rabenseifner_bandwidths.check_quotients(results).state == HOLDS
+    predicted = rabenseifner_bandwidths.state_predictions(results)
     assert predicted.state == NOT_REPRODUCED and "allreduce, sum, 64 processes" in predicted.reason
+
+
+def test_ratios_to_the_library_here() -> None:
+    """256 KB: 3 ms over 1 ms on 8 processes, and 1 over 2 on 9; 8 KB are not long."""
+    rows: list[Row] = []
+    for p, n, native, ring in ((8, 1 << 18, 3, 1), (9, 1 << 18, 1, 2), (8, 1 << 13, 9, 1)):
+        labels = {"operation": "allreduce", "operand": "sum", "processes": p, "bytes": n}
+        rows += [labels | {"algorithm": "native", "median ms": native}]
+        rows += [labels | {"algorithm": "ring", "median ms": ring}]
+    results = make_results("library here", rows)
+    verdict = rabenseifner_ratios.check_library(results)
+    assert verdict.state == IN_PART and verdict.reason == "1 of 2 cells are above 2; 0.5 to 3"
+    (figure,) = rabenseifner_ratios.show_library(results).figures
+    assert isinstance(figure, RatioMap) and [head for head, _ in figure.rows] == ["p = 8", "p = 9"]

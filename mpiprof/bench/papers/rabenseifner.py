@@ -7,7 +7,12 @@ from dataclasses import replace
 from mpiprof.bench.harness.figures import Lines
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import machines, rabenseifner_profile, rabenseifner_ratios
+from mpiprof.bench.papers import (
+    machines,
+    rabenseifner_bandwidths,
+    rabenseifner_profile,
+    rabenseifner_ratios,
+)
 from mpiprof.bench.papers.exhibits import (
     Claim,
     Content,
@@ -84,6 +89,7 @@ RUNS: dict[str, Run] = {
         labels=SUM,
     ),
     **rabenseifner_ratios.RUNS,
+    **rabenseifner_bandwidths.RUNS,
     **rabenseifner_profile.RUNS,
 }
 
@@ -210,6 +216,7 @@ EXHIBITS = (
         ),
     ),
     *rabenseifner_ratios.EXHIBITS,
+    rabenseifner_bandwidths.EXHIBIT,
 )
 CITATION = "Rabenseifner and Adamidis 2004"
 PAPER = Paper("rabenseifner", CITATION, "https://www.cug.org", RUNS, EXHIBITS)
