@@ -1,4 +1,4 @@
-"""A machine for the simulator: alpha, beta and gamma, within and between nodes."""
+"""A machine for the simulator: alpha, beta and gamma, and how its network carries messages."""
 
 from __future__ import annotations
 
@@ -36,6 +36,20 @@ class Machine:
     node_port: bool = False  # all processes of a node share one full-duplex port to other nodes
     one_way_alpha: float = 1.0
     one_way_beta: float = 1.0
+    # The transport, of which model/flow_simulator.py is the model. Without it, a message waits for
+    # its receive and for both ports (model/simulate.py).
+    eager_limit: int = -1  # bytes of the longest message that leaves before its receive is posted
+    window: int = 0  # bytes of a message that may be under way; 0: no limit
+    copy: float = 0.0  # ns per byte of a message that comes before its receive is posted
+
+    @property
+    def has_transport(self) -> bool:
+        """True if messages are eager, or share ports."""
+        return self.eager_limit >= 0 or self.window > 0
+
+    def without_transport(self) -> Machine:
+        """Return the machine of the plain model."""
+        return replace(self, eager_limit=-1, window=0, copy=0.0)
 
     @property
     def distinguishes_ways(self) -> bool:
@@ -71,7 +85,7 @@ WITH_FAST_MEMORY = replace(DEFAULT, alpha_within=500.0, beta_within=0.05)
 
 def scale_machine(machine: Machine, factor: float) -> Machine:
     """Return a machine on which everything takes `factor` times as long."""
-    times = ("alpha", "beta", "gamma", "alpha_within", "beta_within")
+    times = ("alpha", "beta", "gamma", "alpha_within", "beta_within", "copy")
     return replace(machine, **{name: factor * getattr(machine, name) for name in times})
 
 
@@ -117,10 +131,9 @@ def machine_of_table(table: Any, name: str) -> Machine:
     if between is None or within is None or not isinstance(gamma, int | float):
         remedy = "make a machine table with `calibrate -o FILE`"
         raise UsageError(f"{name} has no alpha and beta: {remedy}")
-    factors: dict[str, Any] = {
-        f: _check_factor(table, f, name) for f in ("one_way_alpha", "one_way_beta")
-    }
-    return replace(Machine(*between, float(gamma), *within), **factors)
+    more = _read_transport(table, name)
+    more |= {f: _check_factor(table, f, name) for f in ("one_way_alpha", "one_way_beta")}
+    return replace(Machine(*between, float(gamma), *within), **more)
 
 
 def _check_factor(table: dict[str, Any], factor: str, name: str) -> float:
@@ -129,6 +142,21 @@ def _check_factor(table: dict[str, Any], factor: str, name: str) -> float:
     if not isinstance(value, int | float) or not 0 < value <= 1:
         raise UsageError(f"{name}: {factor} is {value!r}: write a number above 0, at most 1")
     return float(value)
+
+
+def _read_transport(table: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the fields of Machine that a table's transport has; {} if it has none."""
+    transport = table.get("transport")
+    if not transport:
+        return {}
+    try:
+        return {
+            "eager_limit": int(transport["eager_limit"]),
+            "window": int(transport["window"]),
+            "copy": float(transport["copy_ns_per_byte"]),
+        }
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(f"{name} has a damaged transport: measure it again") from None
 
 
 def _check_link(table: dict[str, Any], name: str) -> tuple[float, float] | None:

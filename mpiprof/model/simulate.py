@@ -23,6 +23,9 @@ all processes at once. From the first other round on, processes in different rou
 once (model/vector_simulator.py). Rounds with several messages one way, and `node_port`, are
 computed message by message (model/message_simulator.py). Rings of many processes have a fast path
 (model/ring_fast_path.py). All methods agree exactly.
+
+A machine with a transport has eager messages, and messages that meet at a port. It has its own
+model (model/flow_simulator.py).
 """
 
 from __future__ import annotations
@@ -37,10 +40,12 @@ from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model import ring_fast_path
+from mpiprof.model.flow_simulator import FlowSimulation
 from mpiprof.model.machine import DEFAULT, Machine, Numbers, Times
 from mpiprof.model.message_rounds import Round, Traffic
-from mpiprof.model.message_simulator import Message, MessageSimulation
+from mpiprof.model.message_simulator import MessageSimulation
 from mpiprof.model.pipeline_formulas import ceil_log2
+from mpiprof.model.process_rounds import Message
 from mpiprof.model.schedule import Algorithm, Problem
 from mpiprof.model.vector_simulator import simulate_vectors
 
@@ -70,7 +75,7 @@ def simulate(
     nodes: Sequence[int] | Numbers = (),  # of each process, by default one node per process
     *,
     trace: bool = False,  # whether to return the messages
-    method: str = "",  # "rounds", "events" or "ring" forces a method of computation, for tests
+    method: str = "",  # "rounds", "events", "ring" or "flows" forces a method, for tests
 ) -> Timing:
     """Return the times of an algorithm; raises MpiprofError if it does not apply."""
     size = problem.size + problem.remote_size
@@ -79,33 +84,51 @@ def simulate(
     if len(begin) != size or len(place) != size:
         raise MpiprofError(f"arrivals and nodes must be given for all {size} processes")
     messages: list[Message] | None = [] if trace else None
+    if not method and machine.has_transport:
+        method = "flows"
     if not method and not trace and runs_as_ring(algorithm, problem, machine, place):
         method = "ring"
-    finish: Times | None
     if method == "ring":
         finish = ring_fast_path.simulate_ring(algorithm, problem, machine, begin, place)
     else:
         with closing(Traffic(algorithm, problem)) as traffic:
-            one_by_one = machine.node_port if not method else method == "events"
-            run = _RoundSimulation(machine, place, messages)
-            done = 0 if one_by_one else run.run_rounds(traffic, begin.copy())
-            now = begin if one_by_one else run.now
-            finish = now
-            if done < traffic.rounds:
-                schedules = traffic.schedules
-                finish = None
-                if not (one_by_one or trace):
-                    finish = simulate_vectors(schedules, machine, now, place, done)
-                if finish is None:
-                    simulation = MessageSimulation(schedules, machine, place, done, messages)
-                    finish = simulation.run(now)
+            if method == "flows":
+                flows = FlowSimulation(traffic.schedules, machine, place, messages)
+                finish = flows.run(begin)
+            else:
+                one_by_one = machine.node_port if not method else method == "events"
+                finish = _run_rounds(traffic, machine, begin, place, messages, one_by_one)
     return Timing(begin, finish, messages or [])
+
+
+def _run_rounds(
+    traffic: Traffic,
+    machine: Machine,
+    begin: Times,
+    nodes: Numbers,
+    messages: list[Message] | None,
+    one_by_one: bool,
+) -> Times:
+    """Compute whole rounds as far as possible, then with the fastest method that applies."""
+    run = _RoundSimulation(machine, nodes, messages)
+    done = 0 if one_by_one else run.run_rounds(traffic, begin.copy())
+    now = begin if one_by_one else run.now
+    if done >= traffic.rounds:
+        return now
+    schedules = traffic.schedules
+    if not one_by_one and messages is None:
+        finish = simulate_vectors(schedules, machine, now, nodes, done)
+        if finish is not None:
+            return finish
+    return MessageSimulation(schedules, machine, nodes, done, messages).run(now)
 
 
 def runs_as_ring(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
     """Return whether `simulate` takes the short way of rings."""
     size = problem.size + problem.remote_size
-    return size >= MIN_RING_SIZE and ring_fast_path.applies_to(algorithm, problem, machine, nodes)
+    if machine.has_transport or size < MIN_RING_SIZE:
+        return False
+    return ring_fast_path.applies_to(algorithm, problem, machine, nodes)
 
 
 class _RoundSimulation:

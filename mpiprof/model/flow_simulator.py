@@ -1,0 +1,244 @@
+"""Flow simulation: eager and unexpected messages, and messages that meet at a port.
+
+It replaces the model of model/simulate.py if the machine describes its transport
+(model/machine.py). Rounds, reductions and barriers are the same. Messages differ:
+
+- All messages of a round are open at once, and no message waits until an earlier one has left.
+- A message of at most `eager_limit` bytes leaves when it is sent. Its send ends when the message
+  has left its port. A longer message leaves when its receive is posted, too (rendezvous). Its send
+  ends when it has been received.
+- A message leaves in chunks of half a window. A port sends one chunk at a time, and serves its
+  messages in turn. At most one window of a message is under way. Half of alpha is spent at the
+  sending port, and half at the receiving port.
+- A receiving port queues the chunks. While k ports send to it, its queue grows by k - 1 bytes per
+  byte of time, so that two messages halve the bandwidth of each other. A chunk has been received
+  when everything has been received that was in the queue when the chunk's last byte arrived.
+- An eager message that was received before its receive was posted is copied afterwards, at `copy`
+  per byte, before the process sends.
+- With `node_port`, the processes of a node share the two ports for messages to and from other
+  nodes. Other messages use the ports of processes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpiprof.model.machine import Machine, Numbers, Times
+from mpiprof.model.process_rounds import Message, ProcessRounds
+from mpiprof.model.schedule import Schedule
+
+Pair = tuple[int, int]
+Event = tuple[float, int, Callable[..., None], tuple[Any, ...]]  # time, number, handler
+
+
+@dataclass(slots=True)
+class _Flow:
+    """A message under way."""
+
+    source: int
+    target: int
+    bytes: int
+    round: int
+    eager: bool
+    ports: tuple[int, int]  # of the sender and of the receiver
+    overhead: float  # half of alpha
+    beta: float
+    left: int = 0  # bytes that have not been sent
+    under_way: int = 0  # chunks that have left and have not been received
+    stopped: bool = False  # by the window
+    start: float = -1.0  # -1: has not left
+    matched: bool = False  # its receive has been posted
+    arrived: bool = False
+
+
+@dataclass(slots=True)
+class _SendingPort:
+    busy: bool = False
+    waiting: deque[_Flow] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class _ReceivingPort:
+    queue: float = 0.0  # ns that the queue takes
+    senders: int = 0  # ports that send to this one now
+    since: float = 0.0  # time of both
+
+    def advance(self, now: float) -> None:
+        """Let the queue grow or shrink until now."""
+        self.queue = max(0.0, self.queue + (self.senders - 1) * (now - self.since))
+        self.since = now
+
+
+class FlowSimulation(ProcessRounds):
+    """Simulation of all processes; `messages`, if given, receives each message."""
+
+    def __init__(
+        self,
+        schedules: Sequence[Schedule],
+        machine: Machine,
+        nodes: Numbers,
+        messages: list[Message] | None,
+    ) -> None:
+        super().__init__(schedules, machine, nodes, 0, messages)
+        ports = self.size + max(self.nodes) + 1  # of processes, then of nodes
+        self.sending = [_SendingPort() for _ in range(ports)]
+        self.receiving = [_ReceivingPort() for _ in range(ports)]
+        self.posted: defaultdict[Pair, int] = defaultdict(int)  # receives without a message
+        self.unmatched: defaultdict[Pair, deque[_Flow]] = defaultdict(deque)
+        self.chunk = machine.window // 2 or (1 << 62)
+        self.agenda: list[Event] = []
+        self.count = 0  # of events so far, so that simultaneous events stay in order
+
+    def run(self, begin: Times) -> Times:
+        """Return the end of each process, if it arrives at `begin`."""
+        for i, time in enumerate(begin.tolist()):
+            self.leave_round(i, time)
+        while self.agenda:
+            now, _, handle, arguments = heapq.heappop(self.agenda)
+            handle(*arguments, now)
+        self.check_all_done()
+        return self.finish
+
+    def schedule_entry(self, who: int, time: float) -> None:
+        """Schedule the time when a process is ready for the messages of its round."""
+        self._schedule(time, self._enter_round, who)
+
+    def _schedule(self, time: float, handle: Callable[..., None], *arguments: Any) -> None:
+        heapq.heappush(self.agenda, (time, self.count, handle, arguments))
+        self.count += 1
+
+    # ---- rounds
+
+    def _enter_round(self, who: int, now: float) -> None:
+        process = self.processes[who]
+        process.open = len(process.steps.sends) + len(process.steps.receives)
+        if not process.open:
+            self.leave_round(who, now)
+            return
+        posted = [self._post(source, who, now) for source in process.steps.receives]
+        copied = [flow for flow in posted if flow is not None]
+        if copied:
+            took = sum(flow.bytes for flow in copied) * self.machine.copy
+            self._schedule(now + took, self._end_copies, who, copied)
+        else:
+            self._send_all(who, now)
+
+    def _end_copies(self, who: int, copied: list[_Flow], now: float) -> None:
+        """Send after the unexpected messages of a round have been copied."""
+        self._send_all(who, now)
+        for flow in copied:
+            self._end_receive(flow, now)
+
+    def _send_all(self, who: int, now: float) -> None:
+        for target, length in self.processes[who].steps.sends:
+            self._send(who, target, length, now)
+
+    def _end_message(self, who: int, now: float) -> None:
+        """End a send or a receive of a process."""
+        process = self.processes[who]
+        process.open -= 1
+        if process.open == 0:
+            self.leave_round(who, now)
+
+    def _end_receive(self, flow: _Flow, now: float) -> None:
+        if self.messages is not None:
+            ends = (flow.source, flow.target, flow.start, now)
+            self.messages.append(Message(*ends, flow.bytes, flow.round))
+        self._end_message(flow.target, now)
+
+    # ---- matching
+
+    def _send(self, who: int, target: int, length: int, now: float) -> None:
+        m, pair = self.machine, (who, target)
+        within = self.nodes[who] == self.nodes[target]
+        alpha, beta = (m.alpha_within, m.beta_within) if within else (m.alpha, m.beta)
+        ports = (who, target)
+        if m.node_port and not within:
+            ports = (self.size + self.nodes[who], self.size + self.nodes[target])
+        eager, at = length <= m.eager_limit, self.processes[who].round
+        flow = _Flow(who, target, length, at, eager, ports, alpha / 2, beta, left=length)
+        if self.posted[pair]:
+            self.posted[pair] -= 1
+            flow.matched = True
+        else:
+            self.unmatched[pair].append(flow)
+        if flow.matched or eager:
+            self._queue_chunk(flow, now)
+
+    def _post(self, source: int, who: int, now: float) -> _Flow | None:
+        """Post a receive; return its message if that has been received already."""
+        waiting = self.unmatched[source, who]
+        if not waiting:
+            self.posted[source, who] += 1
+            return None
+        flow = waiting.popleft()
+        flow.matched = True
+        if flow.arrived:
+            return flow
+        if not flow.eager:
+            self._queue_chunk(flow, now)
+        return None
+
+    # ---- ports
+
+    def _queue_chunk(self, flow: _Flow, now: float) -> None:
+        port = self.sending[flow.ports[0]]
+        port.waiting.append(flow)
+        if not port.busy:
+            self._start_chunk(port, now)
+
+    def _start_chunk(self, port: _SendingPort, now: float) -> None:
+        flow = port.waiting.popleft()
+        port.busy = True
+        overhead = flow.overhead if flow.start < 0 else 0.0
+        if flow.start < 0:
+            flow.start = now
+        length = min(flow.left, self.chunk)
+        flow.left -= length
+        flow.under_way += 1
+        if length == 0:
+            self._schedule(now + overhead, self._end_chunk, flow, 0)
+        elif overhead:
+            self._schedule(now + overhead, self._begin_data, flow, length)
+        else:
+            self._begin_data(flow, length, now)
+
+    def _begin_data(self, flow: _Flow, length: int, now: float) -> None:
+        port = self.receiving[flow.ports[1]]
+        port.advance(now)
+        port.senders += 1
+        self._schedule(now + length * flow.beta, self._end_chunk, flow, 1)
+
+    def _end_chunk(self, flow: _Flow, senders: int, now: float) -> None:
+        """End a chunk at its sending port; `senders` is 0 if the chunk has no bytes."""
+        receiving, sending = self.receiving[flow.ports[1]], self.sending[flow.ports[0]]
+        receiving.advance(now)
+        receiving.senders -= senders
+        if not flow.left:
+            receiving.queue += flow.overhead
+        self._schedule(now + receiving.queue, self._receive_chunk, flow)
+        sending.busy = False
+        flow.stopped = flow.left > 0 and flow.under_way > 1
+        if flow.left and not flow.stopped:
+            sending.waiting.append(flow)
+        if flow.eager and not flow.left:
+            self._end_message(flow.source, now)
+        if sending.waiting and not sending.busy:
+            self._start_chunk(sending, now)
+
+    def _receive_chunk(self, flow: _Flow, now: float) -> None:
+        flow.under_way -= 1
+        if flow.stopped:
+            flow.stopped = False
+            self._queue_chunk(flow, now)
+        if flow.left or flow.under_way:
+            return
+        flow.arrived = True
+        if not flow.eager:
+            self._end_message(flow.source, now)
+        if flow.matched:
+            self._end_receive(flow, now)
