@@ -41,9 +41,26 @@ def test_speed_ups_are_native_over_robust() -> None:
 
 def test_an_algorithm_leads_only_if_no_other_is_as_fast() -> None:
     results = make_impact({1: {"pair": 1.0, "ring": 1.0}, 2: {"pair": 1.0, "ring": 2.0}})
-    verdict = faraj_claims.check_lead(results, "Lemieux", "alltoall", 1, "pair", late=False)
+    verdict = faraj_claims.check_lead(results, "Lemieux", "alltoall", 1, "pair", (1, 2))
     assert verdict.state == IN_PART and verdict.reason.startswith("1 of 2 values of MAX_IF")
-    assert verdict.reason.endswith("neither contention nor eager messages")
+    assert verdict.reason.endswith("at the others: 1 (pair, 1)")
+
+
+def test_times_that_fall_converge_or_part() -> None:
+    times = {
+        1: {"flat": 3.0, "tree": 2.0},
+        2: {"flat": 2.0, "tree": 2.1},
+        3: {"flat": 2.5, "tree": 5.0},
+    }
+    results = make_impact(times)
+    where = (results, "Lemieux", "alltoall")
+    assert faraj_claims.check_fall(*where, 1, "flat", 2).state == HOLDS
+    assert faraj_claims.check_fall(*where, 1, "flat", 3).state == IN_PART
+    assert faraj_claims.check_fall(*where, 1, "tree", 3).state == FAILS
+    assert faraj_claims.check_convergence(*where, 2).state == HOLDS
+    assert faraj_claims.check_convergence(*where, 3).state == FAILS
+    assert faraj_claims.check_widening(*where, 1, "flat").state == HOLDS
+    assert faraj_claims.check_widening(*where, 1, "tree").state == FAILS
 
 
 @pytest.mark.parametrize(("late_ms", "state"), [(3.0, HOLDS), (1.0, FAILS)])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mpiprof.bench.harness.intervals import FEWEST_VALUES
 from mpiprof.bench.harness.study import Setup
-from mpiprof.interface.format_units import format_link
+from mpiprof.interface.format_units import format_link, format_size
 from mpiprof.launch.ranks import FOLDER_PREFIX
 from mpiprof.model.machine import Machine
 
@@ -61,11 +61,22 @@ def _describe_repetitions(setup: Setup) -> str:
     return f"{setup.laps} of each case{few}"
 
 
+def describe_transport(machine: Machine) -> str:
+    """Return how a machine's network carries messages, in words."""
+    eager = "no eager messages"
+    if machine.eager_limit >= 0:
+        eager = f"eager up to {format_size(machine.eager_limit)}"
+    window = f"windows of {format_size(machine.window)}" if machine.window else "no windows"
+    return f"{eager}, {window}, copies at {machine.copy:.3g} ns a byte"
+
+
 def describe_machine(machine: Machine, per_node: int) -> str:
     """Return the message times of a simulation in words."""
     text = f"simulated with {format_link(machine.alpha, machine.beta)} a message"
     if machine.distinguishes_ways:
         text += f", {machine.one_way_alpha:g} and {machine.one_way_beta:g} times that one way"
+    if machine.has_transport:
+        text += f", {describe_transport(machine)}"
     if per_node == 1:
         return text
     within = format_link(machine.alpha_within, machine.beta_within)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from mpiprof.bench.harness.figures import Lines, Panels, Series
@@ -15,8 +16,15 @@ from mpiprof.bench.papers import (
     machines,
 )
 from mpiprof.bench.papers.exhibits import Claim, Content, Exhibit, Paper, Results, Verdict
-from mpiprof.bench.papers.faraj_claims import check_change, check_lead
+from mpiprof.bench.papers.faraj_claims import (
+    check_change,
+    check_convergence,
+    check_fall,
+    check_lead,
+    check_widening,
+)
 from mpiprof.bench.papers.runs import Measurement, Run, Simulation
+from mpiprof.bench.studies.impact import MOST
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.machine import Machine
 
@@ -25,8 +33,8 @@ HOUR = 3600.0
 LARGE = 64 << 10
 
 
-def _simulate(processes: int, machine: Machine) -> Simulation:
-    full, quick = Options(), Options(laps=8)
+def _simulate(processes: int, machine: Machine, per_node: int = 1) -> Simulation:
+    full, quick = Options(per_node=per_node), Options(per_node=per_node, laps=8)
     return Simulation("impact", processes, full, quick, machine, note=machines.MEASURED)
 
 
@@ -34,7 +42,7 @@ RUNS: dict[str, Run] = {
     **faraj_programs.RUNS,
     **faraj_arrivals.RUNS,
     **faraj_applications.RUNS,
-    "Lemieux": _simulate(32, machines.LEMIEUX),
+    "Lemieux": _simulate(32, machines.LEMIEUX, machines.LEMIEUX_PER_NODE),
     "Beowulf": _simulate(16, machines.BEOWULF),
     "robust": Measurement(
         ("robust", *CLUSTER, "--only", "alltoall", "--full"),
@@ -66,11 +74,16 @@ def show_impact(results: Results, run: str, operation: str) -> Content:
 # ---- exhibits
 
 
-def _lead(run: str, operation: str, size: int, name: str, *, late: bool) -> Claim:
-    when = "large" if late else "small"
-    check = partial(check_lead, run=run, operation=operation, size=size, name=name, late=late)
-    text = f"{operation} of {format_round_size(size)}: {name} is the fastest at {when} MAX_IF."
+def _lead(
+    run: str, operation: str, size: int, name: str, factors: tuple[int, ...], when: str
+) -> Claim:
+    check = partial(check_lead, run=run, operation=operation, size=size, name=name, factors=factors)
+    text = f"{operation} of {format_round_size(size)}: {name} is the fastest {when}."
     return Claim(text, check)
+
+
+def _impact_claim(text: str, check: Callable[..., Verdict], *arguments: object) -> Claim:
+    return Claim(text, lambda results: check(results, *arguments))
 
 
 def _change(run: str, operation: str, size: int) -> Claim:
@@ -88,6 +101,15 @@ def _impact(number: str, run: str, operation: str, claims: tuple[Claim, ...]) ->
     )
 
 
+def _widening(run: str) -> Claim:
+    text = "The larger MAX_IF, the larger the advantage of flat_tree."
+    return _impact_claim(text, check_widening, run, "bcast", LARGE, "flat_tree")
+
+
+ALL = MOST
+UP_TO_9 = tuple(most for most in MOST if most <= 9)
+FROM_9, FROM_17, FROM_33 = (tuple(m for m in MOST if m >= least) for least in (9, 17, 33))
+FROM_17_TO_129 = FROM_17[:-1]
 EXHIBITS = (
     *faraj_programs.EXHIBITS,
     *faraj_arrivals.EXHIBITS,
@@ -96,23 +118,53 @@ EXHIBITS = (
         "Lemieux",
         "alltoall",
         (
-            _lead("Lemieux", "alltoall", 1, "bruck", late=False),
-            _lead("Lemieux", "alltoall", 1, "simple", late=True),
-            _lead("Lemieux", "alltoall", LARGE, "pair", late=False),
-            _lead("Lemieux", "alltoall", LARGE, "simple", late=True),
+            _lead("Lemieux", "alltoall", 1, "bruck", UP_TO_9, "up to MAX_IF 9"),
+            _lead("Lemieux", "alltoall", 1, "simple", FROM_17_TO_129, "from MAX_IF 17 to 129"),
+            _impact_claim(
+                "alltoall of 1 B: simple takes less time up to MAX_IF 17, because processes share "
+                "their interface.",
+                check_fall,
+                *("Lemieux", "alltoall", 1, "simple", 17),
+            ),
+            _lead("Lemieux", "alltoall", LARGE, "pair", UP_TO_9, "up to MAX_IF 9"),
+            _lead("Lemieux", "alltoall", LARGE, "simple", FROM_33, "from MAX_IF 33 on"),
         ),
     ),
-    _impact("Figure 8", "Beowulf", "alltoall", (_change("Beowulf", "alltoall", LARGE),)),
+    _impact(
+        "Figure 8",
+        "Beowulf",
+        "alltoall",
+        (
+            _change("Beowulf", "alltoall", 1),
+            _change("Beowulf", "alltoall", LARGE),
+            _impact_claim(
+                "alltoall: at MAX_IF 257 all algorithms are similar.",
+                check_convergence,
+                *("Beowulf", "alltoall", 257),
+            ),
+        ),
+    ),
     _impact(
         "Figure 9",
         "Lemieux",
         "bcast",
         (
-            _lead("Lemieux", "bcast", 1, "flat_tree", late=True),
-            _lead("Lemieux", "bcast", LARGE, "flat_tree", late=True),
+            _lead("Lemieux", "bcast", 1, "flat_tree", FROM_9, "from MAX_IF 9 on"),
+            _lead("Lemieux", "bcast", LARGE, "flat_tree", FROM_17, "from MAX_IF 17 on"),
+            _widening("Lemieux"),
         ),
     ),
-    _impact("Figure 10", "Beowulf", "bcast", (_change("Beowulf", "bcast", LARGE),)),
+    _impact(
+        "Figure 10",
+        "Beowulf",
+        "bcast",
+        (
+            _lead("Beowulf", "bcast", 1, "flat_tree", ALL, "everywhere"),
+            _lead("Beowulf", "bcast", LARGE, "flat_tree", FROM_17, "from MAX_IF 17 on"),
+            _change("Beowulf", "bcast", LARGE),
+            _widening("Beowulf"),
+        ),
+    ),
     *faraj_adaptive.EXHIBITS,
     *faraj_applications.EXHIBITS,
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers.exhibits import FAILS, HOLDS, Results, Verdict, judge_share
+from mpiprof.interface.format_units import format_round_size
 
-EARLY, LATE = (1, 2, 3, 5, 9), (33, 65, 129, 257)  # MAX_IF: nearly balanced, and imbalanced
 SIMILAR = 1.001
+CONVERGED = 1.1  # slowest over fastest algorithm
 
 
 def find_times(rows: Sequence[Row]) -> dict[int, dict[str, float]]:
@@ -26,26 +28,65 @@ def check_change(results: Results, run: str, operation: str, size: int) -> Verdi
     best = min(times[first], key=lambda name: times[first][name])
     ratio = times[last][best] / min(times[last].values())
     reason = f"{best} is the fastest at MAX_IF {first}, and takes {ratio:.3g} times the best at "
-    return _explain(Verdict(HOLDS if ratio > SIMILAR else FAILS, f"{reason}{last}"))
+    return Verdict(HOLDS if ratio > SIMILAR else FAILS, f"{reason}{last}")
 
 
 def check_lead(
-    results: Results, run: str, operation: str, size: int, name: str, *, late: bool
+    results: Results, run: str, operation: str, size: int, name: str, factors: Sequence[int]
 ) -> Verdict:
-    """Judge that an algorithm is the only fastest one at small or at large MAX_IF."""
+    """Judge that an algorithm is the only fastest one at some values of MAX_IF."""
     times = find_times(results.select(run, operation=operation, bytes=size))
-    chosen = [most for most in times if most in (LATE if late else EARLY)]
-    right = 0
-    for most in chosen:
-        others = min(t for algorithm, t in times[most].items() if algorithm != name)
-        right += times[most][name] * SIMILAR < others
+    chosen = [most for most in times if most in factors]
+    ratios = {most: _lead_ratio(times[most], name) for most in chosen}
+    right = [most for most in chosen if ratios[most] > SIMILAR]
     reason = f"values of MAX_IF have {name} ahead of all others"
-    return _explain(judge_share(right, len(chosen), reason))
+    rest = [
+        f"{most} ({min(times[most], key=lambda other: times[most][other])}, {ratios[most]:.3g})"
+        for most in chosen
+        if most not in right
+    ]
+    if rest:
+        reason += f"; the fastest, and its time over that of {name}, at the others: "
+        reason += ", ".join(rest)
+    return judge_share(len(right), len(chosen), reason)
 
 
-def _explain(verdict: Verdict) -> Verdict:
-    """Return a verdict with the limits of the simulator, unless the claim holds."""
-    if verdict.state == HOLDS:
-        return verdict
-    limits = "the simulator knows neither contention nor eager messages"
-    return Verdict(verdict.state, f"{verdict.reason}; {limits}")
+def _lead_ratio(times: Mapping[str, float], name: str) -> float:
+    """Return the time of the fastest other algorithm over that of the named one."""
+    return min(t for algorithm, t in times.items() if algorithm != name) / times[name]
+
+
+def check_fall(
+    results: Results, run: str, operation: str, size: int, name: str, limit: int
+) -> Verdict:
+    """Judge that an algorithm takes less time with each step of MAX_IF up to a limit."""
+    times = find_times(results.select(run, operation=operation, bytes=size))
+    steps = [times[most][name] for most in sorted(times) if most <= limit]
+    right = sum(after < before for before, after in pairwise(steps))
+    text = " to ".join(f"{ms:.3g}" for ms in (steps[0], min(steps), steps[-1]))
+    reason = f"steps are a fall; ms at first, at least and at MAX_IF {limit}: {text}"
+    return judge_share(right, len(steps) - 1, reason)
+
+
+def check_convergence(results: Results, run: str, operation: str, most: int) -> Verdict:
+    """Judge that all algorithms take a similar time at a MAX_IF, for each size."""
+    rows = [row for row in results.select(run, operation=operation) if row["MAX_IF"] == most]
+    ratios = {}
+    for size in sorted({row["bytes"] for row in rows}):
+        times = find_times([row for row in rows if row["bytes"] == size])[most].values()
+        ratios[format_round_size(size)] = max(times) / min(times)
+    right = sum(ratio <= CONVERGED for ratio in ratios.values())
+    text = ", ".join(f"{size}: {ratio:.3g}" for size, ratio in ratios.items())
+    return judge_share(right, len(ratios), f"sizes; slowest over fastest algorithm: {text}")
+
+
+def check_widening(results: Results, run: str, operation: str, size: int, name: str) -> Verdict:
+    """Judge that the others' best time less that of the named grows with each step of MAX_IF."""
+    times = find_times(results.select(run, operation=operation, bytes=size))
+    leads = {
+        most: min(t for other, t in times[most].items() if other != name) - times[most][name]
+        for most in sorted(times)
+    }
+    right = sum(after > before for before, after in pairwise(leads.values()))
+    text = ", ".join(f"{most}: {lead:.3g}" for most, lead in leads.items())
+    return judge_share(right, len(leads) - 1, f"steps widen it; ms by MAX_IF: {text}")
