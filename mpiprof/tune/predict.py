@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,7 @@ HOPELESS_FACTOR = 3.0
 NEAR_FACTOR = 1.2  # a smaller doubt is not reported
 MAX_DOUBT_SHOWN = 1000.0
 MAX_PATTERNS = 16
-MAX_NODE_PORT_SIZE = 64  # processes; the message simulator is too slow for more
+MAX_ONE_BY_ONE = 64  # processes; simulators of single messages are too slow for more
 
 
 def count_patterns(processes: int) -> int:
@@ -38,18 +38,33 @@ def count_patterns(processes: int) -> int:
 def predict(
     works: Iterable[Work], machine: Machine, budget_s: float, step: Callable[[], None]
 ) -> list[Result]:
-    """Return the model's results for as many works as the budget allows."""
+    """Return the model's results for as many works as the budget allows.
+
+    If the transport is known, each operation has the model with the smaller error.
+    """
     end = time.monotonic() + budget_s
-    results = []
-    compared: dict[str, list[Comparison]] = {}
+    models = [machine]
+    if machine.has_transport:
+        models.insert(0, machine.without_transport())
+    results: list[list[Result]] = [[] for _ in models]
+    compared: list[dict[str, list[Comparison]]] = [{} for _ in models]
     for work in works:
-        result, call = _predict_work(work, machine, end)
-        results.append(result)
-        if call is not None:
-            compared.setdefault(work.operation, []).append(call)
+        for model, of_model, comparisons in zip(models, results, compared, strict=True):
+            result, call = _predict_work(work, model, end)
+            of_model.append(result)
+            if call is not None:
+                comparisons.setdefault(work.operation, []).append(call)
         step()
-    doubts = {operation: compute_doubt(calls) for operation, calls in compared.items()}
-    return [_apply_doubt(r, doubts.get(r.work.operation, math.inf)) for r in results]
+    doubts = [{name: compute_doubt(calls) for name, calls in c.items()} for c in compared]
+    return [_choose_model(several, doubts) for several in zip(*results, strict=True)]
+
+
+def _choose_model(results: Sequence[Result], doubts: Sequence[Mapping[str, float]]) -> Result:
+    """Return the result of the model with the smallest error for the operation."""
+    operation = results[0].work.operation
+    errors = [of_model.get(operation, math.inf) for of_model in doubts]
+    least = min(range(len(errors)), key=errors.__getitem__)
+    return _apply_doubt(results[least], errors[least])
 
 
 def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Comparison | None]:
@@ -62,7 +77,9 @@ def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Com
     if time.monotonic() > end:
         note = "not examined within the --budget"
         return Result(work, MODEL, base, weights, (), note=note), None
-    if 1 < len(set(work.nodes)) < work.members <= MAX_NODE_PORT_SIZE:  # ranks share nodes
+    if machine.has_transport and work.members > MAX_ONE_BY_ONE:
+        machine = machine.without_transport()
+    if 1 < len(set(work.nodes)) < work.members <= MAX_ONE_BY_ONE:  # ranks share nodes
         machine = replace(machine, node_port=True)
     candidates = list_candidates(work, machine)
     scores, misfits = np.full((2, len(candidates), len(patterns)), np.nan)

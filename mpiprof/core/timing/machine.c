@@ -1,5 +1,5 @@
 /* The machine table: message times T(m) within and between nodes, one way and both ways at once,
- * and the time to reduce a byte. Rank 0 measures by ping-pong with a neighbour on its node and with
+ * the time to reduce a byte, and in `calibrate` the library's transport. Rank 0 measures by ping-pong with a neighbour on its node and with
  * the leader of another node.
  *
  * In MPI_Init the measurement takes at most 50 ms, with few sizes and as many repetitions as fit.
@@ -62,10 +62,10 @@ bool machine_can_reduce(void)
 static void gamma_add(struct text *out, bool full)
 {
     if (!machine_can_reduce()) {
-        text_add(out, ", \"gamma_sum_ns_per_byte\": null, \"gamma_maxloc_ns_per_byte\": null}");
+        text_add(out, ", \"gamma_sum_ns_per_byte\": null, \"gamma_maxloc_ns_per_byte\": null");
         return;
     }
-    text_add(out, ", \"gamma_sum_ns_per_byte\": %.6f, \"gamma_maxloc_ns_per_byte\": %.6f}",
+    text_add(out, ", \"gamma_sum_ns_per_byte\": %.6f, \"gamma_maxloc_ns_per_byte\": %.6f",
              gamma_of(MPI_DOUBLE, 8, MPI_SUM, full ? 1000 : 20),
              gamma_of(MPI_DOUBLE_INT, 16, MPI_MAXLOC, full ? 1000 : 20));
 }
@@ -75,6 +75,9 @@ static void gamma_add(struct text *out, bool full)
 void machine_measure(struct text *out, bool full)
 {
     static struct pingpong within, between;
+    const bool several_nodes = clock_layout.second_leader >= 0;
+    const int peer = several_nodes ? clock_layout.second_leader : clock_layout.neighbour;
+    struct transport transport = {0};
     int rank = -1;
     char made = 1;
 
@@ -87,6 +90,12 @@ void machine_measure(struct text *out, bool full)
         pingpong_measure(&within, rank, 0, clock_layout.neighbour, full);
     if (clock_layout.second_leader >= 0)
         pingpong_measure(&between, rank, 0, clock_layout.second_leader, full);
+    if (full && peer >= 0) {
+        const struct link link =
+            rank == 0 ? pingpong_link(several_nodes ? &between : &within) : (struct link){0};
+
+        transport = transport_measure(rank, 0, peer, &link);
+    }
     tree_broadcast(&made, sizeof made, true, recorder.private);
     if (rank == 0) {
         text_add(out, "{\"source\": \"%s\", \"within\": ", full ? "calibrate" : "init");
@@ -94,6 +103,9 @@ void machine_measure(struct text *out, bool full)
         text_add(out, ", \"between\": ");
         pingpong_write(out, &between);
         gamma_add(out, full);
+        if (full)
+            transport_write(out, &transport);
+        text_add(out, "}");
         memory_pages_release(&within, sizeof within);
         memory_pages_release(&between, sizeof between);
     }

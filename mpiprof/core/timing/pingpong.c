@@ -213,9 +213,27 @@ static void numbers_add(struct text *out, const char *name, int decimals, const 
     text_add(out, "]");
 }
 
-void pingpong_write(struct text *out, struct pingpong *p)
+static struct alpha_beta_fit fit_of(const struct pingpong *p)
 {
     struct alpha_beta_fit l = {.count = p->count, .sizes = p->sizes};
+
+    for (int i = 0; i < p->count; i++) {
+        l.one_way[i] = repetition_time(&p->one_way[i]);
+        l.both_ways[i] = repetition_time(&p->both_ways[i]);
+    }
+    alpha_beta_fit_sort(&l);
+    return l;
+}
+
+struct link pingpong_link(const struct pingpong *p)
+{
+    const struct alpha_beta_fit l = fit_of(p);
+
+    return alpha_beta_fit_link(&l);
+}
+
+void pingpong_write(struct text *out, const struct pingpong *p)
+{
     double sizes[MOST_SIZES], clean[MOST_SIZES], spread[MOST_SIZES];
 
     if (p->count == 0) {
@@ -224,12 +242,10 @@ void pingpong_write(struct text *out, struct pingpong *p)
     }
     for (int i = 0; i < p->count; i++) {
         sizes[i] = p->sizes[i];
-        l.one_way[i] = repetition_time(&p->one_way[i]);
-        l.both_ways[i] = repetition_time(&p->both_ways[i]);
         clean[i] = p->one_way[i].count[1];
         spread[i] = repetition_spread(&p->one_way[i]);
     }
-    alpha_beta_fit_sort(&l);
+    const struct alpha_beta_fit l = fit_of(p);
     const struct link k = alpha_beta_fit_link(&l);
 
     text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", k.alpha, k.beta);

@@ -75,7 +75,18 @@ struct pingpong {
 };
 
 void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full);
-void pingpong_write(struct text *out, struct pingpong *p);
+void pingpong_write(struct text *out, const struct pingpong *p);
+struct link pingpong_link(const struct pingpong *p);
+
+/* ---- the library's transport between two ranks (transport.c) */
+
+struct transport {
+    int eager_limit; /* bytes */
+    double copy;     /* ns per byte of an unexpected message */
+};
+
+struct transport transport_measure(int rank, int leader, int peer, const struct link *link);
+void transport_write(struct text *out, const struct transport *t);
 
 /* ---- message times on this machine (machine.c) */
 
