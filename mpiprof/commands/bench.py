@@ -45,6 +45,7 @@ STUDIES = {
     "arrival": "imbalanced arrivals in balanced programs: exits, computation, arrivals",
     "robust": "`auto` compared with the library and each fixed algorithm, balanced and imbalanced",
     "adaptive": "goals for `auto` on an emulated cluster, required and measured",
+    "model": "accuracy of the simulator: predicted and measured times of all algorithms",
     "apps": "the samples with the library's algorithms and with `auto`; imbalance factors",
 }
 LOOP_STUDIES = ("arrival", "robust", "adaptive")  # too many calls for the simulator
@@ -52,14 +53,15 @@ PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
 CALIBRATED_STUDY = "arrival"  # its factors require the measured time of its message size
 # Studies of programs that really compute: by default, each rank has a processor of its own.
 STUDIES_OF_PROCESSORS = (CALIBRATED_STUDY, PROGRAMS)
+MODEL = "model"  # compares the simulator with measurements
 STUDIES_WITH_ONLY = (
-    *("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact", "intergroup"),
+    *("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact", "intergroup", MODEL),
 )
 STUDY_WITH_FULL = "robust"
 PROFILED = "reduction"  # study with --profile
 PAPER = "paper"  # a report of several studies
 PAPER_OPTIONS = ("study", "name", "only", "output", "quick")
-TABLES = ("cases", "adaptive")  # studies without figures
+TABLES = ("cases", "adaptive", MODEL)  # studies without figures
 LOCATION_VARIABLE = "MPIPROF_STUDY_PLACE"
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 
@@ -137,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
     if args.profile is not None:
         return report_profile(args, options)
     if args.simulate is not None:
-        if args.study in (*LOOP_STUDIES, PROGRAMS):
+        if args.study in (*LOOP_STUDIES, PROGRAMS, MODEL):
             raise UsageError(f"{args.study} cannot be simulated: pass -n or --cluster 16x100mbit")
         from mpiprof.bench.harness.runner import simulate_study
 

@@ -34,7 +34,8 @@ from mpiprof.model.schedule import Problem
 
 MACHINE = make_uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "mpich")
-STUDIES = tuple(n for n in bench.STUDIES if n not in (*bench.LOOP_STUDIES, bench.PROGRAMS))
+NOT_SIMULATED = (*bench.LOOP_STUDIES, bench.PROGRAMS, bench.MODEL)
+STUDIES = tuple(name for name in bench.STUDIES if name not in NOT_SIMULATED)
 
 
 def result(case: Case, *ms: float) -> Result:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.bench.harness import loop, simulated_cases, timing
-from mpiprof.bench.harness.case import SELECTORS, Case
+from mpiprof.bench.harness.case import LINE, SELECTORS, Case
 from mpiprof.bench.harness.conditions import ARITHMETIC, TIMER, list_conditions
 from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.message_times import measure_message_times
@@ -29,6 +29,7 @@ from mpiprof.bench.harness.study import (
     write,
 )
 from mpiprof.bench.harness.timing import Int, Ranks
+from mpiprof.bench.harness.transport import measure_transport
 from mpiprof.bench.studies import import_study
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_rough_time, format_time
@@ -61,14 +62,17 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
         ranks = timing.begin_study()
         if ranks.world.size < 2:
             raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
+        study = import_study(name)
         machine, why, table = find_machine(ranks, options.machine)
+        if getattr(study, "NEEDS_TRANSPORT", False) and not machine.has_transport:
+            machine = replace(machine, **measure_transport(ranks, machine))
         nodes = timing.first_rank_of_nodes(ranks.world)
         shared = 1 < len(set(nodes)) < len(nodes)
         link = choose_link(table, between=len(set(nodes)) > 1)
         setup = Setup(ranks.world.size, options, machine, library, shared, fault=why, link=link)
         setup = replace(setup, processors=measure_processor_use(ranks.world))
         run = _run_loops if in_loops else _run_calls
-        run(import_study(name), ranks, setup)
+        run(study, ranks, setup)
     except BaseException as error:
         timing.abort_on_error(error)
         raise
@@ -105,8 +109,10 @@ def _run_calls(study: ModuleType, ranks: Ranks, setup: Setup) -> None:
 
 
 def _make_result(case: Case, arrivals: Int, exits: Int) -> Result:
-    times = (loop.total_ns(case, arrivals, exits), loop.elapsed_ns(case, arrivals, exits))
-    return Result(case, *times, np.ptp(arrivals, axis=1).astype(np.float64))
+    total = loop.total_ns(case, arrivals, exits)
+    score = total if case.operation == LINE else loop.score_ns(case, arrivals, exits)
+    elapsed, spread = loop.elapsed_ns(case, arrivals, exits), np.ptp(arrivals, axis=1)
+    return Result(case, total, elapsed, spread.astype(np.float64), score)
 
 
 def _announce(title: str, setup: Setup, extent: str, seconds: float) -> None:

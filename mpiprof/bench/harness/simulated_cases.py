@@ -13,6 +13,7 @@ from mpiprof.bench.harness.case import LINE, Case, problem_with_parameters
 from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.errors import MpiprofError
+from mpiprof.metrics.wait_states import score_instances
 from mpiprof.model import catalogue, ring_fast_path
 from mpiprof.model.problem_spec import assign_nodes
 from mpiprof.model.schedule import Algorithm, Problem, Schedule
@@ -31,30 +32,34 @@ def simulate_cases(cases: Sequence[Case], setup: Setup, step: Callable[[], None]
     results = []
     for case in cases:
         with contextlib.suppress(MpiprofError):  # no such algorithm, or not for so many processes
-            results.append(_simulate_case(case, setup))
+            results.append(simulate_case(case, setup))
         step()
     return results
 
 
-def _simulate_case(case: Case, setup: Setup) -> Result:
+def simulate_case(case: Case, setup: Setup) -> Result:
     """Return the simulated result; raises MpiprofError if the algorithm does not apply."""
     if case.operation == LINE:
         n = case.problem.bytes
         took = np.array([setup.machine.message_time(n, between=True, one_way=True)])
         return Result(case, took, took, np.zeros(1))
-    algorithm, problem = _find_algorithm(case), _case_problem(case, setup)
+    algorithm, problem = find_algorithm(case), _case_problem(case, setup)
     size = problem.size + problem.remote_size
     nodes = assign_nodes(problem.size, problem.remote_size, setup.per_node)
-    total, elapsed = [], []
-    for lap in range(setup.laps):
+    total, elapsed, score = [], [], []
+    # Laps with equal arrivals have equal times.
+    for lap in range(setup.laps if case.arrivals[0] > 1 else 1):
         late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
         timing = simulate(algorithm, problem, setup.machine, late, nodes)
         total.append(timing.after_last)
         elapsed.append(float((timing.finish - timing.arrivals).mean()))
-    return Result(case, np.array(total), np.array(elapsed), np.zeros(len(total)))
+        times = (timing.arrivals, timing.finish)
+        score.append(float(score_instances(case.operation, *times, problem)))
+    return Result(case, *map(np.array, (total, elapsed, np.zeros(len(total)), score)))
 
 
-def _find_algorithm(case: Case) -> Algorithm:
+def find_algorithm(case: Case) -> Algorithm:
+    """Return the algorithm of a case; raises MpiprofError if there is none."""
     inter = case.problem.remote_size > 0
     return catalogue.find(case.operation, case.name, intercommunicator=inter)
 
@@ -69,15 +74,16 @@ def _case_problem(case: Case, setup: Setup) -> Problem:
 def estimate_seconds(cases: Sequence[Case], setup: Setup) -> float:
     """Return the approximate time of `simulated` in s, scaled by the time of trials."""
     in_rings, others = 0.0, 0.0
+    one_by_one = setup.machine.node_port or setup.machine.has_transport
     for case in cases:
         problem = _case_problem(case, setup)
         nodes = np.array(assign_nodes(problem.size, problem.remote_size, setup.per_node), np.int64)
         with contextlib.suppress(MpiprofError):  # not applicable
-            algorithm = _find_algorithm(case)
+            algorithm = find_algorithm(case)
             if runs_as_ring(algorithm, problem, setup.machine, nodes):
                 in_rings += ring_fast_path.estimate_work(algorithm, problem)
             else:
-                others += _simulation_cost(algorithm, problem, one_by_one=setup.machine.node_port)
+                others += _simulation_cost(algorithm, problem, one_by_one=one_by_one)
     took = 0.0
     if in_rings:
         ring = catalogue.find("allgather", "ring")

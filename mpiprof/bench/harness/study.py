@@ -116,12 +116,13 @@ class Setup:
 
 @dataclass(frozen=True)
 class Result:
-    """A case's times in ns, by lap: last exit minus last arrival, and the members' mean."""
+    """A case's times in ns, by lap: last exit minus last arrival, and two means over members."""
 
     case: Case
     total: Values
     elapsed: Values
     spread: Values  # last minus first arrival: error of the start, or the imposed pattern
+    score: Values = field(default_factory=lambda: np.zeros(0))  # without waits for late members
 
     @property
     def median_ms(self) -> float:

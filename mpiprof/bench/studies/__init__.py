@@ -7,7 +7,8 @@ from types import ModuleType
 
 from mpiprof.model.catalogue import load_catalogue
 
-MODULES = {"robust": "auto_robustness"}  # of studies whose name says too little
+# Modules of studies whose name says too little.
+MODULES = {"robust": "auto_robustness", "model": "model_accuracy"}
 
 
 def list_algorithms(study: ModuleType) -> list[str]:

@@ -1,0 +1,168 @@
+"""Accuracy of the simulator: predicted and measured times of all algorithms of the catalogue.
+
+Every algorithm runs with balanced arrivals, and with each rank late by the time of 0 to MAX_IF - 1
+messages. The simulator predicts the same laps twice: with the measured message times alone
+(`plain`), and also with the measured transport: eager limit, copies of unexpected messages, and
+messages that meet at a port. Times are scores: the mean over ranks of exit minus the earliest time
+that the operation allows. So waiting for a late rank, which any model predicts, does not count.
+
+A row is an operation at one size and MAX_IF. Errors are medians over the algorithms, relative to
+the measured time. Rank correlations are Spearman's, for at least three algorithms. `regret` is the
+measured time of the algorithm that is predicted to be the fastest, over that of the fastest.
+
+A block, or each rank's share of a vector, has `bytes` bytes. Barriers have no size, so that they
+are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.simulated_cases import simulate_case
+from mpiprof.bench.harness.study import (
+    Report,
+    Result,
+    Row,
+    Setup,
+    Values,
+    at_least,
+    at_most,
+    group_results,
+)
+from mpiprof.bench.studies.contest import candidates
+from mpiprof.model.distributions import decreasing_counts
+from mpiprof.model.schedule import Problem
+
+TITLE = "Accuracy of the simulator"
+LAPS = 5
+QUICK_LAPS = 3
+NEEDS_TRANSPORT = True
+SIZES = (8 << 10, 32 << 10, 128 << 10)
+MOST = (1, 5, 17)  # MAX_IF
+VECTORS = ("bcast", "reduce", "allreduce")
+BLOCKS = ("allgather", "alltoall", "gather", "scatter", "reduce_scatter_block")
+IRREGULAR = ("allgatherv", "alltoallv", "gatherv", "scatterv", "reduce_scatter")
+BETWEEN_GROUPS = "allgather between groups"
+PARTS = (*VECTORS, *BLOCKS, *IRREGULAR, BETWEEN_GROUPS)
+LABELS = ("operation", "bytes", "MAX_IF")
+MIN_RANKED = 3  # algorithms
+REQUIRED = {"error": at_most(0.1), "correlation": at_least(0.9)}
+
+
+def make_problem(part: str, ranks: int, size: int) -> Problem:
+    """Return the problem of a part, with `size` bytes per rank."""
+    if part == BETWEEN_GROUPS:
+        half = ranks // 2
+        return Problem(half, size, remote_size=half, remote_bytes=size)
+    unit = 8 if part in ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block") else 1
+    if part in VECTORS:
+        return Problem(ranks, size * ranks, unit=unit)
+    if part in BLOCKS:
+        return Problem(ranks, size, unit=unit)
+    counts = tuple(count // unit * unit for count in decreasing_counts(size, ranks))
+    if part == "alltoallv":
+        return Problem(ranks, rows=(counts,) * ranks)
+    return Problem(ranks, counts=counts, unit=unit)
+
+
+def make_cases(setup: Setup) -> list[Case]:
+    """Return the cases of all operations, sizes, factors and algorithms."""
+    options = setup.options
+    cases = []
+    for part in options.only or PARTS:
+        operation, between = part.partition(" ")[0], part == BETWEEN_GROUPS
+        members = f"{setup.ranks // 2}+{setup.ranks // 2}" if between else "world"
+        for size in options.sizes or (SIZES[1:2] if options.quick else SIZES):
+            problem = make_problem(part, setup.ranks, size)
+            choices = candidates(setup, operation, problem)
+            message = int(setup.machine.alpha + size * setup.machine.beta)
+            for most in MOST:
+                for choice in [c for c in choices if c != "native"]:
+                    values = (part, size, most, choice)
+                    labels = dict(zip((*LABELS, "algorithm"), values, strict=True))
+                    late = (most, message)
+                    cases.append(Case(labels, operation, choice, problem, members, arrivals=late))
+    return cases
+
+
+# ---- predictions
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measured and predicted times of the algorithms of a group, in ns."""
+
+    measured: Values
+    predicted: Values
+
+    @property
+    def errors(self) -> Values:
+        """Relative errors of the predictions."""
+        return np.abs(self.predicted / self.measured - 1)
+
+    @property
+    def correlation(self) -> float:
+        """Spearman's rank correlation; NaN for few algorithms."""
+        if len(self.measured) < MIN_RANKED:
+            return np.nan
+        from scipy.stats import rankdata
+
+        ranks = rankdata(self.measured), rankdata(self.predicted)
+        return float(np.corrcoef(*ranks)[0, 1])
+
+    @property
+    def regret(self) -> float:
+        """Measured time of the algorithm predicted to be the fastest, over that of the fastest."""
+        return float(self.measured[self.predicted.argmin()] / self.measured.min())
+
+
+def compare(results: Sequence[Result], setup: Setup) -> Comparison:
+    """Return the measured times beside the simulator's."""
+    predicted = [simulate_case(r.case, setup).score for r in results]
+    measured = [float(np.mean(r.score)) for r in results]
+    return Comparison(np.array(measured), np.array([float(p.mean()) for p in predicted]))
+
+
+def make_report(results: Sequence[Result], setup: Setup) -> Report:
+    """Return a row for each group, and the requirements on all groups."""
+    plain = replace(setup, machine=setup.machine.without_transport())
+    rows: list[Row] = []
+    every: dict[str, list[Comparison]] = {"plain": [], "transport": []}
+    for group in group_results(results, LABELS):
+        row = {name: group[0].case.labels[name] for name in LABELS} | {"algorithms": len(group)}
+        for name, model in (("plain", plain), ("transport", setup)):
+            comparison = compare(group, model)
+            every[name].append(comparison)
+            row |= {
+                f"{name} error": float(np.median(comparison.errors)),
+                f"{name} correlation": comparison.correlation,
+                f"{name} regret": comparison.regret,
+            }
+        rows.append(row)
+    notes = [summarize(name, comparisons) for name, comparisons in every.items()]
+    columns = (*LABELS, "algorithms", *(c for c in rows[0] if c.startswith(("plain", "transport"))))
+    return Report(columns, rows, notes)
+
+
+def summarize(name: str, comparisons: Sequence[Comparison]) -> str:
+    """Return the medians of a model over all groups, and whether they meet the requirements."""
+    error = float(np.median(np.concatenate([c.errors for c in comparisons])))
+    correlations = [c.correlation for c in comparisons if not np.isnan(c.correlation)]
+    regrets = [c.regret for c in comparisons]
+    text = f"{name}: median error {error:.1%} ({_judge('error', error)})"
+    if correlations:
+        middle = float(np.median(correlations))
+        high = sum(c >= 0.9 for c in correlations)
+        text += f", median rank correlation {middle:.3f} ({_judge('correlation', middle)}), "
+        text += f"at least 0.9 in {high} of {len(correlations)} groups"
+    mean = float(np.exp(np.mean(np.log(regrets))))
+    return f"{text}; mean regret {mean:.3f}, worst {max(regrets):.3g}."
+
+
+def _judge(name: str, value: float) -> str:
+    verdict = REQUIRED[name].judge(value)
+    return f"asked {verdict['asked']}: {verdict['holds']}"

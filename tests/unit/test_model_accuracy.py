@@ -1,0 +1,91 @@
+"""Predicted against measured times: the study of the simulator, and the model that `tune` uses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import advice_traces, tune_traces
+from support.uniform_machine import make_uniform
+
+import mpiprof
+from mpiprof.bench.harness import simulated_cases
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.study import Setup
+from mpiprof.bench.studies import model_accuracy
+from mpiprof.bench.studies.model_accuracy import PARTS, Comparison
+from mpiprof.errors import UsageError
+from mpiprof.model.machine import Machine, machine_of_table
+from mpiprof.model.message_rounds import applies_to
+from mpiprof.testing.synthetic import MACHINE
+from mpiprof.tune import predict, tasks
+
+PLAIN = make_uniform(tune_traces.ALPHA, tune_traces.BETA)
+EAGER = replace(PLAIN, eager_limit=1 << 20, window=1 << 16, copy=0.1)
+
+
+def test_errors_ranks_and_regret() -> None:
+    comparison = Comparison(np.array([1.0, 2.0, 4.0]), np.array([1.1, 1.0, 4.0]))
+    assert comparison.errors == pytest.approx([0.1, 0.5, 0])
+    assert comparison.correlation == pytest.approx(0.5)  # ranks 1 2 3 and 2 1 3
+    assert comparison.regret == 2  # the second is predicted to be the fastest
+    assert np.isnan(Comparison(np.ones(2), np.ones(2)).correlation)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_has_problems_that_algorithms_solve(part: str) -> None:
+    setup = Setup(8, Options(only=(part,), quick=True), EAGER)
+    cases = model_accuracy.make_cases(setup)
+    names = {case.choice for case in cases}
+    assert names and "native" not in names
+    assert {case.labels["MAX_IF"] for case in cases} == set(model_accuracy.MOST)
+    for case in cases:
+        found = simulated_cases.find_algorithm(case)
+        assert applies_to(found, case.problem) or found.restrictions
+
+
+def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
+    setup = Setup(8, Options(only=("bcast",), quick=True), EAGER, laps=2)
+    cases = [c for c in model_accuracy.make_cases(setup) if ":" not in c.choice]
+    results = simulated_cases.simulate_cases(cases, setup, lambda: None)
+    report = model_accuracy.make_report(results, setup)
+    assert [row["MAX_IF"] for row in report.rows] == list(model_accuracy.MOST)
+    for row in report.rows:
+        assert row["transport error"] == 0
+        assert row["transport correlation"] == pytest.approx(1)
+        assert row["transport regret"] == 1
+    assert any(row["plain error"] > 0.1 for row in report.rows)
+    plain, transport = report.notes
+    assert plain.startswith("plain: median error ")
+    assert transport.startswith("transport: median error 0.0% (asked at most 0.1: yes)")
+
+
+# ---- machine tables
+
+
+def test_a_table_has_the_transport_that_calibrate_measured() -> None:
+    measured = {"eager_limit": 65536, "window": 65536, "copy_ns_per_byte": 0.25}
+    machine = machine_of_table(MACHINE | {"transport": measured}, "machine.json")
+    assert (machine.eager_limit, machine.window, machine.copy) == (65536, 65536, 0.25)
+    assert machine.without_transport() == machine_of_table(MACHINE, "machine.json")
+    with pytest.raises(UsageError, match="damaged transport"):
+        machine_of_table(MACHINE | {"transport": {"eager_limit": "?"}}, "machine.json")
+
+
+# ---- tune
+
+
+def find_doubts(folder: Path, machine: Machine) -> list[float]:
+    """Return the model's error factor of each work of a trace."""
+    works = tasks.list_works(mpiprof.open(folder), 8)
+    return [r.doubt for r in predict.predict(works, machine, 60, lambda: None)]
+
+
+def test_tune_uses_the_transport_only_if_it_predicts_better(tmp_path: Path) -> None:
+    plain = tune_traces.one_sender(tmp_path / "plain")
+    assert find_doubts(plain, EAGER) == find_doubts(plain, PLAIN)
+    slow_copy = replace(EAGER, copy=20.0)
+    other = advice_traces.related(tmp_path / "other", np.random.default_rng(2), 3, slow_copy)
+    assert max(find_doubts(other, slow_copy)) < min(find_doubts(other, PLAIN))
