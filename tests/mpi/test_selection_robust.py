@@ -68,6 +68,15 @@ def test_pair_is_left_out_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     )
 
 
+def test_threads_with_communicators_of_their_own_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    """A thread that creates a communicator may postpone the probing of another thread."""
+    program = (str(PROGRAMS / "selection_loops.py"), "threads", "150")
+    trace, _ = switched(openmpi, 2, tmp_path, "robust", *program)
+    lines = [json.loads(line) for line in (trace.path / "selection.jsonl").read_text().splitlines()]
+    ends = [line for line in lines if line["kind"] == "end"]
+    assert len(ends) == 3 and all(line["probes"] <= 80 for line in ends)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -26,10 +26,12 @@ enum { SKIPPED = 2, FIRST_PERIOD = 2 * ROBUST_RUNS, LONGEST_PERIOD = 1 << 20, PE
 /* Indices of the sums of a period. */
 enum { WHOLE, LAST, PERIOD_SUMS };
 
+/* Start, or start again while the members cannot run other algorithms yet. */
 void robust_start(struct selection *s)
 {
     s->is_robust = true;
     s->robust = (struct robust){.period = FIRST_PERIOD};
+    s->probing.ran = s->list[NATIVE].tried = 0;
     s->phases.number = 1;
     current_choice_probe(s, "start");
 }
