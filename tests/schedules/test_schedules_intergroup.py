@@ -12,12 +12,14 @@ from support.intergroup_bounds import (
     algorithm_1_bound,
     algorithm_1_bytes,
     algorithm_2_bound,
+    best_root_gathering_bytes,
     concurrent_root_gathering_bytes,
     improvement_limit,
     least_bytes,
     root_gathering_bytes,
     unsegmented_bytes,
 )
+from support.uniform_machine import make_uniform
 
 from mpiprof.model.schedule import (
     RECEIVE,
@@ -29,6 +31,7 @@ from mpiprof.model.schedule import (
     find,
     load_catalogue,
 )
+from mpiprof.model.simulate import simulate
 from mpiprof.model.verify import Proof, verify
 
 GROUPS = [(p, q) for p in range(1, 10) for q in range(1, 10)]
@@ -85,7 +88,8 @@ def test_irregular_messages(algorithm: Algorithm) -> None:
 
 def test_remote_counts_are_needed_only_to_cut_or_gather_local_data() -> None:
     needing = {a.name for a in named("allgatherv") if a.needs_counts}
-    assert needing == {"root_gathering_sequential", "root_gathering_concurrent", "kang"}
+    gathering = {f"root_gathering_{how}" for how in ("sequential", "concurrent", "ring", "best")}
+    assert needing == {"kang"} | gathering
     assert not any(a.needs_counts for a in named("allgather"))
 
 
@@ -189,6 +193,30 @@ def test_root_gathering_cost_agrees_with_the_paper() -> None:
             assert one <= root_gathering_bytes(p, p, k, k)
             assert concurrent_root_gathering_bytes(p, p, k, k) - lost <= both
             assert both <= concurrent_root_gathering_bytes(p, p, k, k)
+
+
+@pytest.mark.parametrize(("p", "q"), [(8, 8), (25, 7), (5, 9)])
+def test_best_root_gathering_takes_formula_1(p: int, q: int) -> None:
+    """In blocks far smaller than the data, the broadcast sends everything once."""
+    k = 1 << 20
+    algorithm = find("allgather", "root_gathering_best", intercommunicator=True)
+    problem = Problem(p, k, remote_size=q, remote_bytes=k)
+    took = simulate(algorithm, problem, make_uniform(0.0, 1.0)).after_last
+    stated = best_root_gathering_bytes(p, q, k, k)
+    assert stated <= took <= 1.02 * stated
+
+
+def test_gathering_along_ranks_repeats_the_longest_message() -> None:
+    """Each of the 7 steps has the last rank's 70 bytes in it; equal messages take their sum."""
+    rising = [10 * i for i in range(8)]
+    gathered, exchanged, broadcast = 7 * 70, 2 * 280, 2 * 2 * 7 * 280 // 8
+    proof = allgatherv("root_gathering_ring", rising, rising)
+    assert proof.volume == gathered + exchanged + broadcast
+    equal = [80] * 8
+    one, other = (
+        allgatherv(f"root_gathering_{how}", equal, equal) for how in ("ring", "sequential")
+    )
+    assert one.volume == other.volume and one.span == other.span + 7 - 3
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"setting{s.number}")

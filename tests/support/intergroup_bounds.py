@@ -53,6 +53,11 @@ def root_gathering_bytes(p: int, q: int, k_a: int, k_b: int) -> int:
     return max((p - 1) * k_a, (q - 1) * k_b) + 3 * p * k_a + 3 * q * k_b
 
 
+def best_root_gathering_bytes(p: int, q: int, k_a: int, k_b: int) -> int:
+    """Return (1): gather, exchange and broadcast, each sending everything once."""
+    return max((p - 1) * k_a, (q - 1) * k_b) + 2 * max(p * k_a, q * k_b)
+
+
 def concurrent_root_gathering_bytes(p: int, q: int, k_a: int, k_b: int) -> int:
     """Return the analogue of (2) for both directions at once."""
     return max((p - 1) * k_a, (q - 1) * k_b) + 3 * max(p * k_a, q * k_b)

@@ -12,31 +12,61 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.model.pipeline_formulas import ceil_log2
+from mpiprof.model.pipeline_formulas import DEFAULT_BLOCK_SIZE, ceil_log2
 from support.intergroup_bounds import algorithm_2_bound
+from support.round_counts import broadcast_rounds
 
 Messages = Sequence[int]
 Taken = tuple[int, int]
+Gather = Callable[[Messages], Taken]
+Broadcast = Callable[[int, int], Taken]
 
 
-def root_gathering(a: Messages, b: Messages, *, concurrent: bool) -> Taken:
-    """Gather to the roots, exchange, broadcast by scatter and ring; sequentially or concurrently.
+def _over_tree(messages: Messages) -> Taken:
+    return ceil_log2(len(messages)), sum(messages) - messages[0]
 
-    As formula (2) of the paper, with broadcasts of 2 (1 - 1/p) times all data.
+
+def _along_ranks(messages: Messages) -> Taken:
+    """Gather along the ranks: each step lasts as long as the longest message still to come."""
+    longest = np.maximum.accumulate(np.array(messages[:0:-1], np.int64))
+    return len(messages) - 1, int(longest.sum())
+
+
+def _by_scatter(size: int, total: int) -> Taken:
+    return ceil_log2(size) + size - 1, 2 * -(-total * (size - 1) // size)
+
+
+def _in_blocks(size: int, total: int) -> Taken:
+    blocks = -(-total // DEFAULT_BLOCK_SIZE)
+    rounds = broadcast_rounds(size, blocks)
+    return rounds, rounds * -(-total // blocks) if blocks else 0
+
+
+def _longer(one: Taken, other: Taken) -> Taken:
+    return max(one[0], other[0]), max(one[1], other[1])
+
+
+def root_gathering(
+    a: Messages,
+    b: Messages,
+    *,
+    concurrent: bool,
+    gather: Gather = _over_tree,
+    broadcast: Broadcast = _by_scatter,
+) -> Taken:
+    """Gather to the roots, exchange, broadcast; sequentially or concurrently.
+
+    As formula (2) of the paper, with broadcasts of 2 (1 - 1/p) times all data, or as formula (1).
     """
-    gathered = max(ceil_log2(len(a)), ceil_log2(len(b))), max(sum(a) - a[0], sum(b) - b[0])
-    to_a, to_b = _broadcast(len(a), sum(b)), _broadcast(len(b), sum(a))
+    gathered = _longer(gather(a), gather(b))
+    to_a, to_b = broadcast(len(a), sum(b)), broadcast(len(b), sum(a))
     if concurrent:
         across = 1, max(sum(a), sum(b))
-        rest = max(to_a[0], to_b[0]), max(to_a[1], to_b[1])
+        rest = _longer(to_a, to_b)
     else:
         across = 2, sum(a) + sum(b)
         rest = to_a[0] + to_b[0], to_a[1] + to_b[1]
     return gathered[0] + across[0] + rest[0], gathered[1] + across[1] + rest[1]
-
-
-def _broadcast(size: int, total: int) -> Taken:
-    return ceil_log2(size) + size - 1, 2 * -(-total * (size - 1) // size)
 
 
 def kang(a: Messages, b: Messages) -> Taken:
@@ -138,12 +168,19 @@ FORMULAS: dict[tuple[str, str], Callable[[Messages, Messages], Taken]] = {
     ("allgather", "kang"): kang,
     ("allgather", "kang_teams"): in_teams,
     ("allgatherv", "kang"): shares,
+    ("allgatherv", "root_gathering_ring"): lambda a, b: root_gathering(
+        a, b, concurrent=False, gather=_along_ranks
+    ),
     **{
         (operation, name): formula
         for operation in ("allgather", "allgatherv")
         for name, formula in (
             ("root_gathering_sequential", lambda a, b: root_gathering(a, b, concurrent=False)),
             ("root_gathering_concurrent", lambda a, b: root_gathering(a, b, concurrent=True)),
+            (
+                "root_gathering_best",
+                lambda a, b: root_gathering(a, b, concurrent=True, broadcast=_in_blocks),
+            ),
             ("kang_unsegmented", unsegmented),
             ("kang_two_step", two_step),
         )

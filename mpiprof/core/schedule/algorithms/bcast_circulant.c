@@ -97,29 +97,34 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
 
 /* ---- interface for this and other schedules */
 
-bool circulant_allocate(struct context *c, int64_t v, int64_t blocks)
+void circulant_fill(struct circulant *s, int size, int64_t v, int64_t blocks)
 {
-    struct circulant *const s = memory_allocate(sizeof *s);
     int64_t others[CIRCULANT_MOST];
 
-    c->table = (int64_t *)s;
-    if (s == NULL)
-        return false;
     s->v = v;
     s->blocks = blocks;
-    s->q = log2_ceiling(c->size);
-    s->skip[s->q] = c->size;
+    s->q = log2_ceiling(size);
+    s->skip[s->q] = size;
     for (int k = s->q - 1; k >= 0; k--)
         s->skip[k] = s->skip[k + 1] - s->skip[k + 1] / 2;
     if (blocks == 0 || s->q == 0)
-        return true;
+        return;
     s->idle = modulo(1 - blocks, s->q);
     compute_gets(s, v, s->gets);
     for (int k = 0; k < s->q; k++) {
-        compute_gets(s, (v + s->skip[k]) % c->size, others);
+        compute_gets(s, (v + s->skip[k]) % size, others);
         s->gives[k] = others[k];
     }
-    return true;
+}
+
+bool circulant_allocate(struct context *c, int64_t v, int64_t blocks)
+{
+    struct circulant *const s = memory_allocate(sizeof *s);
+
+    c->table = (int64_t *)s;
+    if (s != NULL)
+        circulant_fill(s, c->size, v, blocks);
+    return s != NULL;
 }
 
 const struct circulant *circulant_of(const struct context *c)

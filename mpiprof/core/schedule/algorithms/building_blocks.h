@@ -131,6 +131,7 @@ struct circulant_round {
     int64_t gets, gives; /* block numbers; -1 for none */
 };
 
+void circulant_fill(struct circulant *s, int size, int64_t v, int64_t blocks);
 /* Store the schedule in the table. Returns false without memory. */
 bool circulant_allocate(struct context *c, int64_t v, int64_t blocks);
 const struct circulant *circulant_of(const struct context *c);

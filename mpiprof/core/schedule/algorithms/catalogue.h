@@ -34,12 +34,15 @@
     X(reduce_scatter_block_recursive_halving)                                                      \
     X(inter_allgather_root_gathering_sequential)                                                   \
     X(inter_allgather_root_gathering_concurrent)                                                   \
+    X(inter_allgather_root_gathering_best)                                                         \
     X(inter_allgather_kang)                                                                        \
     X(inter_allgather_kang_teams)                                                                  \
     X(inter_allgather_kang_unsegmented)                                                            \
     X(inter_allgather_kang_two_step)                                                               \
     X(inter_allgatherv_root_gathering_sequential)                                                  \
     X(inter_allgatherv_root_gathering_concurrent)                                                  \
+    X(inter_allgatherv_root_gathering_ring)                                                        \
+    X(inter_allgatherv_root_gathering_best)                                                        \
     X(inter_allgatherv_kang)                                                                       \
     X(inter_allgatherv_kang_unsegmented)                                                           \
     X(inter_allgatherv_kang_two_step)                                                              \

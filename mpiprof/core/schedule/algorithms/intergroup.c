@@ -1,21 +1,34 @@
 /* Allgather and allgatherv on an inter-communicator by root gathering, as in MPI libraries.
  *
- *      a0 <- a1 a2 a3    each group collects its blocks at its root by a binomial tree
+ *      a0 <- a1 a2 a3    each group collects its blocks at its root
  *      a0 <-> b0         the roots exchange them
- *      a0 -> a1 a2 a3    and broadcast the received data: binomial scatter, ring allgather
+ *      a0 -> a1 a2 a3    and broadcast the received data in their group
  *
  *   root_gathering_sequential   as MPICH: a0's data goes to b0 and through group B, then b0's to a0
  *                               and through A: max((p-1) k_A, (q-1) k_B) + 3 p k_A + 3 q k_B
  *   root_gathering_concurrent   as Open MPI: both ways at once:
  *                               max((p-1) k_A, (q-1) k_B) + 3 max(p k_A, q k_B)
+ *   root_gathering_best         both ways at once, with the fastest known broadcast:
+ *                               max((p-1) k_A, (q-1) k_B) + 2 max(p k_A, q k_B)
+ *   root_gathering_ring         allgatherv as the paper describes MPICH's: as the first, but each
+ *                               group collects its blocks along the ranks, a3 -> a2 -> a1 -> a0.
+ *                               Its p-1 steps each last as long as the longest message in them:
+ *                               sum of max(k_i, .., k_(p-1)) over i = 1 .. p-1
  *
- * Source: Kang et al. 2019, Section 3.1; formula (2) is the first of these bounds. The bounds are
- * for many processes. There are no restrictions; allgatherv needs the counts of the local group.
+ * The gather uses a binomial tree, except in the last one. Broadcasts are a binomial scatter and a
+ * ring allgather, which send everything twice; the best one is over a circulant graph in many
+ * blocks, which send everything once.
+ *
+ * Source: Kang et al. 2019, Sections 3.1 and 5; formula (2) is the first of these bounds, and
+ * formula (1) the third. The bounds are for many processes. There are no restrictions; allgatherv
+ * needs the counts of the local group.
  */
 #include "schedule/algorithms/intergroup.h"
 
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
+
+enum { SEQUENTIAL, CONCURRENT, BEST, RING }; /* modes */
 
 /* ---- shared with the other algorithms */
 
@@ -58,7 +71,7 @@ static int64_t roots_scratch(const struct problem *p)
 }
 
 /* Collect the subtrees' blocks in SCRATCH. A rank without children sends from IN. */
-static void gather_step(const struct context *c, int64_t k, struct round *out)
+static void tree_step(const struct context *c, int64_t k, struct round *out)
 {
     const int64_t x = c->rank, bit = INT64_C(1) << k;
 
@@ -72,64 +85,143 @@ static void gather_step(const struct context *c, int64_t k, struct round *out)
                      subtree_range(c, x + bit).length);
 }
 
-/* ---- broadcast of the received data from rank 0 in the local group */
+/* ---- gather to rank 0 along the ranks: in step t rank x sends the block of rank x + t */
 
-static const struct algorithm *const spreads = &algorithm_bcast_scatter_allgather_ring;
-
-static void bcast_step(const struct context *c, int64_t r, struct round *out)
+static void chain_step(const struct context *c, int64_t t, struct round *out)
 {
-    const struct problem received = {.size = c->size, .bytes = remote_total(c)};
-    const struct context local = {
-        .problem = &received, .algorithm = spreads, .rank = c->rank, .size = c->size};
+    const int64_t x = c->rank, sent = x + t, received = sent + 1;
+    const int64_t *const begins = own_begins(c);
 
-    spreads->round(&local, r, out);
+    if (t == 0 && has_children(c) && x == 0)
+        emit_copy(out, BUFFER_SCRATCH, 0, BUFFER_IN, 0, block_range(c, 0).length);
+    if (x > 0 && sent < c->size)
+        emit_send(out, (int)x - 1, t == 0 ? BUFFER_IN : BUFFER_SCRATCH, begins[sent] - begins[x],
+                  range_at(begins, sent).length);
+    if (received < c->size)
+        emit_receive(out, (int)x + 1, BUFFER_SCRATCH, begins[received] - begins[x],
+                     range_at(begins, received).length);
 }
 
-/* ---- the two algorithms */
+static int64_t gather_rounds(const struct context *c)
+{
+    return c->algorithm->mode == RING ? c->size - 1 : log2_ceiling(c->size);
+}
 
-enum { SEQUENTIAL, CONCURRENT }; /* modes */
+/* ---- broadcast of the received data from rank 0 in the local group */
+
+struct spread {
+    struct problem problem;
+    struct context context;
+};
+
+static const struct algorithm *spread_algorithm(const struct context *c)
+{
+    return c->algorithm->mode == BEST ? &algorithm_bcast_circulant
+                                      : &algorithm_bcast_scatter_allgather_ring;
+}
+
+static void spread_fill(struct spread *s, const struct context *c)
+{
+    s->problem = (struct problem){.size = c->size,
+                                  .bytes = remote_total(c),
+                                  .alpha = c->problem->alpha,
+                                  .beta = c->problem->beta};
+    s->context = (struct context){.problem = &s->problem,
+                                  .algorithm = spread_algorithm(c),
+                                  .rank = c->rank,
+                                  .size = c->size,
+                                  .table = c->algorithm->mode == BEST ? intergroup_more(c) : NULL};
+}
+
+static int64_t spread_rounds(const struct context *c)
+{
+    struct spread s;
+
+    spread_fill(&s, c);
+    return s.context.algorithm->rounds(&s.context);
+}
+
+static void spread_round(const struct context *c, int64_t r, struct round *out)
+{
+    struct spread s;
+
+    spread_fill(&s, c);
+    s.context.algorithm->round(&s.context, r, out);
+}
+
+/* ---- the algorithms */
+
+/* Store the broadcast's schedule behind the begins of the blocks. */
+static bool best_prepare(struct context *c)
+{
+    struct spread s;
+
+    if (!intergroup_prepare_more(c, sizeof(struct circulant) / sizeof *c->table + 1))
+        return false;
+    spread_fill(&s, c);
+    circulant_fill((struct circulant *)intergroup_more(c), c->size, c->rank,
+                   s.context.algorithm->blocks(&s.problem));
+    return true;
+}
+
+static bool in_sequence(const struct context *c)
+{
+    return c->algorithm->mode == SEQUENTIAL || c->algorithm->mode == RING;
+}
 
 static int64_t roots_rounds(const struct context *c)
 {
-    const int exchange = c->algorithm->mode == CONCURRENT ? 1 : 2;
-
-    return log2_ceiling(c->size) + exchange + spreads->rounds(c);
+    return gather_rounds(c) + (in_sequence(c) ? 2 : 1) + spread_rounds(c);
 }
 
 /* The roots exchange their data after the gather. If they do so one after the other, the first
  * group sends, receives and broadcasts, and the second one receives, broadcasts and sends. */
 static void roots_round(const struct context *c, int64_t r, struct round *out)
 {
-    const bool sequential = c->algorithm->mode == SEQUENTIAL, first = c->problem->first_group;
-    const int64_t t = r - log2_ceiling(c->size), receives = sequential && first;
-    const int64_t sends = sequential && !first ? 1 + spreads->rounds(c) : 0;
+    const bool sequential = in_sequence(c), first = c->problem->first_group;
+    const int64_t t = r - gather_rounds(c), receives = sequential && first;
+    const int64_t sends = sequential && !first ? 1 + spread_rounds(c) : 0;
     const enum buffer gathered = has_children(c) ? BUFFER_SCRATCH : BUFFER_IN;
 
-    if (t < 0)
-        gather_step(c, r, out);
+    if (t < 0 && c->algorithm->mode == RING)
+        chain_step(c, r, out);
+    else if (t < 0)
+        tree_step(c, r, out);
     if (t == receives && c->rank == 0)
         emit_remote(out, STEP_RECEIVE, 0, BUFFER_OUT, (struct range){0, remote_total(c)});
     if (t == sends && c->rank == 0)
         emit_remote(out, STEP_SEND, 0, gathered, (struct range){0, own_begins(c)[c->size]});
     if (t > receives && t != sends)
-        bcast_step(c, t - receives - 1, out);
+        spread_round(c, t - receives - 1, out);
 }
 
-#define ROOT_GATHERING(mode_, library)                                                             \
-    .mode = mode_, .source = "Kang et al. 2019, Section 3.1; " library,                            \
-    .prepare = intergroup_prepare, .rounds = roots_rounds, .scratch = roots_scratch,               \
-    .round = roots_round
+#define ROOT_GATHERING(mode_, prepare_, library)                                                   \
+    .mode = mode_, .source = "Kang et al. 2019, Section " library, .prepare = prepare_,            \
+    .rounds = roots_rounds, .scratch = roots_scratch, .round = roots_round
+#define AS_MPICH ROOT_GATHERING(SEQUENTIAL, intergroup_prepare, "3.1; MPICH")
+#define AS_OPEN_MPI ROOT_GATHERING(CONCURRENT, intergroup_prepare, "3.1; Open MPI")
+#define AS_FORMULA_1 ROOT_GATHERING(BEST, best_prepare, "3.1, formula (1)")
 
-INTER_ALGORITHM(allgather, root_gathering_sequential, ROOT_GATHERING(SEQUENTIAL, "MPICH"),
+INTER_ALGORITHM(allgather, root_gathering_sequential, AS_MPICH,
                 .cost = "(max((p-1) k_A, (q-1) k_B) + 3 p k_A + 3 q k_B) beta");
 
-INTER_ALGORITHM(allgather, root_gathering_concurrent, ROOT_GATHERING(CONCURRENT, "Open MPI"),
+INTER_ALGORITHM(allgather, root_gathering_concurrent, AS_OPEN_MPI,
                 .cost = "(max((p-1) k_A, (q-1) k_B) + 3 max(p k_A, q k_B)) beta");
 
-INTER_ALGORITHM(allgatherv, root_gathering_sequential, .needs_counts = true,
-                ROOT_GATHERING(SEQUENTIAL, "MPICH"),
+INTER_ALGORITHM(allgather, root_gathering_best, AS_FORMULA_1,
+                .cost = "(max((p-1) k_A, (q-1) k_B) + 2 max(p k_A, q k_B)) beta for many blocks");
+
+INTER_ALGORITHM(allgatherv, root_gathering_sequential, .needs_counts = true, AS_MPICH,
                 .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 K_A + 3 K_B) beta, K: a group's bytes");
 
-INTER_ALGORITHM(allgatherv, root_gathering_concurrent, .needs_counts = true,
-                ROOT_GATHERING(CONCURRENT, "Open MPI"),
+INTER_ALGORITHM(allgatherv, root_gathering_concurrent, .needs_counts = true, AS_OPEN_MPI,
                 .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 max(K_A, K_B)) beta, K: a group's bytes");
+
+INTER_ALGORITHM(allgatherv, root_gathering_ring, .needs_counts = true,
+                ROOT_GATHERING(RING, intergroup_prepare, "5"),
+                .cost = "(max(R_A, R_B) + 3 K_A + 3 K_B) beta, K: a group's bytes, R: sum of "
+                        "max(k_i, .., k_(p-1)) over i > 0");
+
+INTER_ALGORITHM(allgatherv, root_gathering_best, .needs_counts = true, AS_FORMULA_1,
+                .cost = "(max(K_A - k_A0, K_B - k_B0) + 2 max(K_A, K_B)) beta for many blocks, "
+                        "K: a group's bytes");

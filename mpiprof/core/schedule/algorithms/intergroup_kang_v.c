@@ -17,10 +17,12 @@
  * the same slots. So one send and one receive of a slot form a round, and no cycle of waits is
  * possible.
  *
- * Cost: at most (max(K_A + max k_A, K_B + max k_B)) beta by Theorem 3, with K a group's bytes, for
- * each direction alone. A round that sends and receives lasts as long as the longer message. This
- * adds up to 15 % with random sizes over three decades, and less than 1 % with the paper's
- * settings.
+ * Cost: at most (max(K_A + max k_A, K_B + max k_B)) beta, with K a group's bytes, if only one group
+ * has data (Theorem 3). The theorem is wrong for both at once: messages of 3, 3, 3 and 6 bytes take
+ * 13 and the bound is 12. A process enters its ring after its exchange, and sends both through one
+ * port, which alone may take 1.5 times the bound. Besides, a round that sends and receives lasts as
+ * long as the longer message. 7 % of random cases exceed the bound, by up to 23 %, and no setting
+ * of the paper does (docs/results/papers-findings.md).
  *
  * Source: Kang et al. 2019, Section 4.1. In lines 7 and 17 the interval must begin at i ceil(K/q);
  * in line 23 b_i sends to a_k. A rank requires the counts of its local group (`needs_counts`). This
@@ -219,6 +221,7 @@ void shares_round(const struct context *c, int64_t r, struct round *out)
 }
 
 INTER_ALGORITHM(allgatherv, kang, .needs_counts = true,
-                .cost = "max(K_A + max k_A, K_B + max k_B) beta, K: a group's bytes",
+                .cost = "max(K_A + max k_A, K_B + max k_B) beta one way, both ways at once 1.5 "
+                        "times that and more, K: a group's bytes",
                 .source = "Kang et al. 2019, Algorithm 2", .prepare = shares_prepare,
                 .rounds = shares_rounds, .round = shares_round);
