@@ -20,28 +20,35 @@ def trace_schedule(
     problem: Problem,
     machine: Machine = DEFAULT,
     nodes: Sequence[int] = (),
+    calls: int = 1,  # each process enters the next call when it leaves the previous one
 ) -> list[Row]:
     """Return a row for each message, and for each process a row with only its end."""
     inter = problem.remote_size > 0
     algorithm = catalogue.find(operation, name, intercommunicator=inter)
-    timing = simulate(algorithm, problem, machine, nodes=nodes, trace=True)
-    messages: list[Row] = [
-        {"panel": panel, "process": m.source, "target": m.target, "start": m.start, "end": m.end}
-        | {"bytes": m.bytes}
-        for m in timing.messages
-    ]
-    return messages + [
-        {"panel": panel, "process": process, "finish": end}
-        for process, end in enumerate(timing.finish.tolist())
+    rows: list[Row] = []
+    finish: Sequence[float] = ()
+    for _ in range(calls):
+        timing = simulate(algorithm, problem, machine, finish, nodes, trace=True)
+        finish = timing.finish.tolist()
+        rows += [
+            {"panel": panel, "process": m.source, "target": m.target, "start": m.start}
+            | {"end": m.end, "bytes": m.bytes}
+            for m in timing.messages
+        ]
+    return rows + [
+        {"panel": panel, "process": process, "finish": end} for process, end in enumerate(finish)
     ]
 
 
-def show_schedules(title: str, rows: Sequence[Row], columns: int = 1) -> Content:
-    """Return the diagrams of all panels."""
+def show_schedules(
+    title: str, rows: Sequence[Row], columns: int = 1, *, receives: bool = False
+) -> Content:
+    """Return the diagrams of all panels, with or without the times in which a process receives."""
     diagrams = []
     for panel in dict.fromkeys(row["panel"] for row in rows):
         mine = [row for row in rows if row["panel"] == panel]
-        sends = [(r["process"], r["start"], r["end"]) for r in mine if "start" in r]
+        sides = ("process", "target") if receives else ("process",)
+        sends = [(r[side], r["start"], r["end"]) for side in sides for r in mine if "start" in r]
         ends = [row["finish"] for row in mine if "finish" in row]
         diagrams.append(SpaceTime(panel, sends, ends))
     figure = diagrams[0] if len(diagrams) == 1 else Panels(title, diagrams, columns)
