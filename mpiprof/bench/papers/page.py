@@ -12,7 +12,7 @@ from mpiprof.bench.papers.report_sections import PaperReport, Section
 from mpiprof.interface.format_units import format_rough_time
 
 CLAIM_COLUMNS = ("exhibit", "section", "claim", "verdict", "reason")
-VALUE_COLUMNS = ("row", "column", "value", "unit", "source")
+VALUE_COLUMNS = ("row", "column", "value", "unit", "source", "line")
 STYLE = (
     "table.claims td{text-align:left;vertical-align:top}h2{margin-top:2em}"
     "p{max-width:60em}.missing{color:#777}.method{color:#555;font-size:12px}"

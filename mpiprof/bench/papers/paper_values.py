@@ -1,7 +1,8 @@
 """The papers' own numbers, from values/NAME.csv, each with its source in the paper.
 
-Columns: the exhibit, the row and the column of the number in it, the value, its unit, and the
-source: section and paragraph, or table.
+Columns: the exhibit, the row and the column of the number in it, the value, its unit, the source
+(section and paragraph, caption, or table), and the line of the number in the paper's text as
+Markdown. That text has one paragraph, caption, formula or row of a table per line.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "values"
-COLUMNS = ("exhibit", "row", "column", "value", "unit", "source")
+COLUMNS = ("exhibit", "row", "column", "value", "unit", "source", "line")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class PaperValue:
     value: float
     unit: str
     source: str
+    line: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,5 +56,5 @@ def read_paper_values(name: str) -> PaperValues:
 
 def _parse_rows(reader: csv.DictReader[str]) -> Iterator[PaperValue]:
     for row in reader:
-        exhibit, head, column, value, unit, source = (row[name] for name in COLUMNS)
-        yield PaperValue(exhibit, head, column, float(value), unit, source)
+        exhibit, head, column, value, *source = (row.get(name, "") for name in COLUMNS)
+        yield PaperValue(exhibit, head, column, float(value), *source)

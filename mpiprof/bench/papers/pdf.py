@@ -25,7 +25,7 @@ GAP = 1.5  # mm, between paragraphs
 TEXT_WIDTH = 174  # mm
 HEADING_HEIGHT = 25  # mm, with the first lines below it
 CLAIM_COLUMNS = {"exhibit": 2, "claim": 5, "verdict": 2, "reason": 7}  # relative widths
-VALUE_COLUMNS = ("row", "column", "value", "unit", "source")
+VALUE_COLUMNS = ("row", "column", "value", "unit", "source", "line")
 
 
 def write_pdf(report: PaperReport, path: Path) -> None:
