@@ -79,8 +79,12 @@ def pipeline_block_size(
     return max(1, min(block, largest))
 
 
-def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
-    """Return the pipelined ring's block size, by the three cases of Section 2.4."""
+def ring_block_size(counts: Counts, alpha: float, beta: float, *, corrected: bool = False) -> int:
+    """Return the pipelined ring's block size, by the three cases of Section 2.4.
+
+    Formula (2) has (p + z)/2 where the number of rounds before it has (p - z)/2. `corrected` is the
+    latter.
+    """
     sizes = np.asarray(counts, np.int64)
     size, total, largest = len(sizes), int(sizes.sum()), int(sizes.max())
     empty = int(np.count_nonzero(sizes == 0))
@@ -90,7 +94,8 @@ def ring_block_size(counts: Counts, alpha: float, beta: float) -> int:
         return largest
     if empty == size - 1:
         return pipeline_block_size(total, size - 2, alpha, beta, largest)
-    more = (size + empty) / 2 - 1 + empty // (size - empty)
+    rounded_up = (size - empty if corrected else size + empty) / 2
+    more = rounded_up - 1 + empty // (size - empty)
     return pipeline_block_size(total, more, alpha, beta, largest)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import traff_claims, traff_formulas
+from mpiprof.bench.papers import traff_claims, traff_formulas, traff_permuted
 from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results
 from mpiprof.bench.papers.paper_values import read_paper_values
+from mpiprof.model.pipeline_formulas import count_skipping_ring_rounds, ring_block_size
 
 BLOCK = "pipelined_ring:block_size=1048576"
 
@@ -66,19 +69,60 @@ def test_the_gain_of_broadcast(pipelined: float, state: str) -> None:
 
 def test_linear_ring_of_broadcast_over_spike() -> None:
     rows = make_rows("broadcast", (1, 4.0, 1.0)) + make_rows("spike", (1, 2.0, 1.0))
-    results = make_results("NEC SX-8", rows)
-    assert traff_claims.check_twice(results).state == HOLDS
-    assert traff_claims.check_spike(results).state == HOLDS
+    assert traff_claims.check_twice(make_results("NEC SX-8", rows)).state == HOLDS
+
+
+def test_broadcast_and_spike_are_compared_where_both_have_several_blocks() -> None:
+    """32 MB take 31 + 29 rounds for broadcast, and 17 + 29 - 1 for spike (16 MB and 16 bytes)."""
+    broadcast = make_rows("broadcast", (1 << 22, 9.0, 3.1), (1 << 25, 90.0, 6.0))
+    spike = make_rows("spike", (1 << 20, 5.0, None), (1 << 22, 4.0, 3.0), (1 << 25, 9.0, 4.0))
+    verdict = traff_claims.check_spike(make_results("NEC SX-8", broadcast + spike))
+    assert verdict.state == IN_PART and verdict.reason.startswith("1 of 2 sizes")
+    assert "60 rounds for broadcast and 45 for spike" in verdict.reason
 
 
 def test_idle_times() -> None:
-    rows = make_rows("broadcast", (1, 0.1, 0.2), (2, 4.0, 1.0))
+    rows = make_rows("broadcast", (1, 0.1, None), (2, 4.0, 1.0))
     verdict = traff_claims.check_idle(make_results("Gigabit Ethernet", rows))
-    assert verdict.state == HOLDS and verdict.reason.startswith("4 ms idle")
+    assert verdict.state == HOLDS and verdict.reason.startswith("1 of 1 sizes")
+    assert "4 ms idle in the linear ring, 1 ms" in verdict.reason
 
 
-def test_points_that_are_not_faster() -> None:
-    rows = make_rows("geometric", (1, 2.0, None), (2, 6.0, 2.0))
+def test_points_at_which_the_rings_are_the_same_are_no_evidence() -> None:
+    rows = make_rows("geometric", (1, 2.0, None), (2, 6.0, 2.0), (3, 6.0, 7.0))
     verdict = traff_claims.check_outperforms(make_results("SiCortex", rows), "SiCortex")
     assert verdict.state == IN_PART
-    assert verdict.reason == "1 of 2 points are faster, by 1 to 3 times"
+    assert verdict.reason.startswith("1 of 2 points are faster, by 0.857 to 3 times")
+    assert "the same at c 1," in verdict.reason
+
+
+def test_blocks_smaller_than_the_paper_s_show_the_effect_in_part() -> None:
+    same, slower = (make_rows("decreasing", (1 << 20, 4.0, ms)) for ms in (3.0, 5.0))
+    runs = {"InfiniBand": same, traff_claims.SMALL_BLOCKS: slower}
+    judged = Results(runs, read_paper_values("traff"))
+    assert traff_claims.check_decreasing(judged).state == IN_PART
+
+
+def test_the_sign_in_formula_2() -> None:
+    """12 of 24 processes have no data: 18 more rounds by (2), and 6 by the rounds before it."""
+    counts = (1200, 0) * 12
+    sizes = [ring_block_size(counts, 1.0, 1.0, corrected=c) for c in (False, True)]
+    assert sizes == [math.isqrt(14400 // 18), math.isqrt(14400 // 6)]
+    assert count_skipping_ring_rounds(counts, 300) == 12 * 4 - 1 + 1
+
+
+# ---- permuted communicator
+
+
+def test_a_ring_in_the_order_of_nodes_ignores_a_permutation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """4 nodes of 8: in the order of ranks, a permuted ring leaves a node at most ranks."""
+    monkeypatch.setattr(traff_permuted, "NODES", 4)
+    rows = traff_permuted._simulate_rings("spike", 1 << 20, 8)
+    by_order: dict[str, list[float]] = {}
+    for row in rows:
+        by_order.setdefault(row["order"], []).append(row["permuted / world"])
+    assert by_order["order of nodes"] == pytest.approx([1, 1], abs=0.1)
+    assert min(by_order["order of ranks"]) > 2
+    assert traff_permuted.check_permutation(make_results("permuted", rows)).state == HOLDS

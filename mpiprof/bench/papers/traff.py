@@ -12,6 +12,7 @@ from mpiprof.bench.papers.exhibits import Claim, Content, Exhibit, Paper, Result
 from mpiprof.bench.papers.runs import Run, Simulation
 from mpiprof.bench.papers.schedule_pictures import show_schedules
 from mpiprof.bench.papers.traff_claims import (
+    SMALL_BLOCKS,
     check_best_block,
     check_decreasing,
     check_gain_of_broadcast,
@@ -23,8 +24,10 @@ from mpiprof.bench.papers.traff_claims import (
     check_spike,
     check_twice,
     find_curves,
+    find_idle_curves,
 )
 from mpiprof.bench.papers.traff_formulas import (
+    FIGURE_8_CALLS,
     FORMULA_RUNS,
     check_figure_3,
     check_formula_1,
@@ -33,6 +36,7 @@ from mpiprof.bench.papers.traff_formulas import (
     show_block_sizes,
     show_rounds,
 )
+from mpiprof.bench.papers.traff_permuted import PERMUTED_RUNS, check_permutation, show_communicators
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.machine import Machine
 
@@ -69,6 +73,7 @@ SMALL_SIZES = tuple(KB << i for i in range(0, 14, 2))
 SICORTEX_SIZES = tuple(64 << i for i in range(0, 11, 2))
 RUNS: dict[str, Run] = {
     **FORMULA_RUNS,
+    **PERMUTED_RUNS,
     "NEC SX-8": _simulate(
         30, machines.NEC_SX8, "regular broadcast spike half_full decreasing geometric",
         SX8_SIZES, SX8_SIZES[::3], (MB,),
@@ -80,19 +85,23 @@ RUNS: dict[str, Run] = {
         32, machines.INFINIBAND, "regular spike decreasing", SX8_SIZES[:8], SX8_SIZES[:8:3],
         INFINIBAND_BLOCKS, 2,
     ),
+    # Smaller blocks than the paper's: see check_decreasing.
+    SMALL_BLOCKS: _simulate(
+        32, machines.INFINIBAND, "decreasing", SX8_SIZES[:4:3], SX8_SIZES[:4:3], (2 * KB,), 2
+    ),
     "Gigabit Ethernet": _simulate(
         96, machines.GIGABIT, "broadcast spike geometric", SMALL_SIZES, SMALL_SIZES[::2],
         per_node=4,
     ),
     "Gigabit Ethernet, processes": _simulate(
-        96, machines.GIGABIT, "geometric", (32 * KB,), (32 * KB,), per_node=4,
+        96, machines.GIGABIT, "geometric", SMALL_SIZES, SMALL_SIZES[::2], per_node=4,
         counts=(4, 8, 16, 32, 48, 64, 96),
     ),
     "SiCortex": _simulate(
         5772, machines.SICORTEX, "geometric", SICORTEX_SIZES, (1024, 16 * KB)
     ),
     "Blue Gene/P, sizes": _simulate(
-        65536, machines.BLUE_GENE_P, "geometric", (8, 64, 512, 4096), (64,)
+        65536, machines.BLUE_GENE_P, "geometric", (8, 64, 512, 4096), (8, 64, 512, 4096)
     ),
     "Blue Gene/P, processes": _simulate(
         65536, machines.BLUE_GENE_P, "geometric", (64,), (64,),
@@ -105,7 +114,11 @@ RUNS: dict[str, Run] = {
 
 
 def _plot(results: Results, run: str, distribution: str, x: str = "c", title: str = "") -> Lines:
-    curves = find_curves(results.rows[run], distribution, x)
+    return _plot_rows(results.rows[run], distribution, x, title)
+
+
+def _plot_rows(rows: Sequence[Row], distribution: str, x: str, title: str) -> Lines:
+    curves = find_curves(rows, distribution, x)
     series = [Series.of_points(name, points) for name, points in curves.items()]
     ticks: Callable[[float], str] = format_round_size if x == "c" else "{:.0f}".format
     return Lines(title or distribution, series, x, "ms", ticks=ticks)
@@ -136,26 +149,38 @@ def show_figure_6(results: Results) -> Content:
 
 def show_figure_7(results: Results) -> Content:
     """Return the times over the processes, and communication and idle times of broadcast."""
-    left = _plot(results, "Gigabit Ethernet, processes", "geometric", "processes")
-    rows = results.select("Gigabit Ethernet", distribution="broadcast")
-    largest = max(row["c"] for row in rows)
-    shown = [row for row in rows if row["c"] == largest]
-    groups = [row["algorithm"].partition(":")[0] for row in shown]
-    series = {
-        "communication": [row["communication ms"] for row in shown],
-        "idle": [row["idle ms"] for row in shown],
+    rows = results.rows["Gigabit Ethernet, processes"]
+    sizes = sorted({row["c"] for row in rows})
+    left = [
+        _plot_rows(
+            [row for row in rows if row["c"] == c], "geometric", "processes",
+            f"c = {format_round_size(c)}",
+        )
+        for c in sizes
+    ]  # fmt: skip
+    parts = find_idle_curves(results.select("Gigabit Ethernet", distribution="broadcast"))
+    series = [Series.of_points(name, points) for name, points in parts.items()]
+    swept = Lines("broadcast", series, "c", "ms", ticks=format_round_size)
+    largest = {name: points[-1][1] for name, points in parts.items()}
+    rings = ("linear ring", "pipelined ring")
+    bars = {
+        part: [largest[f"{ring}, {part}"] for ring in rings] for part in ("communication", "idle")
     }
-    title = f"broadcast of {format_round_size(largest)}"
-    right = Bars(title, groups, series, "ms", "{:g}".format)
+    title = f"broadcast of {format_round_size(parts[f'{rings[0]}, idle'][-1][0])}"
+    compared = Bars(title, rings, bars, "ms", "{:g}".format)
     return Content(
-        [Panels("Processes (left), communication and idle time (right)", [left, right], 2)]
+        [
+            Panels("Left: geometric over the processes", left, 2),
+            Panels("Right: communication and idle time", [compared, swept], 2),
+        ]
     )
 
 
 def show_figure_8(results: Results) -> Content:
     """Return the two rings in space and time."""
     rows = [row for row in results.rows["examples"] if row["panel"].endswith("ring")]
-    return show_schedules("Broadcast of 1 MB on 16 processes, B = 32 KB", rows, 2)
+    title = f"{FIGURE_8_CALLS} broadcasts of 1 MB on 16 processes, B = 32 KB"
+    return show_schedules(title, rows, 2, receives=True)
 
 
 def show_figure_10(results: Results) -> Content:
@@ -228,18 +253,17 @@ EXHIBITS = (
     Exhibit(
         "Permuted communicator",
         "Section 3.1",
-        "The same times on a randomly permuted communicator.",
-        claims=(
-            Claim("A permutation changes nothing.", check_regular),
-        ),
-        missing="requires ranks on several nodes; `bench allgatherv --cluster 16x100mbit` "
-        "measures it",
+        "Both rings on MPI_COMM_WORLD and on a randomly permuted communicator, with 1 and 8 "
+        "processes per node.",
+        ("permuted",),
+        show_communicators,
+        (Claim("A permutation changes almost nothing.", check_permutation),),
     ),
     Exhibit(
         "Figure 5",
         "Section 3.2",
         "Spike and decreasing on 16 nodes of 2 processes, at five block sizes.",
-        ("InfiniBand",),
+        ("InfiniBand", SMALL_BLOCKS),
         show_figure_5,
         (
             Claim("For spike, all block sizes are faster.", check_small_blocks),
@@ -258,8 +282,8 @@ EXHIBITS = (
     Exhibit(
         "Figure 7",
         "Section 3.3",
-        "Left: geometric over the processes, c = 32 KB (the text gives no c). Right: mean time in "
-        "which a port must be busy, and the rest of the time in the call.",
+        "Left: geometric over the processes, for the constants c of Figure 6 (the text gives no "
+        "c). Right: mean time in which a port must be busy, and the rest of the time in the call.",
         ("Gigabit Ethernet", "Gigabit Ethernet, processes"),
         show_figure_7,
         (Claim("Processes idle longer in the linear ring.", check_idle),),
@@ -267,7 +291,8 @@ EXHIBITS = (
     Exhibit(
         "Figure 8",
         "Section 3.3",
-        "Linear and pipelined ring in space and time. Dark: sending; light: idle.",
+        "Linear and pipelined ring in space and time, several calls. Dark: sending or receiving; "
+        "light: idle.",
         ("examples",),
         show_figure_8,
     ),
@@ -287,11 +312,11 @@ EXHIBITS = (
         show_figure_10,
         (
             Claim(
-                "The pipelined ring is faster at all sizes.",
+                "The pipelined ring outperforms the linear ring at 65536 processes.",
                 lambda r: check_outperforms(r, "Blue Gene/P, sizes"),
             ),
             Claim(
-                "The pipelined ring is faster at all numbers of processes.",
+                "It does so over the numbers of processes.",
                 lambda r: check_outperforms(r, "Blue Gene/P, processes", "processes"),
             ),
         ),

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers.exhibits import FAILS, HOLDS, Results, Verdict, judge_share
-from mpiprof.interface.format_units import format_round_size
+from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results, Verdict, judge_share
+from mpiprof.bench.papers.machines import INFINIBAND
+from mpiprof.bench.papers.traff_formulas import count_formula_1
+from mpiprof.interface.format_units import format_round_size, format_time
+from mpiprof.model.distributions import DISTRIBUTIONS
 
 LINEAR, PIPELINED = "linear_ring", "pipelined_ring"
 Curve = list[tuple[int, float]]
+SX8_NODES, SX8_BLOCK, SX8_CURVE = 30, 1 << 20, "pipelined, B = 1 MB"
+SMALL_BLOCKS = "InfiniBand, small blocks"
 SIMILAR = 0.1  # relative difference of times that the paper calls similar
 
 
@@ -43,6 +48,20 @@ def find_ratios(rows: Sequence[Row], distribution: str, x: str = "c") -> list[tu
     return [(at, over / under) for (at, over), (_, under) in zip(linear, pipelined, strict=True)]
 
 
+def find_idle_curves(rows: Sequence[Row]) -> dict[str, Curve]:
+    """Return communication and idle times of each ring over c; for "linear ring, idle" and so on.
+
+    The pipelined ring has the linear ring's times where no block is smaller.
+    """
+    curves: dict[str, Curve] = {}
+    for part in ("communication", "idle"):
+        linear = {row["c"]: row[f"{part} ms"] for row in rows if row["algorithm"] == LINEAR}
+        pipelined = {row["c"]: row[f"{part} ms"] for row in rows if row["algorithm"] != LINEAR}
+        curves[f"linear ring, {part}"] = sorted(linear.items())
+        curves[f"pipelined ring, {part}"] = sorted((linear | pipelined).items())
+    return curves
+
+
 def _last(curve: Curve) -> float:
     return curve[-1][1]
 
@@ -60,20 +79,35 @@ def check_gain_of_broadcast(results: Results) -> Verdict:
 
 
 def check_twice(results: Results) -> Verdict:
-    """Judge the linear ring's time for broadcast over spike."""
-    return _compare(results, "linear ring", 2.0)
+    """Judge the linear ring's time for the largest broadcast over that of spike."""
+    rows = results.rows["NEC SX-8"]
+    over, under = (_last(find_curves(rows, d)["linear ring"]) for d in ("broadcast", "spike"))
+    expected = results.values.find("Figure 4", "linear ring, broadcast over spike", "ratio")
+    right = abs(over / under / expected - 1) <= SIMILAR
+    return Verdict(HOLDS if right else FAILS, f"{over / under:.3g} times as long")
 
 
 def check_spike(results: Results) -> Verdict:
-    """Judge the pipelined ring's time for broadcast over spike."""
-    return _compare(results, "pipelined, B = 1 MB", 1.0)
-
-
-def _compare(results: Results, name: str, expected: float) -> Verdict:
+    """Judge the pipelined ring's time for broadcast over spike, where both have several blocks."""
     rows = results.rows["NEC SX-8"]
-    over, under = (_last(find_curves(rows, d)[name]) for d in ("broadcast", "spike"))
-    right = abs(over / under / expected - 1) <= SIMILAR
-    return Verdict(HOLDS if right else FAILS, f"{over / under:.3g} times as long")
+    split = [
+        {row["c"] for row in rows if row["distribution"] == d and row["algorithm"] != LINEAR}
+        for d in ("broadcast", "spike")
+    ]
+    over, under = (dict(find_curves(rows, d)[SX8_CURVE]) for d in ("broadcast", "spike"))
+    ratios = {c: over[c] / under[c] for c in sorted(split[0] & split[1])}
+    right = sum(abs(ratio - 1) <= SIMILAR for ratio in ratios.values())
+    largest = max(ratios)
+    rounds = [
+        count_formula_1(DISTRIBUTIONS[d](largest, SX8_NODES), SX8_BLOCK)
+        for d in ("broadcast", "spike")
+    ]
+    text = ", ".join(f"{ratio:.3g} at {format_round_size(c)}" for c, ratio in ratios.items())
+    reason = (
+        f"sizes are within 10 %: {text}. By (1), {format_round_size(largest)} takes {rounds[0]} "
+        f"rounds for broadcast and {rounds[1]} for spike, on any machine"
+    )
+    return judge_share(right, len(ratios), reason)
 
 
 def check_regular(results: Results) -> Verdict:
@@ -84,7 +118,12 @@ def check_regular(results: Results) -> Verdict:
     }
     right = sum(abs(ratio - 1) <= SIMILAR for ratio in ratios.values())
     text = ", ".join(f"{name} {ratio:.3g}" for name, ratio in ratios.items())
-    return judge_share(right, len(ratios), f"distributions; linear over pipelined: {text}")
+    reason = (
+        f"distributions; linear over pipelined: {text}. By Sections 2.1 and 2.2 half full data "
+        "take (p-1) 2c in the linear ring, in which each process sends and receives by turns, and "
+        "about p c in the pipelined ring, where it does both at once"
+    )
+    return judge_share(right, len(ratios), reason)
 
 
 # ---- InfiniBand
@@ -98,11 +137,27 @@ def check_small_blocks(results: Results) -> Verdict:
 
 
 def check_decreasing(results: Results) -> Verdict:
-    """Judge that the smallest block is slower than the linear ring for some decreasing c."""
-    linear, smallest, *_ = find_curves(results.rows["InfiniBand"], "decreasing").values()
-    slower = sum(b > a for (_, a), (_, b) in zip(linear, smallest, strict=True))
-    reason = f"32 KB blocks are slower at {slower} of {len(linear)} sizes"
-    return Verdict(HOLDS if slower else FAILS, reason)
+    """Judge that the smallest block is slower than the linear ring for some decreasing c.
+
+    Blocks that are smaller than the paper's make the claim hold in part.
+    """
+    counts = {run: _count_slower(results, run) for run in ("InfiniBand", SMALL_BLOCKS)}
+    slower, smaller = counts["InfiniBand"][0], counts[SMALL_BLOCKS][0]
+    needed = INFINIBAND.beta * 32768
+    reason = (
+        "32 KB blocks are slower at {} of {} sizes".format(*counts["InfiniBand"])
+        + ", 2 KB blocks at {} of {}".format(*counts[SMALL_BLOCKS])
+        + f". 32 KB blocks are slower if a start-up takes longer than the "
+        f"transfer of 32 KB, {format_time(needed)}; "
+        f"here it takes {format_time(INFINIBAND.alpha)}, and the paper gives none"
+    )
+    return Verdict(HOLDS if slower else IN_PART if smaller else FAILS, reason)
+
+
+def _count_slower(results: Results, run: str) -> tuple[int, int]:
+    """Return at how many c the smallest block is slower for decreasing data, and the total."""
+    linear, smallest, *_ = find_curves(results.rows[run], "decreasing").values()
+    return sum(b > a for (_, a), (_, b) in zip(linear, smallest, strict=True)), len(linear)
 
 
 def check_best_block(results: Results) -> Verdict:
@@ -132,18 +187,27 @@ def check_growth(results: Results) -> Verdict:
 
 
 def check_idle(results: Results) -> Verdict:
-    """Judge the idle time of broadcast at the largest c."""
+    """Judge the idle time of broadcast at each c that is split into blocks."""
     rows = results.select("Gigabit Ethernet", distribution="broadcast")
-    largest = max(row["c"] for row in rows)
-    idle = {row["algorithm"]: row["idle ms"] for row in rows if row["c"] == largest}
-    linear, pipelined = idle[LINEAR], min(ms for name, ms in idle.items() if name != LINEAR)
-    reason = f"{linear:.3g} ms idle in the linear ring, {pipelined:.3g} ms in the pipelined ring"
-    return Verdict(HOLDS if linear > pipelined else FAILS, reason)
+    linear = {row["c"]: row["idle ms"] for row in rows if row["algorithm"] == LINEAR}
+    pipelined = {row["c"]: row["idle ms"] for row in rows if row["algorithm"] != LINEAR}
+    longer = sum(linear[c] > ms for c, ms in pipelined.items())
+    c = max(pipelined)
+    reason = (
+        f"sizes; at {format_round_size(c)} {linear[c]:.3g} ms idle in the linear ring, "
+        f"{pipelined[c]:.3g} ms in the pipelined ring"
+    )
+    return judge_share(longer, len(pipelined), reason)
 
 
 def check_outperforms(results: Results, run: str, x: str = "c") -> Verdict:
-    """Judge that the pipelined ring is faster for geometric data."""
-    points = find_ratios(results.rows[run], "geometric", x)
-    right = sum(ratio > 1 for _, ratio in points)
-    low, high = min(r for _, r in points), max(r for _, r in points)
-    return judge_share(right, len(points), f"points are faster, by {low:.3g} to {high:.3g} times")
+    """Judge that the pipelined ring is faster for geometric data, where the two rings differ."""
+    rows = results.rows[run]
+    split = {row[x] for row in rows if row["algorithm"] != LINEAR}
+    points = find_ratios(rows, "geometric", x)
+    ratios = [ratio for at, ratio in points if at in split]
+    same = ", ".join(str(at) for at, _ in points if at not in split)
+    reason = f"points are faster, by {min(ratios):.3g} to {max(ratios):.3g} times"
+    if same:
+        reason += f"; the rings are the same at {x} {same}, where no contribution exceeds B"
+    return judge_share(sum(ratio > 1 for ratio in ratios), len(ratios), reason)
