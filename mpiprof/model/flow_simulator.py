@@ -15,6 +15,8 @@ It replaces the model of model/simulate.py if the machine describes its transpor
   when everything has been received that was in the queue when the chunk's last byte arrived.
 - An eager message that was received before its receive was posted is copied afterwards, at `copy`
   per byte, before the process sends.
+- A message goes one way if its sender receives nothing in its round, and its receiver sends nothing
+  in the round in which it is when the message is sent.
 - With `node_port`, the processes of a node share the two ports for messages to and from other
   nodes. Other messages use the ports of processes.
 """
@@ -155,7 +157,8 @@ class FlowSimulation(ProcessRounds):
     def _send(self, who: int, target: int, length: int, now: float) -> None:
         m, pair = self.machine, (who, target)
         within = self.nodes[who] == self.nodes[target]
-        alpha, beta = (m.alpha_within, m.beta_within) if within else (m.alpha, m.beta)
+        one_way = not (self.processes[who].steps.receives or self.processes[target].steps.sends)
+        alpha, beta = m.message_costs(between=not within, one_way=one_way)
         ports = (who, target)
         if m.node_port and not within:
             ports = (self.size + self.nodes[who], self.size + self.nodes[target])

@@ -69,12 +69,17 @@ class Machine:
 
     def message_time(self, length: int, *, between: bool, one_way: bool) -> float:
         """Return the time of one message, equal to `message_times`."""
+        alpha, beta = self.message_costs(between=between, one_way=one_way)
+        return alpha + length * beta
+
+    def message_costs(self, *, between: bool, one_way: bool) -> tuple[float, float]:
+        """Return alpha and beta of a message."""
         alpha, beta = self.alpha, self.beta
         if not between:
             alpha, beta = self.alpha_within, self.beta_within
         if one_way:
             alpha, beta = self.one_way_alpha * alpha, self.one_way_beta * beta
-        return alpha + length * beta
+        return alpha, beta
 
 
 # Machine without measurements: a cluster with a fast network.

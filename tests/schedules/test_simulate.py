@@ -116,7 +116,8 @@ def test_one_way_costs_are_those_of_the_formulas(operation: str, name: str, size
     machine, n = replace(MACHINE, **HALF), 16 * 13 * 48
     problem = Problem(size, n, unit=8)
     expected = paper_time(operation, name, size, n, machine)
-    for method in ("", "events"):
+    # In a flow simulation, the start-ups of messages to one root overlap.
+    for method in ("", "events", "flows")[: 2 if (operation, name) == ("reduce", "ring") else 3]:
         timing = simulate(find(operation, name), problem, machine, method=method)
         assert timing.after_last == pytest.approx(expected, rel=1e-9)
 
