@@ -51,6 +51,16 @@ def test_the_lines_of_a_program() -> None:
     assert both["native / auto"] == pytest.approx(3.0) and both["holds"] == "yes"
 
 
+def test_the_paper_s_routine_has_columns_where_it_runs() -> None:
+    runs = [NATIVE[0], a_run(5, 2, 1), a_run(6, 4, 1, "ring"), NATIVE[1]]
+    rows = {row["routine"]: row for row in apps.rows_of("ft", runs, APP, judged=True)}
+    assert (rows[WHOLE]["auto s"], rows[WHOLE]["robust s"]) == (5, 6)
+    assert rows["allgather"]["native / robust"] == pytest.approx(6.5 / 4)
+    assert rows["allgather"]["robust algorithm"] == "ring"
+    assert apps.APPS["ft"].modes == ("native", "auto", "robust", "native")
+    assert apps.APPS["md"].modes == ("native", "auto", "native")
+
+
 def test_slower_means_beyond_the_slower_native_run() -> None:
     for auto_s, holds in ((12.3, "yes"), (12.5, "NO")):
         runs = [NATIVE[0], a_run(auto_s, 6, 2), NATIVE[1]]
@@ -131,10 +141,11 @@ def test_factors_come_from_a_calibration_of_the_ranks(
         ranges = [(r["messages"], r["ω/T"], r["share"]) for r in csv.DictReader(table)]
     assert ("> 1000 B", "1-8", "1.0") in ranges and len(ranges) == 6
     assert not (tmp_path / "r-instances.csv").exists()  # no routine of `transpose` is followed
-    assert ["calibrate" in words for words in started] == [True] * (not given) + [False] * 3
-    runs = started[-3:]
-    assert ["--machine" in words for words in runs] == [True, False, True]
-    assert ["--switch" in words for words in runs] == [False, True, False]
+    assert ["calibrate" in words for words in started] == [True] * (not given) + [False] * 4
+    runs = started[-4:]
+    assert ["--machine" in words for words in runs] == [True, False, False, True]
+    assert ["--switch" in words for words in runs] == [False, True, True, False]
+    assert "robust" in runs[2]
 
 
 def test_single_instances_of_a_routine(tmp_path: Path) -> None:

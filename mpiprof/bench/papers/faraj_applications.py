@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpiprof.bench.harness.case import AUTO, ROBUST
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers.exhibits import (
@@ -93,14 +94,22 @@ def _make_rows(name: str, inside: Row, whole: Row) -> list[Row]:
     both = {"comm.": inside, "total": whole}
     rows: list[Row] = [
         {"program": name, "implem.": "NATIVE"} | _cells(both, "native s"),
-        {"program": "", "implem.": "auto"} | _cells(both, "auto s"),
-        {"program": "", "implem.": "speed-up"},
-        {"program": "", "implem.": "algorithm", "comm.": inside["algorithm"], "total": ""},
+        *_rows_of(both, ROBUST, "ROBUST", "robust algorithm"),
+        *_rows_of(both, AUTO, AUTO, "algorithm"),
     ]
     for column, row in both.items():
-        rows[2][column] = f"{100 * (row['native / auto'] - 1):.0f} %"
         rows[0][column] += f" ± {row['native ±']:.1g}"
     return rows
+
+
+def _rows_of(both: dict[str, Row], selector: str, title: str, algorithm: str) -> list[Row]:
+    """Return the rows of a selector's run: times, speed-ups and its algorithm."""
+    speedups = {c: f"{100 * (row[f'native / {selector}'] - 1):.0f} %" for c, row in both.items()}
+    return [
+        {"program": "", "implem.": title} | _cells(both, f"{selector} s"),
+        {"program": "", "implem.": "speed-up"} | speedups,
+        {"program": "", "implem.": "algorithm", "comm.": both["comm."][algorithm], "total": ""},
+    ]
 
 
 def _cells(both: dict[str, Row], column: str) -> Row:
@@ -122,16 +131,23 @@ def _make_paper_table(results: Results) -> Table:
 
 
 def check_communication(results: Results) -> Verdict:
-    """Judge that the adaptive routine shortens the all-to-all of all four programs."""
+    """Judge that the paper's routine shortens the all-to-all of all four programs."""
     rows = _find_rows(results, ROUTINE)
-    right = sum(row["native / auto"] > 1 for row in rows)
-    return judge_share(right, len(rows), "programs have a faster all-to-all under auto")
+    right = sum(row["native / robust"] > 1 for row in rows)
+    return judge_share(right, len(rows), "programs have a faster all-to-all under robust")
+
+
+def check_auto(results: Results) -> Verdict:
+    """Judge that auto shortens the all-to-all at least as much as the paper's routine."""
+    rows = _find_rows(results, ROUTINE)
+    right = sum(row["native / auto"] >= row["native / robust"] for row in rows)
+    return judge_share(right, len(rows), "programs have auto at least as fast as robust")
 
 
 def check_total(results: Results) -> Verdict:
     """Judge that no program takes longer than the slower one of its two native runs."""
     rows = _find_rows(results, WHOLE)
-    right = sum(row["auto s"] <= row["native s"] + row["native ±"] for row in rows)
+    right = sum(row["robust s"] <= row["native s"] + row["native ±"] for row in rows)
     text = "programs take at most as long as the slower of two native runs"
     return judge_share(right, len(rows), text)
 
@@ -153,12 +169,13 @@ EXHIBITS = (
     Exhibit(
         "Table 12",
         "Section 7.4",
-        "Times of four samples with native algorithms and with `auto`, beside the paper's.",
+        "Times of four samples with native algorithms, ROBUST and `auto`, beside the paper's.",
         ("apps",),
         show_table_12,
         (
-            Claim("The adaptive routine shortens communication.", check_communication),
+            Claim("ROBUST shortens communication.", check_communication),
             Claim("It lengthens no program.", check_total),
+            Claim("`auto` is not behind it (a claim of this project).", check_auto),
         ),
         optional_runs=("apps on the cluster",),
     ),

@@ -3,12 +3,13 @@
 First `calibrate` measures the message times of the ranks, unless --machine supplies them. The quick
 measurement at the start of a run is refused if ranks outnumber cores, as on an emulated cluster.
 Then each sample runs natively, under `--switch auto`, and natively again, because the machine
-drifts. `native s` and `auto s` are for the whole run from MPI_Init to MPI_Finalize, and the mean
-over ranks of the time in its collectives, waiting included as in the paper. `algorithm` is the most
-frequent one in the last third of the instances under auto. The imbalance factors are of the first
-run: of all routines (Table 4), and of routines with at least a tenth of the time in collectives
-(Table 5). Their distribution over all programs is Figure 2, in which all programs have equal
-weight. Further tables are in app_tables.py.
+drifts. The programs of Table 12 also run under `--switch robust`, the paper's routine. `native s`,
+`auto s` and `robust s` are for the whole run from MPI_Init to MPI_Finalize, and the mean over ranks
+of the time in its collectives, waiting included as in the paper. `algorithm` is the most frequent
+one in the last third of the instances under auto. The imbalance factors are of the first run: of
+all routines (Table 4), and of routines with at least a tenth of the time in collectives (Table 5).
+Their distribution over all programs is Figure 2, in which all programs have equal weight. Further
+tables are in app_tables.py.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from mpiprof.bench.harness.calibration import (
     run_quietly,
     tabulate_messages,
 )
-from mpiprof.bench.harness.case import AUTO
+from mpiprof.bench.harness.case import AUTO, ROBUST
 from mpiprof.bench.harness.figures import Bars
 from mpiprof.bench.harness.intervals import Estimate, estimate_quotient
 from mpiprof.bench.harness.options import Options
@@ -51,7 +52,6 @@ from mpiprof.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace import Trace
 
 TITLE = "Programs under auto"
-RUNS = ("native", AUTO, "native")
 LEAST = 0.97  # native's time over auto's: at most 3 % slower
 LAST = 3  # the last third of the instances
 FIGURE = "Worst-case factors, programs of equal weight (Figure 2)"
@@ -69,13 +69,27 @@ class App:
     asked: float = 0.0  # required ratio of native's to auto's time, in these routines together
     routines: tuple[str, ...] = ()
     followed: str = ""  # routine whose instances Figure 3 shows
+    robust: bool = False  # whether the paper's routine runs too, as in Table 12
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The runs in order: native, under auto, under robust if it runs, and native again."""
+        return ("native", AUTO, *[ROBUST] * self.robust, "native")
 
 
 APPS = {
-    "ft": App("ft.py --grid 64 --steps 150", "ft.py --grid 16 --steps 40", 15, followed="alltoall"),
-    "hydro": App("hydro.py --cells 384", "hydro.py --cells 32", 20),
-    "fft2d": App("fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 64", 30),
-    "transpose": App("transpose.py --order 1024 --repetitions 300", "transpose.py --order 64", 25),
+    "ft": App(
+        "ft.py --grid 64 --steps 150",
+        "ft.py --grid 16 --steps 40",
+        15,
+        followed="alltoall",
+        robust=True,
+    ),
+    "hydro": App("hydro.py --cells 384", "hydro.py --cells 32", 20, robust=True),
+    "fft2d": App("fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 64", 30, robust=True),
+    "transpose": App(
+        "transpose.py --order 1024 --repetitions 300", "transpose.py --order 64", 25, robust=True
+    ),
     "coupled": App(
         "coupled.py --cells 131072 --ratio 1 --steps 150",  # 1 MB per group
         "coupled.py --cells 300",
@@ -135,12 +149,14 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     """Run the programs, and print and write the results."""
     samples = samples_folder()
     chosen = options.only or PARTS
-    took = CALIBRATION_S + sum(APPS[name].seconds for name in chosen) * len(RUNS)
+    took = CALIBRATION_S + sum(APPS[name].seconds * len(APPS[name].modes) for name in chosen)
     full = f"{format_rough_time(took)}, on 16 nodes at 100 Mbit/s"
     times = "two minutes" if options.quick else full
     print(f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.")
+    if robust := [name for name in chosen if APPS[name].robust]:
+        print(f"After auto, {', '.join(robust)} also run under robust.")
     print(f"This will take about {times}.", flush=True)
-    progress = Progress(1 + len(chosen) * len(RUNS), shown=True)
+    progress = Progress(1 + sum(len(APPS[name].modes) for name in chosen), shown=True)
     rows, first = [], {}
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
         machine = options.machine or calibrate_ranks(start, Path(folder))
@@ -151,7 +167,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
             app = APPS[name]
             words = (app.quick if options.quick else app.words).split()
             several = []
-            for mode in RUNS:
+            for mode in app.modes:
                 argv = [str(samples / words[0]), *words[1:]]
                 # Runs under auto get no table, because auto's own findings are measured.
                 how: dict[str, Any] = {"machine": machine} if mode == "native" else {"switch": mode}
@@ -294,9 +310,9 @@ def rows_of(name: str, runs: Sequence[Run], app: App, *, judged: bool) -> list[R
 
 
 def row_of(name: str, title: str, parts: Sequence[str], runs: Sequence[Run]) -> Row:
-    """Return the row of one routine, or of several together."""
-    first, auto, _ = runs
-    before, ours, after = (sum(r.seconds.get(part, 0.0) for part in parts) for r in runs)
+    """Return the row of one routine, or of several together. runs: as in App.modes."""
+    first, auto, *others, _ = runs
+    before, ours, *more, after = (sum(r.seconds.get(part, 0.0) for part in parts) for r in runs)
     native = Estimate((before + after) / 2, min(before, after), max(before, after))
     ours = Estimate(ours, width=native.width)  # one run: as uncertain as the other two
     average, worst = first.factors.get(title, (np.nan, np.nan))
@@ -311,4 +327,19 @@ def row_of(name: str, title: str, parts: Sequence[str], runs: Sequence[Run]) -> 
         "algorithm": auto.algorithms.get(title, ""),
         "δ/T": average,
         "ω/T": worst,
-    }
+    } | _robust_columns(native, title, others, more)
+
+
+def _robust_columns(
+    native: Estimate, title: str, runs: Sequence[Run], sums: Sequence[float]
+) -> Row:
+    """Return the columns of the run under robust, none if there is no such run."""
+    columns: Row = {}
+    for run, seconds in zip(runs, sums, strict=True):
+        robust = Estimate(seconds, width=native.width)
+        columns |= {
+            "robust s": robust,
+            "native / robust": estimate_quotient(native, robust),
+            "robust algorithm": run.algorithms.get(title, ""),
+        }
+    return columns
