@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_graph import DelayCosts, DelayGraph, Intervals, Waits, order_groups
-from mpiprof.diagnosis.delay_library import WindowFinder
+from mpiprof.diagnosis.delay_graph import DelayCosts, DelayGraph, Intervals, Waits
+from mpiprof.diagnosis.delay_library import WindowFinder, join_groups, sum_intervals
 from mpiprof.diagnosis.known_causes import limit_to_records, weigh_groups
 from mpiprof.diagnosis.message_time import MessageTime, find_message_time
 from mpiprof.diagnosis.record_gaps import RecordGaps, find_record_gaps
 from mpiprof.diagnosis.work_intervals import find_intervals
 from mpiprof.metrics.collective_waits import CollectiveWaits
-from mpiprof.metrics.time_order import number_codes
+from mpiprof.metrics.time_order import order_from_latest
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import Array, Bool, Float, Int
+
+DELAY_SUMS = ("cost_ns", "direct_ns", "intervals", "work_ns", "late_intervals")
 
 
 @dataclass(frozen=True)
@@ -57,26 +60,24 @@ def find_delays(trace: Trace) -> Delays:
     gaps, message_time = find_record_gaps(trace), find_message_time(trace)
     intervals, sites = find_intervals(trace, gaps, message_time, collective.inside)
     message_waits = trace.message_waits
-    joined, order = _join_waits(trace, collective, message_waits)
+    order = order_from_latest(collective.until_ns, message_waits["until_ns"].to_numpy())
+    groups = _join_waits(collective, message_waits, order)
     meetings, sites_of, sequences = (
         _take_meetings_of_all(trace, of)
         for of in (collective.meetings, collective.meeting_callsites, collective.meeting_sequences)
     )
+    joined = _find_windows(trace, collective, groups)
     waits, is_known = limit_to_records(joined, gaps, meetings)
-    messages = len(message_waits)
-    callsite = np.append(collective.callsite, np.full(messages, -1))[order]
-    met = np.where(collective.is_meeting, collective.communicator, -1)
-    met = np.append(met, np.full(messages, -1))[order]
-    counted = np.append(collective.is_counted, np.ones(messages, np.bool_))[order]
-    message = order - len(collective.callsite)
+    callsite, counted = groups["joined_callsite"], groups["counted"]
+    order -= len(collective.callsite)  # of messages: the row
     return Delays(
         waits,
         intervals,
         DelayGraph(waits, intervals, trace.ranks),
         sites,
         callsite,
-        met,
-        weigh_groups(trace, waits, (callsite, message), counted, is_known),
+        groups["met"],
+        weigh_groups(trace, waits, (callsite, order), counted, is_known),
         meetings,
         sites_of,
         sequences,
@@ -96,23 +97,18 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
     delays: Delays = trace.derive("delays_found")
     intervals, costs = delays.intervals, delays.costs
     keys = max(len(delays.sites), 1)
-    code = intervals.rank.astype(np.int64) * keys + intervals.key
-    code, group = number_codes(code, trace.ranks * keys)
+    values = {"count": len(intervals.rank), "keys": keys}
+    names = ("rank", "key", "begin_ns", "end_ns")
+    columns = {name: getattr(intervals, name) for name in names}
+    columns |= {"cost": costs.interval_ns, "direct": costs.direct_ns}
+    code, sums = sum_intervals(values | columns, trace.ranks)
     pairs = [delays.sites[key] for key in (code % keys).tolist()]
-
-    def total(values: Float | Int | Bool) -> Float:
-        return np.bincount(group, values, len(code)).astype(np.float64)
-
     table = pd.DataFrame(
         {
             "rank": code // keys,
             "before_id": np.array([before for before, _ in pairs], np.int64),
             "after_id": np.array([after for _, after in pairs], np.int64),
-            "cost_ns": total(costs.interval_ns),
-            "direct_ns": total(costs.direct_ns),
-            "intervals": np.bincount(group, minlength=len(code)),
-            "work_ns": total(intervals.end_ns - intervals.begin_ns),
-            "late_intervals": total(costs.interval_ns > 0).astype(np.int64),
+            **{name: sums[name] for name in DELAY_SUMS},
         }
     )
     return table.sort_values("cost_ns", ascending=False, kind="stable", ignore_index=True)
@@ -126,29 +122,26 @@ def _take_meetings_of_all(trace: Trace, values: dict[int, Int]) -> Int:
 
 
 def _join_waits(
-    trace: Trace, collective: CollectiveWaits, messages: pd.DataFrame
-) -> tuple[Waits, Int]:
-    """Return the waits in collectives and messages with the begin of their windows, and the order.
+    collective: CollectiveWaits, messages: pd.DataFrame, order: Int
+) -> dict[str, Array]:
+    """Return the waits in collectives and messages as delay_library.join_groups."""
+    counts = len(collective.awaited), len(collective.group), len(messages)
+    values: dict[str, Any] = dict(zip(("collective", "members", "messages"), counts, strict=True))
+    of_groups = ("awaited", "until_ns", "callsite", "communicator", "is_meeting", "is_counted")
+    of_members = ("group", "rank", "begin_ns", "end_ns")
+    values |= {name: getattr(collective, name) for name in (*of_groups, *of_members)}
+    of_messages = ("awaited", "until_ns", "rank", "begin_ns")
+    values |= {f"message_{name}": messages[name].to_numpy() for name in of_messages}
+    return join_groups(values | {"order": order})
 
-    order: of the groups of collectives and then of messages.
-    """
-    groups = len(collective.awaited)
 
-    def join(name: str, of_messages: str) -> Int:
-        return np.concatenate([getattr(collective, name), messages[of_messages].to_numpy()])
-
-    until = join("until_ns", "until_ns")
-    group = np.concatenate([collective.group, groups + np.arange(len(messages))])
-    order, members, group = order_groups(until, group)
-    meets = np.append(collective.is_meeting, np.zeros(len(messages), np.bool_))[order]
-    awaited, until = join("awaited", "awaited")[order], until[order]
-    names = (("rank", "rank"), ("begin_ns", "begin_ns"), ("end_ns", "until_ns"))
-    rank, begin, end = (join(*pair)[members] for pair in names)
-    since = np.full(len(awaited), trace.run_start_ns)
-    waits = Waits(awaited, until, since, group, rank, begin, end)
-    first = waits.first
+def _find_windows(trace: Trace, collective: CollectiveWaits, groups: dict[str, Array]) -> Waits:
+    """Return joined waits with the begin of their windows."""
+    names = ("joined_awaited", "joined_until_ns", "joined_rank", "joined_begin_ns")
+    awaited, until, rank, begin = (groups[name] for name in names)
+    since, first = np.full(len(awaited), trace.run_start_ns), groups["first"]
     values = {"count": len(awaited), "awaited": awaited, "until_ns": until, "first": first}
-    values |= {"rank": rank, "begin_ns": begin, "meets": meets, "since_ns": since}
+    values |= {"rank": rank, "begin_ns": begin, "meets": groups["meets"], "since_ns": since}
     windows = WindowFinder(values)
     for meetings in (collective.meetings, collective.overlaps):
         for index, times in meetings.items():
@@ -156,6 +149,6 @@ def _join_waits(
             is_member[trace.tables.communicators[index].ranks] = True
             windows.add_meetings(is_member, times)
     windows.add_pairs(trace.ranks)
-    if len(awaited):
-        np.minimum(since, np.minimum.reduceat(begin, first[:-1]), out=since)
-    return waits, order
+    windows.limit()
+    group, end = groups["joined_group"], groups["joined_end_ns"]
+    return Waits(awaited, until, since, group, rank, begin, end)

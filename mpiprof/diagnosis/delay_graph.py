@@ -25,11 +25,12 @@ Windows of ranks that meet rarely reach back over MAX_REACH intervals and waits 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from mpiprof.diagnosis.delay_library import arrange_items, divide_costs
-from mpiprof.metrics.time_order import find_order, order_by_rank, order_by_time
+from mpiprof.metrics.time_order import find_order
 from mpiprof.trace.types import Float, Int
 
 # Intervals and waits of a rank that a window contains at most. Ranks that have not met for so long
@@ -53,25 +54,11 @@ class Waits:
     begin_ns: Int
     end_ns: Int
 
-    @property
+    @cached_property
     def first(self) -> Int:
         """The first member of each group, and the number of members."""
         counts = np.bincount(self.group, minlength=len(self.awaited))
         return np.concatenate([[0], np.cumsum(counts)])
-
-
-def order_groups(until_ns: Int, group: Int) -> tuple[Int, Int, Int]:
-    """Return the order of groups, the order of members, and the new group of each of these.
-
-    until_ns: of each group. group: of each member.
-    """
-    count = len(until_ns)
-    order, _ = order_by_time(np.zeros(count, np.int32), -until_ns, 1)
-    number = np.empty(count, np.int64)
-    number[order] = np.arange(count)
-    group = number[group]
-    members, _ = order_by_rank(group, max(count, 1))
-    return order, members, group[members]
 
 
 @dataclass(frozen=True)
@@ -107,10 +94,12 @@ class DelayGraph:
         self._first = waits.first
         self._wait_key = int(intervals.key.max(initial=-1)) + 1
         values = {name: getattr(intervals, name) for name in ("rank", "begin_ns", "end_ns", "key")}
-        values |= {"order": find_order(intervals.rank, intervals.begin_ns, ranks)}
+        order = find_order(intervals.rank, intervals.begin_ns, ranks)
+        values |= {"order": np.zeros(0) if order is None else order}
         values |= {"group": waits.group, "wait_rank": waits.rank}
         values |= {"wait_begin_ns": waits.begin_ns, "wait_end_ns": waits.end_ns}
         counts = {"intervals": self.interval_count, "waits": len(waits.rank), "ranks": ranks}
+        counts["are_ordered"] = int(order is None)
         self._items, self._item_first = arrange_items(
             counts | values | {"wait_key": self._wait_key}
         )
@@ -121,11 +110,7 @@ class DelayGraph:
         The costs of all intervals and the rests add up to the sum of these waits.
         """
         waits, groups = self.waits, len(self.waits.awaited)
-        length = (waits.end_ns - waits.begin_ns).astype(np.float64)
-        direct = np.bincount(waits.group, length, groups).astype(np.float64)
-        if chosen is not None:
-            direct *= chosen
-        cost, rest = direct.copy(), np.zeros(self.ranks)
+        cost, rest = np.empty(groups), np.zeros(self.ranks)
         interval_ns, direct_ns = np.zeros(self.interval_count), np.zeros(self.interval_count)
         values = {"groups": groups, "wait_key": self._wait_key, "reach": MAX_REACH}
         arrays = {
@@ -133,7 +118,8 @@ class DelayGraph:
             for name in ("awaited", "since_ns", "until_ns", "rank", "begin_ns", "end_ns")
         }
         arrays |= {"first": self._first, "items": self._items, "item_first": self._item_first}
-        arrays |= {"direct": direct, "cost": cost, "rest": rest}
+        arrays |= {"chosen": np.ones(groups) if chosen is None else chosen}
+        arrays |= {"cost": cost, "rest": rest}
         arrays |= {"interval_cost": interval_ns, "interval_direct": direct_ns}
         divide_costs(values | arrays, self.ranks)
         return DelayCosts(interval_ns, direct_ns, rest, cost)

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 
 from mpiprof.diagnosis.delay_graph import Intervals
+from mpiprof.diagnosis.delay_library import number_pairs
 from mpiprof.diagnosis.message_time import MessageTime
 from mpiprof.diagnosis.record_gaps import RecordGaps
 from mpiprof.metrics.activities import read_recorded_calls
-from mpiprof.metrics.time_order import number_codes
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
@@ -32,8 +32,8 @@ def find_intervals(
     """
     table = trace.intervals
     if len(table):
-        names = ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id")
-        columns = [table[name].to_numpy(np.int64) for name in names]
+        columns = [table[name].to_numpy(np.int64) for name in ("rank", "begin_ns", "end_ns")]
+        columns += [table[name].to_numpy() for name in ("before_site_id", "after_site_id")]
     else:
         columns = _find_pauses(trace, gaps, message_time)
     if len(gaps.lateness[0]):
@@ -122,9 +122,9 @@ def _find_time_between(rank: Int, enter_ns: Int, exit_ns: Int, site: Int) -> lis
 def _number_pairs(before: Int, after: Int) -> tuple[Int, Pairs]:
     """Return the number of each pair of sites, and the pairs."""
     count = int(max(before.max(initial=0), after.max(initial=0))) - UNRECORDED + 1
-    code = (before.astype(np.int64) - UNRECORDED) * count + after - UNRECORDED
-    if count * count <= MAX_PAIRS_PER_INTERVAL * len(code):
-        pairs, number = number_codes(code, count * count)
+    if count * count <= MAX_PAIRS_PER_INTERVAL * len(before):
+        pairs, number = number_pairs(before, after, UNRECORDED, count)
     else:
+        code = (before.astype(np.int64) - UNRECORDED) * count + after - UNRECORDED
         pairs, number = np.unique(code, return_inverse=True)
     return number, [(p // count + UNRECORDED, p % count + UNRECORDED) for p in pairs.tolist()]

@@ -117,7 +117,7 @@ class DependenceCollector:
 
         A send that need not wait for its receiver depends on it only if it did wait.
         """
-        of = postings.table.arrays
+        of = postings.messages
         rows = np.flatnonzero(postings.state != NEVER)
         enter, exit_ = postings.get_call_times(rows)
         # A rank leaves the call later, so a dependence on its next call is later as well.

@@ -28,7 +28,7 @@ from mpiprof.metrics.posting_times import set_posting_times
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
-STATES = LATE_SENDER, WRONG_ORDER, LATE_RECEIVER = "late_sender", "wrong_order", "late_receiver"
+STATES = "late_sender", "wrong_order", "late_receiver"
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
 BYTES_PER_RECORD = 160  # peak memory of a report, by benchmarks.delay_speed
@@ -49,31 +49,35 @@ TABLE = {
     "state": np.uint8,
 }
 NEVER, KNOWN, UNKNOWN, EAGER = range(4)  # states
+WAITS = {
+    **dict.fromkeys(("call", "message", "rank", "awaited"), np.int64),
+    "state": np.int8,
+    **dict.fromkeys(("begin_ns", "until_ns", "wait_ns"), np.int64),
+}
 
 
 @dataclass(frozen=True)
 class Postings:
-    """Times at which the other ranks of messages posted them, in ns; one value per message.
+    """Times at which the other ranks of messages posted them, in ns, and the waits for these times.
 
-    table: of messages, as in core/python_api/messages.h. posted_ns: time of the other rank.
-    since_ns: last known time of this rank before that, equal if its posting call is recorded.
-    state: NEVER for messages for which no logged call can wait. EAGER for sends that are at most as
-    large as others that ended before their receive was posted.
+    posted_ns: time of the other rank. state: NEVER for messages for which no logged call can wait.
+    EAGER for sends that are at most as large as others that ended before their receive was posted.
+    messages: further columns, as in core/python_api/messages.h. waits: calls that wait, as WAITS.
     """
 
-    table: Struct
     posted_ns: Int
-    since_ns: Int
     state: Array
+    messages: dict[str, Array]
+    waits: dict[str, Array]
 
     def get_peer(self, rows: Int) -> Int:
         """Return the other rank of some messages."""
-        of = self.table.arrays
+        of = self.messages
         return np.where(of["received"][rows], of["source"][rows], of["destination"][rows])
 
     def get_call_times(self, rows: Int) -> tuple[Int, Int]:
         """Return begin and end of the calls of some messages."""
-        of, calls = self.table.arrays, self.table.arrays["call"][rows]
+        of, calls = self.messages, self.messages["call"][rows]
         return of["enter_ns"][calls], of["exit_ns"][calls]
 
 
@@ -84,25 +88,12 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     begin_ns, until_ns (when the awaited rank posted the message), wait_ns. Empty if the memory of
     this machine is too small for the trace, which is noted.
     """
-    if not fits_in_memory(trace):
-        return _make_table(*([np.zeros(0, np.int64)] * 7))
-    of: Postings = trace.derive("postings")
-    found, count = np.empty(len(trace.message_calls), np.int64), np.zeros(1, np.int64)
-    # The rank that became free last counts as the last one among ranks with equal times. If the
-    # intervals without calls are unknown, the rank without a call for longest counts as the last.
-    is_longest_first = int(not len(trace.intervals))
-    call_library("postings_find_waits", of.table, TIE_NS, is_longest_first, found, count)
-    rows = found[: count[0]].copy()
-    enter, exit_ = of.get_call_times(rows)
-    until = np.minimum(of.posted_ns[rows], exit_)
-    message = {str(name): of.to_numpy() for name, of in trace.messages.items()}
-    call = message["call"][rows]
-    wrong = _is_wrong_order(message, call, until)
-    state = np.where(message["received"][rows], wrong, STATES.index(LATE_RECEIVER))
-    rank, peer = (
-        of_rows.astype(np.int64) for of_rows in (message["rank"][rows], of.get_peer(rows))
-    )
-    return _make_table(call, rows, rank, peer, enter, until, state)
+    waits = {name: np.zeros(0, dtype) for name, dtype in WAITS.items()}
+    if fits_in_memory(trace) and len(trace.message_calls):
+        waits = trace.derive("postings").waits
+    columns: dict[str, Any] = dict(waits)
+    columns["state"] = pd.Categorical.from_codes(columns["state"], pd.Index(STATES))
+    return pd.DataFrame(columns, copy=False)
 
 
 def fits_in_memory(trace: Trace) -> bool:
@@ -118,9 +109,9 @@ def fits_in_memory(trace: Trace) -> bool:
 
 
 def find_postings(trace: Trace) -> Postings:
-    """Return when the other ranks posted the messages for which logged calls can wait."""
+    """Return when the other ranks posted messages, and the calls that wait for them."""
     calls, messages = trace.message_calls, trace.messages
-    posted, since = np.empty((2, len(messages)), np.int64)
+    posted, since = (np.empty(len(messages), np.int64) for _ in range(2))
     state = np.empty(len(messages), np.uint8)
     values: dict[str, Any] = {
         name: messages[name].to_numpy() for name in TABLE if name in messages.columns
@@ -133,44 +124,35 @@ def find_postings(trace: Trace) -> Postings:
     unknown = np.zeros(1, np.int64)
     call_library("postings_begin", table, MIN_RENDEZVOUS_BYTES, unknown)
     if unknown[0]:
-        activities = find_activities(trace)
-        set_posting_times(trace, activities, table)
-        first = activities.first
-        call_library("postings_estimate", table, activities.rows, first, first.copy(), first.copy())
+        _estimate_postings(trace, table)
     call_library("postings_check", table)
-    return Postings(table, posted, since, state)
+    waits = _find_waits(table, is_longest_first=not len(trace.intervals))
+    del table.arrays["since_ns"]  # not needed any more
+    return Postings(posted, state, table.arrays, waits)
+
+
+def _estimate_postings(trace: Trace, table: Struct) -> None:
+    """Set the times of messages without a recorded posting call."""
+    activities = find_activities(trace)
+    set_posting_times(trace, activities, table)
+    first = activities.first
+    call_library("postings_estimate", table, activities.rows, first, first.copy(), first.copy())
+
+
+def _find_waits(table: Struct, *, is_longest_first: bool) -> dict[str, Array]:
+    """Return the calls that wait, as WAITS.
+
+    The rank that became free last counts as the last one among ranks with equal times. If the
+    intervals without calls are unknown, the rank without a call for longest counts as the last.
+    """
+    rows, count = len(table.arrays["enter_ns"]), np.zeros(1, np.int64)
+    waits: dict[str, Array] = {name: np.empty(rows, dtype) for name, dtype in WAITS.items()}
+    found = Struct(WAITS | {"count": np.int64}, waits | {"count": count})
+    call_library("postings_find_waits", table, TIE_NS, int(is_longest_first), found)
+    return {name: of[: count[0]] for name, of in waits.items()}
 
 
 def _find_synchronous(operation: pd.Series[Any]) -> Bool:
     """Return which calls are synchronous sends."""
     names = operation.cat.categories
     return np.array(["ssend" in name for name in names], np.bool_)[operation.cat.codes]
-
-
-def _make_table(
-    call: Int, message: Int, rank: Int, awaited: Int, begin: Int, until: Int, state: Int
-) -> pd.DataFrame:
-    """Return the table; state: index into STATES."""
-    columns: dict[str, Any] = {"call": call, "message": message, "rank": rank, "awaited": awaited}
-    states = pd.Categorical.from_codes(state, pd.Index(STATES))
-    columns |= {"state": states, "begin_ns": begin, "until_ns": until, "wait_ns": until - begin}
-    return pd.DataFrame(columns, copy=False)
-
-
-def _is_wrong_order(message: dict[str, Array], call: Int, until: Int) -> Bool:
-    """Return for calls whether a later call of the rank receives a message sent before `until`."""
-    known = np.flatnonzero(message["received"] & message["complete"] & (message["partner"] >= 0))
-    if not len(known):
-        return np.zeros(len(call), np.bool_)
-    rank, of_call = message["rank"][known], message["call"][known]
-    posted = message["posted_ns"][message["partner"][known]]
-    # The earliest posting among this and later messages of the rank, from the end.
-    earliest = np.empty(len(known), np.int64)
-    edges = np.flatnonzero(np.diff(rank, prepend=-1))
-    for begin, end in zip(edges, [*edges[1:], len(known)], strict=True):
-        earliest[begin:end] = np.minimum.accumulate(posted[begin:end][::-1])[::-1]
-    next_ = np.searchsorted(of_call, call, side="right")
-    inside = next_ < len(known)
-    at = np.minimum(next_, len(known) - 1)
-    rank_of_call = message["rank"][np.searchsorted(message["call"], call)]
-    return np.asarray(inside & (rank[at] == rank_of_call) & (earliest[at] < until))

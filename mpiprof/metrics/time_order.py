@@ -12,18 +12,32 @@ import numpy as np
 from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.types import Array, Int
 
+CHECKED_ROWS = 1 << 15  # at a time, so that the arrays of a check remain in the cache
+
 
 def order_by_time(rank: Array, time_ns: Array, ranks: int) -> tuple[Int, Int]:
     """Return the rows by rank and time, and where each rank begins; equal ones keep their order.
 
-    rank: below `ranks`. The time is proportional to the logarithm of the number of parts of a rank
-    that are in order.
+    rank: below `ranks`. Rows of a rank that consist of a few parts in order take least time.
     """
     order, first = order_by_rank(rank, ranks)
     time_ns = np.ascontiguousarray(time_ns, np.int64)
     entries = np.empty((2 * int(np.diff(first).max(initial=0)), 2), np.int64)
     call_library("order_by_time", ranks, first, time_ns, entries, order)
     return order, first
+
+
+def order_from_latest(first_ns: Int, second_ns: Int) -> Int:
+    """Return the rows of two columns of times, the latest first; equal ones keep their order.
+
+    Rows of the second column follow those of the first one.
+    """
+    rows = len(first_ns) + len(second_ns)
+    order, entries = np.empty(rows, np.int64), np.empty((2 * rows, 2), np.int64)
+    columns = (np.ascontiguousarray(of, np.int64) for of in (first_ns, second_ns))
+    arguments = (argument for of in columns for argument in (of, len(of)))
+    call_library("order_from_latest", *arguments, entries, order)
+    return order
 
 
 def order_by_rank(rank: Array, ranks: int) -> tuple[Int, Int]:
@@ -36,24 +50,26 @@ def order_by_rank(rank: Array, ranks: int) -> tuple[Int, Int]:
     return order, first
 
 
-def find_order(rank: Array, time_ns: Array, ranks: int) -> Int:
-    """Return the rows by rank and time as `order_by_time`, at once if they are in order."""
-    in_order = _are_in_order(rank, time_ns)
-    return np.arange(len(rank)) if in_order else order_by_time(rank, time_ns, ranks)[0]
+def find_order(rank: Array, time_ns: Array, ranks: int) -> Int | None:
+    """Return the rows by rank and time as `order_by_time`, or None if they are in order."""
+    return None if _are_in_order(rank, time_ns) else order_by_time(rank, time_ns, ranks)[0]
 
 
 def put_in_order(columns: Sequence[Array], ranks: int) -> Sequence[Array]:
     """Return columns of rows by rank and time; rank and time are the first two columns."""
     rank, time_ns = columns[:2]
-    if _are_in_order(rank, time_ns):
-        return columns
-    order, _ = order_by_time(rank, time_ns, ranks)
-    return [column[order] for column in columns]
+    order = find_order(rank, time_ns, ranks)
+    return columns if order is None else [column[order] for column in columns]
 
 
 def _are_in_order(rank: Array, time_ns: Array) -> bool:
-    is_later = (rank[1:] > rank[:-1]) | (time_ns[1:] >= time_ns[:-1])
-    return bool((is_later & (rank[1:] >= rank[:-1])).all())
+    for begin in range(0, len(rank), CHECKED_ROWS):
+        rows = slice(begin, begin + CHECKED_ROWS + 1)
+        ranks, times_ns = rank[rows], time_ns[rows]
+        is_later = (ranks[1:] > ranks[:-1]) | (times_ns[1:] >= times_ns[:-1])
+        if not (is_later & (ranks[1:] >= ranks[:-1])).all():
+            return False
+    return True
 
 
 def number_codes(code: Int, limit: int) -> tuple[Int, Int]:

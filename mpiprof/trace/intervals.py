@@ -17,7 +17,7 @@ from mpiprof.trace.types import Int, Int32
 class Intervals:
     """Logged intervals of some ranks by rank, thread and time; an array per field, -1 for unknown.
 
-    Arrays without a known value are int8 to save memory.
+    Arrays without a known value are int8, and the same array, to save memory.
 
     rank, begin_ns, end_ns: end of the call before, begin of the call after, on the joint clock.
     before_shape, after_shape: of these calls, as indices into Tables.shapes; -1 for the start of
@@ -69,21 +69,22 @@ COUNTERS = tuple(
 def make_intervals(decoder: decoded.MessageDecoder) -> Intervals:
     """Return the intervals that a decoder has read."""
     columns = decoder.take("intervals")
-    rows = len(columns["rank"])
+    unknown = np.full(len(columns["rank"]), -1, np.int8)
+    unknown.flags.writeable = False
     for table in ("counters", "pressures"):
         of_table = decoder.take(table)
         row = of_table.pop("row")
         for name in list(of_table):
-            columns[name] = _spread(of_table.pop(name), row, rows)
+            columns[name] = _spread(of_table.pop(name), row, unknown)
     return Intervals(**columns)
 
 
-def _spread(values: Int, row: Int, rows: int) -> Int:
-    """Return a column of all intervals from the values of some of them."""
+def _spread(values: Int, row: Int, unknown: Int) -> Int:
+    """Return a column of all intervals from the values of some; unknown: without any value."""
     if not len(values) or int(values.max()) < 0:
-        return np.full(rows, -1, np.int8)
-    if len(values) == rows:
+        return unknown
+    if len(values) == len(unknown):
         return values
-    column = np.full(rows, -1, np.int64)
+    column = np.full(len(unknown), -1, np.int64)
     column[row] = values
     return column

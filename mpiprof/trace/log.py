@@ -7,7 +7,7 @@ a live recorder truncates would kill the reader (SIGBUS).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from mpiprof.trace.types import (
 )
 
 MESSAGES = 1  # content of a chunk: messages, not calls of collectives
+READ_CHUNKS = 8  # that are read at a time, so that their records remain in the cache
 COPY_ATTEMPTS = 20  # attempts to copy a ring that is overwritten meanwhile
 
 
@@ -139,20 +140,34 @@ class LogFile:
         whole = len(read) == size and size % 8 == 0
         return whole and compute_checksum(read, self.layout.checksum_offset) == expected
 
-    def read_intact(self, chunks: Iterable[int]) -> Iterator[Array]:
-        """Yield the records of each chunk that is intact, which are valid until the next."""
+    def read_intact(self, chunks: Sequence[int]) -> Iterator[Array]:
+        """Yield the records of intact chunks, chunks x records, which are valid until the next.
+
+        A chunk that is truncated comes alone.
+        """
         layout = self.layout
-        raw = np.empty(layout.chunk_bytes, np.uint8)
+        raw = np.empty((min(len(chunks), READ_CHUNKS), layout.chunk_bytes), np.uint8)
         begin, width = layout.header_bytes, layout.record.itemsize
+        records = raw[:, begin : begin + layout.capacity * width].view(layout.record)
+        filled = 0
         try:
             with self.file.open() as content:
                 for chunk in chunks:
-                    size = content.read(raw.data, chunk * layout.chunk_bytes)
-                    if self._check(chunk, raw[:size]):
-                        count = max(size - begin, 0) // width
-                        yield raw[begin : begin + count * width].view(layout.record)
+                    size = content.read(raw[filled].data, chunk * layout.chunk_bytes)
+                    if not self._check(chunk, raw[filled, :size]):
+                        continue
+                    if size < layout.chunk_bytes:
+                        yield records[:filled]
+                        yield records[filled : filled + 1, : max(size - begin, 0) // width]
+                        filled = 0
+                        continue
+                    filled += 1
+                    if filled == len(raw):
+                        yield records
+                        filled = 0
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
+        yield records[:filled]
 
     def read(self, pieces: list[tuple[int, int, int]]) -> Array:
         """Return records start..stop of each (chunk, start, stop) as one structured array.

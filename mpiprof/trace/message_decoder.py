@@ -74,14 +74,15 @@ class MessageDecoder:
     """Decodes the records of one rank after the other into tables of columns."""
 
     def __init__(self, blocks: Iterable[Array], shapes: Sequence[Shape]) -> None:
-        """Prepare tables of the right size; blocks: the records of all ranks. shapes: of all.
+        """Prepare tables of the right size; shapes: of all ranks.
+
+        blocks: the records of all ranks, each chunks x records.
 
         Records that a running job writes afterwards do not fit into the tables and are ignored.
         """
         rows = np.zeros(len(COLUMNS), np.int64)
         for block in blocks:
-            records = _to_present_layout(block)
-            call_library("message_decode_count", records, len(records), rows)
+            call_library("message_decode_count", *_to_present_layout(block), rows)
         self._tables = {
             table: {name: np.empty(count, dtype) for name, dtype in columns.items()}
             for (table, columns), count in zip(COLUMNS.items(), rows.tolist(), strict=True)
@@ -125,9 +126,8 @@ class MessageDecoder:
         state.damaged_calls = state.damaged_intervals = 0
         for blocks in threads:
             for block in blocks:
-                records = _to_present_layout(block)
-                arguments = ctypes.byref(state), records, len(records)
-                call_library("message_decode_records", *arguments)
+                arguments = _to_present_layout(block)
+                call_library("message_decode_records", ctypes.byref(state), *arguments)
             call_library("message_decode_end", ctypes.byref(state))
         return state.damaged_calls > 0, state.damaged_intervals > 0
 
@@ -137,11 +137,14 @@ class MessageDecoder:
         return {name: column[:rows] for name, column in self._tables.pop(table).items()}
 
 
-def _to_present_layout(records: Array) -> Array:
-    """Return records of any layout in that of the recorder's source."""
-    if records.dtype == RECORD_TYPE:
-        return records
-    converted = np.zeros(len(records), RECORD_TYPE)
-    for name in RECORD_TYPE.names or ():
-        converted[name] = records[name]
-    return converted
+def _to_present_layout(block: Array) -> tuple[Array, int, int, int]:
+    """Return records in the layout of the recorder's source, and the parameters of blocks in C.
+
+    block: chunks x records, of any layout.
+    """
+    records = block
+    if block.dtype != RECORD_TYPE:
+        records = np.zeros(block.shape, RECORD_TYPE)
+        for name in RECORD_TYPE.names or ():
+            records[name] = block[name]
+    return records, *records.shape, records.strides[0]

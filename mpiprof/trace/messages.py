@@ -108,7 +108,8 @@ def read_sums(trace: Records, rank: int) -> dict[str, Int]:
     shapes = np.append(trace.tables.shape_map(rank), -1)
     for chunks in trace.message_chunks(rank):
         for chunk in filter(Chunk.is_summed, chunks if chunks[0].is_summed() else ()):
-            records = np.concatenate([*read_intact(trace, [chunk]), chunk.read(0)])
+            blocks = (block.reshape(-1) for block in read_intact(trace, [chunk]))
+            records = np.concatenate([*blocks, chunk.read(0)])
             at = np.flatnonzero(records["kind"] == SUMMARY)
             at = at[at + SUM_RECORDS <= len(records)]
             extensions = [records[at + i] for i in range(1, SUM_RECORDS)]
@@ -130,14 +131,14 @@ def read_sums(trace: Records, rank: int) -> dict[str, Int]:
 
 
 def read_intact(trace: Records, chunks: Sequence[Chunk]) -> Iterator[Array]:
-    """Yield the records of each chunk of a thread, except damaged chunks, which are noted.
+    """Yield the records of a thread, chunks x records, without damaged chunks, which are noted.
 
     The records are valid until the next ones are read.
     """
     count = 0
     for log, of_log in groupby(chunks, key=lambda chunk: chunk.log):
         for records in log.read_intact([chunk.index for chunk in of_log]):
-            count += 1
+            count += len(records)
             yield records
     if count < len(chunks):
         trace.problems.add("a chunk of messages has a wrong checksum and is ignored")

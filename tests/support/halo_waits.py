@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_graph import Intervals, Waits, order_groups
+from mpiprof.diagnosis.delay_graph import Intervals, Waits
 from mpiprof.trace.types import Int
 
 LATENCY_NS = 2_000
@@ -52,6 +52,17 @@ def halo_waits(
         met = until
         time[:] = until + LATENCY_NS
     return order_waits(Waits(*_columns(waits), *_columns(members))), Intervals(*_columns(work))
+
+
+def order_groups(until_ns: Int, group: Int) -> tuple[Int, Int, Int]:
+    """Return the order of groups, the order of members, and the new group of each of these.
+
+    until_ns: of each group. group: of each member.
+    """
+    order = np.argsort(-until_ns, kind="stable")
+    group = np.argsort(order)[group]
+    members = np.argsort(group, kind="stable")
+    return order, members, group[members]
 
 
 def order_waits(waits: Waits) -> Waits:

@@ -18,8 +18,8 @@ REPEATED = 1 << 14  # so many records overwrite the memory behind the tables
 def decode(counted: Array, read: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the tables of calls and parts, and of intervals; counted: the records at first."""
     shape = Shape("send", 0, 0, -1, 4, 0, "native", (), peer=1)
-    decoder = MessageDecoder([counted], [shape])
-    decoder.add_rank(0, [[read]], np.zeros(1, np.int64), Clock(), TIMES)
+    decoder = MessageDecoder([counted[None]], [shape])
+    decoder.add_rank(0, [[read[None]]], np.zeros(1, np.int64), Clock(), TIMES)
     return decoder.take("calls") | decoder.take("parts"), decoder.take("intervals")
 
 

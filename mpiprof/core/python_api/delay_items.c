@@ -8,13 +8,19 @@
 
 /* Intervals and waits. The fields have the names and the order of delay_library.PARTS. */
 struct parts {
-    int64_t intervals, waits, ranks, wait_key;
-    const int64_t *order;                          /* rows of the intervals by rank and time */
+    int64_t intervals, waits, ranks, are_ordered, wait_key;
+    const int64_t *order; /* rows of the intervals by rank and time, unless they are in order */
     const int64_t *rank, *begin_ns, *end_ns, *key; /* of each interval */
     const int64_t *group, *wait_rank, *wait_begin_ns, *wait_end_ns; /* the latest group first */
     int64_t *first;    /* result: of each rank: its first item; and the number of items */
     int64_t *waits_of; /* room for each rank: 0 */
 };
+
+/* Returns the row of the next interval by rank and time. */
+static int64_t interval_row(const struct parts *p, int64_t at)
+{
+    return p->are_ordered ? at : p->order[at];
+}
 
 /* Counts the items and the waits of each rank. */
 static void count_items(const struct parts *p)
@@ -56,20 +62,20 @@ static void sort_waits(struct item *waits, int64_t count)
     }
 }
 
-/* Merges the intervals of a rank, which begin at a row of `order`, with its waits, which are the
+/* Merges the intervals of a rank, from the interval number `at` on, with its waits, which are the
  * last of its items, and returns the row after them. */
 static int64_t merge_intervals(const struct parts *p, struct item *items, int64_t rank, int64_t at)
 {
     const int64_t end = p->first[rank + 1];
     int64_t intervals = 0, latest_ns = INT64_MIN, wait;
 
-    while (at + intervals < p->intervals && p->rank[p->order[at + intervals]] == rank)
+    while (at + intervals < p->intervals && p->rank[interval_row(p, at + intervals)] == rank)
         intervals++;
     wait = p->first[rank] + intervals;
     sort_waits(items + wait, end - wait);
     intervals += at;
     for (int64_t i = p->first[rank]; i < end; i++) {
-        const int64_t row = at < intervals ? p->order[at] : -1;
+        const int64_t row = at < intervals ? interval_row(p, at) : -1;
         struct item item;
 
         if (row >= 0 && (wait == end || p->begin_ns[row] <= items[wait].begin_ns)) {
@@ -97,4 +103,25 @@ PUBLIC void delay_items_arrange(const struct parts *p, struct item *items)
     add_waits(p, items);
     for (int64_t rank = 0; rank < p->ranks; rank++)
         at = merge_intervals(p, items, rank, at);
+}
+
+static int64_t pair_code(int32_t first, int32_t second, int64_t low, int64_t count)
+{
+    return (first - low) * count + second - low;
+}
+
+/* Sets the elements of `number` whose codes of pairs occur to 1. Other elements remain 0. */
+PUBLIC void delay_items_mark_pairs(int64_t rows, const int32_t *first, const int32_t *second,
+                                   int64_t low, int64_t count, int64_t *number)
+{
+    for (int64_t row = 0; row < rows; row++)
+        number[pair_code(first[row], second[row], low, count)] = 1;
+}
+
+/* Writes the number of each pair. number: by the code of a pair. */
+PUBLIC void delay_items_number_pairs(int64_t rows, const int32_t *first, const int32_t *second,
+                                     int64_t low, int64_t count, const int64_t *number, int64_t *of)
+{
+    for (int64_t row = 0; row < rows; row++)
+        of[row] = number[pair_code(first[row], second[row], low, count)];
 }

@@ -28,8 +28,9 @@ struct run {
     const int64_t *item_first; /* of each rank, and the number of items */
     int64_t *cursor;           /* of each rank: its items that begin before the current time */
     int64_t *member_end;       /* room for each rank: its items that begin before its wait */
-    const double *direct;      /* of each group: its waits */
-    double *cost;              /* of each group: at first its waits */
+    const double *chosen;      /* of each group: factor of its waits */
+    double *direct;            /* room for one number: the waits of the present group */
+    double *cost;              /* result: of each group */
     double *interval_cost, *interval_direct; /* of each interval: 0 */
     double *rest;                            /* of each rank: 0 */
     struct sums *sums;                       /* of each key: 0 */
@@ -60,6 +61,16 @@ static double positive(double value)
 static double length_within(const struct window *w, const struct item *item)
 {
     return (double)(lesser(item->end_ns, w->high) - greater(item->begin_ns, w->low));
+}
+
+/* Returns the sum of the waits of a group. */
+static double group_wait(const struct run *run, int64_t group)
+{
+    double sum = 0;
+
+    for (int64_t m = run->first[group]; m < run->first[group + 1]; m++)
+        sum += (double)(run->end_ns[m] - run->begin_ns[m]);
+    return sum;
 }
 
 /* Returns the number of a rank's first `end` items that begin before a time. */
@@ -140,11 +151,9 @@ static void add_early(const struct run *run, int64_t group, int64_t since_ns, do
                       double *worked)
 {
     const int64_t first = run->first[group], end = run->first[group + 1];
-    double whole = 0;
+    const double whole = group_wait(run, group);
 
     *outside = *worked = 0;
-    for (int64_t m = first; m < end; m++)
-        whole += (double)(run->end_ns[m] - run->begin_ns[m]);
     for (int64_t m = first; m < end && whole > 0; m++) {
         const double weight = (double)(run->end_ns[m] - run->begin_ns[m]) / whole;
         const struct window w = window_between(run, run->rank[m], since_ns, run->begin_ns[m],
@@ -197,7 +206,7 @@ static void add_share(const struct run *run, int64_t group, const struct item *i
 {
     if (item->key != run->wait_key) {
         run->interval_cost[item->index] += run->cost[group] * share;
-        run->interval_direct[item->index] += run->direct[group] * share;
+        run->interval_direct[item->index] += *run->direct * share;
     } else if (item->index > group) {
         run->cost[item->index] += run->cost[group] * share;
     } else { /* a wait that does not end before the awaited rank arrives (damaged times) */
@@ -245,6 +254,7 @@ static void divide_cost(const struct run *run, int64_t group)
     add_early(run, group, since_ns, &early_rest, &worked);
     work = (double)(w.high - w.low) - run->sums[run->wait_key].late - worked;
     rest = find_excess(run, keys, work, positive(late_rest - early_rest), &whole);
+    *run->direct = group_wait(run, group) * run->chosen[group];
     run->rest[awaited] += run->cost[group] * (whole > 0 ? rest / whole : 1);
     if (whole > 0)
         divide_excess(run, group, &w, keys, whole);
@@ -255,6 +265,8 @@ static void divide_cost(const struct run *run, int64_t group)
 /* Divides the costs of all groups, the latest first. */
 PUBLIC void delays_divide_costs(const struct run *run)
 {
+    for (int64_t group = 0; group < run->groups; group++)
+        run->cost[group] = group_wait(run, group) * run->chosen[group];
     for (int64_t group = 0; group < run->groups; group++)
         divide_cost(run, group);
 }

@@ -208,13 +208,21 @@ static void add_interval(struct decoder *d, const struct record *r,
     d->pressures += has_pressure;
 }
 
-/* Adds the largest possible numbers of rows of each table to `rows`. */
-PUBLIC void message_decode_count(const struct record *records, int64_t count, int64_t *rows)
+/* Returns the records of a chunk of a block, whose chunks are at a distance of `stride` bytes. */
+static const struct record *chunk_records(const char *block, int64_t chunk, int64_t stride)
+{
+    return (const struct record *)(const void *)(block + chunk * stride);
+}
+
+/* Adds the largest possible numbers of rows of each table in a block of records to `rows`. */
+PUBLIC void message_decode_count(const char *block, int64_t chunks, int64_t count, int64_t stride,
+                                 int64_t *rows)
 {
     int64_t kinds[UINT8_MAX + 1] = {0};
 
-    for (int64_t i = 0; i < count; i++)
-        kinds[records[i].kind]++;
+    for (int64_t chunk = 0; chunk < chunks; chunk++)
+        for (int64_t i = 0; i < count; i++)
+            kinds[chunk_records(block, chunk, stride)[i].kind]++;
     rows[0] += kinds[KIND_message_call];
     rows[1] += kinds[KIND_sent] + kinds[KIND_received];
     rows[2] += kinds[KIND_interval];
@@ -222,8 +230,8 @@ PUBLIC void message_decode_count(const struct record *records, int64_t count, in
     rows[4] += kinds[KIND_interval_pressure];
 }
 
-/* Decodes the next records of the rank's thread. */
-PUBLIC void message_decode_records(struct decoder *d, const struct record *records, int64_t count)
+/* Decodes the next chunk of the rank's thread. */
+static void decode_chunk(struct decoder *d, const struct record *records, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         const struct record *const r = &records[i];
@@ -245,6 +253,14 @@ PUBLIC void message_decode_records(struct decoder *d, const struct record *recor
 
         d->last[k] = from >= 0 ? records[from] : d->last[k + count];
     }
+}
+
+/* Decodes the next block of records of the rank's thread. */
+PUBLIC void message_decode_records(struct decoder *d, const char *block, int64_t chunks,
+                                   int64_t count, int64_t stride)
+{
+    for (int64_t chunk = 0; chunk < chunks; chunk++)
+        decode_chunk(d, chunk_records(block, chunk, stride), count);
 }
 
 /* Ends a thread: parts without a call belong to none. */

@@ -23,6 +23,17 @@ struct message_table {
     uint8_t *state;                    /* result: enum message_state */
 };
 
+/* Wait states. The order is that of message_waits.STATES. */
+enum { WAIT_LATE_SENDER, WAIT_WRONG_ORDER, WAIT_LATE_RECEIVER };
+
+/* Calls that wait for a message. The fields have the names and the order of message_waits.WAITS. */
+struct waits {
+    int64_t *call, *message, *rank, *awaited;
+    uint8_t *state;
+    int64_t *begin_ns, *until_ns, *wait_ns;
+    int64_t *count; /* at first 0 */
+};
+
 static inline int32_t message_peer(const struct message_table *t, int64_t row)
 {
     return t->received[row] ? t->source[row] : t->destination[row];

@@ -1,11 +1,13 @@
 /* Order of rows by group and time, for rows that consist of a few parts in order.
  *
  * It has no MPI and no state. Caller: mpiprof/trace/order.py, from any thread. The caller owns all
- * arrays. The rows of each group are collected first. Then the parts that are in order are merged,
- * so that the time grows with the logarithm of the number of parts, not of rows. */
+ * arrays. The rows of each group are collected first. Then the parts that are in order are merged.
+ * Rows of many parts are sorted by the digits of their times instead, which needs no comparisons. */
 #include <string.h>
 
 #include "base/base.h"
+
+enum { MERGED_PARTS = 8, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 
 struct entry {
     int64_t time, row;
@@ -60,16 +62,62 @@ static void reverse_parts(struct entry *e, int64_t count)
     }
 }
 
+/* Returns the number of parts that are in order, or `limit` if there are more. */
+static int64_t count_parts(const struct entry *e, int64_t count, int64_t limit)
+{
+    int64_t parts = 0;
+
+    for (int64_t at = 0; at < count && parts < limit; parts++)
+        at = part_end(e, at, count);
+    return parts;
+}
+
+/* Sorts entries by one digit of the time since `low`; equal ones keep their order. */
+static void sort_by_digit(struct entry *to, const struct entry *from, int64_t count, int64_t low,
+                          int shift)
+{
+    int64_t at[DIGITS + 1] = {0};
+
+    for (int64_t i = 0; i < count; i++)
+        at[(((uint64_t)from[i].time - (uint64_t)low) >> shift) % DIGITS + 1]++;
+    for (int digit = 0; digit < DIGITS; digit++)
+        at[digit + 1] += at[digit];
+    for (int64_t i = 0; i < count; i++)
+        to[at[(((uint64_t)from[i].time - (uint64_t)low) >> shift) % DIGITS]++] = from[i];
+}
+
+/* Sorts entries by the digits of their times, and returns where they are: in `e` or in `room`. */
+static struct entry *sort_by_digits(struct entry *e, struct entry *room, int64_t count)
+{
+    int64_t low = e[0].time, high = e[0].time;
+
+    for (int64_t i = 1; i < count; i++) {
+        low = e[i].time < low ? e[i].time : low;
+        high = e[i].time > high ? e[i].time : high;
+    }
+    const uint64_t range = (uint64_t)high - (uint64_t)low;
+
+    for (int shift = 0; shift < 64 && range >> shift != 0; shift += DIGIT_BITS) {
+        struct entry *const sorted = room;
+
+        sort_by_digit(sorted, e, count, low, shift);
+        room = e;
+        e = sorted;
+    }
+    return e;
+}
+
 /* Sorts entries by time, and returns where they are: in `e` or in `room`. */
 static struct entry *sort(struct entry *e, struct entry *room, int64_t count)
 {
-    int64_t parts = 1;
+    int64_t parts = count_parts(e, count, 2);
 
-    if (count > 0 && part_end(e, 0, count) < count) {
+    if (parts > 1) {
         reverse_parts(e, count);
-        parts = part_end(e, 0, count) < count ? 2 : 1;
+        parts = count_parts(e, count, MERGED_PARTS + 1);
     }
-
+    if (parts > MERGED_PARTS && count > DIGITS)
+        return sort_by_digits(e, room, count);
     while (parts > 1) {
         struct entry *const sorted = room;
 
@@ -117,4 +165,20 @@ PUBLIC void order_by_time(int64_t groups, const int64_t *first, const int64_t *t
 {
     for (int64_t g = 0; g < groups; g++)
         sort_rows(order + first[g], first[g + 1] - first[g], time, entries);
+}
+
+/* Writes the rows of two columns of times to `order`, the latest first; those of equal time keep
+ * their order. Rows of the second column follow those of the first. entries: has two for each. */
+PUBLIC void order_from_latest(const int64_t *times, int64_t count, const int64_t *more_times,
+                              int64_t more, struct entry *entries, int64_t *order)
+{
+    const struct entry *sorted = entries;
+
+    for (int64_t i = 0; i < count; i++)
+        entries[i] = (struct entry){-times[i], i};
+    for (int64_t i = 0; i < more; i++)
+        entries[count + i] = (struct entry){-more_times[i], count + i};
+    sorted = sort(entries, entries + count + more, count + more);
+    for (int64_t i = 0; i < count + more; i++)
+        order[i] = sorted[i].row;
 }

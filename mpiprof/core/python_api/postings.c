@@ -128,23 +128,80 @@ static bool is_last(const struct message_table *t, int64_t row, int64_t other, i
                             : t->since_ns[row] >= t->since_ns[other];
 }
 
-/* Writes the rows of the messages for which calls wait to `rows`, and their number to `count`.
+/* Returns the message for which a call waits, or -1.
+ *
+ * first, next: its messages are from row `first` to before row `next`. */
+static int64_t awaited_message(const struct message_table *t, int64_t first, int64_t next,
+                               int64_t tie_ns, bool is_longest_first)
+{
+    const int64_t call = t->call[first];
+    int64_t last = -1;
+
+    for (int64_t row = first; row < next; row++)
+        if (t->state[row] != MESSAGE_NEVER &&
+            (last < 0 || is_last(t, row, last, tie_ns, is_longest_first)))
+            last = row;
+    if (last < 0 || t->posted_ns[last] <= t->enter_ns[call] + t->clock_error_ns ||
+        t->exit_ns[call] <= t->enter_ns[call] + t->clock_error_ns)
+        return -1;
+    return last;
+}
+
+/* Adds the wait of a call for a message. */
+static void add_wait(const struct message_table *t, const struct waits *w, int64_t row)
+{
+    const int64_t call = t->call[row], wait = (*w->count)++;
+    const int64_t posted_ns = t->posted_ns[row], exit_ns = t->exit_ns[call];
+    const int64_t until_ns = posted_ns < exit_ns ? posted_ns : exit_ns;
+
+    w->call[wait] = call;
+    w->message[wait] = row;
+    w->rank[wait] = t->rank[row];
+    w->awaited[wait] = message_peer(t, row);
+    w->state[wait] = t->received[row] ? WAIT_LATE_SENDER : WAIT_LATE_RECEIVER;
+    w->begin_ns[wait] = t->enter_ns[call];
+    w->until_ns[wait] = until_ns;
+    w->wait_ns[wait] = until_ns - t->enter_ns[call];
+}
+
+/* Marks the waits in receives during which the rank could have received a message that was sent
+ * earlier, and that a later call of the rank receives. */
+static void mark_wrong_order(const struct message_table *t, const struct waits *w)
+{
+    int64_t row = t->count - 1, earliest_ns = INT64_MAX;
+    int32_t rank = -1;
+
+    for (int64_t wait = *w->count - 1; wait >= 0; wait--) {
+        for (; t->call[row] > w->call[wait]; row--) {
+            const int64_t partner = t->partner[row];
+
+            if (t->rank[row] != rank)
+                earliest_ns = INT64_MAX;
+            rank = t->rank[row];
+            if (t->received[row] && t->complete[row] && partner >= 0 &&
+                t->own_posted_ns[partner] < earliest_ns)
+                earliest_ns = t->own_posted_ns[partner];
+        }
+        if (w->state[wait] == WAIT_LATE_SENDER && rank == w->rank[wait] &&
+            earliest_ns < w->until_ns[wait])
+            w->state[wait] = WAIT_WRONG_ORDER;
+    }
+}
+
+/* Finds the calls that wait for messages.
  *
  * longest_first: 1 if the rank that is free for longest counts as the last one, else 0. */
 PUBLIC void postings_find_waits(const struct message_table *t, int64_t tie_ns,
-                                int64_t longest_first, int64_t *rows, int64_t *count)
+                                int64_t longest_first, const struct waits *w)
 {
-    *count = 0;
     for (int64_t row = 0, next; row < t->count; row = next) {
-        const int64_t call = t->call[row];
-        int64_t last = -1;
+        int64_t awaited;
 
-        for (next = row; next < t->count && t->call[next] == call; next++)
-            if (t->state[next] != MESSAGE_NEVER &&
-                (last < 0 || is_last(t, next, last, tie_ns, longest_first != 0)))
-                last = next;
-        if (last >= 0 && t->posted_ns[last] > t->enter_ns[call] + t->clock_error_ns &&
-            t->exit_ns[call] > t->enter_ns[call] + t->clock_error_ns)
-            rows[(*count)++] = last;
+        for (next = row + 1; next < t->count && t->call[next] == t->call[row];)
+            next++;
+        awaited = awaited_message(t, row, next, tie_ns, longest_first != 0);
+        if (awaited >= 0)
+            add_wait(t, w, awaited);
     }
+    mark_wrong_order(t, w);
 }
