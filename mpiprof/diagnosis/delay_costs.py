@@ -18,7 +18,7 @@ from mpiprof.diagnosis.work_intervals import find_intervals
 from mpiprof.metrics.collective_waits import CollectiveWaits
 from mpiprof.metrics.time_order import order_from_latest
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Array, Bool, Float, Int
+from mpiprof.trace.types import Array, Float, Int
 
 DELAY_SUMS = ("cost_ns", "direct_ns", "intervals", "work_ns", "late_intervals")
 

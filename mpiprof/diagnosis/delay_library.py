@@ -165,7 +165,6 @@ class WindowFinder:
         table = np.empty((1 << (2 * pairs).bit_length(), 2), np.int64)
         call_library("delay_windows_add_pairs", self._groups, table, len(table))
 
-
     def limit(self) -> None:
         """Let each window begin at the first wait of its group at the latest."""
         of = self._groups.arrays

@@ -48,6 +48,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "message_matrix": make_message_matrix,
     "message_calls": message_tables.make_message_calls,
     "message_logs": message_tables.read_message_tables,
+    "message_rows": message_tables.find_message_rows,
     "message_sums": message_tables.make_message_sums,
     "message_waits": make_message_waits,
     "messages": message_tables.make_messages,

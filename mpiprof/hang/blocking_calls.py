@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import TAG_CLASSES, MessageCounts, Unreceived
-from mpiprof.trace.messages import UNSURE, read_message_logs
+from mpiprof.trace.messages import RECEIVED_FLAG, UNSURE, read_message_logs
 from mpiprof.trace.metadata import Communicator
 
 WAITS_FOR_ALL = ("wait", "waitall")
@@ -85,16 +85,18 @@ def find_waits(trace: Trace, rank: int) -> list[MessageWait]:
         shape = shapes[int(calls.shape[index])]
         if shape.operation not in BLOCKING:
             continue
-        parts = (calls.call == index).nonzero()[0].tolist()
+        parts = calls.messages[calls.messages["call"] == index]
         if len(parts) < int(calls.parts[index]) and shape.operation in WAITS_FOR_ANY:
-            parts = []  # a message that is not listed may end the call
+            parts = parts[:0]  # a message that is not listed may end the call
         messages = []
-        for i in parts:
-            posted, received = shapes[int(calls.part_shape[i])], bool(calls.received[i])
-            of, number = (posted.communicator, posted.peer, int(calls.tag[i])), None
-            if not int(calls.flags[i]) & UNSURE:
-                number = counts.find_ordinal(rank, *of, received, int(calls.number[i]))
-            messages.append(OpenMessage(received, *of, number, posted.operation, posted.site))
+        for part in parts:
+            posted, flags = shapes[int(part["shape"])], int(part["flags"])
+            received, of = bool(flags & RECEIVED_FLAG), (posted.communicator, posted.peer)
+            tag, number = int(part["tag"]), None
+            if not flags & UNSURE:
+                number = counts.find_ordinal(rank, *of, tag, received, int(part["number"]))
+            facts = posted.operation, posted.site
+            messages.append(OpenMessage(received, *of, tag, number, *facts))
         waits.append(
             MessageWait(
                 rank,

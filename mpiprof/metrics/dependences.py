@@ -118,19 +118,20 @@ class DependenceCollector:
         A send that need not wait for its receiver depends on it only if it did wait.
         """
         of = postings.messages
-        rows = np.flatnonzero(postings.state != NEVER)
-        enter, exit_ = postings.get_call_times(rows)
+        index = np.flatnonzero(postings.state != NEVER)
+        rows, state = of.rows[index], postings.state[index]
+        call = rows["call"]
+        enter = of.enter_ns[call]
         # A rank leaves the call later, so a dependence on its next call is later as well.
-        arrived = np.minimum(postings.posted_ns[rows], exit_ - 1)
-        depends = np.flatnonzero((postings.state[rows] != EAGER) | (arrived > enter))
-        rows, arrived, enter = rows[depends], arrived[depends], enter[depends]
-        call = of["call"][rows]
+        arrived = np.minimum(postings.posted_ns[index], of.exit_ns[call] - 1)
+        depends = np.flatnonzero((state != EAGER) | (arrived > enter))
+        rows, arrived, enter, call = rows[depends], arrived[depends], enter[depends], call[depends]
         first = np.flatnonzero(np.diff(call, prepend=-1))
         count = np.diff(first, append=len(call))
         number = np.repeat(np.arange(len(first)), count)
         end = np.maximum.reduceat(arrived, first) if len(first) else arrived
-        self._add(postings.get_peer(rows), arrived, self.count + number, end[number] - arrived)
-        rank, enter = of["rank"][rows[first]], enter[first]
+        self._add(of.get_peers(rows), arrived, self.count + number, end[number] - arrived)
+        rank, enter = of.rank[call[first]], enter[first]
         continues = -1 - self.count - np.arange(len(first))
         self._add(rank, np.maximum(enter, end), continues, end - enter)
         self.count += len(first)

@@ -5,54 +5,28 @@ Source: core/python_api/message_match.c.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mpiprof.interface.analysis_library import Struct, call_library
-from mpiprof.metrics.time_order import order_by_rank
-from mpiprof.trace.types import Bool, Int
-
-IDENTITY = ("communicator", "source", "destination", "tag", "number")
-COLUMNS = {
-    **dict.fromkeys(("communicator", "source", "tag"), np.int32),
-    **dict.fromkeys(("number", "partner"), np.int64),
-}
+from mpiprof.trace.types import Bool
 
 
-def find_partners(messages: dict[str, Any], usable: Bool, ranks: int) -> Int:
-    """Return for each message the last row in which its other rank sees it, or -1.
+def find_partners(messages: Struct, is_local: Bool) -> None:
+    """Set the partner of each message: the last row in which its other rank sees it, or -1.
 
-    messages: columns communicator, source, destination, tag, number and received. usable: whether
-    these identify the message.
+    The receiver of a message does not know its bytes if the program ignores the status. Then these
+    become those of the partner. messages: of message_rows.TABLE. is_local: of each communicator,
+    whether the numbers of its messages identify nothing.
     """
-    partner = np.full(len(usable), -1, np.int64)
-    destination = messages["destination"]
-    usable = usable & (destination < ranks)
-    sides = (usable & ~messages["received"], usable & messages["received"])
-    if not all(side.any() for side in sides):
-        return partner
-    (sent, sent_first), (received, received_first) = (
-        _group_rows(np.flatnonzero(side), destination, ranks) for side in sides
-    )
-    columns = Struct(
-        COLUMNS,
-        {name: messages[name] for name in ("communicator", "source", "tag", "number")}
-        | {"partner": partner},
-    )
-    table = np.empty((1 << (2 * int(np.diff(sent_first).max(initial=0))).bit_length(), 2), np.int64)
-    for rank in np.flatnonzero((np.diff(sent_first) > 0) & (np.diff(received_first) > 0)).tolist():
-        of_sent = sent[sent_first[rank] : sent_first[rank + 1]]
-        of_received = received[received_first[rank] : received_first[rank + 1]]
-        size = 1 << (2 * len(of_sent)).bit_length()
-        call_library(
-            "message_match_rank",
-            *(columns, of_sent, len(of_sent), of_received, len(of_received), table, size),
-        )
-    return partner
-
-
-def _group_rows(rows: Int, rank: Int, ranks: int) -> tuple[Int, Int]:
-    """Return some rows by rank, and where each rank begins."""
-    order, first = order_by_rank(rank[rows], ranks)
-    return rows[order], first
+    ranks, count = int(messages.fields[1]), int(messages.fields[0])
+    first, rows = np.zeros((2, ranks + 1), np.int64), np.empty(count, np.int32)
+    next_ = np.zeros((2, ranks), np.int64)
+    call_library("message_match_group", messages, is_local, first, next_, rows)
+    of_sent, of_received = np.diff(first)
+    table = np.empty((1 << (2 * int(of_sent.max(initial=0))).bit_length(), 2), np.int64)
+    for rank in np.flatnonzero((of_sent > 0) & (of_received > 0)).tolist():
+        sent, received = (rows[of[rank] : of[rank + 1]] for of in first)
+        size = 1 << (2 * len(sent)).bit_length()
+        sides = sent, len(sent), received, len(received)
+        call_library("message_match_rank", messages, *sides, table, size)
+    call_library("message_match_sizes", messages)

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics.message_partners import find_partners
+from mpiprof.metrics.message_rows import COLUMNS, MessageRows, pack_messages
 from mpiprof.metrics.tables import label_sites
 from mpiprof.trace.intervals import Intervals
 from mpiprof.trace.message_counts import TAG_CLASSES
-from mpiprof.trace.messages import MessageCalls, read_message_logs, read_sums
+from mpiprof.trace.messages import DOUBTFUL, MessageCalls, read_message_logs, read_sums
 from mpiprof.trace.trace import Trace
 
 SUMS = ("calls", "total_ns", "longest_ns", "sent", "received")
@@ -85,15 +86,31 @@ def make_messages(trace: Trace) -> pd.DataFrame:
     call that posted it), complete (when the call returned), sure (whether the number is certain),
     partner (row of the same message as its other rank sees it, -1 if that is not in the table).
     """
-    messages: pd.DataFrame = trace.derive("message_logs")[1]
-    return messages
+    rows: MessageRows = trace.derive("message_rows")
+    return pd.DataFrame(rows.take_columns(COLUMNS), copy=False)
 
 
-def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame, Intervals]:
-    """Return the tables of logged calls and of their messages, and the intervals: one pass."""
+def find_message_rows(trace: Trace) -> MessageRows:
+    """Return the messages of logged calls as rows."""
+    stored = trace.dataset.read_columns("messages") if trace.dataset is not None else None
+    if stored is not None:
+        return pack_messages(trace.messages, trace.message_calls)
+    rows: MessageRows = trace.derive("message_logs")[1]
+    return rows
+
+
+def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, MessageRows, Intervals]:
+    """Return the table of logged calls, their messages, and the intervals: one pass."""
     logs, intervals = read_message_logs(trace, trace.ranks_with_messages)
     calls = _make_calls(trace, logs)
-    return calls, _make_messages(trace, logs, calls), intervals
+    facts = trace.derive("shape_facts")
+    of_shapes = facts["communicator"], facts["peer"], facts["site_id"]
+    rows = MessageRows(logs.messages, *of_shapes, logs.rank, logs.enter_ns, logs.exit_ns)
+    _mark_sends_after_cancel(rows, calls)
+    # Numbers of messages that are local to a rank (unknown communicators) identify nothing.
+    local = np.array([c.is_local for c in trace.tables.communicators] + [True], np.bool_)
+    find_partners(rows.make_struct(trace.ranks), local)
+    return calls, rows, intervals
 
 
 def _make_calls(trace: Trace, of: MessageCalls) -> pd.DataFrame:
@@ -103,50 +120,25 @@ def _make_calls(trace: Trace, of: MessageCalls) -> pd.DataFrame:
     return pd.DataFrame(columns, copy=False)
 
 
-def _make_messages(trace: Trace, of: MessageCalls, calls: pd.DataFrame) -> pd.DataFrame:
-    names = ("source", "destination", "tag", "number", "bytes", "posted_ns")
-    columns = {
-        "call": of.call,
-        "rank": of.part_rank,
-        "received": of.received,
-        "communicator": of.communicator,
-        **{name: getattr(of, name) for name in names},
-        "site_id": of.part_site,
-        "complete": of.complete,
-        "sure": of.sure,
-    }
-    columns["sure"] &= ~_find_sends_after_cancel(columns, calls)
-    # Numbers of messages that are local to a rank (unknown communicators) identify nothing.
-    local = np.array([c.is_local for c in trace.tables.communicators] + [True], np.bool_)
-    usable = columns["sure"] & ~local[columns["communicator"]]
-    partner = find_partners(columns, usable, trace.ranks)
-    # The receiver of a message does not know its bytes if the program ignores the status.
-    unknown = np.flatnonzero(of.received & (of.bytes < 0) & (partner >= 0))
-    if len(unknown):
-        columns["bytes"] = of.bytes.copy()
-        columns["bytes"][unknown] = of.bytes[partner[unknown]]
-    columns["partner"] = partner
-    return pd.DataFrame(columns, copy=False)
-
-
-def _find_sends_after_cancel(messages: dict[str, Any], calls: pd.DataFrame) -> Any:
-    """Return which messages a rank sent after one that it tried to cancel, in its class of tags.
+def _mark_sends_after_cancel(messages: MessageRows, calls: pd.DataFrame) -> None:
+    """Mark messages that a rank sent after one that it tried to cancel, in its class of tags.
 
     A cancelled message has a number that the receiver does not count. If the recorder did not know
     the request, the numbers of all messages that the rank sends are doubtful.
     """
-    is_sent = ~messages["received"]
-    doubtful = np.zeros(len(is_sent), np.bool_)
     cancels = np.flatnonzero(calls["operation"] == "cancel")
     if not len(cancels):
-        return doubtful
+        return
+    keys = ["rank", "communicator", "destination", "tag"]
+    of = messages.take_columns([*keys, "call", "posted_ns", "received"])
+    is_sent, posted = ~of["received"], of["posted_ns"]
     unknown = cancels[calls["messages"].to_numpy()[cancels] == 0]
-    doubtful |= is_sent & np.isin(messages["rank"], calls["rank"].to_numpy()[unknown])
-    frame = pd.DataFrame({n: messages[n] for n in ("rank", "communicator", "destination")})
-    frame["tags"] = messages["tag"] % TAG_CLASSES
-    keys, posted = list(frame.columns), messages["posted_ns"]
-    frame["since"] = np.where(is_sent & np.isin(messages["call"], cancels), posted, MAX_NS)
-    return doubtful | (is_sent & (posted >= frame.groupby(keys)["since"].transform("min")))
+    doubtful = is_sent & np.isin(of["rank"], calls["rank"].to_numpy()[unknown])
+    of["tag"] %= TAG_CLASSES
+    frame = pd.DataFrame({name: of[name] for name in keys})
+    frame["since"] = np.where(is_sent & np.isin(of["call"], cancels), posted, MAX_NS)
+    doubtful |= is_sent & (posted >= frame.groupby(keys)["since"].transform("min"))
+    messages.rows["flags"][doubtful] |= DOUBTFUL
 
 
 def describe_shapes(

@@ -24,6 +24,7 @@ import pandas as pd
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.activities import find_activities
 from mpiprof.metrics.memory_limit import memory_limit_bytes
+from mpiprof.metrics.message_rows import MessageRows
 from mpiprof.metrics.posting_times import set_posting_times
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
@@ -36,14 +37,9 @@ MAX_MEMORY_SHARE = 0.5  # of the limit; other programs need the rest
 TIE_NS = 5_000  # differences between estimated times below this decide nothing
 
 
-# The fields of core/python_api/messages.h.
-TABLE = {
-    **dict.fromkeys(("count", "ranks", "clock_error_ns"), int),
-    "call": np.int64,
-    **dict.fromkeys(("rank", "communicator", "source", "destination"), np.int32),
-    **dict.fromkeys(("number", "bytes", "own_posted_ns", "partner"), np.int64),
-    **dict.fromkeys(("received", "complete", "sure"), np.bool_),
-    **dict.fromkeys(("enter_ns", "exit_ns"), np.int64),
+# The fields of core/python_api/postings.h.
+POSTINGS = {
+    "clock_error_ns": int,
     "is_synchronous": np.bool_,
     **dict.fromkeys(("posted_ns", "since_ns"), np.int64),
     "state": np.uint8,
@@ -62,23 +58,13 @@ class Postings:
 
     posted_ns: time of the other rank. state: NEVER for messages for which no logged call can wait.
     EAGER for sends that are at most as large as others that ended before their receive was posted.
-    messages: further columns, as in core/python_api/messages.h. waits: calls that wait, as WAITS.
+    messages: these messages. waits: calls that wait, as WAITS.
     """
 
     posted_ns: Int
     state: Array
-    messages: dict[str, Array]
+    messages: MessageRows
     waits: dict[str, Array]
-
-    def get_peer(self, rows: Int) -> Int:
-        """Return the other rank of some messages."""
-        of = self.messages
-        return np.where(of["received"][rows], of["source"][rows], of["destination"][rows])
-
-    def get_call_times(self, rows: Int) -> tuple[Int, Int]:
-        """Return begin and end of the calls of some messages."""
-        of, calls = self.messages, self.messages["call"][rows]
-        return of["enter_ns"][calls], of["exit_ns"][calls]
 
 
 def make_message_waits(trace: Trace) -> pd.DataFrame:
@@ -110,49 +96,50 @@ def fits_in_memory(trace: Trace) -> bool:
 
 def find_postings(trace: Trace) -> Postings:
     """Return when the other ranks posted messages, and the calls that wait for them."""
-    calls, messages = trace.message_calls, trace.messages
-    posted, since = (np.empty(len(messages), np.int64) for _ in range(2))
-    state = np.empty(len(messages), np.uint8)
-    values: dict[str, Any] = {
-        name: messages[name].to_numpy() for name in TABLE if name in messages.columns
-    }
-    values |= {"count": len(messages), "ranks": trace.ranks}
-    values |= {"clock_error_ns": trace.clock_error_ns, "own_posted_ns": values["posted_ns"]}
-    values |= {name: calls[name].to_numpy() for name in ("enter_ns", "exit_ns")}
-    values |= {"is_synchronous": _find_synchronous(calls["operation"]), "posted_ns": posted}
-    table = Struct(TABLE, values | {"since_ns": since, "state": state})
+    messages: MessageRows = trace.derive("message_rows")
+    count = len(messages.rows)
+    posted, since = (np.empty(count, np.int64) for _ in range(2))
+    state, is_synchronous = np.empty(count, np.uint8), _find_synchronous(trace.message_calls)
+    values: dict[str, Any] = {"posted_ns": posted, "since_ns": since, "state": state}
+    values |= {"clock_error_ns": trace.clock_error_ns, "is_synchronous": is_synchronous}
+    structs = messages.make_struct(trace.ranks), Struct(POSTINGS, values)
     unknown = np.zeros(1, np.int64)
-    call_library("postings_begin", table, MIN_RENDEZVOUS_BYTES, unknown)
+    call_library("postings_begin", *structs, MIN_RENDEZVOUS_BYTES, unknown)
     if unknown[0]:
-        _estimate_postings(trace, table)
-    call_library("postings_check", table)
-    waits = _find_waits(table, is_longest_first=not len(trace.intervals))
-    del table.arrays["since_ns"]  # not needed any more
-    return Postings(posted, state, table.arrays, waits)
+        _estimate_postings(trace, *structs)
+    call_library("postings_check", *structs)
+    is_longest_first = not len(trace.intervals)
+    waits = _find_waits(*structs, len(messages.rank), is_longest_first=is_longest_first)
+    return Postings(posted, state, messages, waits)
 
 
-def _estimate_postings(trace: Trace, table: Struct) -> None:
+def _estimate_postings(trace: Trace, table: Struct, postings: Struct) -> None:
     """Set the times of messages without a recorded posting call."""
     activities = find_activities(trace)
-    set_posting_times(trace, activities, table)
-    first = activities.first
-    call_library("postings_estimate", table, activities.rows, first, first.copy(), first.copy())
+    set_posting_times(trace, activities, table, postings)
+    rows, first = activities.rows, activities.first
+    room = first.copy(), first.copy()
+    call_library("postings_estimate", table, postings, rows, first, *room)
 
 
-def _find_waits(table: Struct, *, is_longest_first: bool) -> dict[str, Array]:
+def _find_waits(
+    table: Struct, postings: Struct, calls: int, *, is_longest_first: bool
+) -> dict[str, Array]:
     """Return the calls that wait, as WAITS.
 
     The rank that became free last counts as the last one among ranks with equal times. If the
     intervals without calls are unknown, the rank without a call for longest counts as the last.
     """
-    rows, count = len(table.arrays["enter_ns"]), np.zeros(1, np.int64)
-    waits: dict[str, Array] = {name: np.empty(rows, dtype) for name, dtype in WAITS.items()}
+    waits: dict[str, Array] = {name: np.empty(calls, dtype) for name, dtype in WAITS.items()}
+    count = np.zeros(1, np.int64)
     found = Struct(WAITS | {"count": np.int64}, waits | {"count": count})
-    call_library("postings_find_waits", table, TIE_NS, int(is_longest_first), found)
+    arguments = TIE_NS, int(is_longest_first), found
+    call_library("postings_find_waits", table, postings, *arguments)
     return {name: of[: count[0]] for name, of in waits.items()}
 
 
-def _find_synchronous(operation: pd.Series[Any]) -> Bool:
+def _find_synchronous(calls: pd.DataFrame) -> Bool:
     """Return which calls are synchronous sends."""
+    operation: pd.Series[Any] = calls["operation"]
     names = operation.cat.categories
     return np.array(["ssend" in name for name in names], np.bool_)[operation.cat.codes]

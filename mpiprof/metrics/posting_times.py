@@ -35,10 +35,12 @@ CHANNELS = {
 }
 
 
-def set_posting_times(trace: Trace, activities: Activities, table: Struct) -> None:
+def set_posting_times(
+    trace: Trace, activities: Activities, table: Struct, postings: Struct
+) -> None:
     """Set posted_ns of messages to the end of the activity before their post, if it is known.
 
-    table: of messages, as in core/python_api/messages.h.
+    table: of messages, as in core/python_api/messages.h. postings: as in postings.h beside it.
     """
     sent = count_sent(trace)
     if not activities.has_intervals or not len(sent):
@@ -52,12 +54,12 @@ def set_posting_times(trace: Trace, activities: Activities, table: Struct) -> No
     values = {"mask": len(codes) - 1, "table": codes, "sent": sent["count"].to_numpy()}
     values |= {"first_choice": first_choice, "first": choices["first"].to_numpy()}
     values |= {"early_ns": early_ns, "end_ns": end_ns, "precedes": precedes, "chosen": chosen}
-    rows = len(table.arrays["call"])
+    rows = len(table.arrays["messages"])
     channels = Struct(CHANNELS, values | {"channel": np.empty(rows, np.int32)})
-    call_library("posting_times_number", table, channels)
-    call_library("posting_times_compare", table, channels)
+    call_library("posting_times_number", table, postings, channels)
+    call_library("posting_times_compare", table, postings, channels)
     _choose(choices.assign(early_ns=early_ns), chosen)
-    call_library("posting_times_set", table, channels)
+    call_library("posting_times_set", table, postings, channels)
 
 
 def _choose(choices: pd.DataFrame, chosen: Int) -> None:

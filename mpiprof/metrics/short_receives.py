@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.metrics.message_rows import MessageRows
 from mpiprof.metrics.posting_times import CHANNEL, count_sent
+from mpiprof.trace.messages import COMPLETE, RECEIVED_FLAG
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
@@ -95,7 +97,8 @@ def _find_receives(trace: Trace) -> pd.DataFrame:
 
 def _find_recorded(trace: Trace) -> dict[Any, Int]:
     """Return the numbers of the messages of each channel with a recorded receive."""
-    messages = trace.messages
-    received = messages[messages["received"] & messages["complete"] & messages["sure"]]
-    groups = received.groupby(CHANNEL)["number"]
+    messages: MessageRows = trace.derive("message_rows")
+    rows = messages.rows[messages.have_flag(RECEIVED_FLAG) & messages.have_flag(COMPLETE)]
+    table = pd.DataFrame(messages.take_columns([*CHANNEL, "number", "sure"], rows))
+    groups = table[table["sure"]].groupby(CHANNEL)["number"]
     return {key: of.to_numpy() for key, of in groups}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.trace import message_decoder as decoded
-from mpiprof.trace.types import Int, Int32
+from mpiprof.trace.types import Array, Int, Int32
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def make_intervals(decoder: decoded.MessageDecoder) -> Intervals:
     return Intervals(**columns)
 
 
-def _spread(values: Int, row: Int, unknown: Int) -> Int:
+def _spread(values: Int, row: Int, unknown: Array) -> Array:
     """Return a column of all intervals from the values of some; unknown: without any value."""
     if not len(values) or int(values.max()) < 0:
         return unknown

@@ -6,14 +6,13 @@ The times of the columns are on the joint clock, and shapes are indices into Tab
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.clock import Clock
-from mpiprof.trace.metadata import Shape
 from mpiprof.trace.types import Array, Int
 from mpiprof.trace.writer import RECORD_TYPE
 
@@ -27,19 +26,24 @@ PRESSURES = (
     *("pressure_since_ns", "throttled_ns"),
     *("processor_pressure_ns", "io_pressure_ns", "memory_pressure_ns"),
 )
+# A message of a call, as core/python_api/messages.h describes it.
+MESSAGE = np.dtype(
+    [
+        *((name, np.int64) for name in ("posted_ns", "bytes")),
+        *((name, np.int32) for name in ("call", "partner")),
+        ("number", np.uint32),
+        *((name, np.int32) for name in ("tag", "shape")),
+        ("flags", np.uint8),
+        ("unused", np.uint8, 3),
+    ]
+)
 # The columns of each table, in the order of `struct decoder`. `row` is the row of the interval.
 COLUMNS: dict[str, dict[str, Any]] = {
     "calls": {
         **dict.fromkeys(("enter_ns", "exit_ns", "parts"), np.int64),
         **dict.fromkeys(("rank", "thread", "shape"), np.int32),
     },
-    "parts": {
-        **dict.fromkeys(("call", "posted_ns", "bytes", "number"), np.int64),
-        **dict.fromkeys(("tag", "part_rank", "part_shape", "communicator"), np.int32),
-        **dict.fromkeys(("source", "destination", "part_site"), np.int32),
-        **dict.fromkeys(("received", "complete", "sure"), np.bool_),
-        "flags": np.uint8,
-    },
+    "parts": {"messages": MESSAGE},
     "intervals": {
         **dict.fromkeys(("begin_ns", "end_ns"), np.int64),
         **dict.fromkeys(("rank", "thread", "before_shape", "after_shape"), np.int32),
@@ -56,7 +60,7 @@ class Decoder(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("rank", "shape_count", "low_ns", "high_ns")),
         *((name, ctypes.c_int64) for name in ("origin_ns", "offset_ns")),
         ("drift", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in ("shapes", "communicators", "peers", "sites")),
+        ("shapes", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("calls", "parts", "owned_parts", "intervals")),
         *((name, ctypes.c_int64) for name in ("counters", "pressures")),
         *((name, ctypes.c_int64) for name in ("damaged_calls", "damaged_intervals")),
@@ -73,10 +77,8 @@ class Decoder(ctypes.Structure):
 class MessageDecoder:
     """Decodes the records of one rank after the other into tables of columns."""
 
-    def __init__(self, blocks: Iterable[Array], shapes: Sequence[Shape]) -> None:
-        """Prepare tables of the right size; shapes: of all ranks.
-
-        blocks: the records of all ranks, each chunks x records.
+    def __init__(self, blocks: Iterable[Array]) -> None:
+        """Prepare tables of the right size; blocks: the records of all ranks, chunks x records.
 
         Records that a running job writes afterwards do not fit into the tables and are ignored.
         """
@@ -87,13 +89,7 @@ class MessageDecoder:
             table: {name: np.empty(count, dtype) for name, dtype in columns.items()}
             for (table, columns), count in zip(COLUMNS.items(), rows.tolist(), strict=True)
         }
-        facts = [(shape.communicator, shape.peer, shape.site) for shape in shapes]
-        self._facts = np.array(facts, np.int32).reshape(-1, 3).T.copy()
-        communicators, peers, sites = (of.ctypes.data for of in self._facts)
         self._state = Decoder(
-            communicators=communicators,
-            peers=peers,
-            sites=sites,
             **{f"{table}_room": count for table, count in zip(COLUMNS, rows.tolist(), strict=True)},
             **{
                 f"{table}_{name}": column.ctypes.data

@@ -15,20 +15,13 @@ from mpiprof.trace.intervals import Intervals, make_intervals
 from mpiprof.trace.log import Chunk
 from mpiprof.trace.message_decoder import MessageDecoder
 from mpiprof.trace.records import Records
-from mpiprof.trace.types import (
-    EXTENSION,
-    LONGEST_CALL,
-    RECEIVED,
-    SENT,
-    SUMMARY,
-    Array,
-    Bool,
-    Int,
-    Int32,
-)
+from mpiprof.trace.types import EXTENSION, LONGEST_CALL, RECEIVED, SENT, SUMMARY, Array, Int, Int32
 
-# Flags of a message in a call (core/tracefile/event.h).
+# Flags of a message in a call (core/tracefile/event.h), and further ones of a message in a table
+# (core/python_api/messages.h).
 UNSURE, WILDCARD, COMPLETE, UNKNOWN_PEER, CANCELLED = 1, 2, 4, 8, 16
+RECEIVED_FLAG, DOUBTFUL = 32, 64
+RECORDED_FLAGS = RECEIVED_FLAG - 1
 SUM_RECORDS = 4  # a summary and its extensions
 
 
@@ -38,11 +31,7 @@ class MessageCalls:
 
     rank, enter_ns, exit_ns: on the joint clock; exit_ns is 0 if the call is open. shape: index into
     Tables.shapes. thread: number. parts: number of messages, of which some may be missing below.
-
-    Messages, in the order of their calls: call (index of the call), received (or sent), posted_ns,
-    bytes (-1 if unknown), number (equal on both sides; no order), tag, part_rank, communicator,
-    source and destination (world ranks, -1 if unknown), part_shape and part_site (of the call that
-    posted it), complete (when the call returned), sure (whether the number is certain), flags.
+    messages: rows of message_decoder.MESSAGE in the order of their calls.
     """
 
     rank: Int32
@@ -51,21 +40,7 @@ class MessageCalls:
     shape: Int32
     thread: Int32
     parts: Int
-    call: Int
-    received: Bool
-    posted_ns: Int
-    bytes: Int
-    number: Int
-    tag: Int32
-    part_rank: Int32
-    part_shape: Int32
-    communicator: Int32
-    source: Int32
-    destination: Int32
-    part_site: Int32
-    complete: Bool
-    sure: Bool
-    flags: Array
+    messages: Array
 
 
 def read_message_logs(
@@ -78,7 +53,7 @@ def read_message_logs(
     threads_of = {rank: _list_event_chunks(trace, rank, newest) for rank in ranks}
     chunks_of = (chunks for threads in threads_of.values() for chunks in threads)
     every = (block for chunks in chunks_of for block in read_intact(trace, chunks))
-    decoder = MessageDecoder(every, trace.tables.shapes)
+    decoder = MessageDecoder(every)
     for rank, threads in threads_of.items():
         blocks = (read_intact(trace, chunks) for chunks in threads)
         shapes, clock = trace.tables.shape_map(rank), trace.clock_of(rank)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.halo_waits import order_groups
@@ -53,7 +55,11 @@ def test_groups_of_collectives_and_messages_are_joined_from_the_latest(seed: int
 
     group = random.permutation(np.repeat(np.arange(collective), 1 + draw(collective) % 3))
     members = len(group)
-    of = {"awaited": draw(collective), "until_ns": draw(collective), "callsite": draw(collective)}
+    of: dict[str, Any] = {
+        "awaited": draw(collective),
+        "until_ns": draw(collective),
+        "callsite": draw(collective),
+    }
     of |= {"communicator": draw(collective), "is_meeting": draw(collective) < 15}
     of |= {"is_counted": draw(collective) < 15, "group": group, "rank": draw(members)}
     of |= {"begin_ns": draw(members), "end_ns": draw(members)}
@@ -68,7 +74,7 @@ def test_groups_of_collectives_and_messages_are_joined_from_the_latest(seed: int
     expected_order, of_member, joined_group = order_groups(until, numbers)
     none = np.full(messages, -1)
     met = np.where(of["is_meeting"], of["communicator"], -1)
-    expected: dict[str, Int | Bool] = {
+    expected: dict[str, Any] = {
         "joined_awaited": np.append(of["awaited"], of["message_awaited"])[order],
         "joined_until_ns": until[order],
         "joined_callsite": np.append(of["callsite"], none)[order],

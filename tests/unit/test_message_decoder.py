@@ -8,7 +8,6 @@ from support.message_traces import call, part
 
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.message_decoder import MessageDecoder
-from mpiprof.trace.metadata import Shape
 from mpiprof.trace.types import SENT_PART, Array
 
 TIMES = 0, 1 << 40
@@ -17,8 +16,7 @@ REPEATED = 1 << 14  # so many records overwrite the memory behind the tables
 
 def decode(counted: Array, read: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the tables of calls and parts, and of intervals; counted: the records at first."""
-    shape = Shape("send", 0, 0, -1, 4, 0, "native", (), peer=1)
-    decoder = MessageDecoder([counted[None]], [shape])
+    decoder = MessageDecoder([counted[None]])
     decoder.add_rank(0, [[read[None]]], np.zeros(1, np.int64), Clock(), TIMES)
     return decoder.take("calls") | decoder.take("parts"), decoder.take("intervals")
 
@@ -28,7 +26,7 @@ def test_calls_that_appear_meanwhile_are_ignored() -> None:
     later = call(0, 3000, 4000, part(SENT_PART, 0, number=8))
     calls, _ = decode(first, np.concatenate([first, *[later] * REPEATED]))
     assert calls["enter_ns"].tolist() == [1000]
-    assert calls["number"].tolist() == [7]
+    assert calls["messages"]["number"].tolist() == [7]
 
 
 def test_a_call_without_room_for_its_messages_is_read() -> None:
@@ -37,7 +35,7 @@ def test_a_call_without_room_for_its_messages_is_read() -> None:
     larger = call(0, 1000, 2000, *[part(SENT_PART, 0, number=7)] * REPEATED)
     calls, _ = decode(first, larger)
     assert calls["enter_ns"].tolist() == [1000]
-    assert calls["number"].tolist() == [7]
+    assert calls["messages"]["number"].tolist() == [7]
 
 
 def test_intervals_that_appear_meanwhile_are_ignored() -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.metrics.message_partners import IDENTITY, find_partners
+from mpiprof.metrics.message_partners import find_partners
+from mpiprof.metrics.message_rows import IDENTITY, MessageRows
+from mpiprof.trace.message_decoder import MESSAGE
+from mpiprof.trace.messages import COMPLETE, DOUBTFUL, RECEIVED_FLAG, UNKNOWN_PEER, UNSURE
 from mpiprof.trace.types import Array, Bool
+
+LOCAL = 2  # a communicator whose messages are not identified
 
 
 def define_partners(messages: dict[str, Array], usable: Bool) -> list[int]:
@@ -22,21 +27,32 @@ def define_partners(messages: dict[str, Array], usable: Bool) -> list[int]:
     ]
 
 
+def make_rows(ranks: int, seed: int) -> MessageRows:
+    """Return random messages, of which each call has one."""
+    random, count = np.random.default_rng(seed), 400
+    rows = np.zeros(count, MESSAGE)
+    rows["call"], rows["partner"] = np.arange(count), -1
+    rows["number"], rows["tag"] = random.integers(0, 6, count), random.integers(-1, 2, count)
+    rows["shape"], rows["bytes"] = random.integers(0, 24, count), random.integers(-1, 3, count)
+    is_received = random.random(count) < [0.5, 0.5, 0.1, 0.0][seed]
+    rows["flags"] = COMPLETE | RECEIVED_FLAG * is_received
+    for flag in (UNSURE, DOUBTFUL, UNKNOWN_PEER):
+        rows["flags"] |= np.where(random.random(count) < 0.05, flag, 0).astype(np.uint8)
+    communicators, peers = np.arange(24) % 3, random.integers(-1, ranks + 1, 24)
+    rank, times = np.sort(random.integers(0, ranks, count)), np.zeros(count, np.int64)
+    return MessageRows(rows, communicators, peers, np.zeros(24, np.int32), rank, times, times)
+
+
 @pytest.mark.parametrize("ranks", [1, 3, 8])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_partner_is_the_last_row_of_the_other_rank(ranks: int, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    rank = np.sort(random.integers(0, ranks, 400))
-    peer = random.integers(0, ranks, 400)
-    received = random.random(400) < [0.5, 0.5, 0.1, 0.0][seed]
-    messages = {
-        "received": received,
-        "communicator": random.integers(0, 2, 400).astype(np.int32),
-        "source": np.where(received, peer, rank).astype(np.int32),
-        "destination": np.where(received, rank, peer).astype(np.int32),
-        "tag": random.integers(-1, 2, 400),
-        "number": random.integers(0, 6, 400),
-    }
-    usable = random.random(400) < 0.9
-    found = find_partners(messages, usable, ranks)
-    assert found.tolist() == define_partners(messages, usable)
+    messages = make_rows(ranks, seed)
+    columns = messages.take_columns([*IDENTITY, "received", "sure", "bytes"])
+    usable = columns["sure"] & (columns["communicator"] != LOCAL)
+    usable &= columns["destination"] < ranks
+    find_partners(messages.make_struct(ranks), np.arange(3) == LOCAL)
+    partner = messages.rows["partner"]
+    assert partner.tolist() == define_partners(columns, usable)
+    learns = columns["received"] & (columns["bytes"] < 0) & (partner >= 0)
+    expected = np.where(learns, columns["bytes"][partner], columns["bytes"])
+    assert messages.rows["bytes"].tolist() == expected.tolist()

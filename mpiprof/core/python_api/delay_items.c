@@ -10,7 +10,7 @@
 struct parts {
     int64_t intervals, waits, ranks, are_ordered, wait_key;
     const int64_t *order; /* rows of the intervals by rank and time, unless they are in order */
-    const int64_t *rank, *begin_ns, *end_ns, *key; /* of each interval */
+    const int64_t *rank, *begin_ns, *end_ns, *key;                  /* of each interval */
     const int64_t *group, *wait_rank, *wait_begin_ns, *wait_end_ns; /* the latest group first */
     int64_t *first;    /* result: of each rank: its first item; and the number of items */
     int64_t *waits_of; /* room for each rank: 0 */

@@ -9,9 +9,9 @@ struct intervals {
     int64_t count, keys;
     const int64_t *rank, *key, *begin_ns, *end_ns;
     const double *cost, *direct;
-    const int64_t *number;                            /* by code: rank * keys + key */
-    double *cost_ns, *direct_ns, *work_ns;            /* results by number: 0 */
-    int64_t *intervals, *late_intervals;              /* results by number: 0 */
+    const int64_t *number;                 /* by code: rank * keys + key */
+    double *cost_ns, *direct_ns, *work_ns; /* results by number: 0 */
+    int64_t *intervals, *late_intervals;   /* results by number: 0 */
 };
 
 /* Sets the elements of `number` whose codes occur to 1. Other elements remain 0. */

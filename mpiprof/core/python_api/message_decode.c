@@ -5,8 +5,7 @@
  * write further records between the two passes. They are ignored, because the tables have no room. */
 #include <string.h>
 
-#include "base/base.h"
-#include "tracefile/event.h"
+#include "python_api/messages.h"
 #include "tracefile/tracefile.h"
 
 enum {
@@ -24,7 +23,6 @@ struct decoder {
     int64_t origin_ns, offset_ns;               /* of the clock, as in trace/clock.py */
     double drift;
     const int32_t *shapes; /* joint number of each of the rank's shapes, or UNKNOWN */
-    const int32_t *communicators, *peers, *sites; /* of each joint number */
     /* Numbers of rows so far. owned_parts: those with a call, which follows its parts. */
     int64_t calls, parts, owned_parts, intervals, counters, pressures;
     int64_t damaged_calls, damaged_intervals;
@@ -34,9 +32,7 @@ struct decoder {
     struct record last[DISTANCE_MAX];         /* the thread's last records; empty at its begin */
     int64_t *enter_ns, *exit_ns, *part_count; /* of each call */
     int32_t *call_rank, *call_thread, *call_shape;
-    int64_t *call, *posted_ns, *bytes, *number; /* of each part */
-    int32_t *tag, *part_rank, *part_shape, *communicator, *source, *destination, *site;
-    uint8_t *received, *complete, *sure, *flags;
+    struct message *messages;   /* of each part */
     int64_t *begin_ns, *end_ns; /* of each interval */
     int32_t *interval_rank, *interval_thread, *before_shape, *after_shape;
     int64_t *counted; /* of the counters: row of their interval; then as in trace/intervals.py */
@@ -70,30 +66,20 @@ static int32_t joint_shape(const struct decoder *d, uint32_t shape)
 static void add_part(struct decoder *d, const struct record *r)
 {
     const int32_t shape = joint_shape(d, r->shape);
-    const int64_t row = d->parts;
-    const int32_t rank = (int32_t)d->rank;
-    const bool received = r->kind == KIND_received;
 
-    if (shape < 0 || row >= d->room.parts)
+    if (shape < 0 || d->parts >= d->room.parts)
         return;
-    const int32_t peer = r->choice & PART_UNKNOWN ? UNKNOWN : d->peers[shape];
-
-    d->call[row] = d->calls;
-    d->posted_ns[row] = to_global(d, r->enter_ns);
-    d->bytes[row] = r->exit_ns;
-    d->number[row] = r->sequence;
-    d->tag[row] = (int32_t)r->outside_ns;
-    d->part_rank[row] = rank;
-    d->part_shape[row] = shape;
-    d->communicator[row] = d->communicators[shape];
-    d->source[row] = received ? peer : rank;
-    d->destination[row] = received ? rank : peer;
-    d->site[row] = d->sites[shape];
-    d->received[row] = received;
-    d->complete[row] = (r->choice & PART_COMPLETE) != 0;
-    d->sure[row] = (r->choice & PART_UNSURE) == 0 && peer >= 0;
-    d->flags[row] = r->choice;
-    d->parts++;
+    d->messages[d->parts++] = (struct message){
+        .posted_ns = to_global(d, r->enter_ns),
+        .bytes = r->exit_ns,
+        .call = (int32_t)d->calls,
+        .partner = NO_MESSAGE,
+        .number = r->sequence,
+        .tag = (int32_t)r->outside_ns,
+        .shape = shape,
+        .flags = (uint8_t)(r->choice % MESSAGE_RECEIVED |
+                           (r->kind == KIND_received ? MESSAGE_RECEIVED : 0)),
+    };
 }
 
 /* Adds a call, or drops it with its parts if it is impossible. */

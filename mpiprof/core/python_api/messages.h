@@ -1,40 +1,67 @@
-/* Table of the messages of recorded calls. */
+/* Messages of recorded calls, as the ranks at their two ends see them. */
 #pragma once
 #include "base/base.h"
+#include "tracefile/event.h"
 
-/* Knowledge about the rank that a call can wait for because of a message. */
-enum message_state {
-    MESSAGE_NEVER, /* it cannot */
-    MESSAGE_KNOWN, /* the posting call of the other rank is recorded */
-    MESSAGE_UNKNOWN,
-    MESSAGE_EAGER /* a send that need not wait for its receiver */
+enum {
+    NO_MESSAGE = -1,
+    UNKNOWN_PEER = -1,
+    /* Further flags of a message. The lower bits are those of its record (enum in event.h). */
+    MESSAGE_RECEIVED = 32,
+    MESSAGE_DOUBTFUL = 64 /* the number may be that of another message (message_tables.py) */
 };
 
-/* The fields have the names and the order of message_waits.TABLE. */
+/* The fields have the names and the order of message_decoder.MESSAGE. */
+struct message {
+    int64_t posted_ns, bytes; /* bytes: -1 if unknown */
+    int32_t call, partner;    /* rows; partner: as the other rank sees it, or NO_MESSAGE */
+    uint32_t number;
+    int32_t tag, shape; /* shape: of the call that posted it */
+    uint8_t flags, unused[3];
+};
+_Static_assert(sizeof(struct message) == 40, "as message_decoder.MESSAGE");
+
+/* The fields have the names and the order of message_rows.TABLE. */
 struct message_table {
-    int64_t count, ranks, clock_error_ns;
-    const int64_t *call;
-    const int32_t *rank, *communicator, *source, *destination;
-    const int64_t *number, *bytes, *own_posted_ns, *partner;
-    const uint8_t *received, *complete, *sure;
-    const int64_t *enter_ns, *exit_ns; /* of each call */
-    const uint8_t *is_synchronous;     /* of each call: a synchronous send */
-    int64_t *posted_ns, *since_ns;     /* results: by the other rank */
-    uint8_t *state;                    /* result: enum message_state */
+    int64_t count, ranks;
+    struct message *messages;             /* in the order of their calls */
+    const int32_t *communicators, *peers; /* of each shape */
+    const int32_t *rank;                  /* of each call */
+    const int64_t *enter_ns, *exit_ns;    /* of each call */
 };
 
-/* Wait states. The order is that of message_waits.STATES. */
-enum { WAIT_LATE_SENDER, WAIT_WRONG_ORDER, WAIT_LATE_RECEIVER };
-
-/* Calls that wait for a message. The fields have the names and the order of message_waits.WAITS. */
-struct waits {
-    int64_t *call, *message, *rank, *awaited;
-    uint8_t *state;
-    int64_t *begin_ns, *until_ns, *wait_ns;
-    int64_t *count; /* at first 0 */
-};
-
-static inline int32_t message_peer(const struct message_table *t, int64_t row)
+static inline bool message_is_received(const struct message *m)
 {
-    return t->received[row] ? t->source[row] : t->destination[row];
+    return (m->flags & MESSAGE_RECEIVED) != 0;
+}
+
+static inline bool message_is_complete(const struct message *m)
+{
+    return (m->flags & PART_COMPLETE) != 0;
+}
+
+static inline int32_t message_peer(const struct message_table *t, const struct message *m)
+{
+    return m->flags & PART_UNKNOWN ? UNKNOWN_PEER : t->peers[m->shape];
+}
+
+static inline int32_t message_rank(const struct message_table *t, const struct message *m)
+{
+    return t->rank[m->call];
+}
+
+static inline int32_t message_source(const struct message_table *t, const struct message *m)
+{
+    return message_is_received(m) ? message_peer(t, m) : message_rank(t, m);
+}
+
+static inline int32_t message_destination(const struct message_table *t, const struct message *m)
+{
+    return message_is_received(m) ? message_rank(t, m) : message_peer(t, m);
+}
+
+/* Returns true if the number of a message is certain. */
+static inline bool message_is_sure(const struct message_table *t, const struct message *m)
+{
+    return (m->flags & (PART_UNSURE | MESSAGE_DOUBTFUL)) == 0 && message_peer(t, m) >= 0;
 }

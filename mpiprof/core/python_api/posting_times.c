@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "python_api/activities.h"
-#include "python_api/messages.h"
+#include "python_api/postings.h"
 
 /* Activities in groups: those of a rank that end at one call site and are calls, or intervals. */
 struct groups {
@@ -115,35 +115,39 @@ PUBLIC void posting_times_index(int64_t *table, int64_t mask, const int64_t *cod
 }
 
 /* Finds the channels of the messages that are known to be one of those that were sent. */
-PUBLIC void posting_times_number(const struct message_table *t, const struct channels *c)
+PUBLIC void posting_times_number(const struct message_table *t, const struct postings *p,
+                                 const struct channels *c)
 {
     for (int64_t row = 0; row < t->count; row++) {
-        const int64_t pair = t->communicator[row] * t->ranks + t->source[row];
+        const struct message *const m = &t->messages[row];
 
         c->channel[row] = -1;
-        if (t->state[row] == MESSAGE_UNKNOWN && t->received[row] && t->sure[row]) {
-            const int64_t code = pair * t->ranks + t->destination[row];
+        if (p->state[row] == MESSAGE_UNKNOWN && message_is_received(m) && message_is_sure(t, m)) {
+            const int64_t pair = t->communicators[m->shape] * t->ranks + message_source(t, m);
+            const int64_t code = pair * t->ranks + message_destination(t, m);
             const int64_t *const found = &c->table[2 * channel_find(c->table, c->mask, code)];
 
-            if (found[0] >= 0 && t->number[row] < c->sent[found[1]])
+            if (found[0] >= 0 && m->number < c->sent[found[1]])
                 c->channel[row] = (int32_t)found[1];
         }
     }
 }
 
 /* Adds up the times of each choice. A choice with an impossible time gets INFINITY. */
-PUBLIC void posting_times_compare(const struct message_table *t, const struct channels *c)
+PUBLIC void posting_times_compare(const struct message_table *t, const struct postings *p,
+                                  const struct channels *c)
 {
     for (int64_t row = 0; row < t->count; row++) {
+        const struct message *const m = &t->messages[row];
         const int32_t channel = c->channel[row];
 
         if (channel < 0)
             continue;
         for (int64_t k = c->first_choice[channel]; k < c->first_choice[channel + 1]; k++) {
-            const int64_t at = c->first[k] + t->number[row];
-            const int64_t early_ns = t->exit_ns[t->call[row]] - c->end_ns[at];
+            const int64_t at = c->first[k] + m->number;
+            const int64_t early_ns = t->exit_ns[m->call] - c->end_ns[at];
 
-            if (!c->precedes[at] || early_ns < -t->clock_error_ns)
+            if (!c->precedes[at] || early_ns < -p->clock_error_ns)
                 c->early_ns[k] = (double)INFINITY;
             else
                 c->early_ns[k] += (double)early_ns;
@@ -152,9 +156,10 @@ PUBLIC void posting_times_compare(const struct message_table *t, const struct ch
 }
 
 /* Sets the posting times of the messages of channels with a choice. */
-PUBLIC void posting_times_set(const struct message_table *t, const struct channels *c)
+PUBLIC void posting_times_set(const struct message_table *t, const struct postings *p,
+                              const struct channels *c)
 {
     for (int64_t row = 0; row < t->count; row++)
         if (c->channel[row] >= 0 && c->chosen[c->channel[row]] >= 0)
-            t->posted_ns[row] = c->end_ns[c->chosen[c->channel[row]] + t->number[row]];
+            p->posted_ns[row] = c->end_ns[c->chosen[c->channel[row]] + t->messages[row].number];
 }

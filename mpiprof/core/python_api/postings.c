@@ -3,37 +3,40 @@
  *
  * mpiprof/metrics/message_waits.py describes the rules. It has no MPI and no state. Caller: that
  * module, from any thread. The caller owns all arrays. */
+#include "python_api/postings.h"
+
 #include "python_api/activities.h"
-#include "python_api/messages.h"
 
 enum { UNKNOWN_NS = -1 };
 
 /* Returns true if the call of a message can wait for the other rank. */
-static bool can_wait(const struct message_table *t, int64_t row, int64_t rendezvous_bytes)
+static bool can_wait(const struct message_table *t, const struct postings *p,
+                     const struct message *m, int64_t rendezvous_bytes)
 {
-    const int64_t call = t->call[row];
-    const int32_t peer = message_peer(t, row);
+    const int32_t peer = message_peer(t, m);
 
-    return t->complete[row] &&
-           (t->received[row] || t->bytes[row] >= rendezvous_bytes || t->is_synchronous[call]) &&
-           peer >= 0 && peer < t->ranks && peer != t->rank[row] && t->exit_ns[call] > 0;
+    return message_is_complete(m) &&
+           (message_is_received(m) || m->bytes >= rendezvous_bytes || p->is_synchronous[m->call]) &&
+           peer >= 0 && peer < t->ranks && peer != message_rank(t, m) && t->exit_ns[m->call] > 0;
 }
 
 /* Sets the states of all messages, and the times of those with a recorded posting call.
  *
  * rendezvous_bytes: smaller messages do not wait for their receiver. unknown: their number. */
-PUBLIC void postings_begin(const struct message_table *t, int64_t rendezvous_bytes,
-                           int64_t *unknown)
+PUBLIC void postings_begin(const struct message_table *t, const struct postings *p,
+                           int64_t rendezvous_bytes, int64_t *unknown)
 {
     for (int64_t row = 0; row < t->count; row++) {
-        const int64_t partner = t->partner[row];
+        const struct message *const m = &t->messages[row];
+        const bool is_known = m->partner >= 0;
 
-        t->posted_ns[row] = t->since_ns[row] = partner < 0 ? UNKNOWN_NS : t->own_posted_ns[partner];
-        if (!can_wait(t, row, rendezvous_bytes))
-            t->state[row] = MESSAGE_NEVER;
+        p->posted_ns[row] = p->since_ns[row] =
+            is_known ? t->messages[m->partner].posted_ns : UNKNOWN_NS;
+        if (!can_wait(t, p, m, rendezvous_bytes))
+            p->state[row] = MESSAGE_NEVER;
         else
-            t->state[row] = partner < 0 ? MESSAGE_UNKNOWN : MESSAGE_KNOWN;
-        *unknown += t->state[row] == MESSAGE_UNKNOWN;
+            p->state[row] = is_known ? MESSAGE_KNOWN : MESSAGE_UNKNOWN;
+        *unknown += p->state[row] == MESSAGE_UNKNOWN;
     }
 }
 
@@ -59,52 +62,59 @@ static void find_pause(const struct activity *a, int64_t begin, int64_t end, int
  *
  * Until now, posted_ns is the end of the work before, or UNKNOWN_NS. first: of each rank, its first
  * activity. near, next: room for each rank: at first the first activities. */
-PUBLIC void postings_estimate(const struct message_table *t, const struct activity *a,
-                              const int64_t *first, int64_t *near, int64_t *next)
+PUBLIC void postings_estimate(const struct message_table *t, const struct postings *p,
+                              const struct activity *a, const int64_t *first, int64_t *near,
+                              int64_t *next)
 {
     for (int64_t row = 0; row < t->count; row++) {
-        const int32_t peer = message_peer(t, row);
-        const int64_t worked_ns = t->posted_ns[row];
+        const struct message *const m = &t->messages[row];
+        const int64_t worked_ns = p->posted_ns[row];
 
-        if (t->state[row] != MESSAGE_UNKNOWN)
+        if (p->state[row] != MESSAGE_UNKNOWN)
             continue;
+        const int32_t peer = message_peer(t, m);
         const int64_t begin = first[peer], end = first[peer + 1];
 
-        find_pause(a, begin, end, t->exit_ns[t->call[row]], &near[peer], &t->posted_ns[row],
-                   &t->since_ns[row]);
+        find_pause(a, begin, end, t->exit_ns[m->call], &near[peer], &p->posted_ns[row],
+                   &p->since_ns[row]);
         if (worked_ns == UNKNOWN_NS)
             continue;
         next[peer] = activity_after(a, begin, end, worked_ns - 1, next[peer]);
-        if (next[peer] < end && a[next[peer]].begin_ns < t->posted_ns[row])
-            t->posted_ns[row] = a[next[peer]].begin_ns;
-        if (worked_ns < t->since_ns[row])
-            t->since_ns[row] = worked_ns;
+        if (next[peer] < end && a[next[peer]].begin_ns < p->posted_ns[row])
+            p->posted_ns[row] = a[next[peer]].begin_ns;
+        if (worked_ns < p->since_ns[row])
+            p->since_ns[row] = worked_ns;
     }
 }
 
 /* Returns true if a message was posted after the call that waited for it. */
-static bool is_impossible(const struct message_table *t, int64_t row)
+static bool is_impossible(const struct message_table *t, const struct postings *p, int64_t row)
 {
-    return t->posted_ns[row] > t->exit_ns[t->call[row]] + t->clock_error_ns;
+    return p->posted_ns[row] > t->exit_ns[t->messages[row].call] + p->clock_error_ns;
 }
 
 /* Excludes messages with impossible times, and finds the sends that need not wait: those that are
  * at most as large as a send that ended before its receive was posted. */
-PUBLIC void postings_check(const struct message_table *t)
+PUBLIC void postings_check(const struct message_table *t, const struct postings *p)
 {
     int64_t eager_bytes = -1;
 
-    for (int64_t row = 0; row < t->count; row++)
-        if (t->state[row] != MESSAGE_NEVER && !t->received[row] && is_impossible(t, row) &&
-            t->bytes[row] > eager_bytes)
-            eager_bytes = t->bytes[row];
     for (int64_t row = 0; row < t->count; row++) {
-        if (t->state[row] == MESSAGE_NEVER)
+        const struct message *const m = &t->messages[row];
+
+        if (p->state[row] != MESSAGE_NEVER && !message_is_received(m) && is_impossible(t, p, row) &&
+            m->bytes > eager_bytes)
+            eager_bytes = m->bytes;
+    }
+    for (int64_t row = 0; row < t->count; row++) {
+        const struct message *const m = &t->messages[row];
+
+        if (p->state[row] == MESSAGE_NEVER)
             continue;
-        if (is_impossible(t, row))
-            t->state[row] = MESSAGE_NEVER;
-        else if (!t->received[row] && t->bytes[row] <= eager_bytes)
-            t->state[row] = MESSAGE_EAGER;
+        if (is_impossible(t, p, row))
+            p->state[row] = MESSAGE_NEVER;
+        else if (!message_is_received(m) && m->bytes <= eager_bytes)
+            p->state[row] = MESSAGE_EAGER;
     }
 }
 
@@ -116,52 +126,54 @@ static int64_t divide_down(int64_t value, int64_t unit)
 
 /* Returns true if a message counts as the last of two messages of a call, of which it is the later
  * row. Times that are equal in units of tie_ns decide nothing; then since_ns decides. */
-static bool is_last(const struct message_table *t, int64_t row, int64_t other, int64_t tie_ns,
+static bool is_last(const struct postings *p, int64_t row, int64_t other, int64_t tie_ns,
                     bool is_longest_first)
 {
-    const int64_t time = divide_down(t->posted_ns[row], tie_ns);
-    const int64_t latest = divide_down(t->posted_ns[other], tie_ns);
+    const int64_t time = divide_down(p->posted_ns[row], tie_ns);
+    const int64_t latest = divide_down(p->posted_ns[other], tie_ns);
 
     if (time != latest)
         return time > latest;
-    return is_longest_first ? t->since_ns[row] <= t->since_ns[other]
-                            : t->since_ns[row] >= t->since_ns[other];
+    return is_longest_first ? p->since_ns[row] <= p->since_ns[other]
+                            : p->since_ns[row] >= p->since_ns[other];
 }
 
-/* Returns the message for which a call waits, or -1.
+/* Returns the message for which a call waits, or NO_MESSAGE.
  *
  * first, next: its messages are from row `first` to before row `next`. */
-static int64_t awaited_message(const struct message_table *t, int64_t first, int64_t next,
-                               int64_t tie_ns, bool is_longest_first)
+static int64_t awaited_message(const struct message_table *t, const struct postings *p,
+                               int64_t first, int64_t next, int64_t tie_ns, bool is_longest_first)
 {
-    const int64_t call = t->call[first];
-    int64_t last = -1;
+    const int32_t call = t->messages[first].call;
+    const int64_t latest_ns = t->enter_ns[call] + p->clock_error_ns;
+    int64_t last = NO_MESSAGE;
 
     for (int64_t row = first; row < next; row++)
-        if (t->state[row] != MESSAGE_NEVER &&
-            (last < 0 || is_last(t, row, last, tie_ns, is_longest_first)))
+        if (p->state[row] != MESSAGE_NEVER &&
+            (last < 0 || is_last(p, row, last, tie_ns, is_longest_first)))
             last = row;
-    if (last < 0 || t->posted_ns[last] <= t->enter_ns[call] + t->clock_error_ns ||
-        t->exit_ns[call] <= t->enter_ns[call] + t->clock_error_ns)
-        return -1;
+    if (last < 0 || p->posted_ns[last] <= latest_ns || t->exit_ns[call] <= latest_ns)
+        return NO_MESSAGE;
     return last;
 }
 
 /* Adds the wait of a call for a message. */
-static void add_wait(const struct message_table *t, const struct waits *w, int64_t row)
+static void add_wait(const struct message_table *t, const struct postings *p, const struct waits *w,
+                     int64_t row)
 {
-    const int64_t call = t->call[row], wait = (*w->count)++;
-    const int64_t posted_ns = t->posted_ns[row], exit_ns = t->exit_ns[call];
-    const int64_t until_ns = posted_ns < exit_ns ? posted_ns : exit_ns;
+    const struct message *const m = &t->messages[row];
+    const int64_t wait = (*w->count)++, enter_ns = t->enter_ns[m->call];
+    const int64_t exit_ns = t->exit_ns[m->call];
+    const int64_t until_ns = p->posted_ns[row] < exit_ns ? p->posted_ns[row] : exit_ns;
 
-    w->call[wait] = call;
+    w->call[wait] = m->call;
     w->message[wait] = row;
-    w->rank[wait] = t->rank[row];
-    w->awaited[wait] = message_peer(t, row);
-    w->state[wait] = t->received[row] ? WAIT_LATE_SENDER : WAIT_LATE_RECEIVER;
-    w->begin_ns[wait] = t->enter_ns[call];
+    w->rank[wait] = message_rank(t, m);
+    w->awaited[wait] = message_peer(t, m);
+    w->state[wait] = message_is_received(m) ? WAIT_LATE_SENDER : WAIT_LATE_RECEIVER;
+    w->begin_ns[wait] = enter_ns;
     w->until_ns[wait] = until_ns;
-    w->wait_ns[wait] = until_ns - t->enter_ns[call];
+    w->wait_ns[wait] = until_ns - enter_ns;
 }
 
 /* Marks the waits in receives during which the rank could have received a message that was sent
@@ -172,15 +184,15 @@ static void mark_wrong_order(const struct message_table *t, const struct waits *
     int32_t rank = -1;
 
     for (int64_t wait = *w->count - 1; wait >= 0; wait--) {
-        for (; t->call[row] > w->call[wait]; row--) {
-            const int64_t partner = t->partner[row];
+        for (; t->messages[row].call > w->call[wait]; row--) {
+            const struct message *const m = &t->messages[row];
 
-            if (t->rank[row] != rank)
+            if (message_rank(t, m) != rank)
                 earliest_ns = INT64_MAX;
-            rank = t->rank[row];
-            if (t->received[row] && t->complete[row] && partner >= 0 &&
-                t->own_posted_ns[partner] < earliest_ns)
-                earliest_ns = t->own_posted_ns[partner];
+            rank = message_rank(t, m);
+            if (message_is_received(m) && message_is_complete(m) && m->partner >= 0 &&
+                t->messages[m->partner].posted_ns < earliest_ns)
+                earliest_ns = t->messages[m->partner].posted_ns;
         }
         if (w->state[wait] == WAIT_LATE_SENDER && rank == w->rank[wait] &&
             earliest_ns < w->until_ns[wait])
@@ -191,17 +203,17 @@ static void mark_wrong_order(const struct message_table *t, const struct waits *
 /* Finds the calls that wait for messages.
  *
  * longest_first: 1 if the rank that is free for longest counts as the last one, else 0. */
-PUBLIC void postings_find_waits(const struct message_table *t, int64_t tie_ns,
-                                int64_t longest_first, const struct waits *w)
+PUBLIC void postings_find_waits(const struct message_table *t, const struct postings *p,
+                                int64_t tie_ns, int64_t longest_first, const struct waits *w)
 {
     for (int64_t row = 0, next; row < t->count; row = next) {
         int64_t awaited;
 
-        for (next = row + 1; next < t->count && t->call[next] == t->call[row];)
+        for (next = row + 1; next < t->count && t->messages[next].call == t->messages[row].call;)
             next++;
-        awaited = awaited_message(t, row, next, tie_ns, longest_first != 0);
+        awaited = awaited_message(t, p, row, next, tie_ns, longest_first != 0);
         if (awaited >= 0)
-            add_wait(t, w, awaited);
+            add_wait(t, p, w, awaited);
     }
     mark_wrong_order(t, w);
 }

@@ -30,9 +30,9 @@ from mpiprof.formats.otf2.library import (
     UNDEFINED,
 )
 from mpiprof.formats.otf2.messages import SUM_COLUMNS, SUMS_PREFIX
-from mpiprof.metrics.message_partners import IDENTITY
+from mpiprof.metrics.message_rows import IDENTITY
 from mpiprof.trace import Trace
-from mpiprof.trace.messages import read_message_logs
+from mpiprof.trace.messages import RECORDED_FLAGS, read_message_logs
 from mpiprof.trace.types import MESSAGE_CALL, Array, Bool, Int, Int32
 
 PROBES = ("probe", "iprobe")  # MPI_Mprobe takes the message, so it receives it
@@ -61,8 +61,8 @@ class MessageExport:
         self.trace, self.region, self.site = trace, region, site
         self.calls, self.messages = trace.message_calls, trace.messages
         logged, _ = read_message_logs(trace, trace.ranks_with_messages)
-        self.call_shape, self.part_shape = logged.shape, logged.part_shape
-        self.flags = logged.flags.astype(np.int64)
+        self.call_shape, self.part_shape = logged.shape, logged.messages["shape"]
+        self.flags = logged.messages["flags"].astype(np.int64) & RECORDED_FLAGS
         shapes = trace.tables.shapes
         self.operation = np.array([s.operation for s in shapes], object)
         self.communicator = np.array([s.communicator for s in shapes], np.uint32)
