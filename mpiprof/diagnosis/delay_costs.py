@@ -150,5 +150,4 @@ def _find_windows(trace: Trace, collective: CollectiveWaits, groups: dict[str, A
             windows.add_meetings(is_member, times)
     windows.add_pairs(trace.ranks)
     windows.limit()
-    group, end = groups["joined_group"], groups["joined_end_ns"]
-    return Waits(awaited, until, since, group, rank, begin, end)
+    return Waits(awaited, until, since, first, rank, begin, groups["joined_end_ns"])

@@ -43,22 +43,22 @@ class Waits:
     """Waits in groups: the members of a group wait for the same rank until it arrives.
 
     Per group, the latest first: awaited (rank), until_ns (its arrival), since_ns (when these ranks
-    last met). Per member, by group: group (index), rank, begin_ns and end_ns of its wait.
+    last met). first: the first member of each group, and the number of members. Per member, by
+    group: rank, begin_ns and end_ns of its wait.
     """
 
     awaited: Int
     until_ns: Int
     since_ns: Int
-    group: Int
+    first: Int
     rank: Int
     begin_ns: Int
     end_ns: Int
 
     @cached_property
-    def first(self) -> Int:
-        """The first member of each group, and the number of members."""
-        counts = np.bincount(self.group, minlength=len(self.awaited))
-        return np.concatenate([[0], np.cumsum(counts)])
+    def group(self) -> Int:
+        """Index of the group of each member."""
+        return np.repeat(np.arange(len(self.awaited)), np.diff(self.first))
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,13 @@ class DelayGraph:
 
     def __init__(self, waits: Waits, intervals: Intervals, ranks: int) -> None:
         self.waits, self.ranks, self.interval_count = waits, ranks, len(intervals.rank)
-        self._first = waits.first
         self._wait_key = int(intervals.key.max(initial=-1)) + 1
         values = {name: getattr(intervals, name) for name in ("rank", "begin_ns", "end_ns", "key")}
         order = find_order(intervals.rank, intervals.begin_ns, ranks)
         values |= {"order": np.zeros(0) if order is None else order}
-        values |= {"group": waits.group, "wait_rank": waits.rank}
+        values |= {"group_first": waits.first, "wait_rank": waits.rank}
         values |= {"wait_begin_ns": waits.begin_ns, "wait_end_ns": waits.end_ns}
-        counts = {"intervals": self.interval_count, "waits": len(waits.rank), "ranks": ranks}
+        counts = {"intervals": self.interval_count, "groups": len(waits.awaited), "ranks": ranks}
         counts["are_ordered"] = int(order is None)
         self._items, self._item_first = arrange_items(
             counts | values | {"wait_key": self._wait_key}
@@ -113,11 +112,9 @@ class DelayGraph:
         cost, rest = np.empty(groups), np.zeros(self.ranks)
         interval_ns, direct_ns = np.zeros(self.interval_count), np.zeros(self.interval_count)
         values = {"groups": groups, "wait_key": self._wait_key, "reach": MAX_REACH}
-        arrays = {
-            name: getattr(waits, name)
-            for name in ("awaited", "since_ns", "until_ns", "rank", "begin_ns", "end_ns")
-        }
-        arrays |= {"first": self._first, "items": self._items, "item_first": self._item_first}
+        names = ("awaited", "since_ns", "until_ns", "first", "rank", "begin_ns", "end_ns")
+        arrays = {name: getattr(waits, name) for name in names}
+        arrays |= {"items": self._items, "item_first": self._item_first}
         arrays |= {"chosen": np.ones(groups) if chosen is None else chosen}
         arrays |= {"cost": cost, "rest": rest}
         arrays |= {"interval_cost": interval_ns, "interval_direct": direct_ns}

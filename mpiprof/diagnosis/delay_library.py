@@ -33,9 +33,9 @@ INTERVALS = {
     **dict.fromkeys(("intervals", "late_intervals"), np.int64),
 }
 PARTS = {
-    **dict.fromkeys(("intervals", "waits", "ranks", "are_ordered", "wait_key"), int),
+    **dict.fromkeys(("intervals", "groups", "ranks", "are_ordered", "wait_key"), int),
     **dict.fromkeys(("order", "rank", "begin_ns", "end_ns", "key"), np.int64),
-    **dict.fromkeys(("group", "wait_rank", "wait_begin_ns", "wait_end_ns"), np.int64),
+    **dict.fromkeys(("group_first", "wait_rank", "wait_begin_ns", "wait_end_ns"), np.int64),
     **dict.fromkeys(("first", "waits_of"), np.int64),
 }
 JOINED = {
@@ -47,12 +47,12 @@ JOINED = {
     **dict.fromkeys(("message_rank", "message_begin_ns"), np.int64),
     **dict.fromkeys(("joined_awaited", "joined_until_ns", "joined_callsite", "met"), np.int64),
     **dict.fromkeys(("meets", "counted"), np.bool_),
-    **dict.fromkeys(("first", "joined_group", "joined_rank"), np.int64),
-    **dict.fromkeys(("joined_begin_ns", "joined_end_ns", "next"), np.int64),
+    **dict.fromkeys(("first", "joined_rank", "joined_begin_ns", "joined_end_ns"), np.int64),
+    "next": np.int64,
 }
 JOINED_COLUMNS = {  # results for each group, and for each member
     "groups": ("joined_awaited", "joined_until_ns", "joined_callsite", "met", "meets", "counted"),
-    "members": ("joined_group", "joined_rank", "joined_begin_ns", "joined_end_ns"),
+    "members": ("joined_rank", "joined_begin_ns", "joined_end_ns"),
 }
 GROUPS = {
     "count": int,
@@ -69,7 +69,7 @@ def arrange_items(values: dict[str, Any]) -> tuple[Array, Int]:
 
     values: the fields of PARTS without those that are results or room.
     """
-    ranks, count = values["ranks"], values["intervals"] + values["waits"]
+    ranks, count = values["ranks"], values["intervals"] + len(values["wait_rank"])
     if count > np.iinfo(np.int32).max:
         raise ValueError("too many intervals and waits for numbers of 32 bits")
     items, first = np.empty((count, ITEM_WORDS), np.int64), np.empty(ranks + 1, np.int64)

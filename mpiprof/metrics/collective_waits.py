@@ -10,13 +10,13 @@ from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.progress_waits import find_progress_waits
-from mpiprof.metrics.time_order import number_codes, order_by_time
+from mpiprof.metrics.time_order import number_codes, put_in_order
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Int
+from mpiprof.trace.types import Array, Bool, Int
 
 MIN_INSIDE_NS = 200_000  # as long as the intervals between calls that the recorder logs
 
@@ -126,12 +126,12 @@ class _Collector:
     """Waits, calls and meetings, as lists of columns."""
 
     def __init__(self) -> None:
-        self.groups: list[list[Int]] = []  # in the order of CollectiveWaits
-        self.members: list[list[Int]] = []  # group, rank, begin, end
-        self.calls: list[list[Int]] = []  # rank, enter, exit, site
-        self.meetings: dict[int, list[list[Int]]] = {}  # time, call site, sequence number
+        self.groups: list[list[Array]] = []  # in the order of CollectiveWaits
+        self.members: list[list[Array]] = []  # group, rank, begin, end
+        self.calls: list[list[Array]] = []  # rank, enter, exit, site
+        self.meetings: dict[int, list[list[Array]]] = {}  # time, call site, sequence number
         self.overlaps: dict[int, list[Int]] = {}
-        self.inside: list[list[Int]] = []
+        self.inside: list[list[Array]] = []
         self.group_count = 0
 
     def add(self, other: _Collector, callsites: Int) -> None:
@@ -153,9 +153,7 @@ class _Collector:
         """Return everything collected; ranks: of the trace."""
         awaited, until, callsite, communicator, meets, counted = _join_columns(self.groups, 6)
         group, rank, begin, end = _join_columns(self.members, 4)
-        call_rank, enter, exit_, site = _join_columns(self.calls, 4)
-        order, _ = order_by_time(call_rank, enter, ranks)
-        calls = call_rank[order], enter[order], exit_[order], site[order]
+        call_rank, enter, exit_, site = put_in_order(_join_columns(self.calls, 4), ranks)
         meetings, callsites_of, sequences_of = {}, {}, {}
         for index, of in self.meetings.items():
             times, sites, sequences = _join_columns(of, 3)
@@ -173,7 +171,10 @@ class _Collector:
             rank,
             begin,
             end,
-            *calls,
+            call_rank,
+            enter,
+            exit_,
+            site,
             meetings=meetings,
             meeting_callsites=callsites_of,
             meeting_sequences=sequences_of,
@@ -183,15 +184,19 @@ class _Collector:
 
     def add_calls(self, batch: Batch, sites: Int) -> None:
         """Add the calls of a batch."""
-        row, column = np.nonzero(batch.shape >= 0)
-        rank, site = batch.communicator.ranks[row], sites[batch.shape[row, column]]
-        arrival, exit_ = batch.arrival_ns[row, column], batch.exit_ns[row, column]
+        present = batch.shape >= 0
+        all_ranks = np.broadcast_to(batch.communicator.ranks[:, None], present.shape)
+        columns = (all_ranks, batch.arrival_ns, batch.begin_ns, batch.exit_ns, batch.shape)
+        if present.all():
+            rank, arrival, begin, exit_, shape = (of.ravel() for of in columns)
+        else:
+            rank, arrival, begin, exit_, shape = (of[present] for of in columns)
+        rank, site = rank.astype(np.int32), sites.astype(np.int32)[shape]
         if batch.begin_ns is batch.arrival_ns:
             self.calls.append([rank, arrival, np.maximum(exit_, arrival), site])
             return
         self.calls.append([rank, arrival, arrival, site])
         done = exit_ > 0
-        begin = batch.begin_ns[row, column]
         self.calls.append([rank[done], begin[done], exit_[done], site[done]])
 
     def add_waits(self, of: _Instances, least_ns: int) -> None:
@@ -259,7 +264,10 @@ class _Collector:
         self.group_count += len(code)
 
 
-def _join_columns(parts: list[list[Int]], count: int) -> list[Int]:
+def _join_columns(parts: list[list[Array]], count: int) -> list[Array]:
     """Return the concatenation of each column."""
-    empty = [np.zeros(0, np.int64)] * count
-    return [np.concatenate(column) for column in zip(empty, *parts, strict=True)]
+    if not parts:
+        return [np.zeros(0, np.int64) for _ in range(count)]
+    if len(parts) == 1:
+        return parts[0]
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]

@@ -6,7 +6,8 @@ The times of the columns are on the joint clock, and shapes are indices into Tab
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+import mmap
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from mpiprof.trace.clock import Clock
 from mpiprof.trace.types import Array, Int
 from mpiprof.trace.writer import RECORD_TYPE
 
+MAP_NORESERVE = 0x4000  # mmap.MAP_NORESERVE from Python 3.13 on
+MIN_HUGE_BYTES = 1 << 26  # less memory would be large in proportion to a page of 2 MiB
 DISTANCE_MAX = 3  # records of a thread that the decoder keeps
 COUNTERS = (
     *("gap_ns", "processor_ns", "queue_ns", "voluntary", "involuntary", "instructions", "cycles"),
@@ -77,20 +80,17 @@ class Decoder(ctypes.Structure):
 class MessageDecoder:
     """Decodes the records of one rank after the other into tables of columns."""
 
-    def __init__(self, blocks: Iterable[Array]) -> None:
-        """Prepare tables of the right size; blocks: the records of all ranks, chunks x records.
+    def __init__(self, rows: Sequence[int]) -> None:
+        """Prepare tables with room for so many rows of each; OSError if that is too much memory.
 
-        Records that a running job writes afterwards do not fit into the tables and are ignored.
+        Rows that are not needed take no memory. Records for which there is no room are ignored.
         """
-        rows = np.zeros(len(COLUMNS), np.int64)
-        for block in blocks:
-            call_library("message_decode_count", *_to_present_layout(block), rows)
         self._tables = {
-            table: {name: np.empty(count, dtype) for name, dtype in columns.items()}
-            for (table, columns), count in zip(COLUMNS.items(), rows.tolist(), strict=True)
+            table: {name: _reserve(count, dtype) for name, dtype in columns.items()}
+            for (table, columns), count in zip(COLUMNS.items(), rows, strict=True)
         }
         self._state = Decoder(
-            **{f"{table}_room": count for table, count in zip(COLUMNS, rows.tolist(), strict=True)},
+            **{f"{table}_room": count for table, count in zip(COLUMNS, rows, strict=True)},
             **{
                 f"{table}_{name}": column.ctypes.data
                 for table, columns in self._tables.items()
@@ -131,6 +131,23 @@ class MessageDecoder:
         """Return the columns of all ranks; call it once."""
         rows = getattr(self._state, table)
         return {name: column[:rows] for name, column in self._tables.pop(table).items()}
+
+
+def _reserve(count: int, dtype: Any) -> Array:
+    """Return an array that takes memory only for elements that are used."""
+    size = max(count * np.dtype(dtype).itemsize, 1)
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+    if size >= MIN_HUGE_BYTES:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype, count)
+
+
+def count_rows(blocks: Iterable[Array]) -> list[int]:
+    """Return the largest possible numbers of rows of each table; blocks: of chunks x records."""
+    rows = np.zeros(len(COLUMNS), np.int64)
+    for block in blocks:
+        call_library("message_decode_count", *_to_present_layout(block), rows)
+    return rows.tolist()
 
 
 def _to_present_layout(block: Array) -> tuple[Array, int, int, int]:

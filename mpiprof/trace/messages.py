@@ -13,7 +13,7 @@ import numpy as np
 
 from mpiprof.trace.intervals import Intervals, make_intervals
 from mpiprof.trace.log import Chunk
-from mpiprof.trace.message_decoder import MessageDecoder
+from mpiprof.trace.message_decoder import COLUMNS, MessageDecoder, count_rows
 from mpiprof.trace.records import Records
 from mpiprof.trace.types import EXTENSION, LONGEST_CALL, RECEIVED, SENT, SUMMARY, Array, Int, Int32
 
@@ -51,9 +51,7 @@ def read_message_logs(
     newest: only of each thread's last chunk.
     """
     threads_of = {rank: _list_event_chunks(trace, rank, newest) for rank in ranks}
-    chunks_of = (chunks for threads in threads_of.values() for chunks in threads)
-    every = (block for chunks in chunks_of for block in read_intact(trace, chunks))
-    decoder = MessageDecoder(every)
+    decoder = _make_decoder(trace, [of for threads in threads_of.values() for of in threads])
     for rank, threads in threads_of.items():
         blocks = (read_intact(trace, chunks) for chunks in threads)
         shapes, clock = trace.tables.shape_map(rank), trace.clock_of(rank)
@@ -64,6 +62,17 @@ def read_message_logs(
                 trace.problems.add(f"rank {rank}: damaged records of {what} are ignored")
     calls = MessageCalls(**decoder.take("calls"), **decoder.take("parts"))
     return calls, make_intervals(decoder)
+
+
+def _make_decoder(trace: Records, threads: Sequence[Sequence[Chunk]]) -> MessageDecoder:
+    """Return a decoder of all records of some threads."""
+    # Counting the rows of each table would require to read all records twice.
+    most = sum(chunk.log.layout.capacity for chunks in threads for chunk in chunks)
+    try:
+        return MessageDecoder([most] * len(COLUMNS))
+    except OSError:
+        every = (block for chunks in threads for block in read_intact(trace, chunks))
+        return MessageDecoder(count_rows(every))
 
 
 def _list_event_chunks(trace: Records, rank: int, newest: bool) -> list[list[Chunk]]:

@@ -51,7 +51,7 @@ def halo_waits(
         waits += [(awaited, until, met)] * bool(early)
         met = until
         time[:] = until + LATENCY_NS
-    return order_waits(Waits(*_columns(waits), *_columns(members))), Intervals(*_columns(work))
+    return order_waits(*_columns(waits), *_columns(members)), Intervals(*_columns(work))
 
 
 def order_groups(until_ns: Int, group: Int) -> tuple[Int, Int, Int]:
@@ -65,12 +65,22 @@ def order_groups(until_ns: Int, group: Int) -> tuple[Int, Int, Int]:
     return order, members, group[members]
 
 
-def order_waits(waits: Waits) -> Waits:
-    """Return the waits with the latest group first and the members by group."""
-    order, members, group = order_groups(waits.until_ns, waits.group)
-    of_groups = (of[order] for of in (waits.awaited, waits.until_ns, waits.since_ns))
-    of_members = (of[members] for of in (waits.rank, waits.begin_ns, waits.end_ns))
-    return Waits(*[*of_groups, group, *of_members])
+def order_waits(
+    awaited: Int, until_ns: Int, since_ns: Int, group: Int, rank: Int, begin_ns: Int, end_ns: Int
+) -> Waits:
+    """Return waits with the latest group first and the members by group.
+
+    group, rank, begin_ns, end_ns: of each member, in any order.
+    """
+    order, members, group = order_groups(until_ns, group)
+    first = find_first(group, len(order))
+    of_members = rank[members], begin_ns[members], end_ns[members]
+    return Waits(awaited[order], until_ns[order], since_ns[order], first, *of_members)
+
+
+def find_first(group: Int, groups: int) -> Int:
+    """Return the first member of each group, and the number of members; group: ascending."""
+    return np.searchsorted(group, np.arange(groups + 1))
 
 
 def _columns(rows: Sequence[tuple[int, ...]]) -> list[Int]:

@@ -12,7 +12,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis import delay_graph
-from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals, Waits
+from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals
 from mpiprof.trace.types import Int
 
 Wait = tuple[int, int, int, list[tuple[int, int]]]  # awaited, until, since, members with begins
@@ -30,8 +30,9 @@ def make_graph(waits: list[Wait], work: list[Work], ranks: int) -> DelayGraph:
     def columns(rows: list[tuple[int, ...]], count: int) -> list[Int]:
         return list(np.array(rows, np.int64).reshape(-1, count).T)
 
-    made = Waits(*columns([wait[:3] for wait in waits], 3), *columns(list(members), 4))
-    return DelayGraph(order_waits(made), Intervals(*columns(list(work), 4)), ranks)
+    groups, of_members = columns([wait[:3] for wait in waits], 3), columns(list(members), 4)
+    made = order_waits(*groups, *of_members)
+    return DelayGraph(made, Intervals(*columns(list(work), 4)), ranks)
 
 
 def costs(waits: list[Wait], work: list[Work], ranks: int) -> list[float]:
@@ -122,15 +123,13 @@ def test_costs_do_not_depend_on_the_order_of_groups_and_members() -> None:
     number, member = (random.permutation(len(of)) for of in (waits.awaited, waits.group))
     order = np.argsort(number)
     mixed = order_waits(
-        Waits(
-            waits.awaited[order],
-            waits.until_ns[order],
-            waits.since_ns[order],
-            number[waits.group][member],
-            waits.rank[member],
-            waits.begin_ns[member],
-            waits.end_ns[member],
-        )
+        waits.awaited[order],
+        waits.until_ns[order],
+        waits.since_ns[order],
+        number[waits.group][member],
+        waits.rank[member],
+        waits.begin_ns[member],
+        waits.end_ns[member],
     )
     known, found = (DelayGraph(of, intervals, 8).compute_costs() for of in (waits, mixed))
     assert found.interval_ns == pytest.approx(known.interval_ns, rel=1e-9, abs=1e-3)

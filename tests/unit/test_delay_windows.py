@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.halo_waits import order_groups
+from support.halo_waits import find_first, order_groups
 
 from mpiprof.diagnosis.delay_graph import Waits
 from mpiprof.diagnosis.delay_library import WindowFinder, join_groups
@@ -35,7 +35,9 @@ def make_waits(seed: int) -> tuple[Waits, Bool]:
     awaited, until = awaited[used][order], until[used][order]
     rank, begin = rank[of_member], begin[of_member]
     since = np.full(len(awaited), NEVER_NS)
-    waits = Waits(awaited, until, since, group, rank, begin, until[group])
+    first = find_first(group, len(awaited))
+    waits = Waits(awaited, until, since, first, rank, begin, until[group])
+    assert waits.group.tolist() == group.tolist()
     return waits, random.random(len(awaited)) < 0.5
 
 
@@ -81,11 +83,10 @@ def test_groups_of_collectives_and_messages_are_joined_from_the_latest(seed: int
         "met": np.append(met, none)[order],
         "meets": np.append(of["is_meeting"], none > 0)[order],
         "counted": np.append(of["is_counted"], none < 0)[order],
-        "joined_group": joined_group,
         "joined_rank": np.append(of["rank"], of["message_rank"])[of_member],
         "joined_begin_ns": np.append(of["begin_ns"], of["message_begin_ns"])[of_member],
         "joined_end_ns": np.append(of["end_ns"], of["message_until_ns"])[of_member],
-        "first": np.searchsorted(joined_group, np.arange(collective + messages + 1)),
+        "first": find_first(joined_group, collective + messages),
     }
     assert order.tolist() == expected_order.tolist()
     assert {name: of.tolist() for name, of in found.items()} == {

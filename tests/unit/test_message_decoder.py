@@ -7,7 +7,7 @@ from support.interval_records import counters, interval, pressure
 from support.message_traces import call, part
 
 from mpiprof.trace.clock import Clock
-from mpiprof.trace.message_decoder import MessageDecoder
+from mpiprof.trace.message_decoder import MessageDecoder, count_rows
 from mpiprof.trace.types import SENT_PART, Array
 
 TIMES = 0, 1 << 40
@@ -16,7 +16,7 @@ REPEATED = 1 << 14  # so many records overwrite the memory behind the tables
 
 def decode(counted: Array, read: Array) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the tables of calls and parts, and of intervals; counted: the records at first."""
-    decoder = MessageDecoder([counted[None]])
+    decoder = MessageDecoder(count_rows([counted[None]]))
     decoder.add_rank(0, [[read[None]]], np.zeros(1, np.int64), Clock(), TIMES)
     return decoder.take("calls") | decoder.take("parts"), decoder.take("intervals")
 

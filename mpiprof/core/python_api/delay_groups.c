@@ -16,7 +16,7 @@ struct joined {
     int64_t *joined_awaited, *joined_until_ns, *joined_callsite, *met;
     uint8_t *meets, *counted;
     int64_t *first; /* of each group: its first member; and the number of members */
-    int64_t *joined_group, *joined_rank, *joined_begin_ns, *joined_end_ns; /* of each member */
+    int64_t *joined_rank, *joined_begin_ns, *joined_end_ns; /* of each member */
     int64_t *next; /* room for each group of collectives: 0 */
 };
 
@@ -39,7 +39,6 @@ static void add_message(const struct joined *j, int64_t group, int64_t from)
     j->joined_callsite[group] = j->met[group] = -1;
     j->meets[group] = false;
     j->counted[group] = true;
-    j->joined_group[member] = group;
     j->joined_rank[member] = j->message_rank[from];
     j->joined_begin_ns[member] = j->message_begin_ns[from];
 }
@@ -60,8 +59,6 @@ PUBLIC void delay_groups_join(const struct joined *j)
             const int64_t count = next[from];
 
             add_collective(j, group, from);
-            for (int64_t m = member; m < member + count; m++)
-                j->joined_group[m] = group;
             next[from] = member;
             member += count;
         } else {

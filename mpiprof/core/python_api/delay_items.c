@@ -8,10 +8,11 @@
 
 /* Intervals and waits. The fields have the names and the order of delay_library.PARTS. */
 struct parts {
-    int64_t intervals, waits, ranks, are_ordered, wait_key;
+    int64_t intervals, groups, ranks, are_ordered, wait_key;
     const int64_t *order; /* rows of the intervals by rank and time, unless they are in order */
-    const int64_t *rank, *begin_ns, *end_ns, *key;                  /* of each interval */
-    const int64_t *group, *wait_rank, *wait_begin_ns, *wait_end_ns; /* the latest group first */
+    const int64_t *rank, *begin_ns, *end_ns, *key; /* of each interval */
+    const int64_t *group_first; /* first wait of each group, the latest first; number of waits */
+    const int64_t *wait_rank, *wait_begin_ns, *wait_end_ns; /* of each wait */
     int64_t *first;    /* result: of each rank: its first item; and the number of items */
     int64_t *waits_of; /* room for each rank: 0 */
 };
@@ -28,7 +29,7 @@ static void count_items(const struct parts *p)
     memset(p->first, 0, (size_t)(p->ranks + 1) * sizeof *p->first);
     for (int64_t i = 0; i < p->intervals; i++)
         p->first[p->rank[i] + 1]++;
-    for (int64_t i = 0; i < p->waits; i++) {
+    for (int64_t i = 0; i < p->group_first[p->groups]; i++) {
         p->first[p->wait_rank[i] + 1]++;
         p->waits_of[p->wait_rank[i]]++;
     }
@@ -41,12 +42,10 @@ static void add_waits(const struct parts *p, struct item *items)
 {
     for (int64_t rank = 0; rank < p->ranks; rank++)
         p->waits_of[rank] = p->first[rank + 1] - p->waits_of[rank];
-    for (int64_t i = p->waits - 1; i >= 0; i--) {
-        const int64_t rank = p->wait_rank[i];
-
-        items[p->waits_of[rank]++] = (struct item){p->wait_begin_ns[i], p->wait_end_ns[i],
-                                                   (int32_t)p->group[i], (int32_t)p->wait_key};
-    }
+    for (int64_t group = p->groups - 1; group >= 0; group--)
+        for (int64_t i = p->group_first[group + 1] - 1; i >= p->group_first[group]; i--)
+            items[p->waits_of[p->wait_rank[i]]++] = (struct item){
+                p->wait_begin_ns[i], p->wait_end_ns[i], (int32_t)group, (int32_t)p->wait_key};
 }
 
 /* Sorts the waits of a rank, which are in order unless they are of several threads. */

@@ -1,8 +1,8 @@
 /* Records of messages and intervals of all ranks as columns.
  *
  * It has no MPI and no state. Caller: mpiprof/trace/message_decoder.py, from any thread. The caller
- * owns all arrays. Their sizes are the numbers that message_decode_count returns. A running job may
- * write further records between the two passes. They are ignored, because the tables have no room. */
+ * owns all arrays. A running job may write records for which the tables have no room. They are
+ * ignored. */
 #include <string.h>
 
 #include "python_api/messages.h"
