@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import time
 from collections.abc import Iterator
 
 # From glibc's malloc.h. Arrays that are mapped are returned as soon as they are freed.
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 OPTIONS = {TRIM_THRESHOLD: 1 << 30, MMAP_MAX: 0}  # bytes, and number of mapped arrays
+
+PR_SET_THP_DISABLE = 41  # from prctl.h
+HUGE_PAGE_BYTES, TOUCHED_PAGES = 1 << 21, 3
+SLOW_NS = 2_000_000  # 0.1 to 1 ms are usual
 
 
 @functools.cache
@@ -24,6 +29,28 @@ def retain_freed_memory() -> None:
     if change is not None:
         for option, value in OPTIONS.items():
             change(option, value)
+    if _is_huge_page_slow():
+        prctl = getattr(ctypes.CDLL(None), "prctl", None)
+        if prctl is not None:
+            prctl(PR_SET_THP_DISABLE, *map(ctypes.c_ulong, (1, 0, 0, 0)))
+
+
+def _is_huge_page_slow() -> bool:
+    """Return whether the first touch of a huge page takes long.
+
+    NumPy asks for huge pages. A virtual machine returns large parts of its free memory to its host,
+    which then has to provide each part of a huge page anew. Small pages are often still there.
+    """
+    import mmap
+
+    flags, slowest_ns = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0
+    memory = [mmap.mmap(-1, 2 * HUGE_PAGE_BYTES, flags) for _ in range(TOUCHED_PAGES)]
+    for two_pages in memory:
+        two_pages.madvise(mmap.MADV_HUGEPAGE)
+        begin_ns = time.thread_time_ns()
+        two_pages[HUGE_PAGE_BYTES] = 1  # a whole huge page contains the middle
+        slowest_ns = max(slowest_ns, time.thread_time_ns() - begin_ns)
+    return slowest_ns > SLOW_NS
 
 
 @contextlib.contextmanager

@@ -1,8 +1,10 @@
-"""Memory that this process may use, with control groups of both versions."""
+"""Memory that this process may use, with control groups of both versions, and its pages."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from mpiprof.metrics.memory_limit import memory_limit_bytes
 
 MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 MB = 1 << 20
+PR_GET_THP_DISABLE = 42  # from prctl.h
 
 
 def make_root(folder: Path, groups: str, limits: dict[str, str]) -> Path:
@@ -53,3 +56,15 @@ def test_the_least_limit_applies(
 def test_without_control_groups_the_machine_is_the_limit(tmp_path: Path) -> None:
     assert memory_limit_bytes(tmp_path) == MACHINE
     assert 0 < memory_limit_bytes() <= MACHINE
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_slow_huge_pages_are_not_used(is_slow: bool) -> None:
+    code = (
+        "import ctypes; from mpiprof.trace import malloc_tuning\n"
+        f"malloc_tuning._is_huge_page_slow = lambda: {is_slow}\n"
+        "malloc_tuning.retain_freed_memory()\n"
+        f"print(ctypes.CDLL(None).prctl({PR_GET_THP_DISABLE}, 0, 0, 0, 0))"
+    )
+    run = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    assert run.stdout == f"{int(is_slow)}\n"
