@@ -5,11 +5,13 @@ It replaces the model of model/simulate.py if the machine describes its transpor
 
 - All messages of a round are open at once, and no message waits until an earlier one has left.
 - A message of at most `eager_limit` bytes leaves when it is sent. Its send ends when the message
-  has left its port. A longer message leaves when its receive is posted, too (rendezvous). Its send
-  ends when it has been received.
-- A message leaves in chunks of half a window. A port sends one chunk at a time, and serves its
-  messages in turn. At most one window of a message is under way. Half of alpha is spent at the
-  sending port, and half at the receiving port.
+  has left its port. If the transport is buffered, it ends when the message has been copied, unless
+  more than a window of bytes to the same process would wait for the port.
+- A longer message leaves when its receive is posted, too (rendezvous). Its send ends when it has
+  been received.
+- A message leaves in chunks of about 8 KB. A port sends one chunk at a time, and serves its
+  messages in turn, as TCP's small queues do. At most one window of a message is under way. Half of
+  alpha is spent at the sending port, and half at the receiving port.
 - A receiving port queues the chunks. While k ports send to it, its queue grows by k - 1 bytes per
   byte of time, so that two messages halve the bandwidth of each other. A chunk has been received
   when everything has been received that was in the queue when the chunk's last byte arrived.
@@ -24,6 +26,7 @@ It replaces the model of model/simulate.py if the machine describes its transpor
 from __future__ import annotations
 
 import heapq
+import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +36,9 @@ from mpiprof.model.machine import Machine, Numbers, Times
 from mpiprof.model.process_rounds import Message, ProcessRounds
 from mpiprof.model.schedule import Schedule
 
+CHUNK = 8192  # bytes that a port sends of one message before it serves the next message
+MAX_CHUNKS = 64  # of one message, whose chunks are larger if it is long
+MIN_UNDER_WAY = 2  # chunks; with one chunk, the ports would wait for each other
 Pair = tuple[int, int]
 Event = tuple[float, int, Callable[..., None], tuple[Any, ...]]  # time, number, handler
 
@@ -46,10 +52,13 @@ class _Flow:
     bytes: int
     round: int
     eager: bool
+    buffered: bool
     ports: tuple[int, int]  # of the sender and of the receiver
     overhead: float  # half of alpha
     beta: float
-    left: int = 0  # bytes that have not been sent
+    chunk: int
+    most: float  # chunks under way
+    left: int  # bytes that have not been sent
     under_way: int = 0  # chunks that have left and have not been received
     stopped: bool = False  # by the window
     start: float = -1.0  # -1: has not left
@@ -91,7 +100,7 @@ class FlowSimulation(ProcessRounds):
         self.receiving = [_ReceivingPort() for _ in range(ports)]
         self.posted: defaultdict[Pair, int] = defaultdict(int)  # receives without a message
         self.unmatched: defaultdict[Pair, deque[_Flow]] = defaultdict(deque)
-        self.chunk = machine.window // 2 or (1 << 62)
+        self.unsent: defaultdict[Pair, int] = defaultdict(int)  # bytes that have not left
         self.agenda: list[Event] = []
         self.count = 0  # of events so far, so that simultaneous events stay in order
 
@@ -163,7 +172,12 @@ class FlowSimulation(ProcessRounds):
         if m.node_port and not within:
             ports = (self.size + self.nodes[who], self.size + self.nodes[target])
         eager, at = length <= m.eager_limit, self.processes[who].round
-        flow = _Flow(who, target, length, at, eager, ports, alpha / 2, beta, left=length)
+        buffered = m.buffered and eager and self.unsent[pair] + length <= m.window
+        kinds, chunks = (eager, buffered), self._limit_chunks(length)
+        flow = _Flow(who, target, length, at, *kinds, ports, alpha / 2, beta, *chunks, length)
+        self.unsent[pair] += length
+        if buffered:
+            self._schedule(now + flow.overhead + length * m.copy, self._end_message, who)
         if self.posted[pair]:
             self.posted[pair] -= 1
             flow.matched = True
@@ -171,6 +185,12 @@ class FlowSimulation(ProcessRounds):
             self.unmatched[pair].append(flow)
         if flow.matched or eager:
             self._queue_chunk(flow, now)
+
+    def _limit_chunks(self, length: int) -> tuple[int, float]:
+        """Return the bytes of a chunk of a message, and how many may be under way."""
+        window = self.machine.window
+        chunk = max(min(CHUNK, window // MIN_UNDER_WAY or CHUNK), -(-length // MAX_CHUNKS))
+        return chunk, max(window // chunk, MIN_UNDER_WAY) if window else math.inf
 
     def _post(self, source: int, who: int, now: float) -> _Flow | None:
         """Post a receive; return its message if that has been received already."""
@@ -200,7 +220,7 @@ class FlowSimulation(ProcessRounds):
         overhead = flow.overhead if flow.start < 0 else 0.0
         if flow.start < 0:
             flow.start = now
-        length = min(flow.left, self.chunk)
+        length = min(flow.left, flow.chunk)
         flow.left -= length
         flow.under_way += 1
         if length == 0:
@@ -225,11 +245,13 @@ class FlowSimulation(ProcessRounds):
             receiving.queue += flow.overhead
         self._schedule(now + receiving.queue, self._receive_chunk, flow)
         sending.busy = False
-        flow.stopped = flow.left > 0 and flow.under_way > 1
+        flow.stopped = flow.left > 0 and flow.under_way >= flow.most
         if flow.left and not flow.stopped:
             sending.waiting.append(flow)
-        if flow.eager and not flow.left:
-            self._end_message(flow.source, now)
+        if not flow.left:
+            self.unsent[flow.source, flow.target] -= flow.bytes
+            if flow.eager and not flow.buffered:
+                self._end_message(flow.source, now)
         if sending.waiting and not sending.busy:
             self._start_chunk(sending, now)
 

@@ -41,6 +41,7 @@ class Machine:
     eager_limit: int = -1  # bytes of the longest message that leaves before its receive is posted
     window: int = 0  # bytes of a message that may be under way; 0: no limit
     copy: float = 0.0  # ns per byte of a message that comes before its receive is posted
+    buffered: bool = False  # an eager send ends when copied, if the window has room for it
 
     @property
     def has_transport(self) -> bool:
@@ -49,7 +50,7 @@ class Machine:
 
     def without_transport(self) -> Machine:
         """Return the machine of the plain model."""
-        return replace(self, eager_limit=-1, window=0, copy=0.0)
+        return replace(self, eager_limit=-1, window=0, copy=0.0, buffered=False)
 
     @property
     def distinguishes_ways(self) -> bool:
@@ -159,6 +160,7 @@ def _read_transport(table: dict[str, Any], name: str) -> dict[str, Any]:
             "eager_limit": int(transport["eager_limit"]),
             "window": int(transport["window"]),
             "copy": float(transport["copy_ns_per_byte"]),
+            "buffered": bool(transport["buffered"]),
         }
     except (KeyError, TypeError, ValueError):
         raise UsageError(f"{name} has a damaged transport: measure it again") from None

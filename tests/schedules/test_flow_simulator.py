@@ -24,6 +24,7 @@ MESSAGE = ALPHA + BYTES * BETA
 TRANSPORTS = {
     "eager": EAGER,
     "rendezvous": RENDEZVOUS,
+    "buffered": replace(EAGER, buffered=True),
     "mixed": replace(EAGER, eager_limit=64, window=96),
     "shared ports": replace(EAGER, node_port=True, window=1000),
 }
@@ -65,6 +66,14 @@ def test_an_eager_send_ends_before_its_receive_is_posted() -> None:
     sender, receiver = run("bcast flat_tree", EAGER, [0.0, 1e6])
     assert sender == ALPHA / 2 + BYTES * BETA
     assert receiver == 1e6 + BYTES * COPY
+
+
+def test_a_buffered_send_ends_when_it_is_copied_unless_the_buffer_is_full() -> None:
+    buffered = replace(EAGER, buffered=True)
+    copied = ALPHA / 2 + BYTES * COPY
+    assert run("bcast flat_tree", buffered, [0.0, 0.0]) == [copied, MESSAGE]
+    full = replace(buffered, window=BYTES - 1)
+    assert run("bcast flat_tree", full, [0.0, 0.0])[0] == ALPHA / 2 + BYTES * BETA
 
 
 def test_a_message_that_is_still_under_way_is_not_copied() -> None:

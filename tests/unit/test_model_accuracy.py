@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,24 +52,26 @@ def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
     cases = [c for c in model_accuracy.make_cases(setup) if ":" not in c.choice]
     results = simulated_cases.simulate_cases(cases, setup, lambda: None)
     report = model_accuracy.make_report(results, setup)
-    assert [row["MAX_IF"] for row in report.rows] == list(model_accuracy.MOST)
-    for row in report.rows:
-        assert row["transport error"] == 0
-        assert row["transport correlation"] == pytest.approx(1)
-        assert row["transport regret"] == 1
-    assert any(row["plain error"] > 0.1 for row in report.rows)
-    plain, transport = report.notes
-    assert plain.startswith("plain: median error ")
-    assert transport.startswith("transport: median error 0.0% (asked at most 0.1: yes)")
+    assert [row["algorithm"] for row in report.rows] == [case.choice for case in cases]
+    assert all(row["transport / measured"] == 1 for row in report.rows)
+    assert any(abs(row["plain / measured"] - 1) > 0.1 for row in report.rows)
+    of_bcast, of_all = report.notes
+    assert of_bcast.startswith("bcast, plain: median error ")
+    assert (
+        "transport: median error 0.0% (asked at most 0.1: yes), median rank correlation" in of_all
+    )
+    assert "at least 0.9 in 3 of 3; mean regret 1.000, worst 1" in of_all
 
 
 # ---- machine tables
 
 
 def test_a_table_has_the_transport_that_calibrate_measured() -> None:
-    measured = {"eager_limit": 65536, "window": 65536, "copy_ns_per_byte": 0.25}
+    measured: dict[str, Any] = {"eager_limit": 65536, "window": 65536, "copy_ns_per_byte": 0.25}
+    measured["buffered"] = True
     machine = machine_of_table(MACHINE | {"transport": measured}, "machine.json")
     assert (machine.eager_limit, machine.window, machine.copy) == (65536, 65536, 0.25)
+    assert machine.buffered
     assert machine.without_transport() == machine_of_table(MACHINE, "machine.json")
     with pytest.raises(UsageError, match="damaged transport"):
         machine_of_table(MACHINE | {"transport": {"eager_limit": "?"}}, "machine.json")

@@ -67,6 +67,7 @@ def describe_transport(machine: Machine) -> str:
     if machine.eager_limit >= 0:
         eager = f"eager up to {format_size(machine.eager_limit)}"
     window = f"windows of {format_size(machine.window)}" if machine.window else "no windows"
+    eager += ", buffered" * machine.buffered
     return f"{eager}, {window}, copies at {machine.copy:.3g} ns a byte"
 
 

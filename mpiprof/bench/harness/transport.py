@@ -1,7 +1,8 @@
-"""Measures a library's transport: its eager limit, and the cost of an unexpected message.
+"""Measures a library's transport: eager limit, buffering, and cost of an unexpected message.
 
 Two ranks take part, on different nodes if there are several. The receiver is late on purpose, and
-sleeps outside MPI. A message is eager if its send ends long before the receive begins.
+sleeps outside MPI. A message is eager if its send ends long before the receive begins. It is
+buffered if its send ends in less than half of the time that its bytes take.
 """
 
 from __future__ import annotations
@@ -40,11 +41,13 @@ def measure_transport(ranks: Ranks, machine: Machine) -> dict[str, Any]:
     copied = min(limit, COPIED_BYTES)
     pause_ns = PAUSE_NS + int(3 * (machine.alpha + copied * machine.beta))
     empty, full = (
-        min(_send_to_late_rank(world, partner, n, pause_ns)[1] for _ in range(REPETITIONS))
+        np.array([_send_to_late_rank(world, partner, n, pause_ns) for _ in range(REPETITIONS)])
         for n in (0, copied)
     )
-    copy = max(full - empty, 0) / copied if copied else 0.0
-    return {"eager_limit": limit, "window": limit, "copy": copy}
+    sending, receiving = full.min(0) - empty.min(0)
+    copy = max(int(receiving), 0) / copied if copied else 0.0
+    buffered = bool(copied and sending < copied * machine.beta / 2)
+    return {"eager_limit": limit, "window": limit, "copy": copy, "buffered": buffered}
 
 
 def _send_to_late_rank(world: Any, partner: int, size: int, pause_ns: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ other papers give no times, so that usual times of such machines are assumed. A 
 of these applies.
 
 Faraj et al. give no numbers of the transport. On Beowulf it is that of MPICH2's sock channel, which
-sends up to 128,000 bytes eagerly, on Linux 2.6, whose receive window is 87,380 bytes. On Lemieux
+sends up to 128,000 bytes eagerly, on Linux 2.6, whose sockets buffer 87,380 bytes. On Lemieux
 the four processes of a node share one network interface (Section 6). Its interface matches
 messages without the processor, so that a receiver's arrival delays no sender; the paper does not
 give its limits. Unexpected messages are copied at an assumed 1 ns per byte.
@@ -33,7 +33,11 @@ LEMIEUX = Machine(
 )
 LEMIEUX_PER_NODE = 4
 BEOWULF = Machine(
-    *(56_000.0, 11.559, 1.0, 56_000.0, 11.559), eager_limit=128_000, window=87_380, copy=1.0
+    *(56_000.0, 11.559, 1.0, 56_000.0, 11.559),
+    eager_limit=128_000,
+    window=87_380,
+    copy=1.0,
+    buffered=True,
 )
 # The same network with 4 processes per node, and messages within nodes through memory.
 GIGABIT = Machine(56_000.0, 11.559, 1.0, 1_500.0, 0.5)

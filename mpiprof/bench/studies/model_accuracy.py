@@ -6,9 +6,11 @@ messages. The simulator predicts the same laps twice: with the measured message 
 messages that meet at a port. Times are scores: the mean over ranks of exit minus the earliest time
 that the operation allows. So waiting for a late rank, which any model predicts, does not count.
 
-A row is an operation at one size and MAX_IF. Errors are medians over the algorithms, relative to
-the measured time. Rank correlations are Spearman's, for at least three algorithms. `regret` is the
-measured time of the algorithm that is predicted to be the fastest, over that of the fastest.
+A row is an algorithm at one size and MAX_IF, with the predicted times over the measured time. Below
+the table, errors are medians over algorithms, relative to the measured time. Rank correlations are
+Spearman's, of the algorithms of an operation at one size and MAX_IF, if there are at least three.
+`regret` is the measured time of the algorithm that is predicted to be the fastest, over that of the
+fastest.
 
 A block, or each rank's share of a vector, has `bytes` bytes. Barriers have no size, so that they
 are left out.
@@ -32,6 +34,7 @@ from mpiprof.bench.harness.study import (
     at_least,
     at_most,
     group_results,
+    list_columns,
 )
 from mpiprof.bench.studies.contest import candidates
 from mpiprof.model.distributions import decreasing_counts
@@ -49,6 +52,7 @@ IRREGULAR = ("allgatherv", "alltoallv", "gatherv", "scatterv", "reduce_scatter")
 BETWEEN_GROUPS = "allgather between groups"
 PARTS = (*VECTORS, *BLOCKS, *IRREGULAR, BETWEEN_GROUPS)
 LABELS = ("operation", "bytes", "MAX_IF")
+ALL = "all operations"
 MIN_RANKED = 3  # algorithms
 REQUIRED = {"error": at_most(0.1), "correlation": at_least(0.9)}
 
@@ -120,49 +124,48 @@ class Comparison:
         return float(self.measured[self.predicted.argmin()] / self.measured.min())
 
 
-def compare(results: Sequence[Result], setup: Setup) -> Comparison:
-    """Return the measured times beside the simulator's."""
-    predicted = [simulate_case(r.case, setup).score for r in results]
-    measured = [float(np.mean(r.score)) for r in results]
-    return Comparison(np.array(measured), np.array([float(p.mean()) for p in predicted]))
-
-
 def make_report(results: Sequence[Result], setup: Setup) -> Report:
-    """Return a row for each group, and the requirements on all groups."""
-    plain = replace(setup, machine=setup.machine.without_transport())
+    """Return a row for each case, and the accuracy of both models by operation and in all."""
+    models = {"plain": replace(setup, machine=setup.machine.without_transport())}
+    models["transport"] = setup
     rows: list[Row] = []
-    every: dict[str, list[Comparison]] = {"plain": [], "transport": []}
+    groups: list[tuple[str, dict[str, Comparison]]] = []
     for group in group_results(results, LABELS):
-        row = {name: group[0].case.labels[name] for name in LABELS} | {"algorithms": len(group)}
-        for name, model in (("plain", plain), ("transport", setup)):
-            comparison = compare(group, model)
-            every[name].append(comparison)
-            row |= {
-                f"{name} error": float(np.median(comparison.errors)),
-                f"{name} correlation": comparison.correlation,
-                f"{name} regret": comparison.regret,
-            }
-        rows.append(row)
-    notes = [summarize(name, comparisons) for name, comparisons in every.items()]
-    columns = (*LABELS, "algorithms", *(c for c in rows[0] if c.startswith(("plain", "transport"))))
-    return Report(columns, rows, notes)
+        measured = np.array([float(np.mean(r.score)) for r in group])
+        predicted = {
+            name: np.array([float(simulate_case(r.case, model).score.mean()) for r in group])
+            for name, model in models.items()
+        }
+        for i, r in enumerate(group):
+            row = r.case.labels | {"measured ms": measured[i] / 1e6}
+            rows.append(row | {f"{m} / measured": p[i] / measured[i] for m, p in predicted.items()})
+        compared = {name: Comparison(measured, times) for name, times in predicted.items()}
+        groups.append((group[0].case.labels["operation"], compared))
+    notes = [
+        "\n".join(
+            summarize(part, name, [c[name] for of, c in groups if part in (of, ALL)])
+            for name in models
+        )
+        for part in (*dict.fromkeys(of for of, _ in groups), ALL)
+    ]
+    return Report(list_columns(rows), rows, notes)
 
 
-def summarize(name: str, comparisons: Sequence[Comparison]) -> str:
-    """Return the medians of a model over all groups, and whether they meet the requirements."""
+def summarize(part: str, model: str, comparisons: Sequence[Comparison]) -> str:
+    """Return the medians of a model over groups; for all operations, also the requirements."""
     error = float(np.median(np.concatenate([c.errors for c in comparisons])))
     correlations = [c.correlation for c in comparisons if not np.isnan(c.correlation)]
     regrets = [c.regret for c in comparisons]
-    text = f"{name}: median error {error:.1%} ({_judge('error', error)})"
+    judge = _judge if part == ALL else lambda *_: ""
+    text = f"{part}, {model}: median error {error:.1%}{judge('error', error)}"
     if correlations:
         middle = float(np.median(correlations))
-        high = sum(c >= 0.9 for c in correlations)
-        text += f", median rank correlation {middle:.3f} ({_judge('correlation', middle)}), "
-        text += f"at least 0.9 in {high} of {len(correlations)} groups"
+        text += f", median rank correlation {middle:.3f}{judge('correlation', middle)}, "
+        text += f"at least 0.9 in {sum(c >= 0.9 for c in correlations)} of {len(correlations)}"
     mean = float(np.exp(np.mean(np.log(regrets))))
-    return f"{text}; mean regret {mean:.3f}, worst {max(regrets):.3g}."
+    return f"{text}; mean regret {mean:.3f}, worst {max(regrets):.3g}"
 
 
 def _judge(name: str, value: float) -> str:
     verdict = REQUIRED[name].judge(value)
-    return f"asked {verdict['asked']}: {verdict['holds']}"
+    return f" (asked {verdict['asked']}: {verdict['holds']})"

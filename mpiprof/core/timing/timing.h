@@ -83,6 +83,7 @@ struct link pingpong_link(const struct pingpong *p);
 struct transport {
     int eager_limit; /* bytes */
     double copy;     /* ns per byte of an unexpected message */
+    bool buffered;   /* an eager send ends before the message has left */
 };
 
 struct transport transport_measure(int rank, int leader, int peer, const struct link *link);

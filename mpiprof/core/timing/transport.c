@@ -1,11 +1,13 @@
-/* The transport of the library between two ranks, for the simulator: its eager limit, and the time
- * of an unexpected message per byte. Only `calibrate` measures it.
+/* The transport of the library between two ranks, for the simulator: its eager limit, whether it
+ * buffers eager messages, and the time of an unexpected message per byte. Only `calibrate` measures
+ * it.
  *
  *      leader   command |            send -------------|                 <- receive's time
  *      peer             | -> ready   sleep outside MPI | receive         ->
  *
  * A message is eager if its send ends in the first half of the peer's sleep, which is much longer
- * than the message takes. An eager message has arrived when its receive begins. Over TCP, the limit
+ * than the message takes. It is buffered if its send ends in less than half of the time that its
+ * bytes take. An eager message has arrived when its receive begins. Over TCP, the limit
  * is that of the sockets' buffers if the library has a larger one.
  *
  * All state belongs to the calling thread. Caller: machine.c.
@@ -53,14 +55,16 @@ static int64_t shorter_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Send to the late peer some times. Returns true if the send was eager; `receive_ns`: the shortest
- * receive. */
-static bool leader_send(int peer, int bytes, double usual_ns, int64_t *receive_ns)
+/* ns; the shortest of some repetitions */
+struct times {
+    int64_t send, receive, pause;
+};
+
+static struct times leader_send(int peer, int bytes, double usual_ns)
 {
     const struct command c = {bytes, PAUSE_NS + (int64_t)(4 * usual_ns)};
-    int64_t shortest = INT64_MAX;
+    struct times best = {INT64_MAX, INT64_MAX, c.pause_ns};
 
-    *receive_ns = INT64_MAX;
     for (int i = 0; i < REPETITIONS; i++) {
         int64_t took = 0;
 
@@ -69,11 +73,11 @@ static bool leader_send(int peer, int bytes, double usual_ns, int64_t *receive_n
         const int64_t start = now_ns();
 
         pmpi.Send(buffer, bytes, MPI_BYTE, peer, TAG, recorder.private);
-        shortest = shorter_of(now_ns() - start, shortest);
+        best.send = shorter_of(now_ns() - start, best.send);
         pmpi.Recv(&took, sizeof took, MPI_BYTE, peer, TAG, recorder.private, MPI_STATUS_IGNORE);
-        *receive_ns = shorter_of(took, *receive_ns);
+        best.receive = shorter_of(took, best.receive);
     }
-    return shortest < c.pause_ns / 2;
+    return best;
 }
 
 /* Return an upper bound of the time of a message. */
@@ -86,19 +90,22 @@ static struct transport leader_run(int peer, const struct link *link)
 {
     static const struct command end = {.bytes = -1};
     struct transport t = {.eager_limit = 0};
-    int64_t empty_ns = 0, full_ns = 0;
 
     for (int bytes = LEAST; bytes <= LARGEST; bytes *= 2) {
-        if (!leader_send(peer, bytes, message_ns(link, bytes), &full_ns))
+        const struct times took = leader_send(peer, bytes, message_ns(link, bytes));
+
+        if (took.send > took.pause / 2)
             break;
         t.eager_limit = bytes;
     }
     const int copied = t.eager_limit < COPIED ? t.eager_limit : COPIED;
 
-    leader_send(peer, 0, message_ns(link, 0), &empty_ns);
-    leader_send(peer, copied, message_ns(link, copied), &full_ns);
-    if (copied > 0 && full_ns > empty_ns)
-        t.copy = (double)(full_ns - empty_ns) / copied;
+    const struct times empty = leader_send(peer, 0, message_ns(link, 0));
+    const struct times full = leader_send(peer, copied, message_ns(link, copied));
+
+    if (copied > 0 && full.receive > empty.receive)
+        t.copy = (double)(full.receive - empty.receive) / copied;
+    t.buffered = copied > 0 && (double)(full.send - empty.send) < copied * link->beta / 2;
     pmpi.Send(&end, sizeof end, MPI_BYTE, peer, TAG, recorder.private);
     return t;
 }
@@ -128,5 +135,6 @@ void transport_write(struct text *out, const struct transport *t)
 {
     text_add(out, ", \"transport\": {\"eager_limit\": %d, \"window\": %d, ", t->eager_limit,
              t->eager_limit);
-    text_add(out, "\"copy_ns_per_byte\": %.4f}", t->copy);
+    text_add(out, "\"copy_ns_per_byte\": %.4f, \"buffered\": %s}", t->copy,
+             t->buffered ? "true" : "false");
 }
