@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.auto_decisions import compile_decisions
+from support.auto_decisions import outcome as auto_outcome
 from support.compilation import of_the_core
 from support.jobs import run
-from test_decide import decide as auto_program  # noqa: F401 - a fixture
-from test_decide import outcome as auto_outcome
 
 EIGHT = "100 90 80 70 60 50 95 110"
 BEST, SECOND = 5, 4  # of EIGHT
@@ -132,11 +132,12 @@ def test_one_disturbed_instance_of_ten_decides_a_mean(program: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_auto_is_not_behind_and_probes_less(program: Path, auto_program: Path) -> None:  # noqa: F811
+def test_auto_is_not_behind_and_probes_less(program: Path, tmp_path: Path) -> None:
     """200 cases of 300 instances, of eight algorithms with 3 % noise and 2 % of outliers.
 
     The model's error is a factor that all algorithms share, times a factor of each.
     """
+    auto_program = compile_decisions(tmp_path)
     behind: dict[str, list[float]] = {"auto": [], "robust": []}
     whole: dict[str, list[float]] = {"auto": [], "robust": []}
     probes = []
