@@ -20,9 +20,11 @@ from mpiprof.bench.papers.exhibits import (
     IN_PART,
     NOT_REPRODUCED,
     Claim,
+    Content,
     Exhibit,
     Paper,
     Results,
+    Table,
     Verdict,
     judge_share,
     judge_values,
@@ -243,7 +245,11 @@ def test_the_reason_of_a_failure() -> None:
 
 
 def test_a_pdf_has_an_outline_of_the_exhibits(tmp_path: Path) -> None:
-    write_pdf(compose(make_paper([{"right": 1}]), tmp_path), tmp_path / "report.pdf")
+    paper = make_paper([{"right": 1}])
+    columns = [f"a long name of a column {i}" for i in range(25)]
+    wide = Content(tables=[Table("As of many columns", columns, [dict.fromkeys(columns, 1)])])
+    exhibits = [replace(exhibit, show=lambda _: wide) for exhibit in paper.exhibits]
+    write_pdf(compose(replace(paper, exhibits=exhibits), tmp_path), tmp_path / "report.pdf")
     content = (tmp_path / "report.pdf").read_bytes()
     assert content.startswith(b"%PDF") and b"(Table 1)" in content
 

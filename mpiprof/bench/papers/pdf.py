@@ -23,6 +23,7 @@ TITLE_SIZE, HEADING_SIZE, TEXT_SIZE, TABLE_SIZE = 15, 11, 8.5, 7  # points
 MM_PER_INCH = 25.4
 GAP = 1.5  # mm, between paragraphs
 TEXT_WIDTH = 174  # mm
+TABLE_CHARACTERS = 110  # that fit into a line of a table with TABLE_SIZE
 HEADING_HEIGHT = 25  # mm, with the first lines below it
 CLAIM_COLUMNS = {"exhibit": 2, "claim": 5, "verdict": 2, "reason": 7}  # relative widths
 VALUE_COLUMNS = ("row", "column", "value", "unit", "source", "line")
@@ -133,14 +134,18 @@ def _add_table(
     rows: Iterable[Sequence[str]],
     widths: Sequence[int] | None = None,
 ) -> None:
-    """Add a table; without widths a column is as wide as its longest cell requires."""
+    """Add a table; without widths a column is as wide as its longest cell requires.
+
+    A table that is wider than the page has smaller letters.
+    """
     from fpdf.enums import TableBordersLayout
 
-    rows = list(rows)
+    rows, size = list(rows), float(TABLE_SIZE)
     if widths is None:
         cells = zip(columns, *rows, strict=True)
         widths = [min(max(4, *map(len, column)), 40) for column in cells]
-    document.set_font(FONT, "", TABLE_SIZE)
+        size *= min(1.0, TABLE_CHARACTERS / sum(widths))
+    document.set_font(FONT, "", size)
     document.set_line_width(0.1)
     with document.table(
         col_widths=tuple(widths),
