@@ -141,7 +141,7 @@ def make_arrivals(*factors: tuple[float, float, float]) -> list[Row]:
     """Return rows of exit, computation and arrival factors."""
     rows: list[Row] = []
     for ms, values in zip((50, 200, 800), factors, strict=False):
-        row: Row = {"computation ms": ms, "instances": 20}
+        row: Row = {"computation ms": ms, "instances": 20, "processor share": 1.0}
         for kind, value in zip(KINDS, values, strict=True):
             row |= {f"{kind} ω/T": value, f"{kind} ±": 0.25}
         rows.append(row)
@@ -171,6 +171,15 @@ def test_a_network_that_decides_fails_the_claim() -> None:
     results = make_results(arrival=make_arrivals((9.0, 0.2, 9.1), (9.0, 0.3, 0.5), (9.0, 9.5, 9.9)))
     states = [check(results).state for check in CHECKS]
     assert states == [IN_PART, HOLDS, HOLDS, IN_PART, IN_PART]
+
+
+def test_work_of_other_processes_is_stated() -> None:
+    """It moves ranks apart, too."""
+    results = make_results(arrival=make_arrivals((1.0, 900.0, 901.0)))
+    assert "other processes" not in faraj_arrivals.check_order(results).reason
+    results.rows["arrival"][0]["processor share"] = 0.6
+    verdict = faraj_arrivals.check_order(results)
+    assert verdict.reason.endswith("; other processes had 40% of the processors")
 
 
 @pytest.mark.parametrize("unknown", ["", math.nan])

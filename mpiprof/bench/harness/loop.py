@@ -7,6 +7,8 @@ messages. So the loop's operation is the only collective that the selector sees.
 
 from __future__ import annotations
 
+import math
+import time
 import timeit
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -75,6 +77,8 @@ class LoopTimes:
     arrivals: Int  # of each call
     exits: Int
     span_ns: tuple[int, int] = (0, 0)  # of the whole loop
+    # Share of the computation's time in which a rank had its processor; NaN without computation.
+    processor_share: float = math.nan
     log_lines: tuple[str, ...] = ()  # the selector's log of the loop (selection.jsonl)
 
     def case_index(self, choice: str) -> int:
@@ -141,6 +145,7 @@ class Computation:
         self.timer = self.use.is_shared
         self._a, self._b = np.zeros(CHUNK), np.full(CHUNK, 3.0)
         self._chunk_ns = 1.0
+        self.spent_ns = np.zeros(2, np.int64)  # computing: of the clock, and of the processor
         if not self.timer:
             times = timeit.repeat(lambda: self._compute(200), number=1, repeat=20)
             self._chunk_ns = ranks.world.bcast(float(np.median(times)) / 200 * 1e9)
@@ -155,7 +160,9 @@ class Computation:
         if self.timer:
             self._clock.wait_until(self._clock.now_ns() + ns)
         else:
+            before = time.monotonic_ns(), time.thread_time_ns()
             self._compute(round(ns / self._chunk_ns))
+            self.spent_ns += (time.monotonic_ns() - before[0], time.thread_time_ns() - before[1])
 
 
 def agree_start(ranks: Ranks, ahead_ns: int) -> int:
@@ -182,6 +189,7 @@ def run(
     comm = ranks.communicator(loop.cases[0].members)
     call = CALL_MAKERS[loop.cases[0].operation](loop.cases[0], comm)
     own_times = np.zeros((3, len(loop.cases), loop.laps), np.int64)
+    work.spent_ns[:] = 0
     ranks.clock.synchronise()
     before = len(notes()) if ranks.rank == 0 else 0
     agree_start(ranks, 0)
@@ -196,12 +204,15 @@ def run(
     ended = ranks.clock.now_ns()
     for case in loop.cases:
         check(case, call)
+    spent = gather_times(ranks, work.spent_ns)
     every = gather_times(ranks, own_times)
-    if every is None:
+    if every is None or spent is None:
         return None
+    whole, computing = spent.sum(axis=0).tolist()
     begins, arrivals, exits = np.moveaxis(every, 0, -1)
     log_lines = tuple(notes()[before:].splitlines())
-    return LoopTimes(loop, begins, arrivals, exits, (began, ended), log_lines)
+    share = computing / whole if whole else math.nan
+    return LoopTimes(loop, begins, arrivals, exits, (began, ended), share, log_lines)
 
 
 def _run_instance(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import floor, isnan, log10
 
 from mpiprof.bench.harness.figures import Lines, Panels, Series
@@ -30,6 +30,7 @@ RUNS: dict[str, Run] = {
     "arrival on the cluster": Measurement(("arrival", *CLUSTER), 0.27 * HOUR),
 }
 NO_TIMES = "message times were not usable, so there are no factors"
+MOST_SHARE = 0.99  # of its processor, above which a rank is alone
 TIMER = "a timer replaced the computation, because ranks outnumber processors"
 
 
@@ -113,7 +114,13 @@ def judge_rows(
         return rows
     pairs = [" and ".join(f"{row[f'{kind} ω/T']:.3g}" for kind in kinds) for row in rows]
     reason = f"computation times {text}: {', '.join(pairs)}"
-    return judge_share(sum(map(right, rows)), len(rows), reason)
+    return judge_share(sum(map(right, rows)), len(rows), reason + describe_others(rows))
+
+
+def describe_others(rows: Sequence[Row]) -> str:
+    """Return how much of the computation's time other processes had, if it was more than 1 %."""
+    share = min((row["processor share"] for row in rows), default=1.0)
+    return f"; other processes had {1 - share:.0%} of the processors" * (share < MOST_SHARE)
 
 
 def check_arrivals(results: Results) -> Verdict:
@@ -129,7 +136,8 @@ def check_growth(results: Results) -> Verdict:
         return rows
     factors = [row["computation ω/T"] for row in rows]
     state = HOLDS if factors == sorted(factors) and factors[-1] > factors[0] else FAILS
-    return Verdict(state, "factors: " + ", ".join(f"{factor:.3g}" for factor in factors))
+    reason = "factors: " + ", ".join(f"{factor:.3g}" for factor in factors)
+    return Verdict(state, reason + describe_others(rows))
 
 
 def check_sum(results: Results) -> Verdict:
