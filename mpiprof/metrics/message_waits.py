@@ -43,7 +43,9 @@ POSTINGS = {
     "is_synchronous": np.bool_,
     **dict.fromkeys(("posted_ns", "since_ns"), np.int64),
     "state": np.uint8,
+    "counts": np.int64,
 }
+COUNT_UNKNOWN, COUNTS = 0, 3  # of `counts`
 NEVER, KNOWN, UNKNOWN, EAGER = range(4)  # states
 WAITS = {
     **dict.fromkeys(("call", "message", "rank", "awaited"), np.int64),
@@ -100,12 +102,16 @@ def find_postings(trace: Trace) -> Postings:
     count = len(messages.rows)
     posted, since = (np.empty(count, np.int64) for _ in range(2))
     state, is_synchronous = np.empty(count, np.uint8), _find_synchronous(trace.message_calls)
+    counts = np.zeros(COUNTS, np.int64)
     values: dict[str, Any] = {"posted_ns": posted, "since_ns": since, "state": state}
-    values |= {"clock_error_ns": trace.clock_error_ns, "is_synchronous": is_synchronous}
+    values |= {
+        "counts": counts,
+        "clock_error_ns": trace.clock_error_ns,
+        "is_synchronous": is_synchronous,
+    }
     structs = messages.make_struct(trace.ranks), Struct(POSTINGS, values)
-    unknown = np.zeros(1, np.int64)
-    call_library("postings_begin", *structs, MIN_RENDEZVOUS_BYTES, unknown)
-    if unknown[0]:
+    call_library("postings_begin", *structs, MIN_RENDEZVOUS_BYTES)
+    if counts[COUNT_UNKNOWN]:
         _estimate_postings(trace, *structs)
     call_library("postings_check", *structs)
     is_longest_first = not len(trace.intervals)

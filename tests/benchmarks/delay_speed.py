@@ -116,7 +116,7 @@ def measure(folder: Path) -> Iterator[Row]:
     first_mb = peak_mb()
     steps: dict[str, Callable[[], object]] = {
         "call sites": lambda: trace.callsites,
-        "tables of messages": lambda: trace.messages,
+        "calls on messages": lambda: trace.message_calls,
         "intervals": lambda: trace.intervals,
         "waits": lambda: trace.message_waits,
         "windows": lambda: trace.derive("delays_found"),

@@ -26,8 +26,8 @@ static int32_t receiver(const struct message_table *t, const uint8_t *is_local,
 
 /* Groups the messages of both sides by the rank that receives them, in order.
  *
- * first: of each side, sent and then received: the first of each rank in `rows`, and the end. next:
- * room for each rank of each side: 0. */
+ * first: of each side, sent and then received: the first of each rank in `rows`, and the end. If a
+ * side is empty, `rows` is not set. next: room for each rank of each side: 0. */
 PUBLIC void message_match_group(const struct message_table *t, const uint8_t *is_local,
                                 int64_t *first, int64_t *next, int32_t *rows)
 {
@@ -51,6 +51,8 @@ PUBLIC void message_match_group(const struct message_table *t, const uint8_t *is
         }
         firsts[side][t->ranks] = count;
     }
+    if (firsts[0][0] == firsts[0][t->ranks] || firsts[1][0] == firsts[1][t->ranks])
+        return;
     for (int64_t row = 0; row < t->count; row++) {
         const struct message *const m = &t->messages[row];
         const int32_t rank = receiver(t, is_local, m);

@@ -22,9 +22,9 @@ static bool can_wait(const struct message_table *t, const struct postings *p,
 
 /* Sets the states of all messages, and the times of those with a recorded posting call.
  *
- * rendezvous_bytes: smaller messages do not wait for their receiver. unknown: their number. */
+ * rendezvous_bytes: smaller messages do not wait for their receiver. */
 PUBLIC void postings_begin(const struct message_table *t, const struct postings *p,
-                           int64_t rendezvous_bytes, int64_t *unknown)
+                           int64_t rendezvous_bytes)
 {
     for (int64_t row = 0; row < t->count; row++) {
         const struct message *const m = &t->messages[row];
@@ -36,7 +36,9 @@ PUBLIC void postings_begin(const struct message_table *t, const struct postings 
             p->state[row] = MESSAGE_NEVER;
         else
             p->state[row] = is_known ? MESSAGE_KNOWN : MESSAGE_UNKNOWN;
-        *unknown += p->state[row] == MESSAGE_UNKNOWN;
+        p->counts[COUNT_UNKNOWN] += p->state[row] == MESSAGE_UNKNOWN;
+        p->counts[COUNT_PARTNERS] += is_known;
+        p->counts[COUNT_SENDS] += p->state[row] != MESSAGE_NEVER && !message_is_received(m);
     }
 }
 
@@ -99,7 +101,7 @@ PUBLIC void postings_check(const struct message_table *t, const struct postings 
 {
     int64_t eager_bytes = -1;
 
-    for (int64_t row = 0; row < t->count; row++) {
+    for (int64_t row = 0; row < t->count && p->counts[COUNT_SENDS] > 0; row++) {
         const struct message *const m = &t->messages[row];
 
         if (p->state[row] != MESSAGE_NEVER && !message_is_received(m) && is_impossible(t, p, row) &&
@@ -215,5 +217,6 @@ PUBLIC void postings_find_waits(const struct message_table *t, const struct post
         if (awaited >= 0)
             add_wait(t, p, w, awaited);
     }
-    mark_wrong_order(t, w);
+    if (p->counts[COUNT_PARTNERS] > 0)
+        mark_wrong_order(t, w);
 }
