@@ -121,7 +121,7 @@ class Map:
                 axes.bar(column, 0.9, 0.9, row - 0.45, color=colour, label=name)
         axes.set_xticks(range(len(self.columns)), self.columns)
         axes.set_yticks(range(len(self.rows)), [head for head, _ in self.rows])
-        axes.invert_yaxis()
+        axes.set_ylim(len(self.rows) - 0.5, -0.5)
         handles, labels = axes.get_legend_handles_labels()
         shown = dict(zip(labels, handles, strict=True))  # each name once
         axes.legend(shown.values(), shown, loc="upper left", bbox_to_anchor=(1, 1))

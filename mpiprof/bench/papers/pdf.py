@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 FONT = "DejaVu"
 TITLE_SIZE, HEADING_SIZE, TEXT_SIZE, TABLE_SIZE = 15, 11, 8.5, 7  # points
 MM_PER_INCH = 25.4
+COLOURS = 64  # of a figure: a palette takes a fifth of the bytes
 GAP = 1.5  # mm, between paragraphs
-TEXT_WIDTH = 174  # mm
+TEXT_WIDTH, MOST_HEIGHT = 174, 230  # mm; a heading stands above the highest figure
 TABLE_CHARACTERS = 110  # that fit into a line of a table with TABLE_SIZE
 HEADING_HEIGHT = 25  # mm, with the first lines below it
 CLAIM_COLUMNS = {"exhibit": 2, "claim": 5, "verdict": 2, "reason": 7}  # relative widths
@@ -112,14 +113,16 @@ class _Image:
 
 
 def _draw_image(figure: Figure) -> _Image:
-    """Return a drawn figure, at most as wide as the text."""
+    """Return a drawn figure that fits the text's width and height."""
     from PIL import Image
 
-    file = io.BytesIO()
-    draw(figure, file, "png")
-    with Image.open(file) as image:
-        dots_per_mm = max(DOTS_PER_INCH / MM_PER_INCH, image.width / TEXT_WIDTH)
-        return _Image(file, image.width / dots_per_mm, image.height / dots_per_mm)
+    drawn, reduced = io.BytesIO(), io.BytesIO()
+    draw(figure, drawn, "png")
+    with Image.open(drawn) as image:
+        image.convert("RGB").quantize(COLOURS).save(reduced, "png")
+        least = max(image.width / TEXT_WIDTH, image.height / MOST_HEIGHT)
+        dots_per_mm = max(DOTS_PER_INCH / MM_PER_INCH, least)
+        return _Image(reduced, image.width / dots_per_mm, image.height / dots_per_mm)
 
 
 def _add_text(document: FPDF, text: str) -> None:
