@@ -70,6 +70,41 @@ REPLAYED = (
     Pattern("error of arrivals, median", "", r"imposed within ([\d.]+ \w+) \(median\)"),
 )
 
+MODEL = (
+    Pattern(
+        "error of predicted times in %, median",
+        "at most 10",
+        r"all operations, transport: median error ([\d.]+)%",
+    ),
+    Pattern(
+        "rank correlation of predicted and measured times, median",
+        "at least 0.9",
+        r"all operations, transport: .*median rank correlation ([\d.]+)",
+    ),
+    Pattern(
+        "pairs of algorithms that differ by 5 %, predicted in their order",
+        "",
+        r"all operations, transport: .*; (\d+ of \d+) clear pairs",
+    ),
+    Pattern(
+        "time of the algorithm that is predicted to be the fastest, over the fastest, mean",
+        "",
+        r"all operations, transport: .*mean regret ([\d.]+)",
+    ),
+    Pattern(
+        "error without transport in %, median", "", r"all operations, plain: median error ([\d.]+)%"
+    ),
+    Pattern(
+        "rank correlation without transport, median",
+        "",
+        r"all operations, plain: .*median rank correlation ([\d.]+)",
+    ),
+    Pattern(
+        "time of the algorithm chosen without transport, over the fastest, mean",
+        "",
+        r"all operations, plain: .*mean regret ([\d.]+)",
+    ),
+)
 ADAPTIVE = bench(f"adaptive {CLUSTER}")
 SIZES = bench(f"robust {CLUSTER} --repetitions 300 --only bcast,allreduce --sizes 16K,64K")
 GRID = bench(f"robust {CLUSTER} --repetitions 300 --only alltoall --sizes 64K --full")
@@ -190,6 +225,17 @@ MEASUREMENTS = (
     Measurement("auto-grid", "auto", GRID, 60, long=True, drawn=False, patterns=ROBUST),
     Measurement(
         "auto-grid-mpich", "auto", GRID, 60, mpi="mpich", long=True, drawn=False, patterns=ROBUST
+    ),
+    Measurement(
+        "simulator-8", "simulator", bench("model --cluster 8x25mbit"), 10, long=True, patterns=MODEL
+    ),
+    Measurement(
+        "simulator-16",
+        "simulator",
+        bench("model --cluster 16x25mbit"),
+        25,
+        long=True,
+        patterns=MODEL,
     ),
     Measurement("programs", "programs", bench(f"apps {CLUSTER} --only ft"), 1),
     Measurement(

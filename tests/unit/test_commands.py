@@ -22,6 +22,7 @@ from mpiprof.commands import doctor
 from mpiprof.interface.installation import DISTRIBUTION, pip_command
 from mpiprof.interface.shell_hints import format_command as suggested
 from mpiprof.launch import mpiexec
+from mpiprof.model.machine import machine_of_table
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,6 +165,10 @@ def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
         took = within["alpha_ns"] + within["beta_ns_per_byte"] * buffer
         took += within["pace_ns_per_byte"] * (largest - buffer)
         assert took == pytest.approx(within["one_way_ns"][-1], rel=1e-3)
+    transport = machine["transport"]
+    assert transport["window"] == transport["eager_limit"] >= 0  # 0 on a busy machine
+    assert transport["copy_ns_per_byte"] >= 0
+    assert machine_of_table(machine, "machine.json").eager_limit == transport["eager_limit"]
     app = tmp_path / "app.py"
     app.write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
     words = ["run", "-q", "-o", "t", "--machine", "machine.json", "app.py"]

@@ -9,6 +9,7 @@ that the operation allows. So waiting for a late rank, which any model predicts,
 A row is an algorithm at one size and MAX_IF, with the predicted times over the measured time. Below
 the table, errors are medians over algorithms, relative to the measured time. Rank correlations are
 Spearman's, of the algorithms of an operation at one size and MAX_IF, if there are at least three.
+Pairs of algorithms are clear if their measured times differ by more than 5 %.
 `regret` is the measured time of the algorithm that is predicted to be the fastest, over that of the
 fastest.
 
@@ -44,7 +45,7 @@ TITLE = "Accuracy of the simulator"
 LAPS = 5
 QUICK_LAPS = 3
 NEEDS_TRANSPORT = True
-SIZES = (8 << 10, 32 << 10, 128 << 10)
+SIZES = (4 << 10, 16 << 10, 64 << 10)
 MOST = (1, 5, 17)  # MAX_IF
 VECTORS = ("bcast", "reduce", "allreduce")
 BLOCKS = ("allgather", "alltoall", "gather", "scatter", "reduce_scatter_block")
@@ -54,6 +55,7 @@ PARTS = (*VECTORS, *BLOCKS, *IRREGULAR, BETWEEN_GROUPS)
 LABELS = ("operation", "bytes", "MAX_IF")
 ALL = "all operations"
 MIN_RANKED = 3  # algorithms
+CLEAR, TIE = 0.05, 1e-3  # relative differences of measured times, and of predicted ones
 REQUIRED = {"error": at_most(0.1), "correlation": at_least(0.9)}
 
 
@@ -119,6 +121,17 @@ class Comparison:
         return float(np.corrcoef(*ranks)[0, 1])
 
     @property
+    def order(self) -> tuple[int, int]:
+        """Pairs that differ by more than 5 %, and how many of them are predicted in their order."""
+        first, second = np.triu_indices(len(self.measured), 1)
+        ratio = self.measured[first] / self.measured[second]
+        clear = np.abs(np.log(ratio)) > np.log(1 + CLEAR)
+        predicted = self.predicted[first] / self.predicted[second]
+        right = (ratio > 1) == (predicted > 1 + TIE)
+        right &= (ratio < 1) == (predicted < 1 - TIE)
+        return int(clear.sum()), int((clear & right).sum())
+
+    @property
     def regret(self) -> float:
         """Measured time of the algorithm predicted to be the fastest, over that of the fastest."""
         return float(self.measured[self.predicted.argmin()] / self.measured.min())
@@ -162,6 +175,8 @@ def summarize(part: str, model: str, comparisons: Sequence[Comparison]) -> str:
         middle = float(np.median(correlations))
         text += f", median rank correlation {middle:.3f}{judge('correlation', middle)}, "
         text += f"at least 0.9 in {sum(c >= 0.9 for c in correlations)} of {len(correlations)}"
+    pairs, right = map(sum, zip(*(c.order for c in comparisons), strict=True))
+    text += f"; {right} of {pairs} clear pairs in their order" if pairs else ""
     mean = float(np.exp(np.mean(np.log(regrets))))
     return f"{text}; mean regret {mean:.3f}, worst {max(regrets):.3g}"
 

@@ -5,7 +5,7 @@
  *      leader   command |            send -------------|                 <- receive's time
  *      peer             | -> ready   sleep outside MPI | receive         ->
  *
- * A message is eager if its send ends in the first half of the peer's sleep, which is much longer
+ * A message is eager if its send ends in three quarters of the peer's sleep, which is much longer
  * than the message takes. It is buffered if its send ends in less than half of the time that its
  * bytes take. An eager message has arrived when its receive begins. Over TCP, the limit
  * is that of the sockets' buffers if the library has a larger one.
@@ -21,7 +21,7 @@
 #include "timing/timing.h"
 
 enum { TAG = 19939, LEAST = 1024, LARGEST = 1 << 22, COPIED = 65536, REPETITIONS = 3 };
-#define PAUSE_NS INT64_C(20000000) /* besides four times the message time */
+#define PAUSE_NS INT64_C(50000000) /* besides four times the message time */
 
 struct command {
     int64_t bytes, pause_ns;
@@ -94,7 +94,7 @@ static struct transport leader_run(int peer, const struct link *link)
     for (int bytes = LEAST; bytes <= LARGEST; bytes *= 2) {
         const struct times took = leader_send(peer, bytes, message_ns(link, bytes));
 
-        if (took.send > took.pause / 2)
+        if (took.send > took.pause / 4 * 3)
             break;
         t.eager_limit = bytes;
     }
