@@ -28,7 +28,7 @@ LEMIEUX = Machine(
     *(8_000.0, 4.326, 1.0, 8_000.0, 4.326),
     node_port=True,
     eager_limit=128 << 10,
-    window=16 << 10,
+    window=128 << 10,
     copy=1.0,
 )
 LEMIEUX_PER_NODE = 4
