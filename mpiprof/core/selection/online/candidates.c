@@ -3,11 +3,12 @@
  *
  * A prediction walks the rounds of this rank's schedule. A round takes alpha, a fraction of alpha
  * for each further message, and the transfer time on the busier side of the port. A round in which
- * this rank only waits takes as long as its own first round. As in a score, the mean over all ranks
- * counts, but at least half of the maximum. Ranks that the busiest rank serves wait half that long
- * on average, as in a flat tree (arrival.c). For a library algorithm, the schedule of its
- * equivalent is walked. The list is equal on all members, because it depends only on facts that all
- * of them know.
+ * this rank only waits takes as long as its own first round. In direct algorithms no rank waits for
+ * others to forward data, so their rounds without messages take no time. As in a score, the mean
+ * over all ranks counts, but at least half of the maximum. Ranks that the busiest rank serves wait
+ * half that long on average, as in a flat tree (arrival.c). For a library algorithm, the schedule
+ * of its equivalent is walked. The list is equal on all members, because it depends only on facts
+ * that all of them know.
  *
  * The barriers and tokens of an all-to-all prevent contention between phases, which the model does
  * not know. If arrivals are imbalanced, they may gain more than they cost, so they have no cost.
@@ -129,7 +130,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e,
             round_time(&problem, private_comm_link(e->call->comm), &r, &port, synchronises);
 
         total += takes;
-        idle += takes == 0;
+        idle += takes == 0 && !a->direct;
         first = first > 0 ? first : takes;
     }
     memory_free(r.steps);
