@@ -124,13 +124,14 @@ def _phase_text(phase: dict[str, Any]) -> Iterable[str]:
 def _omitted_text(phases: Rows) -> str:
     """Return the algorithms that did not run in the last phase, with the reasons, or ""."""
     omitted: Rows = phases[-1]["omitted"] if phases else []
-    texts = []
+    by_reason: dict[str, list[str]] = {}
     for row in omitted:
         why = row["why"]
         if row["excess"]:
             why += f": half of its prediction is {row['excess']:.3g} times the best time"
-        texts.append(f"{row['algorithm']} ({why})")
-    return f"not tried: {', '.join(texts)}" if texts else ""
+        by_reason.setdefault(why, []).append(row["algorithm"])
+    texts = [f"{', '.join(names)} ({why})" for why, names in by_reason.items()]
+    return f"not tried: {'; '.join(texts)}" if texts else ""
 
 
 def _trial_table(phases: Rows) -> str:
