@@ -26,7 +26,7 @@ class PaperValue:
     value: float
     unit: str
     source: str
-    line: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,5 +56,5 @@ def read_paper_values(name: str) -> PaperValues:
 
 def _parse_rows(reader: csv.DictReader[str]) -> Iterator[PaperValue]:
     for row in reader:
-        exhibit, head, column, value, *source = (row.get(name, "") for name in COLUMNS)
-        yield PaperValue(exhibit, head, column, float(value), *source)
+        exhibit, head, column, value, unit, source, line = (row[name] for name in COLUMNS)
+        yield PaperValue(exhibit, head, column, float(value), unit, source, int(line))
