@@ -138,8 +138,11 @@ def main() -> int:
         force, energy, pressure = neighbours.forces(share, join(neighbours.densities()))
         return join(force) if replicated else force, np.append(energy, pressure)
 
-    state = np.stack(make_atoms(options.cells)) if rank == 0 else np.empty((2, atoms, 3))
-    comm.Bcast(state)
+    if replicated:
+        state = np.stack(make_atoms(options.cells))
+    else:
+        state = np.stack(make_atoms(options.cells)) if rank == 0 else np.empty((2, atoms, 3))
+        comm.Bcast(state)
     own = slice(None) if replicated else share  # atoms that this process moves
     positions, velocities = state[0][own].copy(), state[1][own].copy()
     forces, _ = compute_forces(positions)

@@ -219,7 +219,7 @@ def make_canvas(figure: Figure) -> Canvas:
     size = (PANEL_SIZE[0] * figure.columns, PANEL_SIZE[1] * figure.row_count)
     canvas = Canvas(figsize=size, layout="constrained")
     canvas.suptitle(figure.title, fontsize="medium")
-    grid = canvas.subplots(figure.row_count, figure.columns, squeeze=False).flat
+    grid = canvas.subplots(figure.row_count, figure.columns, squeeze=False).flatten()
     last = len(figure.figures) - 1
     for number, (axes, panel) in enumerate(zip(grid, figure.figures, strict=False)):
         axes.tick_params(labelsize="x-small")
@@ -227,7 +227,7 @@ def make_canvas(figure: Figure) -> Canvas:
         _draw_on(axes, panel)
         ends_row = number == last or (number + 1) % figure.columns == 0
         _place_legend(axes, ends_row=ends_row)
-    for axes in list(grid)[len(figure.figures) :]:
+    for axes in grid[len(figure.figures) :]:
         axes.set_visible(False)
     return canvas
 

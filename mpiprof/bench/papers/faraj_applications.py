@@ -13,7 +13,6 @@ from mpiprof.bench.papers.exhibits import (
     Table,
     Verdict,
     judge_share,
-    judge_values,
 )
 from mpiprof.bench.papers.faraj_programs import find_places
 from mpiprof.bench.papers.runs import Computation, Run
@@ -64,12 +63,9 @@ def show_table_11(results: Results) -> Content:
 def check_sizes(results: Results) -> Verdict:
     """Judge that the paper's sizes follow from the problem sizes."""
     rows = results.rows["message sizes"]
-    found = {f"{row['program']} {row['cluster']}": row["KB"] for row in rows}
-    paper = {
-        f"{value.row} {value.column}": value.value
-        for value in results.values.of_exhibit("Table 11")
-    }
-    return judge_values(found, paper, 0.0)
+    paper = [results.values.find("Table 11", row["program"], row["cluster"]) for row in rows]
+    right = sum(row["KB"] == value for row, value in zip(rows, paper, strict=True))
+    return judge_share(right, len(rows), "sizes of four programs on four clusters are the paper's")
 
 
 # ---- Table 12

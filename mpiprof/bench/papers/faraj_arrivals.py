@@ -24,7 +24,7 @@ from mpiprof.bench.studies.arrival import KINDS, plot_factors
 
 HOUR = 3600.0
 CLUSTER = ("--cluster", "16x100mbit")
-PLACES = {"ranks of this machine": "arrival", "emulated cluster": "arrival on the cluster"}
+PLACES = {"this machine": "arrival", "emulated cluster": "arrival on the cluster"}
 RUNS: dict[str, Run] = {
     "arrival": Measurement(("arrival",), 0.27 * HOUR, ("arrival", "--quick"), 50),
     "arrival on the cluster": Measurement(("arrival", *CLUSTER), 0.27 * HOUR),
@@ -65,7 +65,7 @@ def show_causes(results: Results, table: str) -> Content:
         paper = results.values.column(table, kind).items()
         known = [(float(head.removesuffix(" ms")), value) for head, value in paper]
         series.append(Series.of_points(f"{kind}, paper", known, dashed=True))
-    return Content([Lines(table, series, "computation (ms)", "ω/T")], tables)
+    return Content([Lines(table, series, "computation (ms)", "ω/T", ticks="{:g}".format)], tables)
 
 
 def _make_row(results: Results, table: str, row: Row) -> Row:

@@ -32,7 +32,7 @@ from mpiprof.interface.format_units import format_round_size, format_share
 from mpiprof.metrics.aggregate import RANGE_NAMES
 
 HOUR = 3600.0
-PLACES = {"ranks of this machine": "apps", "emulated cluster": "apps on the cluster"}
+PLACES = {"this machine": "apps", "emulated cluster": "apps on the cluster"}
 RUNS: dict[str, Run] = {
     "message times": Computation(compute_message_times, "message times of the simulator"),
     "apps": Measurement(("apps",), 0.25 * HOUR, ("apps", "--quick"), 120),
@@ -193,8 +193,11 @@ def show_figure_2(results: Results) -> Content:
         for row in rows:
             shares.setdefault(row["messages"], []).append(row["share"])
         panels.append(Bars(place, RANGE_NAMES, shares, "of the instances", format_share))
-    title = "Worst-case factors ω/T, programs of equal weight"
-    return Content([Panels(title, panels, 2)] if panels else [], notes=_explain_absence(panels))
+    title = "Worst-case factors ω/T"
+    return Content(
+        [Panels(title, panels, min(len(panels), 2))] if panels else [],
+        notes=_explain_absence(panels),
+    )
 
 
 def show_figure_3(results: Results) -> Content:
@@ -203,10 +206,13 @@ def show_figure_3(results: Results) -> Content:
     for place, rows in find_places(results, "instances"):
         for program in dict.fromkeys(row["program"] for row in rows):
             mine = [row for row in rows if row["program"] == program]
-            title = f"{mine[0]['routine']} in {STAND_INS[program]}, {place}"
+            title = f"{STAND_INS[program]}, {mine[0]['routine']}, {place}"
             panels.append(plot_factors(title, mine))
     title = "Factors of single instances"
-    return Content([Panels(title, panels, 2)] if panels else [], notes=_explain_absence(panels))
+    return Content(
+        [Panels(title, panels, min(len(panels), 2))] if panels else [],
+        notes=_explain_absence(panels),
+    )
 
 
 def _explain_absence(panels: list[Bars] | list[Lines]) -> list[str]:

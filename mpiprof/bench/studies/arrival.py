@@ -146,4 +146,4 @@ def _means(rows: Sequence[Row], number: int) -> Lines:
         if not any(np.isnan(row[columns[1]]) for row in rows):
             series.append(Series(kind, *([row[column] for row in rows] for column in columns)))
     title = f"All-to-all of {format_round_size(number)} (Tables 6 and 7)"
-    return Lines(title, series, "computation (ms)", "ω/T")
+    return Lines(title, series, "computation (ms)", "ω/T", ticks="{:g}".format)
