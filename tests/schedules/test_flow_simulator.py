@@ -123,6 +123,7 @@ def test_without_contention_the_last_end_is_that_of_the_plain_model(
     assert max(run(name, TRANSPORTS[transport], arrivals)) == pytest.approx(plain)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_every_algorithm_ends_and_none_beats_the_bound(transport: str) -> None:
     machine = TRANSPORTS[transport]

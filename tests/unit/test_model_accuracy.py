@@ -17,7 +17,7 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.studies import model_accuracy
 from mpiprof.bench.studies.model_accuracy import PARTS, Comparison
-from mpiprof.errors import UsageError
+from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.model.machine import Machine, machine_of_table
 from mpiprof.model.message_rounds import applies_to
 from mpiprof.testing.synthetic import MACHINE
@@ -50,6 +50,7 @@ def test_each_part_has_problems_that_algorithms_solve(part: str) -> None:
         assert applies_to(found, case.problem) or found.restrictions
 
 
+@pytest.mark.heavy
 def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
     setup = Setup(8, Options(only=("bcast",), quick=True), EAGER, laps=2)
     cases = [c for c in model_accuracy.make_cases(setup) if ":" not in c.choice]
@@ -65,6 +66,12 @@ def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
     )
     assert "at least 0.9 in 3 of 3; " in of_all
     assert "clear pairs in their order; mean regret 1.000, worst 1" in of_all
+
+
+def test_predictions_require_usable_message_times() -> None:
+    setup = Setup(8, Options(), EAGER, fault="other processes used the cores")
+    with pytest.raises(MpiprofError, match="not usable: other processes used the cores: repeat"):
+        model_accuracy.make_cases(setup)
 
 
 # ---- machine tables
@@ -86,10 +93,11 @@ def test_a_table_has_the_transport_that_calibrate_measured() -> None:
 
 def find_doubts(folder: Path, machine: Machine) -> list[float]:
     """Return the model's error factor of each work of a trace."""
-    works = tasks.list_works(mpiprof.open(folder), 8)
+    works = tasks.list_works(mpiprof.open(folder), 3)
     return [r.doubt for r in predict.predict(works, machine, 60, lambda: None)]
 
 
+@pytest.mark.heavy
 def test_tune_uses_the_transport_only_if_it_predicts_better(tmp_path: Path) -> None:
     plain = tune_traces.one_sender(tmp_path / "plain")
     assert find_doubts(plain, EAGER) == find_doubts(plain, PLAIN)

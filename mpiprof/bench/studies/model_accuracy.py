@@ -38,6 +38,7 @@ from mpiprof.bench.harness.study import (
     list_columns,
 )
 from mpiprof.bench.studies.contest import candidates
+from mpiprof.errors import MpiprofError
 from mpiprof.model.distributions import decreasing_counts
 from mpiprof.model.schedule import Problem
 
@@ -76,7 +77,13 @@ def make_problem(part: str, ranks: int, size: int) -> Problem:
 
 
 def make_cases(setup: Setup) -> list[Case]:
-    """Return the cases of all operations, sizes, factors and algorithms."""
+    """Return the cases of all operations, sizes, factors and algorithms.
+
+    Raises MpiprofError if the message times are not usable, because all predictions depend on them.
+    """
+    if setup.fault:
+        remedy = "repeat on a quiet machine, or pass --machine FILE of `calibrate`"
+        raise MpiprofError(f"message times are not usable: {setup.fault}: {remedy}")
     options = setup.options
     cases = []
     for part in options.only or PARTS:
@@ -115,9 +122,9 @@ class Comparison:
         """Spearman's rank correlation; NaN for few algorithms."""
         if len(self.measured) < MIN_RANKED:
             return np.nan
-        from scipy.stats import rankdata
+        import pandas as pd
 
-        ranks = rankdata(self.measured), rankdata(self.predicted)
+        ranks = (pd.Series(times).rank() for times in (self.measured, self.predicted))
         return float(np.corrcoef(*ranks)[0, 1])
 
     @property
