@@ -25,7 +25,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def predict(program: Path, members: int, number: int) -> dict[str, dict[str, int]]:
     """Return the times of the algorithms in ns by pattern of the arrivals."""
-    words = [program, *map(str, (members, number, ALPHA, BETA))]
+    words = [str(program), *map(str, (members, number, ALPHA, BETA))]
     lines = run(words, check=True).stdout.splitlines()
     pairs = [[word.split("=") for word in line.split()] for line in lines]
     return {
