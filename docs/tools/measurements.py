@@ -227,7 +227,7 @@ MEASUREMENTS = (
         "auto-grid-mpich", "auto", GRID, 60, mpi="mpich", long=True, drawn=False, patterns=ROBUST
     ),
     Measurement(
-        "simulator-8", "simulator", bench("model --cluster 8x25mbit"), 10, long=True, patterns=MODEL
+        "simulator-8", "simulator", bench("model --cluster 8x25mbit"), 15, long=True, patterns=MODEL
     ),
     Measurement(
         "simulator-16",
