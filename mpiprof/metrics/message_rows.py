@@ -100,8 +100,10 @@ def pack_messages(table: pd.DataFrame, calls: pd.DataFrame) -> MessageRows:
         RECEIVED_FLAG * of["received"] + COMPLETE * of["complete"] + DOUBTFUL * ~of["sure"]
     )
     peer = np.where(of["received"], of["source"], of["destination"])
-    facts = np.stack([of["communicator"], peer, of["site_id"]]).astype(np.int32)
-    shapes, number = np.unique(facts, axis=1, return_inverse=True)
-    rows["shape"] = number.reshape(-1)  # two-dimensional in NumPy 2.0.0
-    times = (calls[name].to_numpy() for name in ("rank", "enter_ns", "exit_ns"))
-    return MessageRows(rows, *shapes, *times)
+    facts = [of["communicator"], peer, of["site_id"]]
+    sizes = [int(fact.max(initial=-1)) + 2 for fact in facts]  # unknown facts are -1
+    code = np.ravel_multi_index([fact.astype(np.int64) + 1 for fact in facts], sizes)
+    codes, rows["shape"] = np.unique(code, return_inverse=True)
+    communicators, peers, sites = np.unravel_index(codes, sizes)
+    rank, enter_ns, exit_ns = (calls[name].to_numpy() for name in ("rank", "enter_ns", "exit_ns"))
+    return MessageRows(rows, communicators - 1, peers - 1, sites - 1, rank, enter_ns, exit_ns)

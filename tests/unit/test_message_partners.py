@@ -1,12 +1,13 @@
-"""Partners of messages, compared with a search of all messages."""
+"""Partners of messages, compared with a search of all messages, and rows of stored tables."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mpiprof.metrics.message_partners import find_partners
-from mpiprof.metrics.message_rows import IDENTITY, MessageRows
+from mpiprof.metrics.message_rows import COLUMNS, IDENTITY, MessageRows, pack_messages
 from mpiprof.trace.message_decoder import MESSAGE
 from mpiprof.trace.messages import COMPLETE, DOUBTFUL, RECEIVED_FLAG, UNKNOWN_PEER, UNSURE
 from mpiprof.trace.types import Array, Bool
@@ -56,3 +57,14 @@ def test_the_partner_is_the_last_row_of_the_other_rank(ranks: int, seed: int) ->
     learns = columns["received"] & (columns["bytes"] < 0) & (partner >= 0)
     expected = np.where(learns, columns["bytes"][partner], columns["bytes"])
     assert messages.rows["bytes"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_are_made_from_their_table(seed: int) -> None:
+    messages = make_rows(5, seed)
+    find_partners(messages.make_struct(5), np.arange(3) == LOCAL)
+    table = pd.DataFrame(messages.take_columns(COLUMNS))
+    names = ("rank", "enter_ns", "exit_ns")
+    calls = pd.DataFrame({name: getattr(messages, name) for name in names})
+    found = pd.DataFrame(pack_messages(table, calls).take_columns(COLUMNS))
+    pd.testing.assert_frame_equal(found, table, check_dtype=False)
