@@ -20,6 +20,7 @@ from typing import Any
 
 from mpiprof import __main__ as command_line
 from mpiprof.formats import export_columns
+from mpiprof.hang import summary_writer
 from mpiprof.launch.options import Recording, variable_name
 from mpiprof.metrics import columns
 from mpiprof.metrics.column import QUANTITIES
@@ -46,6 +47,7 @@ def write(folder: Path) -> None:
     (folder / "calls.md").write_text(calls + "\n", "utf-8")
     (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
     (folder / "environment.md").write_text(options(), "utf-8")
+    (folder / "metrics.md").write_text(metrics(), "utf-8")
     check_environment(ENVIRONMENT.read_text("utf-8") + options())
 
 
@@ -171,6 +173,23 @@ def options() -> str:
         if option.metadata["recorder"] and argument.get("help", SUPPRESS) != SUPPRESS
     ]
     return table(("variable", "option", "what it does"), rows) + "\n"
+
+
+# ---- metrics
+
+
+def metrics() -> str:
+    """Return the table of the metrics that `run --summary-to FILE.prom` writes."""
+    rows = [
+        (f"`mpiprof_{name}`", summary_writer.metric_type(name), labels, meaning)
+        for labels, described in (
+            ("", summary_writer.GAUGES.values()),
+            ("`state`", [summary_writer.STATE_METRIC]),
+            ("`operation`, `site`, `number`", summary_writer.SITE_METRICS.values()),
+        )
+        for name, meaning in described
+    ]
+    return table(("metric", "type", "further labels", "meaning"), rows) + "\n"
 
 
 # ---- algorithms

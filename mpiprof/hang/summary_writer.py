@@ -124,16 +124,23 @@ GAUGES = {
     "collectives_s": ("collective_seconds_total", "Time of all ranks in collectives."),
     "collectives_waiting_s": (
         "collective_waiting_seconds",
-        "Estimated part of that time spent waiting for late ranks.",
+        "Estimated time of all ranks in collectives in which they wait for late ranks.",
     ),
     "dropped": ("dropped_records_total", "Records that could not be written."),
 }
 SITE_METRICS = {
     "instances": ("callsite_instances_total", "Instances of a call site."),
-    "total_elapsed_ns": ("callsite_seconds_total", "Time of all ranks in its calls."),
-    "total_wait_ns": ("callsite_waiting_seconds", "Estimated part of that time spent waiting."),
-    "worst_imbalance_ns": ("callsite_imbalance_seconds", "Mean time from first to last arrival."),
+    "total_elapsed_ns": (
+        "callsite_seconds_total",
+        "Time of all ranks in the calls of a call site.",
+    ),
+    "total_wait_ns": ("callsite_waiting_seconds", "Estimated waiting of all ranks at a call site."),
+    "worst_imbalance_ns": (
+        "callsite_imbalance_seconds",
+        "Mean time from first to last arrival at a call site.",
+    ),
 }
+STATE_METRIC = ("state", "1 for the state that the job is in, 0 for the other states.")
 STATES = ("running", "hung", "ended", "aborted", "killed", "unknown")
 
 
@@ -145,7 +152,7 @@ def format_metrics(summary: Mapping[str, Any], table: pd.DataFrame | None, job: 
         if summary[name] is not None:
             lines += _format_metric(metric, described, [(labels, float(summary[name]))])
     states = [(labels | {"state": name}, float(summary["state"] == name)) for name in STATES]
-    lines += _format_metric("state", "1 for the state that the job is in.", states)
+    lines += _format_metric(*STATE_METRIC, states)
     rows = []
     if table is not None:
         ordered = table.sort_values("total_elapsed_ns", ascending=False, kind="stable")
@@ -174,11 +181,16 @@ def _format_metric(
     """Yield the head and the samples of a metric; nothing without samples."""
     if samples:
         yield f"# HELP mpiprof_{metric} {description}"
-        yield f"# TYPE mpiprof_{metric} {'counter' if metric.endswith('_total') else 'gauge'}"
+        yield f"# TYPE mpiprof_{metric} {metric_type(metric)}"
     for labels, value in samples:
         text = ",".join(f'{name}="{_escape_label(label)}"' for name, label in labels.items())
         number = f"{value:.0f}" if value.is_integer() else f"{value!r}"
         yield f"mpiprof_{metric}{{{text}}} {number}"
+
+
+def metric_type(metric: str) -> str:
+    """Return the type of a metric in Prometheus' terms, which its name shows."""
+    return "counter" if metric.endswith("_total") else "gauge"
 
 
 def _escape_label(text: str) -> str:
