@@ -124,8 +124,8 @@ class Comparison:
             return np.nan
         import pandas as pd
 
-        ranks = (pd.Series(times).rank() for times in (self.measured, self.predicted))
-        return float(np.corrcoef(*ranks)[0, 1])
+        measured, predicted = pd.Series(self.measured), pd.Series(self.predicted)
+        return float(measured.rank().corr(predicted.rank()))
 
     @property
     def order(self) -> tuple[int, int]:
