@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.jobs import run
 from support.mpis import Mpi
@@ -59,6 +60,13 @@ def test_the_paper_s_routine_has_columns_where_it_runs() -> None:
     assert rows["allgather"]["robust algorithm"] == "ring"
     assert apps.APPS["ft"].modes == ("native", "auto", "robust", "native")
     assert apps.APPS["md"].modes == ("native", "auto", "native")
+
+
+def test_the_all_to_all_of_table_12_has_a_row_although_it_is_short() -> None:
+    runs = [replace(run, seconds=run.seconds | {"alltoall": 0.1}) for run in (*NATIVE, *NATIVE)]
+    rows = apps.rows_of("hydro", runs, replace(APP, robust=True), judged=True)
+    (short,) = [row for row in rows if row["routine"] == "alltoall"]
+    assert short["native / robust"] == pytest.approx(1) and np.isnan(short["ω/T"])
 
 
 def test_slower_means_beyond_the_slower_native_run() -> None:
