@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import importlib
 import time
 from collections.abc import Iterator
 
@@ -12,7 +13,6 @@ from collections.abc import Iterator
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 OPTIONS = {TRIM_THRESHOLD: 1 << 30, MMAP_MAX: 0}  # bytes, and number of mapped arrays
 
-PR_SET_THP_DISABLE = 41  # from prctl.h
 HUGE_PAGE_BYTES, TOUCHED_PAGES = 1 << 21, 3
 SLOW_NS = 2_000_000  # 0.1 to 1 ms are usual
 
@@ -30,9 +30,7 @@ def retain_freed_memory() -> None:
         for option, value in OPTIONS.items():
             change(option, value)
     if _is_huge_page_slow():
-        prctl = getattr(ctypes.CDLL(None), "prctl", None)
-        if prctl is not None:
-            prctl(PR_SET_THP_DISABLE, *map(ctypes.c_ulong, (1, 0, 0, 0)))
+        _make_numpy_use_small_pages()
 
 
 def _is_huge_page_slow() -> bool:
@@ -46,11 +44,22 @@ def _is_huge_page_slow() -> bool:
     flags, slowest_ns = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0
     memory = [mmap.mmap(-1, 2 * HUGE_PAGE_BYTES, flags) for _ in range(TOUCHED_PAGES)]
     for two_pages in memory:
-        two_pages.madvise(mmap.MADV_HUGEPAGE)
+        try:
+            two_pages.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:  # the kernel has no huge pages
+            return False
         begin_ns = time.thread_time_ns()
         two_pages[HUGE_PAGE_BYTES] = 1  # a whole huge page contains the middle
         slowest_ns = max(slowest_ns, time.thread_time_ns() - begin_ns)
     return slowest_ns > SLOW_NS
+
+
+def _make_numpy_use_small_pages() -> None:
+    """Have NumPy request no huge pages. Unlike prctl, this does not affect started programs."""
+    for package in ("numpy._core", "numpy.core"):  # of NumPy 2 and 1
+        with contextlib.suppress(ImportError, AttributeError):
+            importlib.import_module(f"{package}.multiarray")._set_madvise_hugepage(False)
+            return
 
 
 @contextlib.contextmanager

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from mpiprof.metrics.memory_limit import memory_limit_bytes
+from mpiprof.trace import malloc_tuning
 
 MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 MB = 1 << 20
-PR_GET_THP_DISABLE = 42  # from prctl.h
 
 
 def make_root(folder: Path, groups: str, limits: dict[str, str]) -> Path:
@@ -60,11 +60,18 @@ def test_without_control_groups_the_machine_is_the_limit(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_slow_huge_pages_are_not_used(is_slow: bool) -> None:
+    """Programs that this process starts later keep them, so the kernel's switch stays off."""
     code = (
-        "import ctypes; from mpiprof.trace import malloc_tuning\n"
+        "from pathlib import Path; import numpy as np; from mpiprof.trace import malloc_tuning\n"
         f"malloc_tuning._is_huge_page_slow = lambda: {is_slow}\n"
         "malloc_tuning.retain_freed_memory()\n"
-        f"print(ctypes.CDLL(None).prctl({PR_GET_THP_DISABLE}, 0, 0, 0, 0))"
+        "status = Path('/proc/self/status').read_text()\n"
+        "print(np._core.multiarray._get_madvise_hugepage(), 'THP_enabled:\\t0' in status)"
     )
     run = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
-    assert run.stdout == f"{int(is_slow)}\n"
+    assert run.stdout == f"{not is_slow} False\n"
+
+
+def test_a_kernel_without_huge_pages_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mmap.MADV_HUGEPAGE", 999)  # EINVAL, as from such a kernel
+    assert not malloc_tuning._is_huge_page_slow()
