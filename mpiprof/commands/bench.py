@@ -50,9 +50,10 @@ STUDIES = {
 }
 LOOP_STUDIES = ("arrival", "robust", "adaptive")  # too many calls for the simulator
 PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
-CALIBRATED_STUDY = "arrival"  # its factors require the measured time of its message size
+FACTOR_STUDY = "arrival"
+CALIBRATED_STUDIES = (FACTOR_STUDY, "model")  # require message times that are usable
 # Studies of programs that really compute: by default, each rank has a processor of its own.
-STUDIES_OF_PROCESSORS = (CALIBRATED_STUDY, PROGRAMS)
+STUDIES_OF_PROCESSORS = (FACTOR_STUDY, PROGRAMS)
 MODEL = "model"  # compares the simulator with measurements
 STUDIES_WITH_ONLY = (
     *("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact", "intergroup", MODEL),
@@ -320,7 +321,7 @@ def start_study(
         apps.run(options, start, number, location)
         return 0
     with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
-        if args.study == CALIBRATED_STUDY and args.machine is None:
+        if args.study in CALIBRATED_STUDIES and args.machine is None:
             args.machine = calibrate(start, Path(folder))
         command = rank_command(args)
         level = recording_level(args.study)

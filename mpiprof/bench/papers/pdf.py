@@ -25,6 +25,7 @@ COLOURS = 64  # of a figure: a palette takes a fifth of the bytes
 GAP = 1.5  # mm, between paragraphs
 TEXT_WIDTH, MOST_HEIGHT = 174, 230  # mm; a heading stands above the highest figure
 TABLE_CHARACTERS = 110  # that fit into a line of a table with TABLE_SIZE
+PADDING = 2  # characters beside those of a cell
 HEADING_HEIGHT = 25  # mm, with the first lines below it
 CLAIM_COLUMNS = {"exhibit": 2, "claim": 5, "verdict": 2, "reason": 7}  # relative widths
 VALUE_COLUMNS = ("row", "column", "value", "unit", "source", "line")
@@ -146,7 +147,7 @@ def _add_table(
     rows, size = list(rows), float(TABLE_SIZE)
     if widths is None:
         cells = zip(columns, *rows, strict=True)
-        widths = [min(max(4, *map(len, column)), 40) for column in cells]
+        widths = [PADDING + min(max(4, *map(len, column)), 40) for column in cells]
         size *= min(1.0, TABLE_CHARACTERS / sum(widths))
     document.set_font(FONT, "", size)
     document.set_line_width(0.1)

@@ -85,4 +85,4 @@ def _describe_run(paper: Paper, name: str, result: RunResult, quick: bool) -> st
     if result.failure:
         return f"{name}: {method}; not obtained: {result.failure}."
     took = f"{name}: {method}; took {format_rough_time(result.seconds)}."
-    return " ".join((took, *result.notes))
+    return " ".join((took, *(note if note.endswith(".") else f"{note}." for note in result.notes)))
