@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import mmap
 import time
 from collections.abc import Iterator
 
@@ -33,14 +34,20 @@ def retain_freed_memory() -> None:
         _make_numpy_use_small_pages()
 
 
+def request_huge_pages(memory: mmap.mmap) -> None:
+    """Have memory consist of huge pages, if the kernel has them and their first touch is fast."""
+    if not _is_huge_page_slow():
+        with contextlib.suppress(OSError):  # the kernel has no huge pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+
+
+@functools.cache
 def _is_huge_page_slow() -> bool:
     """Return whether the first touch of a huge page takes long.
 
     NumPy asks for huge pages. A virtual machine returns large parts of its free memory to its host,
     which then has to provide each part of a huge page anew. Small pages are often still there.
     """
-    import mmap
-
     flags, slowest_ns = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0
     memory = [mmap.mmap(-1, 2 * HUGE_PAGE_BYTES, flags) for _ in range(TOUCHED_PAGES)]
     for two_pages in memory:

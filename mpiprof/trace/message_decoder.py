@@ -14,6 +14,7 @@ import numpy as np
 
 from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.clock import Clock
+from mpiprof.trace.malloc_tuning import request_huge_pages
 from mpiprof.trace.types import Array, Int
 from mpiprof.trace.writer import RECORD_TYPE
 
@@ -138,7 +139,7 @@ def _reserve(count: int, dtype: Any) -> Array:
     size = max(count * np.dtype(dtype).itemsize, 1)
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
     if size >= MIN_HUGE_BYTES:
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        request_huge_pages(memory)
     return np.frombuffer(memory, dtype, count)
 
 

@@ -186,7 +186,7 @@ def test_work_of_other_processes_is_stated() -> None:
 def test_without_factors_there_is_no_verdict(unknown: float) -> None:
     """Neither without message times, nor about computation that is a timer."""
     results = make_results(arrival=make_arrivals((unknown, unknown, unknown)))
-    assert {check(results).reason for check in CHECKS} == {faraj_arrivals.NO_TIMES}
+    assert {check(results).reason for check in CHECKS} == {claims.NO_TIMES}
     results = make_results(arrival=make_arrivals((2.0, unknown, 3.0)))
     assert faraj_arrivals.check_arrivals(results).state == HOLDS
     assert {check(results).reason for check in CHECKS[1:]} == {faraj_arrivals.TIMER}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import sys
@@ -73,5 +74,14 @@ def test_slow_huge_pages_are_not_used(is_slow: bool) -> None:
 
 
 def test_a_kernel_without_huge_pages_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does a request for them fail."""
     monkeypatch.setattr("mmap.MADV_HUGEPAGE", 999)  # EINVAL, as from such a kernel
-    assert not malloc_tuning._is_huge_page_slow()
+    assert not malloc_tuning._is_huge_page_slow.__wrapped__()
+    malloc_tuning.request_huge_pages(mmap.mmap(-1, MB))
+
+
+def test_huge_pages_are_not_requested_where_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request with this advice would raise."""
+    monkeypatch.setattr(malloc_tuning, "_is_huge_page_slow", lambda: True)
+    monkeypatch.setattr("mmap.MADV_HUGEPAGE", None)
+    malloc_tuning.request_huge_pages(mmap.mmap(-1, MB))

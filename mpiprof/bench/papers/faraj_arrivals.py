@@ -19,6 +19,7 @@ from mpiprof.bench.papers.exhibits import (
     Verdict,
     judge_share,
 )
+from mpiprof.bench.papers.faraj_program_claims import NO_TIMES
 from mpiprof.bench.papers.runs import Measurement, Run
 from mpiprof.bench.studies.arrival import KINDS, plot_factors
 
@@ -29,7 +30,6 @@ RUNS: dict[str, Run] = {
     "arrival": Measurement(("arrival",), 0.27 * HOUR, ("arrival", "--quick"), 50),
     "arrival on the cluster": Measurement(("arrival", *CLUSTER), 0.27 * HOUR),
 }
-NO_TIMES = "message times were not usable, so there are no factors"
 MOST_SHARE = 0.99  # of its processor, above which a rank is alone
 TIMER = "a timer replaced the computation, because ranks outnumber processors"
 

@@ -1,6 +1,6 @@
 /* The machine table: message times T(m) within and between nodes, one way and both ways at once,
- * the time to reduce a byte, and in `calibrate` the library's transport. Rank 0 measures by ping-pong with a neighbour on its node and with
- * the leader of another node.
+ * the time to reduce a byte, and in `calibrate` the library's transport. Rank 0 measures by
+ * ping-pong with a neighbour on its node and with the leader of another node.
  *
  * In MPI_Init the measurement takes at most 50 ms, with few sizes and as many repetitions as fit.
  * Omitted sizes are reported. `calibrate` has no such limit.

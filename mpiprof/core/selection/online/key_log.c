@@ -185,10 +185,10 @@ static const char *omission_reason(const struct selection *s, int i)
     return "the phase ended before its probe";
 }
 
-/* Write the algorithms that `auto` did not run. */
+/* Write the algorithms that `auto` did not run. `robust` names its own before it probes. */
 static void write_omissions(const struct selection *s)
 {
-    for (int i = 1; i < s->count; i++) {
+    for (int i = 1; i < s->count && !s->is_robust; i++) {
         const double excess = candidate_set_excess(s, i);
 
         if (!represents_omitted(s, i))
@@ -236,8 +236,7 @@ void key_log_events(struct selection *s)
         case NEWS_PHASE: write_phase(s, e); break;
         case NEWS_TRIALS:
             write_trials(s);
-            if (!s->is_robust)
-                write_omissions(s);
+            write_omissions(s);
             break;
         case NEWS_CHOICE: write_choice(s, e); break;
         }
@@ -253,8 +252,7 @@ void key_log_end(struct selection *s)
         write_key(s);
         if (s->choice.state == STATE_PROBE) {
             write_trials(s);
-            if (!s->is_robust)
-                write_omissions(s);
+            write_omissions(s);
         }
         struct text t = row_begin(s, "end");
 
