@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.compilation import compiled
-from support.jobs import run_mpi
+from support.jobs import run_failing_mpi, run_mpi
 from support.mpis import Mpi
 
 
@@ -28,7 +28,7 @@ def test_a_hang_of_threads_is_reported_without_blame(
 ) -> None:
     """On 3 ranks: a thread of rank 1 sleeps; a thread of rank 2 waits for its other one."""
     folder = tmp_path / "t"
-    done = run_mpi(mpi, 3, [*words(mpi, folder, "--on-hang", "abort"), program, "0"])
+    done = run_failing_mpi(mpi, 3, [*words(mpi, folder, "--on-hang", "abort"), program, "0"])
     assert done.returncode != 0
     (printed,) = [line for line in done.stderr.splitlines() if "no call has begun or ended" in line]
     assert (
@@ -46,6 +46,6 @@ def test_a_thread_that_computes_beside_one_in_mpi_is_no_hang(
     mpi: Mpi, program: Path, tmp_path: Path
 ) -> None:
     """On 3 ranks: a thread of rank 1 computes for three times the limit, its other one polls."""
-    done = run_mpi(mpi, 3, [*words(mpi, tmp_path / "t"), program, "6"])
+    done = run_failing_mpi(mpi, 3, [*words(mpi, tmp_path / "t"), program, "6"])
     assert done.returncode == 0, done.stderr
     assert "mpiprof" not in done.stderr

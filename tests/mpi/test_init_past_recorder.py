@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.compilation import compiled
-from support.jobs import run_mpi
+from support.jobs import run_failing_mpi
 from support.mpis import Mpi
 
 
@@ -16,9 +16,9 @@ def test_one_line_reports_that_there_is_no_trace(
 ) -> None:
     """On 2 ranks: one line reports that there is no trace; the exit code is the program's."""
     program = compiled(mpi, "init_past_recorder.c", *flags)
-    bare = run_mpi(mpi, 2, [program])
+    bare = run_failing_mpi(mpi, 2, [program])
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace"), "--"]
-    ended = run_mpi(mpi, 2, [*words, program])
+    ended = run_failing_mpi(mpi, 2, [*words, program])
     assert ended.returncode == bare.returncode == 3
     assert not (tmp_path / "trace" / "meta.json").exists()
     assert ended.stderr.count("the program has its own MPI_Init") == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support import PROGRAMS, raw_trace
 from support.compilation import compiled
-from support.jobs import run, run_mpi
+from support.jobs import run, run_failing_mpi, run_mpi
 from support.mpis import Mpi
 from support.wait_until import BARE_HANG_S
 
@@ -50,7 +50,7 @@ def test_shell_script_around_the_program(ranks: int, code: int, mpi: Mpi, tmp_pa
     )
     around.chmod(0o755)
     words = words_for(mpi, tmp_path / "trace", "--mpi", mpi.name, "--", str(around))
-    ended = run_mpi(mpi, ranks, words)
+    ended = run_failing_mpi(mpi, ranks, words)
     assert ended.returncode == code
     expected = "".join(f"before\nrank {rank}\nafter 0\n" for rank in range(ranks))
     assert letters(ended.stdout) == letters(expected)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.jobs import run, run_mpi
+from support.jobs import run, run_failing_mpi, run_mpi
 from support.mpis import Mpi
 
 # Capabilities to drop, so that root cannot bypass file permissions.
@@ -89,7 +89,7 @@ def test_a_job_ends_with_one_line(mpi: Mpi, app: Path) -> None:
         (["--switch", "nothing.json"], 2, "no such file"),
     ]
     for options, code, wrong in cases:
-        done = run_mpi(mpi, 3, verb(mpi, "run", *options, "app.py"), cwd=app.parent)
+        done = run_failing_mpi(mpi, 3, verb(mpi, "run", *options, "app.py"), cwd=app.parent)
         assert (done.returncode, done.stdout) == (code, "")
         (line,) = our_lines(done.stderr)
         assert wrong in line
@@ -100,7 +100,7 @@ def test_an_error_on_one_rank_is_reported(mpi: Mpi, app: Path) -> None:
     ranks = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
     (app.parent / "plan0.json").write_text("[]")
     words = " ".join(verb(mpi, "run", "--switch", f"plan{ranks}.json", "app.py"))
-    done = run_mpi(mpi, 2, ["sh", "-c", f"exec {words}"], cwd=app.parent)
+    done = run_failing_mpi(mpi, 2, ["sh", "-c", f"exec {words}"], cwd=app.parent)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = our_lines(done.stderr)
     assert "plan1.json: no such file" in line
@@ -189,5 +189,5 @@ def test_folder_of_a_job_that_has_just_ended(mpi: Mpi, app: Path, tmp_path: Path
     assert run_mpi(mpi, 2, words, cwd=tmp_path).returncode == 0
     for path in (tmp_path / "t").iterdir():  # as if written after the second launcher's start
         os.utime(path, (time.time() + 60,) * 2, follow_symlinks=False)
-    again = run_mpi(mpi, 2, words, cwd=tmp_path)
+    again = run_failing_mpi(mpi, 2, words, cwd=tmp_path)
     assert again.returncode == 2 and "already holds a trace" in again.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import ROOT
-from support.jobs import EVERY_TRANSPORT, run, run_mpi
+from support.jobs import EVERY_TRANSPORT, run, run_failing_mpi, run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
 from support.trace_tables import table_rows
 
@@ -177,7 +177,7 @@ def test_both_variants_of_molecular_dynamics_have_equal_results(mpi: Mpi) -> Non
 
 
 def test_coupled_states_its_requirements(mpi: Mpi) -> None:
-    alone = run_mpi(mpi, 1, [mpi.python, SAMPLES / "coupled.py"])
+    alone = run_failing_mpi(mpi, 1, [mpi.python, SAMPLES / "coupled.py"])
     assert alone.returncode == 2
     assert alone.stderr.startswith("coupled.py: needs at least 2 processes")
     assert alone.stdout == ""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from benchmarks.faults import SOURCE, Case
 from support.compilation import compiled
-from support.jobs import end, refusal, run_mpi, start
+from support.jobs import end, refusal, run_failing_mpi, run_mpi, start
 from support.mpis import Mpi, wheel_mpi
 from support.wait_until import HANG_S, wait_for_file, wait_for_line, wait_until
 
@@ -127,11 +127,11 @@ def test_a_long_computation_is_no_hang(name: str, how: list[str], tmp_path: Path
     """On 3 ranks: one computes for three times the limit, without a report; the exit code stays."""
     mpi, folder = wheel_mpi(name), tmp_path / "t"
     program = [str(compiled(mpi, "hang_absent_rank.c")), "6", "7", *how]
-    done = run_mpi(mpi, 3, [*words(mpi, folder, "--watch", "2s"), *program])
+    done = run_failing_mpi(mpi, 3, [*words(mpi, folder, "--watch", "2s"), *program])
     assert done.returncode == 7, done.stderr
     assert "mpiprof" not in done.stderr
     check_nobody_is_left(folder)
-    bare = run_mpi(mpi, 3, [*words(mpi, tmp_path / "u"), *program[:1], "0", "7"])
+    bare = run_failing_mpi(mpi, 3, [*words(mpi, tmp_path / "u"), *program[:1], "0", "7"])
     assert done.stdout == bare.stdout  # the number of open files is the same
 
 
@@ -161,7 +161,9 @@ def test_who_waits_in_a_call_that_is_not_logged_is_not_accused(mpi: Mpi, tmp_pat
     """On 3 ranks: 0 waits for 1, which waits for 2 in a call without a record (MPI_Pcontrol)."""
     folder = tmp_path / "t"
     options = ["--watch", "2s", "--on-hang", "abort"]
-    done = run_mpi(mpi, 3, [*words(mpi, folder, *options), str(compiled(mpi, "hang_unlogged.c"))])
+    done = run_failing_mpi(
+        mpi, 3, [*words(mpi, folder, *options), str(compiled(mpi, "hang_unlogged.c"))]
+    )
     (line,) = [line for line in done.stderr.splitlines() if "no call has begun or ended" in line]
     assert f"{verdict_text.TITLES['missing']}: Rank 0 waits in barrier" in line
     assert "Rank 2 has not arrived" in line and "uses no processor" in line
@@ -191,7 +193,7 @@ def test_a_hung_job_is_ended(mpi: Mpi, tmp_path: Path) -> None:
     folder = tmp_path / "t"
     program = [str(compiled(mpi, "hang_absent_rank.c")), "0", "0", "hang"]
     options = ("--watch", "1s", "--on-hang", "abort")
-    done = run_mpi(mpi, 2, [*words(mpi, folder, *options), *program])
+    done = run_failing_mpi(mpi, 2, [*words(mpi, folder, *options), *program])
     assert done.returncode == {"openmpi": 143, "mpich": 15}[mpi.name]
     assert "--on-hang: aborting the job" in done.stderr
     check_nobody_is_left(folder)

@@ -126,6 +126,23 @@ def run_mpi(
     return run([*mpi.mpiexec(n), *argv], **options)
 
 
+def run_failing_mpi(
+    mpi: Mpi, n: int, argv: Sequence[str | os.PathLike[str]], **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that fails on n ranks, and return all that its ranks print.
+
+    Open MPI's launcher may drop the output of a rank that fails, so the ranks write to files. The
+    launcher's own output is left out.
+    """
+    __tracebackhide__ = True
+    with tempfile.TemporaryDirectory() as name:
+        out, err = Path(name, "stdout"), Path(name, "stderr")
+        shell = f'exec "$@" >>{shlex.quote(str(out))} 2>>{shlex.quote(str(err))}'
+        ended = run_mpi(mpi, n, ["sh", "-c", shell, "sh", *argv], **options)
+        printed = [path.read_text() if path.exists() else "" for path in (out, err)]
+    return subprocess.CompletedProcess(ended.args, ended.returncode, *printed)
+
+
 def refusal(mpi: Mpi, options: list[str], folder: Path) -> str:
     """Return the error line of `run`, which must refuse its options before it starts anything."""
     words = [str(mpi.python), "-m", "mpiprof", "run", *options, "--", "/bin/touch", "started"]
