@@ -14,13 +14,15 @@ import dash
 from flask import request
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
+from mpiprof.reports import tokens
+
 from . import auth, compression, layout
 from .pages import list_pages
 from .trace_data import TraceContext
 
 TITLE = "mpiprof"
 THREADS = 8
-OUTLINE_STYLE = Path(__file__).with_name("skeleton.css").read_text()
+OUTLINE_STYLE = tokens.make_stylesheet() + Path(__file__).with_name("skeleton.css").read_text()
 PAGE = """<!doctype html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title>{%favicon%}</head>

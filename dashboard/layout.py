@@ -13,7 +13,7 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
 
-from . import components
+from . import components, theme
 from . import url_state as states
 from .pages import list_pages, live
 from .trace_data import TraceContext, TraceData
@@ -64,7 +64,7 @@ def make_layout(context: TraceContext) -> Component:
             html.Div(id="live-strip", role="status"),
             html.Main(components.deferred_container("page"), tabIndex=-1),
         ],
-        theme={"primaryColor": "blue", "fontFamily": "Inter, system-ui, sans-serif"},
+        theme=theme.make_mantine_theme(),
         defaultColorScheme="auto",
     )
 

@@ -1,19 +1,20 @@
-"""Colours and fonts, safe for colour blindness (Okabe and Ito) on light and dark pages."""
+"""Plotly template, Mantine theme and colours of figures, from the design tokens."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
 from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.reports.colours import CYCLE, GREEN, GREY, WAITING, WORK, operation_colour
+from mpiprof.reports.tokens import FONT, MONO, OPERATIONS, RADIUS, TOKENS, get_colour
 
 OUTSIDE = "#9AA5B1"
 BALANCED = GREEN
 SEQUENTIAL = "Cividis"  # suited to colour blindness; from dark blue to yellow
-FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
@@ -43,21 +44,50 @@ def distinct_colours(wanted: Sequence[str]) -> list[str]:
 
 
 def make_template(*, dark: bool) -> go.layout.Template:
-    """Return the Plotly template of a theme."""
-    ink, grid = ("#d6dbe1", "#343b45") if dark else ("#2b3440", "#e3e7ec")
-    ground = "#262c34" if dark else "#ffffff"
-    axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "automargin": True}
+    """Return the Plotly template of a theme, from the design tokens."""
+    ink, ink2, grid = (get_colour(name, dark=dark) for name in ("ink", "ink2", "line"))
+    font = {"family": FONT, "size": TOKENS["type"]["small"][0]}
+    axis = {
+        "gridcolor": grid,
+        "linecolor": get_colour("line2", dark=dark),
+        "zerolinecolor": get_colour("line2", dark=dark),
+        "tickfont": {"size": TOKENS["type"]["axis"][0]},
+        "title": {"font": {"size": TOKENS["type"]["small"][0]}},
+        "automargin": True,
+    }
     return go.layout.Template(
         layout={
-            "colorway": CYCLE,
-            "font": {"family": FONT, "size": 12, "color": ink},
+            "colorway": [get_colour(name, dark=dark) for name in OPERATIONS],
+            "font": {**font, "color": ink2},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "margin": {"l": 8, "r": 8, "t": 28, "b": 8},
             "xaxis": axis,
             "yaxis": axis,
-            "hoverlabel": {"font": {"family": FONT, "size": 12, "color": ink}, "bgcolor": ground},
+            "hoverlabel": {
+                "font": {**font, "color": ink},
+                "bgcolor": get_colour("raised", dark=dark),
+                "bordercolor": get_colour("line2", dark=dark),
+            },
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
             "bargap": 0.15,
         }
     )
+
+
+def make_mantine_theme() -> dict[str, Any]:
+    """Return the fonts, sizes and grey scale of Mantine's components."""
+    names = ("bg", "sunken", "line", "line2", "q3", "q3", "ink3", "ink2", "ink", "ink")
+    dark = ("ink", "ink2", "ink3", "ink3", "line2", "line", "surface", "bg", "bg", "bg")
+    scales = {"ink": names, "dark": dark}
+    sizes = {"xs": "12px", "sm": "13px", "md": "13px"}
+    return {
+        "fontFamily": FONT,
+        "fontFamilyMonospace": MONO,
+        "fontSizes": sizes,
+        "defaultRadius": RADIUS["control"],
+        "primaryColor": "ink",
+        "colors": {
+            scale: [f"var(--{name})" for name in shades] for scale, shades in scales.items()
+        },
+    }

@@ -86,12 +86,10 @@ class Operation:
     irregular: sizes differ from rank to rank.
     sized: all members know the sizes, so that a choice may depend on them.
     reduces: operands are combined.
-    colour: from the palette (interface/svg.py), unlike those of operations that occur with it.
     """
 
     parameters: str
     wait_rule: WaitRule
-    colour: str
     irregular: bool = False
     sized: bool = True
     reduces: bool = False
@@ -109,55 +107,39 @@ class Operation:
 
 OPERATIONS: dict[str, Operation] = {
     "allgather": Operation(
-        "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-        wait_rule=WaitRule.ALL_FOR_ALL,
-        colour="GREEN",
+        "sendbuf sendcount sendtype recvbuf recvcount recvtype comm", wait_rule=WaitRule.ALL_FOR_ALL
     ),
     "allgatherv": Operation(
         "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm",
         wait_rule=WaitRule.ALL_FOR_ALL,
         irregular=True,
-        colour="GREEN",
     ),
     "allreduce": Operation(
-        "sendbuf recvbuf count datatype op comm",
-        wait_rule=WaitRule.ALL_FOR_ALL,
-        reduces=True,
-        colour="BLUE",
+        "sendbuf recvbuf count datatype op comm", wait_rule=WaitRule.ALL_FOR_ALL, reduces=True
     ),
     "alltoall": Operation(
-        "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-        wait_rule=WaitRule.ALL_FOR_ALL,
-        colour="ORANGE",
+        "sendbuf sendcount sendtype recvbuf recvcount recvtype comm", wait_rule=WaitRule.ALL_FOR_ALL
     ),
     "alltoallv": Operation(
         "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm",
         wait_rule=WaitRule.ALL_FOR_ALL,
         irregular=True,
         sized=False,
-        colour="ORANGE",
     ),
     "alltoallw": Operation(
         "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm",
         wait_rule=WaitRule.ALL_FOR_ALL,
         irregular=True,
         sized=False,
-        colour="ORANGE",
     ),
-    "barrier": Operation("comm", wait_rule=WaitRule.ALL_FOR_ALL, sized=False, colour="GREY"),
-    "bcast": Operation(
-        "buffer count datatype root comm", wait_rule=WaitRule.ALL_FOR_ROOT, colour="PINK"
-    ),
+    "barrier": Operation("comm", wait_rule=WaitRule.ALL_FOR_ALL, sized=False),
+    "bcast": Operation("buffer count datatype root comm", wait_rule=WaitRule.ALL_FOR_ROOT),
     "exscan": Operation(
-        "sendbuf recvbuf count datatype op comm",
-        wait_rule=WaitRule.RANK_FOR_LOWER,
-        reduces=True,
-        colour="RED",
+        "sendbuf recvbuf count datatype op comm", wait_rule=WaitRule.RANK_FOR_LOWER, reduces=True
     ),
     "gather": Operation(
         "sendbuf sendcount sendtype recvbuf:root recvcount:root recvtype:root root comm",
         wait_rule=WaitRule.ROOT_FOR_ALL,
-        colour="OLIVE",
     ),
     "gatherv": Operation(
         "sendbuf sendcount sendtype recvbuf:root "
@@ -165,37 +147,27 @@ OPERATIONS: dict[str, Operation] = {
         wait_rule=WaitRule.ROOT_FOR_ALL,
         irregular=True,
         sized=False,
-        colour="OLIVE",
     ),
     "reduce": Operation(
         "sendbuf recvbuf:root count datatype op root comm",
         wait_rule=WaitRule.ROOT_FOR_ALL,
         reduces=True,
-        colour="SKY",
     ),
     "reduce_scatter": Operation(
         "sendbuf recvbuf recvcounts datatype op comm",
         wait_rule=WaitRule.ALL_FOR_ALL,
         irregular=True,
         reduces=True,
-        colour="SKY",
     ),
     "reduce_scatter_block": Operation(
-        "sendbuf recvbuf recvcount datatype op comm",
-        wait_rule=WaitRule.ALL_FOR_ALL,
-        reduces=True,
-        colour="SKY",
+        "sendbuf recvbuf recvcount datatype op comm", wait_rule=WaitRule.ALL_FOR_ALL, reduces=True
     ),
     "scan": Operation(
-        "sendbuf recvbuf count datatype op comm",
-        wait_rule=WaitRule.RANK_FOR_LOWER,
-        reduces=True,
-        colour="RED",
+        "sendbuf recvbuf count datatype op comm", wait_rule=WaitRule.RANK_FOR_LOWER, reduces=True
     ),
     "scatter": Operation(
         "sendbuf:root sendcount:root sendtype:root recvbuf recvcount recvtype root comm",
         wait_rule=WaitRule.ALL_FOR_ROOT,
-        colour="OLIVE",
     ),
     "scatterv": Operation(
         "sendbuf:root sendcounts:root displs:root sendtype:root "
@@ -203,40 +175,34 @@ OPERATIONS: dict[str, Operation] = {
         wait_rule=WaitRule.ALL_FOR_ROOT,
         irregular=True,
         sized=False,
-        colour="OLIVE",
     ),
     "neighbor_allgather": Operation(
         "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
         wait_rule=WaitRule.RANK_FOR_SOURCES,
         sized=False,
-        colour="GREEN",
     ),
     "neighbor_allgatherv": Operation(
         "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm",
         wait_rule=WaitRule.RANK_FOR_SOURCES,
         irregular=True,
         sized=False,
-        colour="GREEN",
     ),
     "neighbor_alltoall": Operation(
         "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
         wait_rule=WaitRule.RANK_FOR_SOURCES,
         sized=False,
-        colour="ORANGE",
     ),
     "neighbor_alltoallv": Operation(
         "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm",
         wait_rule=WaitRule.RANK_FOR_SOURCES,
         irregular=True,
         sized=False,
-        colour="ORANGE",
     ),
     "neighbor_alltoallw": Operation(
         "sendbuf sendcounts wsdispls sendtypes recvbuf recvcounts wrdispls recvtypes comm",
         wait_rule=WaitRule.RANK_FOR_SOURCES,
         irregular=True,
         sized=False,
-        colour="ORANGE",
     ),
 }
 

@@ -1,9 +1,15 @@
-// Theme, shortcuts of all pages, and the function with which a page's scripts change the URL.
+// Theme, shortcuts of all pages, pictures, and the function with which scripts change the URL.
 window.dash_clientside = window.dash_clientside || {};
 
-// Change keys of the URL without a rebuild of the page: {key: value}; null removes a key.
+// address: change keys of the URL without a rebuild of the page: {key: value}; null removes a key.
 // step: add an entry to the browser's history, so that Back restores the previous state.
 window.mpiprof = {
+  // The component of dashboard/picture.py: SVG text from the server.
+  Picture({ id, svg, className }) {
+    const __html = svg || "";
+    const inner = { id, className, dangerouslySetInnerHTML: { __html } };
+    return window.React.createElement("div", inner);
+  },
   address(keys, step = false) {
     const query = new URLSearchParams(window.location.search);
     for (const [key, value] of Object.entries(keys)) {

@@ -12,8 +12,8 @@ const text = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
 export const readTheme = (root) => {
   const style = getComputedStyle(root);
   const of = (name) => style.getPropertyValue(name).trim();
-  return { ink: of("--ink"), faint: of("--faint"), line: of("--line"), card: of("--card"),
-           ground: of("--ground"), accent: of("--accent"), late: of("--late"), font: style.fontFamily };
+  return { ink: of("--ink"), faint: of("--ink3"), line: of("--line"), card: of("--surface"),
+           ground: of("--bg"), accent: of("--link"), late: of("--late"), font: style.fontFamily };
 };
 
 // Return the full colour and the light (waiting) colour of each state on the theme's background.

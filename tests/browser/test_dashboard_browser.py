@@ -85,7 +85,7 @@ def test_every_page_in_both_themes(chrome: Any, shown: View, scheme: str) -> Non
         detail = "-detail" if "?" in path else ""
         browser.shot(f"{name}{detail}-{scheme}")
     ground = browser.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (ground == "rgb(20, 24, 29)") == (scheme == "dark")
+    assert (ground == "rgb(13, 16, 19)") == (scheme == "dark")
     complaints = browser.complaints
     context.close()
     assert not complaints
@@ -101,7 +101,7 @@ def test_a_changed_theme_persists(chrome: Any, shown: View) -> None:
     browser.open("/")
     assert page.evaluate(scheme) == "dark"
     axis = page.locator("#ranks .xtick text").first
-    assert axis.evaluate("e => getComputedStyle(e).fill") == "rgb(214, 219, 225)"
+    assert axis.evaluate("e => getComputedStyle(e).fill") == "rgb(180, 189, 197)"
     context.close()
 
 

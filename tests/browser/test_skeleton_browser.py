@@ -120,7 +120,7 @@ def test_the_outline_follows_the_scheme_of_the_system(shown: View, context: Any)
     page.goto(shown.base + "/", wait_until="commit")
     page.locator("#skeleton").wait_for()
     colour = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(colour) == "rgb(20, 24, 29)"
+    assert page.evaluate(colour) == "rgb(13, 16, 19)"
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     files.release()
     made.close()

@@ -1,0 +1,85 @@
+"""Design tokens: the colours, fonts and sizes of pages and pictures, for a light and a dark theme.
+
+tokens.json is the only copy of the values. CSS uses them as variables: a colour "ink2" is
+`var(--ink2)`, an operation "bcast" is `var(--op-bcast)`. `late` is the only accent: it marks late
+ranks and the time that others wait for them, nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from mpiprof.operations import MESSAGE_OPERATIONS, base_operation
+
+TOKENS: dict[str, Any] = json.loads(Path(__file__).with_name("tokens.json").read_text())
+SPACE: list[int] = TOKENS["space"]
+SIZE: dict[str, int] = TOKENS["size"]
+RADIUS: dict[str, int] = TOKENS["radius"]
+FONT, MONO = TOKENS["font"]["sans"], TOKENS["font"]["mono"]
+OPERATIONS = tuple(f"op-{name}" for name in TOKENS["operation"]["light"])
+MESSAGES, OTHER_CALLS = "q3", "ink3"  # colours of message calls and of management collectives
+
+
+def _theme(name: str) -> dict[str, str]:
+    operations = {f"op-{key}": value for key, value in TOKENS["operation"][name].items()}
+    return {**TOKENS["color"][name], **operations}
+
+
+LIGHT, DARK = _theme("light"), _theme("dark")
+
+
+def get_colour(name: str, *, dark: bool = False) -> str:
+    """Return the value of a colour, such as "#15181c", for pictures that cannot use variables."""
+    return (DARK if dark else LIGHT)[name]
+
+
+def use_colour(name: str) -> str:
+    """Return a colour as a CSS variable. Its light value applies where no page defines it."""
+    return f"var(--{name},{LIGHT[name]})"
+
+
+def name_operation_colour(operation: str) -> str:
+    """Return the name of an operation's colour, which all variants of the operation share."""
+    if operation in MESSAGE_OPERATIONS:
+        return MESSAGES
+    base = base_operation(operation).removeprefix("neighbor_")
+    name = f"op-{TOKENS['operation_alias'].get(base, base)}"
+    return name if name in LIGHT else OTHER_CALLS
+
+
+def resolve_colours(text: str, *, dark: bool = False) -> str:
+    """Return text with the values of its CSS variables, for files outside of a page."""
+    fonts = {"font": FONT.replace('"', "'"), "mono": MONO.replace('"', "'")}  # in attributes
+    values = {**(DARK if dark else LIGHT), **fonts}
+    return re.sub(
+        r"var\(--([a-z0-9_-]+)(?:,[^()]*)?\)", lambda found: values.get(found[1], found[0]), text
+    )
+
+
+def make_stylesheet() -> str:
+    """Return the CSS that defines the variables of both themes.
+
+    The dark theme applies if the page chose it, or if the system prefers it and the page did not
+    choose.
+    """
+    light, dark = (
+        "".join(f"--{name}:{value};" for name, value in colours.items())
+        for colours in (LIGHT, DARK)
+    )
+    fonts = f"--font:{FONT};--mono:{MONO};"
+    sizes = "".join(f"--{name.replace('_', '-')}:{value}px;" for name, value in SIZE.items())
+    sizes += "".join(f"--radius-{name}:{value}px;" for name, value in RADIUS.items())
+    texts = "".join(
+        f"--text-{name}:{weight} {size}px/{height}px var(--{'mono' if name == 'mono' else 'font'});"
+        for name, (size, height, weight) in TOKENS["type"].items()
+    )
+    chosen = ':root[data-mantine-color-scheme="dark"]'
+    return (
+        f":root{{color-scheme:light;{light}{fonts}{sizes}{texts}}}"
+        f"{chosen}{{color-scheme:dark;{dark}}}"
+        "@media (prefers-color-scheme:dark){:root:not([data-mantine-color-scheme])"
+        f"{{color-scheme:dark;{dark}}}}}"
+    )

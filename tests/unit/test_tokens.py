@@ -1,0 +1,113 @@
+"""Design tokens: complete in both themes, readable, and the only copy of the values."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from support import ROOT
+
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
+from mpiprof.reports import tokens
+from mpiprof.reports.pictures import svg
+from mpiprof.trace.types import Float
+
+TEXTS = ("ink", "ink2", "ink3", "late-text", "link", "good")
+MARKS = ("late", "early", "q3", *tokens.OPERATIONS)
+THEMES = {"light": tokens.LIGHT, "dark": tokens.DARK}
+
+
+def linear_channels(colour: str) -> Float:
+    """Return linear red, green and blue between 0 and 1."""
+    values = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours as defined by WCAG."""
+    weights = np.array([0.2126, 0.7152, 0.0722])
+    low, high = sorted(float(linear_channels(colour) @ weights) for colour in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def oklab(colour: str) -> Float:
+    """Return a colour in OKLab (Ottosson 2020)."""
+    cones = np.array(
+        [
+            [0.4122214708, 0.5363325363, 0.0514459929],
+            [0.2119034982, 0.6806995451, 0.1073969566],
+            [0.0883024619, 0.2817188376, 0.6299787005],
+        ]
+    ) @ linear_channels(colour)
+    turn = np.array(
+        [
+            [0.2104542553, 0.7936177850, -0.0040720468],
+            [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660],
+        ]
+    )
+    result: Float = turn @ np.cbrt(cones)
+    return result
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_texts_and_marks_have_contrast_with_the_surface(theme: str) -> None:
+    colours = THEMES[theme]
+    for ground in ("surface", "bg"):
+        assert {n: c for n in TEXTS if (c := contrast(colours[n], colours[ground])) < 4.5} == {}
+    assert {n: c for n in MARKS if (c := contrast(colours[n], colours["surface"])) < 3} == {}
+    assert contrast(colours["btn"], colours["btn-ink"]) > 4.5
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_operations_and_the_accent_have_different_colours(theme: str) -> None:
+    colours = [oklab(THEMES[theme][name]) for name in (*tokens.OPERATIONS, "late")]
+    apart = [np.linalg.norm(one - other) for one, other in itertools.combinations(colours, 2)]
+    assert min(apart) > 0.08
+
+
+def test_each_operation_has_the_colour_of_its_family() -> None:
+    names = {name: tokens.name_operation_colour(name) for name in OPERATIONS}
+    assert set(names.values()) == set(tokens.OPERATIONS)
+    assert names["alltoallw"] == names["neighbor_alltoall"] == "op-alltoallv"
+    assert tokens.name_operation_colour("iallreduce") == names["allreduce"] == "op-allreduce"
+    others = {tokens.name_operation_colour(name) for name in MANAGEMENT_COLLECTIVES}
+    messages = {tokens.name_operation_colour(name) for name in MESSAGE_OPERATIONS}
+    assert (others, messages) == ({tokens.OTHER_CALLS}, {tokens.MESSAGES})
+
+
+def test_the_stylesheet_defines_every_variable_of_both_themes() -> None:
+    light, _, dark = tokens.make_stylesheet().partition(':root[data-mantine-color-scheme="dark"]')
+    chosen, _, preferred = dark.partition("@media")
+    for name, value in tokens.LIGHT.items():
+        assert f"--{name}:{value};" in light
+        assert f"--{name}:{tokens.DARK[name]};" in chosen
+        assert f"--{name}:{tokens.DARK[name]};" in preferred
+
+
+def test_styles_use_only_variables_that_the_tokens_define() -> None:
+    """Mantine and ag-grid define those with their prefixes; `--least` is set on the element."""
+    known = set(re.findall(r"--([a-z0-9_-]+):", tokens.make_stylesheet())) | {"least"}
+    for path in (ROOT / "dashboard").rglob("*.css"):
+        used = set(re.findall(r"var\(--(?!mantine|ag-)([a-z0-9_-]+)", path.read_text()))
+        assert used <= known, f"{path.name} uses {used - known}"
+
+
+def test_a_picture_has_a_label_its_hatches_and_no_text_of_a_trace_as_markup() -> None:
+    parts = [
+        svg.make_rectangle(0, 0, 10, 20, svg.hatch("late")),
+        svg.make_rectangle(0, 0, 10, 2, svg.hatch("q3", 2)),
+        svg.make_text(0, 9, "<b>&"),
+        svg.make_dimension(0, 200, 9, "36.4 ms"),
+    ]
+    drawn = svg.make_picture(20, 20, 'rank "7" & <late>', parts)
+    root = ElementTree.fromstring(tokens.resolve_colours(drawn, dark=True))
+    assert (root.get("role"), root.get("aria-label")) == ("img", 'rank "7" & <late>')
+    space = "{http://www.w3.org/2000/svg}"
+    assert [p.get("id") for p in root.iter(f"{space}pattern")] == ["hatch-late"]
+    assert "<b>&" in [text.text for text in root.iter(f"{space}text")]
+    assert "var(" not in ElementTree.tostring(root, "unicode")
+    assert tokens.DARK["late"] in ElementTree.tostring(root, "unicode")
