@@ -147,6 +147,11 @@ def side_by_side(*children: Any, min_width: str = "420px") -> Component:
     return html.Div(list(children), className="columns", style={"--least": min_width})
 
 
+def how_to_read(text: str) -> Component:
+    """Return the explanation of a picture in about two lines, folded until a click opens it."""
+    return html.Details([html.Summary("How to read this"), html.P(text)], className="how-to-read")
+
+
 def stack(*children: Any) -> Component:
     """Return children below each other."""
     return html.Div(list(children), className="stack")
