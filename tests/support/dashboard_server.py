@@ -32,11 +32,22 @@ ARGUMENTS = [
 TIMEOUT_MS = 1000 * HANG_S
 QUIET = 5  # checks of LOOK_MS that find an idle page; then it is complete
 LOOK_MS = 50
+REDRAW_S = 20.0  # in which figures take the width of a page that has become narrower
 # Resolves when the page has handled earlier input and has drawn the result.
 FRAMES = """new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"""
 # True while a callback of Dash is due or active; other pages have no store.
 LOADING = "window.store?.getState().isLoading === true"
+THEME = "document.documentElement.dataset.mantineColorScheme"
+GO = """([pathname, search]) => {
+    window.history.pushState(window.history.state, "", pathname + search);
+    window.dash_clientside.set_props("url", { pathname, search, href: window.location.href });
+}"""
+WIDE = "document.documentElement.scrollWidth"
+# Elements that reach beyond the right edge of the page.
+OVERFLOWING = """[...document.querySelectorAll("body *")]
+    .filter((e) => e.getBoundingClientRect().right > innerWidth + 1).slice(-3)
+    .map((e) => `${e.tagName} #${e.id} .${e.getAttribute("class")}`).join(", ")"""
 # Chromium's complaints about this machine, not about the pages.
 OF_THE_MACHINE = re.compile(r"GPU|GL Driver|WebGL|Task queue")
 
@@ -111,6 +122,28 @@ class Browser:
         self.under_way = 0
         self.page.goto(self.view.base + path)
         self.settled()
+
+    def go(self, path: str) -> None:
+        """Change to a path with its query as a link does, without a reload, and wait."""
+        address, _, query = path.partition("?")
+        self.page.evaluate(GO, [address, f"?{query}" if query else ""])
+        self.reached(path)
+
+    def overflow(self, width: int) -> str:
+        """Set the width of the page; return the elements beyond it that make the page scroll."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        end = time.monotonic() + REDRAW_S
+        while (wide := self.page.evaluate(WIDE)) > width:
+            if time.monotonic() > end:
+                return f"{wide} > {width} px: {self.page.evaluate(OVERFLOWING)}"
+            self.page.wait_for_timeout(LOOK_MS)
+        return ""
+
+    def choose_theme(self, theme: str) -> None:
+        """Choose "light" or "dark" by the page's button."""
+        if self.page.evaluate(THEME) != theme:
+            self.page.keyboard.press("Shift+T")
+            self.until(f"{THEME} === '{theme}'")
 
     def settled(self) -> None:
         """Wait until the page is built, and no request or callback is active.
