@@ -1,4 +1,4 @@
-"""Every page of eight traces, in both themes and at three widths."""
+"""Every page of eight traces, in both themes and at three widths; accessibility of the pages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from mpiprof.dashboard.pages import list_pages
+from support.accessibility import find_violations, walk_by_tab
 from support.dashboard_server import Browser, View, view
-from support.page_traces import TRACES, eight_traces
+from support.page_traces import TRACES, write_traces
 
-PATHS = tuple(page.PATH for page in list_pages())
-WIDTHS = (390, 1280, 1920)
+PATHS = (*(page.PATH for page in list_pages()), "/callsites?callsite=0", "/compare?with=second")
+WIDTHS = (390, 1920, 1280)
 # One trace in one theme is enough before a change lands; the rest runs in continuous integration.
 ALWAYS = ("sixty-four", "light")
 VISITS = [
@@ -19,12 +20,13 @@ VISITS = [
     for theme in ("light", "dark")
     for name in TRACES
 ]
+CHECKED_BY_AXE = ("sixty-four", "hung", "damaged")
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     """Serve the traces."""
-    with eight_traces(tmp_path_factory.mktemp("traces")) as traces, view(traces) as started:
+    with write_traces(tmp_path_factory.mktemp("traces")) as traces, view(traces) as started:
         yield started
 
 
@@ -35,20 +37,36 @@ def browser(chrome: Any, shown: View) -> Browser:
     return Browser(context.new_page(), shown)
 
 
+def open_page(browser: Browser, path: str, name: str) -> None:
+    """Open a page of a trace."""
+    browser.go(f"{path}{'&' if '?' in path else '?'}trace={name}")
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "theme"), VISITS)
 def test_pages_fit_and_have_content(browser: Browser, name: str, theme: str) -> None:
     """No page writes to the console, fails to load a file, scrolls sideways or is blank."""
     browser.complaints.clear()
     browser.choose_theme(theme)
     faults = []
-    for path in (*PATHS, "/callsites?callsite=0", "/compare?with=second"):
-        browser.go(f"{path}{'&' if '?' in path else '?'}trace={name}")
-        for width in WIDTHS:
-            if beyond := browser.overflow(width):
-                faults.append(f"{path} scrolls sideways, {beyond}")
+    for path in PATHS:
+        open_page(browser, path, name)
+        beyond = [browser.overflow(width) for width in WIDTHS]
         text = browser.page.inner_text("main")
+        of_page = [f"scrolls sideways, {elements}" for elements in beyond if elements]
         if "This failed" in text or len(text) < 20:
-            faults.append(f"{path} shows {text[:200]!r}")
-        faults += [f"{path}: {complaint}" for complaint in browser.complaints]
+            of_page.append(f"shows {text[:200]!r}")
+        if name in CHECKED_BY_AXE:
+            of_page += find_violations(browser)
+        faults += [f"{path}: {fault}" for fault in (*of_page, *browser.complaints)]
         browser.complaints.clear()
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.slow
+def test_the_keyboard_reaches_everything_with_visible_focus(browser: Browser) -> None:
+    faults = []
+    for path in PATHS:
+        open_page(browser, path, "sixty-four")
+        faults += [f"{path}: {fault}" for fault in walk_by_tab(browser)]
     assert not faults, "\n".join(faults)

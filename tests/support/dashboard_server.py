@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from support.jobs import clean_environment
 from support.wait_until import HANG_S
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
+FONTS = Path(__file__).with_name("fonts.conf")
 CHROMIUM = "/usr/bin/chromium-headless-shell"  # without a GUI, it computes a quarter less
 ARGUMENTS = [
     "--no-sandbox",
@@ -28,6 +30,9 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--font-render-hinting=none",
+    "--disable-lcd-text",
+    "--force-color-profile=srgb",
 ]
 TIMEOUT_MS = 1000 * HANG_S
 QUIET = 5  # checks of LOOK_MS that find an idle page; then it is complete
@@ -205,7 +210,8 @@ def chromium() -> Iterator[Any]:
     sync_api = pytest.importorskip("playwright.sync_api")
     sync_api.expect.set_options(timeout=TIMEOUT_MS)
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        fonts = {**os.environ, "FONTCONFIG_FILE": str(FONTS)}
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, env=fonts)
         try:
             yield started
         finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from support.message_traces import call, part
 
 US, MS, SECOND = 1_000, 1_000_000, 10**9
 HALO_SITES = ("halo.c:58:exchange", "halo.c:61:exchange", "halo.c:64:exchange")
-TRACES = ("four", "sixty-four", "thousand", "hung", "damaged", "sampled", "summary", "second")
 HUNG_FOR_NS = 120 * SECOND
 LATE_MS = 12
 
@@ -98,7 +97,7 @@ def _expected(shape: int, at_ns: int) -> Any:
     return part(RECEIVED_PART, shape, 40, 7, -1, at_ns, 0)
 
 
-def write_damaged(folder: Path) -> Path:
+def write_damaged(folder: Path, _: int = 0) -> Path:
     """Write 8 ranks; the log of rank 3 is lost, and a chunk of rank 2 is damaged."""
     upgrade_folder(simulate(8, 5, 40).write(folder))
     (folder / "rank-000003.log").unlink()
@@ -109,7 +108,7 @@ def write_damaged(folder: Path) -> Path:
     return folder
 
 
-def write_summary(folder: Path) -> Path:
+def write_summary(folder: Path, _: int = 0) -> Path:
     """Write the totals of 8 ranks, as `--record summary` does."""
     program = simulate(8, 5, 40)
     program.log.finish()
@@ -121,28 +120,25 @@ def write_summary(folder: Path) -> Path:
     return synthetic.write(folder)
 
 
-WRITERS: dict[str, Callable[[Path], Path]] = {
-    "four": lambda folder: simulate(4, 2, 60).write(folder),
-    "sixty-four": lambda folder: simulate(64, 21, 40).write(folder),
-    "thousand": lambda folder: simulate(1024, 700, 6).write(folder),
+WRITERS: dict[str, Callable[[Path, int], Path]] = {
+    "four": lambda folder, _: simulate(4, 2, 60).write(folder),
+    "sixty-four": lambda folder, _: simulate(64, 21, 40).write(folder),
+    "thousand": lambda folder, _: simulate(1024, 700, 6).write(folder),
+    "hung": write_hung,
     "damaged": write_damaged,
-    "sampled": lambda folder: simulate(16, 9, 120, sample=4).write(folder),
+    "sampled": lambda folder, _: simulate(16, 9, 120, sample=4).write(folder),
     "summary": write_summary,
-    "second": lambda folder: simulate(64, 21, 40, LATE_MS / 2).write(folder),
+    "second": lambda folder, _: simulate(64, 21, 40, LATE_MS / 2).write(folder),
 }
+TRACES = tuple(WRITERS)
 
 
 @contextmanager
-def eight_traces(folder: Path) -> Iterator[list[Path]]:
-    """Write the traces in the order of TRACES; the hung job lives until the end of the context."""
+def write_traces(folder: Path, names: Sequence[str] = TRACES) -> Iterator[list[Path]]:
+    """Write some of the traces; the hung job lives until the end of the context."""
     process = subprocess.Popen(["sleep", "infinity"])
     try:
-        yield [
-            write_hung(folder / name, process.pid)
-            if name == "hung"
-            else WRITERS[name](folder / name)
-            for name in TRACES
-        ]
+        yield [WRITERS[name](folder / name, process.pid) for name in names]
     finally:
         process.kill()
         process.wait()
