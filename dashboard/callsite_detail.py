@@ -129,7 +129,7 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
         shown = int(((values >= band[0]) & (values < band[1])).sum())
         share = f"{format_count(shown)} of {format_count(len(values))} instances"
         parts.append(html.B(f"{share}, ω from {format_time(band[0])} to {format_time(band[1])}"))
-    return html.Nav(parts, className="steps")
+    return html.Div(parts, className="steps")
 
 
 def _step(name: str, state: states.PageState | None) -> Component:
@@ -163,7 +163,7 @@ def _order_links(state: states.PageState) -> Component:
     ]
     if state.ranks:
         links.append(_step("all ranks", states.change_filters(state, {"ranks": ""})))
-    return html.Nav(links, className="steps")
+    return html.Div(links, className="steps")
 
 
 def _ranks_cards(data: TraceData, state: states.PageState, callsite: int) -> Component:
@@ -217,7 +217,7 @@ def _neighbour_links(
     named = f"{row['communicator']}:{row['sequence']}:{row['start']}"
     window = {"from": max(begin - margin, 0), "to": begin + length + margin}
     timeline = state.link_to("/timeline", callsite=row["callsite"], instance=named, **window)
-    return html.Nav(
+    return html.Div(
         [
             to("‹ previous", at - 1),
             to("next ›", at + 1),

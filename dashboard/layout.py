@@ -166,7 +166,8 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
         now = [path, query, scheme, None if getattr(page, "FOLLOWS", False) else version]
         if now == shown:
             raise PreventUpdate
-        return components.make_or_message(page.TITLE, lambda: page.make_layout(context, state)), now
+        content = components.make_or_message(page.TITLE, lambda: page.make_layout(context, state))
+        return [html.H1(page.TITLE, className="for-readers"), content], now
 
 
 def _register_growth(app: dash.Dash, context: TraceContext) -> None:

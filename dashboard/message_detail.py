@@ -82,7 +82,7 @@ def make_matrix_card(
     figure = figures.draw_pair_matrix(matrix.ranks, matrix.get_cells(chosen), chosen)
     return components.make_card(
         "Messages between ranks",
-        *[html.Nav(links, className="steps")] * (len(links) > 1),
+        *[html.Div(links, className="steps")] * (len(links) > 1),
         components.make_graph(figure, state, id=graph),
         note=f"{NOTES[chosen]} A click shows both on the timeline.",
     )

@@ -14,7 +14,16 @@ FIND_VIOLATIONS = """axe.run(document, { resultTypes: ["violations"] }).then((fo
 HAS_AXE = "'axe' in window"
 # Faults are visible at once in pages without transitions.
 WITHOUT_TRANSITIONS = "* { transition: none !important; animation: none !important }"
-START_AT_TOP = "document.activeElement.blur(); window.lastFocus = null"
+# An element that is removed while it has the focus leaves its place as the start of the next Tab.
+START_AT_TOP = """() => {
+    const start = document.createElement("i");
+    start.tabIndex = -1;
+    document.body.prepend(start);
+    start.focus();
+    start.remove();
+    window.lastFocus = null;
+    document.querySelectorAll("[data-reached]").forEach((e) => delete e.dataset.reached);
+}"""
 # Describes the focused element: whether it is the page's end, and its name. Focus is visible if
 # the style of the element or of its parents changes when the focus leaves.
 DESCRIBE_FOCUS = """() => {
