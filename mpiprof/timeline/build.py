@@ -129,6 +129,17 @@ class _Scratch:
                 rows[by_position[group]] = self.read(low, high)[positions[group] - low]
             yield rows
 
+    def read_sorted(self, start: int, count: int, name: str) -> Iterator[Array]:
+        """Yield `count` records from `start` on in order of a field, PIECE_SEGMENTS at a time."""
+        if count > PIECE_SEGMENTS:
+            column = self.read_column(name, start, start + count)
+            yield from self.read_in_order(start, np.argsort(column, kind="stable"))
+        elif count:
+            rows = self.read(start, start + count)
+            column = np.ascontiguousarray(rows[name])
+            in_order = bool((column[1:] >= column[:-1]).all())
+            yield rows if in_order else rows[np.argsort(column, kind="stable")]
+
 
 class _MatchingPass:
     """First pass: writes segments and instances in matching order, and sums over them."""
@@ -250,10 +261,9 @@ def _sort_rank_segments(
     writer: cache.Writer, scratch: _Scratch, first: int, count: int, rank: int, number: Array
 ) -> Array:
     """Write a rank's segments in order of time, with final instance numbers; return its blocks."""
-    order = np.argsort(scratch.read_column("enter", first, first + count), kind="stable")
     blocks = np.zeros(-(-count // BLOCK_SEGMENTS), BLOCKS)
     at = 0
-    for part in scratch.read_in_order(first, order):
+    for part in scratch.read_sorted(first, count, "enter"):
         part["instance"] = number[part["instance"]]
         writer.write("segments", first + at, part)
         edges = np.arange(0, len(part), BLOCK_SEGMENTS)  # a piece has whole blocks
