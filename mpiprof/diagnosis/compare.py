@@ -42,7 +42,7 @@ COMPARED_COLUMNS = (*TOTAL_COLUMNS, *MEAN_COLUMNS, *COUNT_COLUMNS, "algorithm")
 COLUMNS = (
     *("other", "operation", "sites", "callsite", "other_callsite", "matched"),
     *(f"{prefix}{name}" for name in COMPARED_COLUMNS for prefix in ("", "other_")),
-    *(f"{name}_{what}" for name in MEAN_COLUMNS for what in ("change", "p", "usual")),
+    *(f"{name}_{what}" for name in MEAN_COLUMNS for what in ("change", "p", "usual", "interval")),
     "significant",
 )
 
@@ -61,8 +61,9 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     and worst_imbalance_ns (means an instance), COUNT_COLUMNS, algorithm; of each mean `..._change`
     (other / first - 1), `..._p` (probability of such a difference between runs of an unchanged
     program; NaN with fewer than MIN_STRETCHES instances, or without MIN_RUNS runs on a side where
-    there are several) and `..._usual` (difference in ns that such runs rarely exceed); significant:
-    one of these differs, by Holm's correction over all tests of the table.
+    there are several), `..._usual` (difference in ns that such runs rarely exceed) and
+    `..._interval` (half the width of the 95 % interval of the change, in ns); significant: one of
+    these differs, by Holm's correction over all tests of the table.
     """
     groups = [traces, to] if to else [[trace] for trace in traces]
     first, *others = (_RunGroup(group) for group in groups)
@@ -235,6 +236,7 @@ def _test_metrics(
     for name in MEAN_COLUMNS:
         test = _test_metric(first, other, callsite, other_callsite, name)
         results |= {f"{name}_p": test.p, f"{name}_usual": test.usual_ns}
+        results[f"{name}_interval"] = test.interval_ns
     return results
 
 

@@ -68,14 +68,16 @@ class RunSite:
 class Comparison:
     """Result of a test: p-value of a difference, and the difference that is usual, in ns.
 
-    An unchanged program exceeds the usual difference with the probability UNUSUAL.
+    An unchanged program exceeds the usual difference with the probability UNUSUAL. interval_ns is
+    half the width of the interval around the difference, at the level CONFIDENCE.
     """
 
     p: float
     usual_ns: float
+    interval_ns: float
 
 
-UNTESTED = Comparison(math.nan, math.nan)
+UNTESTED = Comparison(math.nan, math.nan, math.nan)
 
 
 def compare_runs(first: RunSite, other: RunSite, metric: str) -> Comparison:
@@ -101,18 +103,38 @@ def compare_run_means(first: Float, other: Float) -> Comparison:
     return _student_comparison(float(other.mean() - first.mean()), parts)
 
 
+def compare_run_times(first: Float, other: Float) -> Comparison:
+    """Compare run times of two groups of runs; between single runs RUN_VARIATION is assumed."""
+    if max(len(first), len(other)) > 1:
+        return compare_run_means(first, other)
+    variance = RUN_VARIATION**2 * float(first[0] ** 2 + other[0] ** 2)
+    return _student_comparison(float(other[0] - first[0]), [(variance, math.inf)])
+
+
+def mean_interval(values: Float) -> float:
+    """Return half the width of the interval of a mean at the level CONFIDENCE; NaN for 1 value."""
+    from scipy import special
+
+    count = len(values)
+    if count < 2:
+        return math.nan
+    error = float(values.std(ddof=1)) / math.sqrt(count)
+    return float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * error
+
+
 def _student_comparison(difference: float, parts: Sequence[tuple[float, float]]) -> Comparison:
     """Return the test of a difference; parts: variances and their degrees of freedom."""
     from scipy import special
 
     variance = sum(part for part, _ in parts)
     if variance == 0:  # the test statistic is undefined here
-        return Comparison(float(difference == 0), 0.0)
+        return Comparison(float(difference == 0), 0.0, 0.0)
     inverse = sum(part**2 / freedom for part, freedom in parts if part > 0)
     freedom = variance**2 / inverse if inverse > 0 else MANY  # Welch and Satterthwaite
     error = math.sqrt(variance)
     p = 2 * float(special.stdtr(freedom, -abs(difference) / error))
-    return Comparison(p, usual_quantile(freedom) * error)
+    half_width = float(special.stdtrit(min(freedom, MANY), (1 + CONFIDENCE) / 2)) * error
+    return Comparison(p, usual_quantile(freedom) * error, half_width)
 
 
 def usual_quantile(freedom: float) -> float:

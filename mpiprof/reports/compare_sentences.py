@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
 from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference, recommend_repetitions
+from mpiprof.diagnosis.run_time_change import RunTimeChange, list_unended, measure_run_times
 from mpiprof.diagnosis.run_variation import MAX_REPETITIONS
 from mpiprof.interface.format_units import (
     capitalise,
@@ -35,10 +36,12 @@ def verdict_paragraphs(
 ) -> list[str]:
     """Return the verdict in paragraphs: the change, its location, its certainty and the advice.
 
-    other: the runs compared with `runs` earlier runs, A. before: the earlier traces, if available.
+    other: the runs compared with `runs` earlier runs, A. before: the earlier traces; with them, the
+    first paragraph is the change of the run time.
     """
     sums = _name_summaries((("A", before), (name, other)), runs)
-    lines = [_change_sentence(difference, name), *_location_sentence(difference, name)]
+    lines = [run_time_sentence(before, other, name)] if before else []
+    lines += [_change_sentence(difference, name), *_location_sentence(difference, name)]
     lines.append(sums or _certainty_sentence(difference, runs, len(other)))
     coverages = [trace.derive("held") for trace in (*before, *other)]
     lines.append(_partial_traces([*before, *other], coverages))
@@ -47,6 +50,30 @@ def verdict_paragraphs(
     if not (len(reasons) > 1 and difference.outcome == "faster"):
         lines.append(_advice_sentence(difference, other, runs, name, bool(sums)))
     return [line for line in lines if line]
+
+
+def run_time_sentence(before: Sequence[Trace], other: Sequence[Trace], name: str = "B") -> str:
+    """Return the change of the run time with its interval, or the reason why it is unknown."""
+    change = measure_run_times(before, other)
+    if change is None:
+        names = [trace.path.name for trace in list_unended([*before, *other])]
+        listed = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' * (len(names) > 3)}"
+        return f"{listed} did not end, so run times are not compared."
+    amount = f"{format_time(change.before_ns)} → {format_time(change.after_ns)}"
+    amount += f", {format_relative_change(change)}"
+    assumed = " (95 %, with the usual variation between single runs)" if change.is_assumed else ""
+    if not change.is_certain:
+        return f"The run times of A and {name} differ by no more than chance: {amount}{assumed}."
+    word = "slower" if change.change_ns > 0 else "faster"
+    difference = format_time(abs(change.change_ns))
+    return f"{name} is {difference} {word} than A: {amount}{assumed}."
+
+
+def format_relative_change(change: RunTimeChange) -> str:
+    """Return the change of the run time in percent with its interval: "-23 % ± 1 %"."""
+    before = max(change.before_ns, 1.0)
+    interval = format_share(change.interval_ns / before)
+    return f"{format_change(change.change_ns / before)} ± {interval}"
 
 
 def _name_summaries(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
@@ -75,11 +102,13 @@ def _change_sentence(difference: Difference, name: str) -> str:
     if difference.outcome in ("slower", "faster", "mixed"):
         sign = "more" if difference.effect_ns > 0 else "less"
         part = f" ({format_change(difference.effect_ns / before)})" if before > 0 else ""
-        time = f"{format_time(abs(difference.effect_ns))} {sign} of all ranks' time in collectives"
+        time = f"{format_time(abs(difference.effect_ns))} {sign} of all ranks' time"
         amount = f"{time}{part}, over as many instances."
         if difference.outcome == "mixed":
-            return f"{name} is slower than A here and faster there; together it takes {amount}"
-        return f"{name} is {difference.outcome} than A: it takes {amount}"
+            direction = "slower than A here and faster there; together it takes"
+        else:
+            direction = f"{difference.outcome} than A: it takes"
+        return f"In collectives {name} is {direction} {amount}"
     if difference.outcome == "unknown":
         if not difference.compared:
             return f"A and {name} have no call site in common."

@@ -95,7 +95,8 @@ def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = next(line for line in text.splitlines() if line.strip().startswith("allreduce"))
     assert "app.py:12 step" in row and "native → ring" in row and row.count("*") == 3
     printed = " ".join(text.split())
-    assert printed.startswith("B is slower than A: it takes")
+    assert printed.startswith("The run times of A and B differ by no more than chance: 4.08 s")
+    assert "In collectives B is slower than A: it takes" in printed
     assert "All of it: allreduce at app.py:12 step. A call takes" in printed
     assert "Of 2 call sites 1 differs by more than chance" in printed
     assert "In B, rank 2 works 2.00 ms longer than the other ranks" in printed
@@ -181,8 +182,8 @@ def test_sums_are_not_recorded_too_short(
     verdict = judged(a, b)
     assert verdict.outcome == "unknown"
     words = in_words(verdict, [b], before=[a])
-    assert words[1] == f"{printed}: sums don't tell by how much instances differ by chance."
-    assert words[2].startswith("Record events in both, or record each several times, and `compare")
+    assert words[2] == f"{printed}: sums don't tell by how much instances differ by chance."
+    assert words[3].startswith("Record events in both, or record each several times, and `compare")
     short = recorded(tmp_path / "c", count=3)
     words = in_words(judged(recorded(tmp_path / "d"), short), [short])
     assert words[1] == "A test needs at least 4 instances in both."
