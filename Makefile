@@ -11,7 +11,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all coverage benchmarks results papers lint format docs man pictures wheels release clean
+.PHONY: demo check test test-all coverage benchmarks results papers lint format docs man pictures screenshots wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -128,6 +128,10 @@ man: $(VENV)/mpich/.lint
 # Make the screenshots and drawings of docs/pictures; they are kept in git.
 pictures: $(VENV)/openmpi/.test
 	PYTHONPATH=tests $(VENV)/openmpi/bin/python docs/tools/pictures.py
+
+# Store changed pages as their reviewed pictures in tests/browser/pictures.
+screenshots: $(VENV)/mpich/.test
+	$(VENV)/mpich/bin/python -m pytest -q --slow --renew-pictures tests/browser/test_page_pictures.py
 
 # Distribution needs neither MPI nor a container, because zig includes every C library (.ci/wheels.py).
 PACKAGER := $(VENV)/packager

@@ -70,9 +70,11 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --slow and --everything."""
+    """Add --slow, --everything and --renew-pictures."""
     parser.addoption("--slow", action="store_true", help="also the slow tests, as in .ci/run")
     parser.addoption("--everything", action="store_true", help="also the slow and the long tests")
+    renew = "store changed pages as their reviewed pictures in tests/browser/pictures"
+    parser.addoption("--renew-pictures", action="store_true", help=renew)
 
 
 def pytest_configure(config: pytest.Config) -> None:
