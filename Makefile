@@ -6,8 +6,9 @@ PIP := -m pip --disable-pip-version-check --quiet
 # Python compiles modules on import, which is faster than compiling all installed modules.
 INSTALL := $(PIP) install --no-compile
 # Folders are listed because an editable install finds a new module only after a reinstall, and an
-# added file changes the time of its folder.
+# added file changes the time of its folder. C is generated from some tables in Python.
 SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') \
+	mpiprof/operations.py mpiprof/datatypes.py $(wildcard mpiprof/libraries/*.py) \
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 

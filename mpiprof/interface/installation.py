@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sys
 from collections.abc import Mapping
@@ -45,15 +46,49 @@ def find_namesake() -> str:
 
 
 def library_folder() -> Path:
-    """Return the folder of the recorder libraries; raises MpiprofError if they are not built."""
+    """Return the folder of the C libraries.
+
+    Raises MpiprofError if they are not built, or from other sources than those in this checkout.
+    """
     # An editable install leaves the sources in place and installs the libraries into site-packages.
     source_package = Path(__file__).parent.parent
     for package in [source_package, *(Path(entry, "mpiprof") for entry in sys.path if entry)]:
         folder = package / "lib"
         if next(folder.glob("libmpiprof-*.so"), None) is not None:
+            _check_sources(folder, source_package / "core")
             return folder
     fact = f"no recorder libraries beside {source_package}, so mpiprof was not built"
     raise MpiprofError(f"{fact}: install it with `{install_command()}`")
+
+
+def _check_sources(folder: Path, core: Path) -> None:
+    """Check that libraries were built from the C sources in this checkout, if it is a checkout.
+
+    Raises MpiprofError if a source differs. Python and libraries of different versions would
+    exchange structs of different layouts.
+    """
+    if not (core / "CMakeLists.txt").is_file():  # a wheel has no sources, and all files are from it
+        return
+    differing = _find_differing_source(folder / "sources.sha256", core)
+    if differing:
+        fact = f"{differing} differs from the source of the libraries in {folder}"
+        effect = "so they do not fit this Python code"
+        raise MpiprofError(f"{fact}, {effect}: build them again with `{reinstall_command()}`")
+
+
+@functools.cache
+def _find_differing_source(hashes: Path, core: Path) -> Path | None:
+    """Return a source whose hash differs from that in a file in sha256sum's format, or None."""
+    import hashlib  # not needed by an installed wheel
+
+    if not hashes.is_file():  # the libraries are older than this check
+        return core / "CMakeLists.txt"
+    for line in hashes.read_text().splitlines():
+        expected, name = line.split("  ", 1)
+        path = core / name
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+            return path.resolve()
+    return None
 
 
 def load_library(name: str) -> ctypes.CDLL:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib.metadata import requires, version
@@ -19,7 +21,12 @@ from support.jobs import clean_environment
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.interface import installation
-from mpiprof.interface.installation import DISTRIBUTION, install_command, reinstall_command
+from mpiprof.interface.installation import (
+    DISTRIBUTION,
+    install_command,
+    library_folder,
+    reinstall_command,
+)
 from mpiprof.interface.shell_hints import python_name
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -95,6 +102,45 @@ def test_pip_reads_the_command_of_this_installation() -> None:
     (extra,) = re.findall(r"\[(.*)\]", " ".join(words))
     assert extra == "pack"
     assert version(DISTRIBUTION) == mpiprof.__version__
+
+
+def test_libraries_of_other_sources_are_refused(tmp_path: Path) -> None:
+    """The error has one line, with the file that differs and a command that builds again.
+
+    The copy of the package finds the libraries of this environment, as an editable install does
+    after a pull.
+    """
+    copy = tmp_path / "mpiprof"
+    shutil.copytree(ROOT / "mpiprof", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    search_path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    # Without `site`, the finder of an editable install is absent, so the copy is imported.
+    command = [sys.executable, "-S", "-m", "mpiprof", "algorithms", "barrier"]
+
+    def list_algorithms() -> subprocess.CompletedProcess[str]:
+        environment = clean_environment() | {"PYTHONPATH": search_path}
+        return subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+        )
+
+    equal = list_algorithms()
+    assert (equal.returncode, equal.stderr) == (0, "") and "dissemination" in equal.stdout
+    source = copy / "core/schedule/schedule.h"
+    text = source.read_text()
+    for change in (text + "\n", None):
+        if change is None:
+            source.unlink()
+        else:
+            source.write_text(change)
+        refused = list_algorithms()
+        assert refused.returncode == 1 and refused.stdout == ""
+        (line,) = refused.stderr.splitlines()
+        assert line.startswith(f"mpiprof: {source} differs from the source of the libraries in ")
+        assert "--force-reinstall" in line
+    source.write_text(text)
+    hashes = library_folder() / "sources.sha256"
+    listed = {line.split("  ", 1)[1] for line in hashes.read_text().splitlines()}
+    c_files = {str(path.relative_to(copy / "core")) for path in (copy / "core").rglob("*.[ch]")}
+    assert c_files < listed and {"CMakeLists.txt", "../operations.py"} < listed
 
 
 def test_every_extra_that_is_named_exists() -> None:

@@ -1,9 +1,5 @@
-# Write OUTPUT: a hash of all FILES below FOLDER and of SETTINGS (compiler, flags, library).
-set(all "${SETTINGS}")
-foreach(file IN LISTS FILES)
-  file(SHA256 "${FOLDER}/${file}" sum)
-  string(APPEND all "${file} ${sum}\n")
-endforeach()
-string(SHA256 sum "${all}")
+# Write OUTPUT: a hash of the file HASHES and of SETTINGS (compiler, flags, library).
+file(READ "${HASHES}" sources)
+string(SHA256 sum "${SETTINGS}${sources}")
 string(SUBSTRING "${sum}" 0 16 number)
 file(WRITE "${OUTPUT}" "#define BUILD UINT64_C(0x${number})\n")
