@@ -38,9 +38,10 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.parse_units import parse_budget
@@ -49,13 +50,20 @@ from mpiprof.launch import folder as trace_folder
 from mpiprof.launch import job, library, options
 from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import Mpi
-from mpiprof.launch.option_checks import check_hang_options, check_ring
+from mpiprof.launch.option_checks import (
+    check_command,
+    check_hang_options,
+    check_ring,
+    check_summary_file,
+)
 from mpiprof.launch.program import Program, find_mpi, find_program, replace_process, verb_command
 from mpiprof.tune import selection_option
 
 if TYPE_CHECKING:
     from mpiprof.launch.mpiexec import Mpiexec
     from mpiprof.tune.plan import Plan
+
+UNRECORDED = "the program runs unrecorded (--or-bare)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,8 +96,6 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     if not command:
         raise UsageError(f"no program to run: `{format_command('run', 'app.py')}`")
     program = find_program(command, module=args.module)
-    if args.machine is not None:
-        check_machine(args.machine)
     if args.partial and args.together:
         raise UsageError("--partial and --together contradict each other: pass one of them")
     if args.record.startswith("ring"):
@@ -97,13 +103,18 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     check_hang_options(args)
     if args.force:
         check_force(args, environment)
-    recording = options.recording_from_arguments(args)
+    summary_to = args.summary_to
     plan = read_plan_or_none(args, program, environment)
+    check_option_files(args, environment)
+    # Also if rank 0 cannot write the summary: the recorders of all ranks need equal options.
+    recording = replace(options.recording_from_arguments(args), summary_to=summary_to)
     if args.ranks is not None:
         start_ranks(args, program, plan, environment)
     if args.record == "off":
         replace_process(program.argv, environment)
-    mpi = find_mpi(program, args.mpi, environment)
+    mpi = find_recordable_mpi(args, program, environment)
+    if mpi is None:
+        replace_process(program.argv, environment)
     unrecorded = args.unrecorded
     if not args.named:
         unrecorded = must_run_bare(args, program, environment)
@@ -210,6 +221,57 @@ def read_plan_or_none(
         return None
 
 
+def check_option_files(args: argparse.Namespace, environment: dict[str, str]) -> None:
+    """Check the files and the command that options name; raises UsageError.
+
+    With --or-bare, an option is ignored if its file or command cannot be used.
+    """
+    checks: dict[str, tuple[Callable[[Any], None], str]] = {
+        "machine": (check_machine, "the machine is measured or unknown"),
+        "learn": (selection_option.check_start_values, "nothing is learned"),
+    }
+    if not find_rank(environment):  # which writes the summary, and whose node starts the command
+        checks["summary_to"] = (check_summary_file, "no summary is written")
+        checks["on_hang"] = (check_command, "a hang starts no command")
+    for name, (check, effect) in checks.items():
+        value = getattr(args, name)
+        if value is None:
+            continue
+        try:
+            check(value)
+        except UsageError as error:
+            if not args.or_bare:
+                raise
+            print_once(f"{error}; {effect} (--or-bare)", environment)
+            setattr(args, name, None)
+
+
+def find_recordable_mpi(
+    args: argparse.Namespace, program: Program, environment: dict[str, str]
+) -> Mpi | None:
+    """Return the program's MPI, or None if it cannot be recorded and --or-bare permits that."""
+    try:
+        mpi = find_mpi(program, args.mpi, environment)
+    except MpiprofError as error:
+        if not args.or_bare:
+            raise
+        print_once(f"{error}; {UNRECORDED}", environment)
+        return None
+    return mpi if has_recorder(args, mpi, environment) else None
+
+
+def has_recorder(args: argparse.Namespace, mpi: Mpi, environment: dict[str, str]) -> bool:
+    """Return whether an MPI has a recorder library; MpiprofError if --or-bare is not given."""
+    try:
+        library.recorder_library(mpi)
+    except MpiprofError as error:
+        if not args.or_bare:
+            raise
+        print_once(f"{error}; {UNRECORDED}", environment)
+        return False
+    return True
+
+
 def must_run_bare(args: argparse.Namespace, program: Program, environment: dict[str, str]) -> bool:
     """Return whether no trace can be made and --or-bare permits that; raises MpiprofError."""
     folder = args.folder or Path(trace_folder.trace_name_prefix(program))
@@ -220,7 +282,7 @@ def must_run_bare(args: argparse.Namespace, program: Program, environment: dict[
         if not args.or_bare:
             remedy = "name another folder with -o, or run the program unrecorded with --or-bare"
             raise MpiprofError(f"{error}: {remedy}") from error
-        print_once(f"{error}; the program runs unrecorded (--or-bare)", environment)
+        print_once(f"{error}; {UNRECORDED}", environment)
         return True
     return False
 
@@ -270,8 +332,9 @@ def start_ranks(
     mpiexec.check_rank_count(args.ranks, environment, confirmed=args.yes)
     mpi = find_mpi(program, args.mpi, environment)
     launcher = mpiexec.find(mpi, environment)
-    if args.record != "off":
-        library.recorder_library(mpi)
+    if args.record != "off" and not has_recorder(args, mpi, environment):
+        command = launcher.make_command(args.ranks, environment)
+        replace_process([*command, *program.argv], environment)
     if plan is not None:
         selection_option.fit_to_mpi(args, plan, mpi, environment).format_for_recorder()
         selection_option.read_start_values(args, mpi)

@@ -22,7 +22,7 @@ def check_output(option: str, path: Path, example: str, *, replaced: bool = Fals
         raise UsageError(f"{option} {path} is a folder: pass a file, such as {example}")
     parent = path.absolute().parent
     if not parent.is_dir():
-        raise UsageError(f"{option} {path}: no such folder {path.parent}")
+        raise UsageError(f"{option} {path}: no such folder {path.parent}: create it")
     if not os.access(path if path.exists() and not replaced else parent, os.W_OK):
         raise UsageError(f"{option} {path} cannot be written: pass a file in another folder")
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
+from pathlib import Path
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.output_files import check_output
-from mpiprof.launch.job import find_rank
 from mpiprof.launch.options import ABORT_ACTION, Recording
 
 
@@ -25,9 +24,7 @@ def check_hang_options(args: argparse.Namespace) -> None:
     if args.on_hang is not None and args.watch is None:
         remedy = "pass a time without any call, such as --watch 60s"
         raise UsageError(f"--on-hang requires --watch: {remedy}")
-    check_summary_path(args)
-    if args.on_hang is not None and not find_rank(os.environ):  # runs on rank 0's node
-        check_command(args.on_hang)
+    check_summary_recording(args)
     if args.watch is None:
         return
     if args.record in ("summary", "off"):
@@ -52,13 +49,16 @@ def check_command(text: str) -> None:
         raise UsageError(f"--on-hang {text!r}: {first} was not found on this node: pass its path")
 
 
-def check_summary_path(args: argparse.Namespace) -> None:
-    """Raise UsageError if a job's summary cannot be computed or written."""
-    path = args.summary_to
-    if path is None:
+def check_summary_recording(args: argparse.Namespace) -> None:
+    """Raise UsageError if a job's summary cannot be computed."""
+    if args.summary_to is None:
         return
     if args.record == "off":
         raise UsageError("--summary-to requires a recording: leave out --record off")
     if args.sample > 1:
         raise UsageError("--summary-to summarises all calls: leave out --sample")
+
+
+def check_summary_file(path: Path) -> None:
+    """Raise UsageError if a job's summary cannot be written to a file."""
     check_output("--summary-to", path, "summary.json", replaced=True)

@@ -153,6 +153,13 @@ def read_start_values(args: argparse.Namespace, mpi: Mpi) -> str | None:
     return format_start_values(read(args.learn), lambda text: matches_mpi(text, mpi))
 
 
+def check_start_values(path: Path) -> None:
+    """Raise UsageError unless a file of --learn can be read and extended, or created."""
+    from mpiprof.tune.model_correction import read
+
+    read(path)
+
+
 def matches_mpi(text: str, mpi: Mpi) -> bool:
     """Return True if a trace's MPI name and version may be those of the MPI here."""
     name, _, version = text.rpartition(" ")

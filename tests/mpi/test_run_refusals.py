@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 from support.jobs import run, run_failing_mpi, run_mpi
 from support.mpis import Mpi
+
+import mpiprof
 
 # Capabilities to drop, so that root cannot bypass file permissions.
 LESS = "-dac_override,-dac_read_search"
@@ -128,6 +131,51 @@ def test_or_bare_goes_on(mpi: Mpi, app: Path) -> None:
     assert "without selection" in switched and "unrecorded" in recorded
     done = run(verb(mpi, "run", "-n", "2", *words[4:]), cwd=app.parent, check=True)
     assert done.stdout.replace("\n", "") == "ranran" and len(our_lines(done.stderr)) == 2
+
+
+OPTIONS = {
+    "--summary-to": ("none/s.prom", "no summary is written"),
+    "--machine": ("none.json", "the machine is measured or unknown"),
+    "--learn": ("none/l.jsonl", "nothing is learned"),
+    "--on-hang": ("no-such-program", "a hang starts no command"),
+}
+
+
+def both_launches(mpi: Mpi, *words: str) -> list[list[str]]:
+    """Return the command lines of `run` with these words on 2 ranks: by mpiexec, and by `-n 2`."""
+    return [[*mpi.mpiexec(2), *verb(mpi, "run", *words)], verb(mpi, "run", "-n", "2", *words)]
+
+
+def test_or_bare_without_the_files_of_options(mpi: Mpi, app: Path) -> None:
+    """On 2 ranks: the job is recorded, and each option without its file is reported once."""
+    options = [word for option, (value, _) in OPTIONS.items() for word in (option, value)]
+    options += ["--switch", "auto", "--watch", "60s", "--or-bare"]
+    for command in both_launches(mpi, "-q", "-o", "t", *options, "app.py"):
+        done = run(command, cwd=app.parent, check=True)
+        assert done.stdout.replace("\n", "") == "ranran"
+        lines = our_lines(done.stderr)
+        for value, effect in OPTIONS.values():
+            (line,) = [line for line in lines if value in line]
+            assert line.endswith(f"; {effect} (--or-bare)")
+        assert len(lines) == len(OPTIONS) and mpiprof.open(app.parent / "t").is_complete
+        shutil.rmtree(app.parent / "t")
+
+
+def test_or_bare_without_a_recorder(mpi: Mpi, app: Path) -> None:
+    """On 2 ranks, as after a partial installation."""
+    (app.parent / "sitecustomize.py").write_text(
+        "from pathlib import Path\nfrom mpiprof.interface import installation\n"
+        "installation.library_folder = lambda: Path('/none')\n"
+    )
+    environment = {"PYTHONPATH": str(app.parent)}
+    fact = "is missing: install mpiprof again"
+    done = run(verb(mpi, "run", "-n", "2", "app.py"), cwd=app.parent, env=environment)
+    assert (done.returncode, done.stdout) == (1, "") and fact in done.stderr
+    for command in both_launches(mpi, "--or-bare", "app.py"):
+        done = run(command, cwd=app.parent, env=environment, check=True)
+        assert done.stdout.replace("\n", "") == "ranran"
+        (line,) = our_lines(done.stderr)
+        assert line.endswith(f"{fact}; the program runs unrecorded (--or-bare)")
 
 
 def test_or_bare_on_one_rank(mpi: Mpi, app: Path) -> None:
