@@ -248,7 +248,7 @@ class Recording:
     or_bare: bool = launcher_option(
         False,
         "--or-bare",
-        help="run the program without recording, selection or an option's file if they are impossible",
+        help="run the program without recording, selection or a file if they cannot be used",
     )
     yes: bool = launcher_option(
         False, "--yes", passed=False, help="with -n: permit more than 64 ranks per processor"
