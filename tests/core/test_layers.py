@@ -146,7 +146,7 @@ def test_functions_are_named_after_their_file(objects: dict[str, Path]) -> None:
         assert not wrong, f"{name}.c defines {wrong}"
 
 
-# Member of struct selection -> the file that writes it. robust.c replaces decide.c and probe.c.
+# Member of struct selection -> the file that writes it. robust_routine.c replaces two files.
 PARTS = {
     "choice": "current_choice",
     "log": "key_log",
@@ -154,7 +154,7 @@ PARTS = {
     "observed": "observe",
     "phases": "decide",
     "probing": "probe",
-    "robust": "robust",
+    "robust": "robust_routine",
     "window_cost": "window_length",
 }
 
@@ -163,14 +163,14 @@ PARTS = {
 def test_a_part_of_a_selection_is_written_by_one_file(part: str) -> None:
     written = re.compile(rf"->{part}(\.|->)[\w.\[\]]+( [-+|]?=|\+\+|--)[^=]|\+\+\w+->{part}\b")
     writers = {p.stem for p in files("*.c") if written.search(p.read_text())}
-    replacements = {"robust"} if PARTS[part] in ("decide", "probe") else set()
+    replacements = {"robust_routine"} if PARTS[part] in ("decide", "probe") else set()
     assert writers <= {PARTS[part], *replacements}
 
 
 def test_decisions_do_not_depend_on_their_log() -> None:
     """The files that decide do not include the log of decisions."""
     found = included()
-    names = ("decide", "robust", "current_choice", "observe", "window_length", "probe")
+    names = ("decide", "robust_routine", "current_choice", "observe", "window_length", "probe")
     for name in (*names, "rank_test"):
         file = f"selection/online/{name}"
         includes = found[f"{file}.c"] | found.get(f"{file}.h", set())

@@ -1,6 +1,6 @@
 """Decisions of `--switch robust` for given times, without MPI.
 
-programs/selection_robust.c feeds the times of four members to core/selection/online/robust.c.
+programs/selection_robust.c feeds the times of four members to robust_routine.c.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the decisions into a separate program."""
-    parts = [f"selection/online/{name}" for name in ("robust", "current_choice")]
+    parts = [f"selection/online/{name}" for name in ("robust_routine", "current_choice")]
     folder = tmp_path_factory.mktemp("robust")
     return of_the_core(folder / "robust", parts, source="selection_robust.c")
 

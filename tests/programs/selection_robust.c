@@ -1,4 +1,4 @@
-/* Runs the decisions of mpiprof/core/selection/online/robust.c on given times, without MPI.
+/* Runs the decisions of mpiprof/core/selection/online/robust_routine.c on given times, without MPI.
  *
  *     selection_robust INSTANCES CHANGE UNTIL NOISE_PERCENT SEED TIME[:LATER] ...
  *
@@ -60,7 +60,7 @@ static void decide_all(void)
     struct sum_max all[ROBUST_ALGORITHMS] = {{0, 0}}, mine[ROBUST_ALGORITHMS];
 
     for (int m = 0; m < MEMBERS; m++) {
-        const int count = robust_sums(&members[m], mine);
+        const int count = robust_routine_sums(&members[m], mine);
 
         for (int i = 0; i < count; i++) {
             all[i].sum += mine[i].sum;
@@ -68,7 +68,7 @@ static void decide_all(void)
         }
     }
     for (int m = 0; m < MEMBERS; m++)
-        robust_decide(&members[m], all);
+        robust_routine_decide(&members[m], all);
 }
 
 int main(int argc, char **argv)
@@ -90,10 +90,10 @@ int main(int argc, char **argv)
         members[m].arrivals = &windows[m];
         members[m].count = given;
         members[m].listed = true;
-        robust_start(&members[m]);
+        robust_routine_start(&members[m]);
     }
     for (int i = 0; i < instances; i++) {
-        const int which = robust_candidate(&members[0]);
+        const int which = robust_routine_candidate(&members[0]);
         const double given_us = times[i >= change && i < until][which];
         const double us = (given_us < 0 ? -given_us : given_us) * factor_of(noise);
         const bool missed = given_us < 0 && members[0].robust.runs == 0;
@@ -104,10 +104,10 @@ int main(int argc, char **argv)
         for (int m = 0; m < MEMBERS; m++) {
             const int64_t ns = (int64_t)(1e3 * us * (0.7 + 0.2 * m));
 
-            if (robust_candidate(&members[m]) != which)
+            if (robust_routine_candidate(&members[m]) != which)
                 return 1;
             members[m].instances++;
-            due = robust_note(&members[m], !missed, ns);
+            due = robust_routine_note(&members[m], !missed, ns);
         }
         if (due)
             decide_all();

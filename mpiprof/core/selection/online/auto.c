@@ -27,7 +27,7 @@ bool auto_chooses, auto_is_robust, auto_is_collecting;
 
 /* ---- start */
 
-/* Start on all ranks. `robust`: choose as robust.c does. */
+/* Start on all ranks. `robust`: choose as robust_routine.c does. */
 void auto_start(bool chooses, bool robust)
 {
     /* Only under Sessions: the first communicators may have no node leader in common. */

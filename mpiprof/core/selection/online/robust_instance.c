@@ -1,4 +1,4 @@
-/* Life cycle of a key under `--switch robust` (robust.c has the decisions).
+/* Life cycle of a key under `--switch robust` (robust_routine.c has the decisions).
  *
  * The first ten probes run the library's algorithm. After them the members create the private
  * communicator, so that communicators with fewer instances need none, and no probe includes the
@@ -91,7 +91,7 @@ static void reduction_finish(struct selection *s)
         keep_native(s, status->most > 1 ? "memory is short"
                                         : "an operation on this communicator failed");
     else
-        robust_decide(s, w->output);
+        robust_routine_decide(s, w->output);
 }
 
 static bool is_ready(const struct candidate *c, const struct execution *e)
@@ -110,7 +110,7 @@ const struct candidate *robust_instance_choose(struct execution *e, struct key *
     if (s == NULL && key->instances == 0) {
         s = key->selection = auto_make(e, key, false);
         if (s != NULL)
-            robust_start(s);
+            robust_routine_start(s);
     }
     if (s == NULL)
         return NULL;
@@ -121,7 +121,7 @@ const struct candidate *robust_instance_choose(struct execution *e, struct key *
     if (s->switches) /* a key of few instances leaves no log */
         key_log_events(s);
 
-    const int which = robust_candidate(s);
+    const int which = robust_routine_candidate(s);
     const bool runs = which != NATIVE && is_ready(&s->list[which], e);
 
     c->choice = (uint8_t)s->choice.state;
@@ -149,7 +149,7 @@ static void reduction_start(struct selection *s, const struct call *c)
 
     memset(w->input, 0, (ROBUST_ALGORITHMS + 1) * sizeof *w->input);
     memset(w->output, 0, (ROBUST_ALGORITHMS + 1) * sizeof *w->output);
-    robust_sums(s, w->input);
+    robust_routine_sums(s, w->input);
     w->input[ROBUST_ALGORITHMS].most = memory_is_short() ? 2 : c->comm->failed;
     w->stage = 1;
     sum_max_reduce_start(w->input, w->output, ROBUST_ALGORITHMS + 1, false,
@@ -166,7 +166,7 @@ static void probing_prepare(struct selection *s, struct key *key, struct call *c
     s->switches = key->is_settled;
     if (!key->is_settled) {
         current_choice_clear_events(s);
-        robust_start(s); /* probe the library's algorithm again */
+        robust_routine_start(s); /* probe the library's algorithm again */
     } else if (!key->can_probe) {
         keep_native(s, "no private communicator is available");
     }
@@ -184,7 +184,7 @@ void robust_instance_end(struct call *c)
         if (comm_is_leader(c->comm) && c->site != NULL)
             key_log_site(s->log, c->site);
         if (!s->choice.abandoned &&
-            robust_note(s, c->candidate == c->planned, c->exit_ns - c->enter_ns))
+            robust_routine_note(s, c->candidate == c->planned, c->exit_ns - c->enter_ns))
             reduction_start(s, c);
     }
     if (!key->is_settled && key->instances % ROBUST_RUNS == 0)

@@ -108,7 +108,7 @@ struct probing {           /* probing (probe.c) */
     uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* per position: a candidate, or NOBODY */
 };
 
-/* Measurements of `--switch robust` (robust.c). `sums` and `missed` belong to one member. */
+/* Measurements of `--switch robust` (robust_routine.c). `sums` and `missed` belong to one member. */
 enum { ROBUST_RUNS = 10, ROBUST_ALGORITHMS = 8 };
 struct robust {
     int measuring, runs;              /* algorithm that is being probed, and its probes so far */
@@ -124,7 +124,7 @@ struct key_log; /* facts for the trace (key_log.h); never input to a decision */
 struct selection {
     struct arrivals *arrivals;
     bool switches;     /* selection is allowed; otherwise arrivals are only recorded */
-    bool is_robust;    /* robust.c decides, not decide.c */
+    bool is_robust;    /* robust_routine.c decides, not decide.c */
     int64_t instances; /* counted equally on all members */
     int64_t began_ns;  /* creation time on this member's clock; members agree through EXTRA_WALL */
     struct problem problem; /* first instance: alpha and the group sizes */
@@ -195,13 +195,13 @@ int64_t rank_test_default_time(const struct selection *s);
 int64_t rank_test_spread(const struct candidate *c);
 bool rank_test_better(const struct candidate *a, const struct candidate *b, double z, int percent);
 
-/* ---- the routine of Faraj et al., in place of decide.c and probe.c (robust.c) */
+/* ---- the routine of Faraj et al., in place of decide.c and probe.c (robust_routine.c) */
 
-void robust_start(struct selection *s);
-int robust_candidate(const struct selection *s);
-bool robust_note(struct selection *s, bool ran, int64_t elapsed_ns);
-int robust_sums(const struct selection *s, struct sum_max *sums);
-void robust_decide(struct selection *s, const struct sum_max *all);
+void robust_routine_start(struct selection *s);
+int robust_routine_candidate(const struct selection *s);
+bool robust_routine_note(struct selection *s, bool ran, int64_t elapsed_ns);
+int robust_routine_sums(const struct selection *s, struct sum_max *sums);
+void robust_routine_decide(struct selection *s, const struct sum_max *all);
 
 /* ---- length of a key's windows (window_length.c) */
 

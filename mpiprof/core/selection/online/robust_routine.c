@@ -27,7 +27,7 @@ enum { SKIPPED = 2, FIRST_PERIOD = 2 * ROBUST_RUNS, LONGEST_PERIOD = 1 << 20, PE
 enum { WHOLE, LAST, PERIOD_SUMS };
 
 /* Start, or start again while the members cannot run other algorithms yet. */
-void robust_start(struct selection *s)
+void robust_routine_start(struct selection *s)
 {
     s->is_robust = true;
     s->robust = (struct robust){.period = FIRST_PERIOD};
@@ -37,7 +37,7 @@ void robust_start(struct selection *s)
 }
 
 /* Return the candidate that the next instance runs. */
-int robust_candidate(const struct selection *s)
+int robust_routine_candidate(const struct selection *s)
 {
     return s->choice.state == STATE_PROBE ? s->robust.measuring : s->choice.current;
 }
@@ -82,16 +82,16 @@ static bool period_add(struct selection *s, bool ran, int64_t elapsed_ns)
     return ++r->monitored == r->period;
 }
 
-/* Add an instance. `ran`: the algorithm of robust_candidate ran, not the library's in its place.
+/* Add an instance. `ran`: the algorithm of robust_routine_candidate ran, not the library's in its place.
  * Returns true if the members must now add their sums. */
-bool robust_note(struct selection *s, bool ran, int64_t elapsed_ns)
+bool robust_routine_note(struct selection *s, bool ran, int64_t elapsed_ns)
 {
     return s->choice.state == STATE_PROBE ? probe_add(s, ran, elapsed_ns)
                                           : period_add(s, ran, elapsed_ns);
 }
 
 /* Store this member's sums for the reduction. Returns their number. */
-int robust_sums(const struct selection *s, struct sum_max *sums)
+int robust_routine_sums(const struct selection *s, struct sum_max *sums)
 {
     const struct robust *const r = &s->robust;
     const bool probes = s->choice.state == STATE_PROBE;
@@ -175,7 +175,7 @@ static void decide_second(struct selection *s, const struct sum_max *all)
 }
 
 /* Decide by the sums over all members. All members call it with the same numbers. */
-void robust_decide(struct selection *s, const struct sum_max *all)
+void robust_routine_decide(struct selection *s, const struct sum_max *all)
 {
     if (s->choice.state == STATE_PROBE)
         decide_first(s, all);
