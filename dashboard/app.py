@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import dash
+import dash_ag_grid
 from flask import request
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
@@ -77,7 +78,10 @@ def make(context: TraceContext, token: str, hosts: Sequence[str] = ()) -> dash.D
             {"name": "referrer", "content": "no-referrer"},
         ],
         index_string=PAGE,
+        assets_ignore=r"\.mjs$",  # the timeline's modules are loaded by its page
     )
+    for script in dash_ag_grid._js_dist:  # loaded by the pages with a grid
+        script |= {} if script.get("dynamic") else {"async": "lazy"}
     app.layout = layout.make_layout(context)
     layout.register_callbacks(app, context)
     auth.protect(app.server, token, hosts, app.csp_hashes())

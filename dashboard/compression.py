@@ -14,6 +14,7 @@ ASSETS_PATH = "/assets/"
 FAVICON_PATH = "/_favicon.ico"
 CACHE_LIFETIME_S = 31_536_000
 MIN_BYTES = 500
+BROTLI_LEVEL = 9  # a tenth smaller than the default, for a fifth of a second at the first request
 
 
 class ScriptCache(dict[str, bytes]):
@@ -39,6 +40,7 @@ def compress_responses(server: Flask) -> None:
     """
     server.config.update(
         COMPRESS_ALGORITHM=["br", "gzip"],
+        COMPRESS_BR_LEVEL=BROTLI_LEVEL,
         COMPRESS_STREAMS=False,
         COMPRESS_MIN_SIZE=MIN_BYTES,
         COMPRESS_CACHE_BACKEND=ScriptCache,

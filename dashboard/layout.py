@@ -58,6 +58,7 @@ def make_layout(context: TraceContext) -> Component:
             dcc.Store(id="scheme"),
             dcc.Store(id="shown"),
             dcc.Store(id="version"),
+            dcc.Store(id="scripts"),
             dcc.Interval(id="tick", interval=REFRESH_MS),
             header,
             html.Div([*_make_filters(), html.Span(id="filter-note")], id="filters", role="search"),
@@ -106,6 +107,12 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         State("scheme-choice", "data"),
         State("scheme", "data"),
     )
+    # The script of the grid, a third of a megabyte, is loaded before the first page that needs it.
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        dash.ClientsideFunction("mpiprof", "loadScripts"),
+        Output("scripts", "data"),
+        Input("url", "pathname"),
+    )
 
 
 def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleType]) -> None:
@@ -151,9 +158,10 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
         Input("url", "search"),
         Input("scheme", "data"),
         Input("version", "data"),
+        Input("scripts", "data"),
         State("shown", "data"),
     )
-    def show_page(path: str, search: str, scheme: str, version: str, shown: Any) -> Any:
+    def show_page(path: str, search: str, scheme: str, version: str, _: Any, shown: Any) -> Any:
         """Rebuild the page, unless only keys that the page's own callbacks handle have changed."""
         if not scheme:
             raise PreventUpdate

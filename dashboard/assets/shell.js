@@ -26,6 +26,9 @@ window.mpiprof = {
   },
 };
 
+const GRID_PAGES = ["/callsites"];
+const GRID_SCRIPT = "/_dash-component-suites/dash_ag_grid/dash_ag_grid.min.js";
+
 window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpiprof, {
   scheme(clicks, choice, now) {
     const system = window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -33,6 +36,17 @@ window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpipro
     const same = window.dash_clientside.no_update;
     if (clicks && now) scheme = now === "dark" ? "light" : "dark";
     return [scheme, scheme, clicks && now ? scheme : same];
+  },
+  // Resolve when the scripts that a page needs besides those of the frame are loaded.
+  loadScripts(path) {
+    if (!GRID_PAGES.includes(path) || window.dash_ag_grid) return window.dash_clientside.no_update;
+    return new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = GRID_SCRIPT;
+      script.onload = () => resolve(true);
+      script.onerror = () => reject(new Error("the script of the grid cannot be loaded"));
+      document.head.append(script);
+    });
   },
 });
 

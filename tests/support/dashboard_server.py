@@ -147,7 +147,7 @@ class Browser:
     def choose_theme(self, theme: str) -> None:
         """Choose "light" or "dark" by the page's button."""
         if self.page.evaluate(THEME) != theme:
-            self.page.keyboard.press("Shift+T")
+            self.page.evaluate("document.getElementById('theme-switch').click()")
             self.until(f"{THEME} === '{theme}'")
 
     def settled(self) -> None:

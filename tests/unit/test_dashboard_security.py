@@ -88,7 +88,7 @@ def callback(client: Any, output: str, inputs: list[Any], states: list[Any], **h
 def page(client: Any, path: str, search: str) -> str:
     """Return a page as it is sent to the browser."""
     inputs: list[Any] = [("url", "pathname", path), ("url", "search", search)]
-    inputs += [("scheme", "data", "light"), ("version", "data", None)]
+    inputs += [("scheme", "data", "light"), ("version", "data", None), ("scripts", "data", None)]
     output = "..page.children...shown.data.."
     answer = callback(client, output, inputs, [("shown", "data", None)])
     assert answer.status_code == 200, answer.data
