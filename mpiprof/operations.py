@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+AUTO, ROBUST = "auto", "robust"  # modes of `run --switch` in which the recorder selects algorithms
+SELECTORS = (AUTO, ROBUST)
+
 
 class WaitRule(Enum):
     """Rule that states which ranks must arrive before a rank may leave, whatever the algorithm.

@@ -15,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from markers import replace_between
+
 from mpiprof.bench.papers import PAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -33,15 +35,6 @@ def make_report(name: str, quick: bool) -> str:
     return f"{heading}\n\n[The report with all figures](papers/{name}.pdf)\n{rest}"
 
 
-def replace_tables(page: str, tables: str) -> str:
-    """Return the page with other tables between its markers; raises SystemExit without markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"papers.py: {PAGE} has no markers")
-    return f"{before}{BEGIN}\n\n{tables}\n{END}{after}"
-
-
 def main() -> None:
     """Make all reports, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
@@ -49,7 +42,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     REPORTS.mkdir(exist_ok=True)
     tables = "\n".join(make_report(name, quick) for name in PAPERS)
-    PAGE.write_text(replace_tables(PAGE.read_text("utf-8"), tables), "utf-8")
+    replace_between(PAGE, BEGIN, END, tables.rstrip("\n"))
 
 
 if __name__ == "__main__":

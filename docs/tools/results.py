@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.checks import FILE, Row
+from markers import replace_between
 from measurements import MEASUREMENTS, Columns, Measurement, Pattern
 
 ROOT = Path(__file__).parents[2]
@@ -188,18 +189,12 @@ def save_runs(page: str, runs: Iterable[Run]) -> None:
 def render_page(page: str) -> None:
     """Write the table of a page between its markers, and its picture."""
     runs = load_runs(page)
-    path = RESULTS / f"{page}.md"
-    text = path.read_text("utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"results.py: {path} has no markers")
-    parts = [BEGIN, format_table(runs)]
+    parts = [format_table(runs)]
     drawn = {measurement.name for measurement in MEASUREMENTS if measurement.drawn}
     rows = [row for run in runs if run.name in drawn for row in run.rows]
     if draw_rows(rows, PICTURES / f"{page}.svg"):
         parts.append(f"![Results compared with their goals](pictures/{page}.svg)")
-    path.write_text(before + "\n\n".join([*parts, END]) + after, "utf-8")
+    replace_between(RESULTS / f"{page}.md", BEGIN, END, "\n\n".join(parts))
 
 
 def format_table(runs: Sequence[Run]) -> str:

@@ -64,6 +64,7 @@ PAPER = "paper"  # a report of several studies
 PAPER_OPTIONS = ("study", "name", "only", "output", "quick")
 TABLES = ("cases", "adaptive", MODEL)  # studies without figures
 LOCATION_VARIABLE = "MPIPROF_STUDY_PLACE"
+CALIBRATED_VARIABLE = "MPIPROF_STUDY_CALIBRATED"  # set if --machine is of the ranks themselves
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 
 
@@ -128,6 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", dest="output", type=Path, metavar="NAME", help=output)
     figures = "with -o: also write each figure to a file of its own, in some of these formats"
     add("--figures", type=formats, default=(), metavar="svg,png,pdf", help=figures)
+    parser.set_defaults(find_default=parser.get_default)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -188,10 +190,8 @@ def report_paper(args: argparse.Namespace) -> int:
         raise UsageError(f"bench {PAPER} requires a paper: {', '.join(PAPERS)}")
     if find_rank(os.environ) is not None:
         raise UsageError("a report starts its ranks itself: run this command without mpiexec")
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    for option, default in vars(parser.parse_args([PAPER, args.name])).items():
-        if option not in PAPER_OPTIONS and getattr(args, option) != default:
+    for option, value in vars(args).items():
+        if option not in PAPER_OPTIONS and value != args.find_default(option):
             raise UsageError(f"bench {PAPER} has only the options --only, -o and --quick")
     require_package("matplotlib", "figures")
     require_package("fpdf", "reports")
@@ -237,6 +237,7 @@ def check_options(args: argparse.Namespace) -> Options:
         raise UsageError("--full and --quick contradict each other: pass one of them")
     only, algorithms = parse_only(args)
     selected = vars(args) | {"only": only, "algorithms": algorithms}
+    selected["is_calibrated"] = bool(os.environ.get(CALIBRATED_VARIABLE))
     return Options(**{field.name: selected[field.name] for field in fields(Options)})
 
 
@@ -320,13 +321,15 @@ def start_study(
 
         apps.run(options, start, number, location)
         return 0
+    study_variables = {LOCATION_VARIABLE: location}
     with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
         if args.study in CALIBRATED_STUDIES and args.machine is None:
             args.machine = calibrate(start, Path(folder))
+            study_variables[CALIBRATED_VARIABLE] = "1" if args.machine else ""
         command = rank_command(args)
         level = recording_level(args.study)
         inside = ranks.rank_environment(command, mpi, Path(folder, "trace"), level)
-        return start(command, inside | ranks.serialize_threads() | {LOCATION_VARIABLE: location})
+        return start(command, inside | ranks.serialize_threads() | study_variables)
 
 
 def calibrate(start: Start, folder: Path) -> Path | None:

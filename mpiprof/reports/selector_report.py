@@ -11,6 +11,7 @@ import pandas as pd
 
 from mpiprof.interface.format_units import format_count, format_size, format_time
 from mpiprof.interface.shell_hints import format_command
+from mpiprof.operations import ROBUST
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.trace import Trace, selector_log
@@ -77,7 +78,7 @@ def section(trace: Trace, top: int, trace_name: Sequence[Path]) -> str:
     parts = [_key_text(number, row) for number, row in enumerate(keys[:top], 1)]
     if len(keys) > top:
         parts.append(f"  and {len(keys) - top} more (see --json)")
-    robust = any(row["mode"] == selector_log.ROBUST for row in keys)
+    robust = any(row["mode"] == ROBUST for row in keys)
     parts.append(wrap_paragraph(ROBUST_LEGEND if robust else LEGEND))
     if any(row["algorithm"] != NATIVE for row in keys):
         line = format_command("tune", *trace_name, "--found", "-o", "plan.json")

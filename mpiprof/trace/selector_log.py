@@ -23,11 +23,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mpiprof.operations import AUTO, ROBUST
 from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.sites import Site, describe_sites, is_program, label_site
 
 FILE = "selection.jsonl"
-AUTO, ROBUST = "auto", "robust"  # modes; older traces have only `auto`
 MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_LINES = 64 << 20, 1 << 16, 200_000
 MAX_TEXT = 300  # maximum characters of a value; the rest is cut off
 MOST_SITES = 64  # of a key
@@ -174,6 +174,7 @@ def _parse_row(line: dict[str, Any]) -> dict[str, Any] | None:
         value = line.get(name)
         row[name] = float(value) if value is not None and _is_number(value) else float("nan")
     if kind == "key":
+        # Older traces have only `auto`.
         row["mode"] = ROBUST if line.get("mode") == ROBUST else AUTO
         row["sites"] = _raw_sites(line)
     return row

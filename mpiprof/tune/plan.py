@@ -30,7 +30,7 @@ from typing import Any
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.shell_hints import ESCAPES
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import AUTO, OPERATIONS, ROBUST, SELECTORS
 from mpiprof.tune.rules import (
     NATIVE,
     Provenance,
@@ -43,9 +43,6 @@ from mpiprof.tune.rules import (
     parse_bytes,
 )
 
-AUTO = "auto"
-ROBUST = "robust"
-SELECTORS = (AUTO, ROBUST)  # a file of such a name must be named with a folder
 SELECTION_KEYS = ("operation", "size", "bytes", "call_sites")
 ENTRY_KEYS = (*SELECTION_KEYS, "algorithm", "parameters", "why", "measured")
 PROVENANCE_KEYS = ("how", "mpi", "hosts", "date")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mpiprof.errors import MpiprofError
+
+THRESHOLD_MISSED = 3  # exit code
 FILE = (
     "BENCHMARK_ROWS"  # environment variable: the file that receives the rows, a JSON object a line
 )
@@ -40,3 +44,12 @@ def printed(rows: Iterable[Row]) -> bool:
         store(row)
         met &= row.holds
     return met
+
+
+def report_rows(rows: Iterable[Row]) -> int:
+    """Print and store rows, and return the exit code; an error becomes one line on stderr."""
+    try:
+        return 0 if printed(rows) else THRESHOLD_MISSED
+    except MpiprofError as error:
+        print(f"mpiprof: {error}", file=sys.stderr)
+        return error.exit_code

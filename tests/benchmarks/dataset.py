@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import mpiprof
-from benchmarks.checks import Row, printed
+from benchmarks.checks import THRESHOLD_MISSED, Row, printed
 from benchmarks.memory import peak_mb
 from benchmarks.view import number
 from mpiprof.diagnosis.lazy_tables import DERIVED
@@ -41,7 +41,6 @@ from mpiprof.trace.metadata import Communicator
 
 STEP_NS = 1_000_000
 MOST_MB, SPEED_UP = 2048, 1.8
-THRESHOLD_MET = 3
 # Per communicator the operations that its ranks call in turn.
 CALLED = {
     "world": ("allreduce", "bcast", "barrier"),
@@ -239,7 +238,7 @@ def command() -> int:
     except MpiprofError as error:
         print(f"mpiprof: {error}", file=sys.stderr)
         return error.exit_code
-    return 0 if met else THRESHOLD_MET
+    return 0 if met else THRESHOLD_MISSED
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.checks import Row, printed
+from benchmarks.checks import THRESHOLD_MISSED, Row, printed
 from mpiprof.errors import MpiprofError
 from mpiprof.launch import ranks
 from mpiprof.launch.program import verb_command
@@ -65,7 +65,7 @@ def command() -> int:
         parser.error("at least two runs")
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-calibrate-") as name:
-            return 0 if printed(promises(measure(Path(name), args.runs))) else 3
+            return 0 if printed(promises(measure(Path(name), args.runs))) else THRESHOLD_MISSED
     except MpiprofError as error:
         print(f"mpiprof: {error}", file=sys.stderr)
         return error.exit_code

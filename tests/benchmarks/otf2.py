@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mpiprof
-from benchmarks.checks import Row, printed
+from benchmarks.checks import THRESHOLD_MISSED, Row, printed
 from benchmarks.reading import write
 from mpiprof import __main__ as command_line
 from mpiprof.errors import MpiprofError
@@ -53,7 +53,7 @@ def command() -> int:
     args = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-otf2-") as name:
-            return 0 if printed(promises(Path(name), args.events)) else 3
+            return 0 if printed(promises(Path(name), args.events)) else THRESHOLD_MISSED
     except MpiprofError as error:
         print(f"mpiprof: {error}", file=sys.stderr)
         return error.exit_code

@@ -20,7 +20,7 @@ from support.planted_families import FAMILIES, STEPS, PlantedCause, noise_loops,
 from support.planted_loops import PlantedLoop
 
 import mpiprof
-from benchmarks.checks import Row, printed
+from benchmarks.checks import Row, report_rows
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
@@ -31,7 +31,6 @@ MIN_RIGHT, MAX_WRONG = 0.92, 0.02
 MAX_COST_ERROR, MIN_RIGHT_COSTS = 0.1, 0.9
 MAX_ACCUSED_SHARE = 0.03
 SAMPLED_TOLERANCE = 4  # steps, for each step between two consecutive ones of a sample
-THRESHOLD_MISSED = 3
 RIGHT, UNSURE, WRONG = "right", "unsure", "wrong"
 
 
@@ -221,7 +220,7 @@ def command() -> int:
         parser.error(f"unknown family {min(unknown)}; known are {', '.join(FAMILIES)}")
     families = [family for family in families if family in FAMILIES]
     recording = Recording(args.sample, args.ring)
-    return 0 if printed(rows(families, args.noise, args.seed, recording)) else THRESHOLD_MISSED
+    return report_rows(rows(families, args.noise, args.seed, recording))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from statistics import median
 
 import mpiprof
 from benchmarks import faults, jobs
-from benchmarks.checks import Row, printed
+from benchmarks.checks import THRESHOLD_MISSED, Row, printed
 from benchmarks.faults import Case
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import show_progress
@@ -45,7 +45,6 @@ GO_ON = {"openmpi": ["--runtime-options", "recoverable"], "mpich": ["-disable-au
 NO_HANGS = ("compute", "abort", "computing", "files", "slow_messages")
 KINDS = {*faults.KINDS, *faults.MESSAGE_KINDS} - {*NO_HANGS}
 WORD = "mpiprof: no call has begun or ended for"
-THRESHOLD_MET = 3
 
 
 @dataclass(frozen=True)
@@ -268,7 +267,7 @@ def command() -> int:
     except MpiprofError as error:
         print(f"mpiprof: {error}", file=sys.stderr)
         return error.exit_code
-    return 0 if met else THRESHOLD_MET
+    return 0 if met else THRESHOLD_MISSED
 
 
 if __name__ == "__main__":

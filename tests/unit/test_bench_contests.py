@@ -9,13 +9,14 @@ import pytest
 from support.uniform_machine import make_uniform
 
 from mpiprof.bench.harness import loop
-from mpiprof.bench.harness.case import AUTO, ROBUST, Case
+from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.studies import adaptive, auto_robustness, contest
 from mpiprof.model.schedule import Problem
+from mpiprof.operations import AUTO, ROBUST
 
 MACHINE = make_uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "openmpi")

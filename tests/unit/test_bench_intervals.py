@@ -145,6 +145,9 @@ def test_the_conditions_of_ranks() -> None:
     }
     file = replace(setup, options=Options(machine=Path("machine.json")), laps=3)
     assert list_conditions(file)["message times"].endswith(", from machine.json")
+    here = replace(setup, options=replace(file.options, is_calibrated=True))
+    source = "measured by `calibrate` on these ranks"
+    assert list_conditions(here)["message times"].endswith(f", {source}")
     assert "an interval of 95 % needs 6" in list_conditions(file)["repetitions"]
 
 

@@ -18,7 +18,7 @@ from support.mpis import Mpi
 from support.uniform_machine import make_uniform
 
 from mpiprof.bench.harness import loop, selector, study
-from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.conditions import TIMER
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
@@ -30,6 +30,7 @@ from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.studies import adaptive, arrival, auto_robustness
 from mpiprof.commands import bench
 from mpiprof.model.schedule import Problem
+from mpiprof.operations import AUTO
 from mpiprof.testing.synthetic import MACHINE as MACHINE_TABLE
 
 MACHINE = make_uniform(60e3, 83.9)

@@ -8,10 +8,8 @@ from typing import Any
 from mpiprof.model.machine import Machine
 from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant
+from mpiprof.operations import SELECTORS
 
-AUTO = "auto"  # the selector chooses, starting without any history
-ROBUST = "robust"  # the routine of Faraj et al. chooses, likewise
-SELECTORS = (AUTO, ROBUST)
 AGAIN = "{} again"  # rule that continues the previous search of a selector
 LINE = "line"  # one message from the first to the last rank, which measures the network itself
 
@@ -22,7 +20,8 @@ class Case:
 
     labels: dict[str, Any]  # columns in the table
     operation: str
-    choice: str  # `native`, one of SELECTORS, or an algorithm in the syntax of `run --switch`
+    # `native`, one of SELECTORS, which start without history, or an algorithm as in `run --switch`
+    choice: str
     problem: Problem
     # "world", "permuted", "partial" (all but the last rank), "ends" (the first and last rank), a
     # number (so many of the first ranks), or "8+8" (two groups).

@@ -10,7 +10,6 @@ from pathlib import Path
 from mpiprof.bench.harness.intervals import FEWEST_VALUES
 from mpiprof.bench.harness.study import Setup
 from mpiprof.interface.format_units import format_link, format_size
-from mpiprof.launch.ranks import FOLDER_PREFIX
 from mpiprof.model.machine import Machine
 
 TIMER = "a timer, because ranks share processors"
@@ -48,7 +47,7 @@ def _describe_times(setup: Setup) -> str:
         return f"refused, {setup.fault}; {setup.message_times_text} assumed"
     file = setup.options.machine
     source = f"from {file}" if file else "measured on these ranks"
-    if file and file.parent.name.startswith(FOLDER_PREFIX):
+    if setup.options.is_calibrated:
         source = "measured by `calibrate` on these ranks"
     return f"{setup.message_times_text}, {source}"
 

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check
-from mpiprof.bench.harness.case import AGAIN, SELECTORS, Case
+from mpiprof.bench.harness.case import AGAIN, Case
 from mpiprof.bench.harness.processors import measure_processor_use
 from mpiprof.bench.harness.study import estimate_case_ns
 from mpiprof.bench.harness.timing import Int, Ranks, gather_times, lead_ns
 from mpiprof.metrics.wait_states import score_instances
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import lower_bound
+from mpiprof.operations import SELECTORS
 
 # Times the bound: assumed time of a library or selector that was not yet measured.
 LIBRARY_GUESS = 2

@@ -18,6 +18,7 @@ class Options:
     quick: bool = False
     output: Path | None = None
     machine: Path | None = None
+    is_calibrated: bool = False  # `calibrate` has measured `machine` on the study's ranks
     full: bool = False
     only: tuple[str, ...] = ()  # parts of the study
     algorithms: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.bench.harness import loop, simulated_cases, timing
-from mpiprof.bench.harness.case import LINE, SELECTORS, Case
+from mpiprof.bench.harness.case import LINE, Case
 from mpiprof.bench.harness.conditions import ARITHMETIC, TIMER, list_conditions
 from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.message_times import measure_message_times
@@ -36,6 +36,7 @@ from mpiprof.interface.format_units import format_rough_time, format_time
 from mpiprof.interface.progress import Progress
 from mpiprof.metrics.message_volume import choose_link
 from mpiprof.model.machine import DEFAULT, Machine, from_options, machine_of_table, read_table
+from mpiprof.operations import SELECTORS
 from mpiprof.trace.machine import find_fault
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.bench.harness.case import SELECTORS
 from mpiprof.bench.harness.loop import LoopTimes
 from mpiprof.errors import MpiprofError
+from mpiprof.operations import SELECTORS
 from mpiprof.trace import selector_log
 
 CHOSEN_SHARE = 0.6  # of the instances, from the end; the paper reports the last 120 of 200

@@ -23,13 +23,11 @@ from mpiprof.bench.papers.faraj_claims import (
     check_lead,
     check_widening,
 )
-from mpiprof.bench.papers.runs import Measurement, Run, Simulation
+from mpiprof.bench.papers.runs import CLUSTER, HOUR_S, Measurement, Run, Simulation
 from mpiprof.bench.studies.impact import MOST
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.machine import Machine
 
-CLUSTER = ("--cluster", "16x100mbit")
-HOUR = 3600.0
 LARGE = 64 << 10
 
 
@@ -46,7 +44,7 @@ RUNS: dict[str, Run] = {
     "Beowulf": _simulate(16, machines.BEOWULF),
     "robust": Measurement(
         ("robust", *CLUSTER, "--only", "alltoall", "--full"),
-        4 * HOUR,
+        4 * HOUR_S,
         ("robust", "-n", "2", "--quick", "--only", "alltoall", "--sizes", "64K"),
         90,
     ),

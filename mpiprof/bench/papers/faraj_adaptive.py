@@ -168,6 +168,18 @@ def _claims(text: str, choose: Callable[[Results], list[Row]]) -> tuple[Claim, .
     )
 
 
+def _compare_sizes(name: str, most: int, condition: str, claim: str) -> Exhibit:
+    """Return a figure of times over the size under imbalance up to some MAX_IF."""
+    return Exhibit(
+        name,
+        "Section 7.3",
+        f"NATIVE, ROBUST and `auto` over the size, {condition}.",
+        (RUN,),
+        partial(show_sizes, most=most),
+        _claims(claim, partial(rows_at, most=most)),
+    )
+
+
 EXHIBITS = (
     Exhibit(
         "ROBUST",
@@ -180,13 +192,8 @@ EXHIBITS = (
             Claim("`auto` probes less often (a claim of this project).", check_fewer_probes),
         ),
     ),
-    Exhibit(
-        "Figure 12",
-        "Section 7.3",
-        "NATIVE, ROBUST and `auto` over the size, without imposed imbalance.",
-        (RUN,),
-        partial(show_sizes, most=BALANCED),
-        _claims("ROBUST is never slower than NATIVE.", partial(rows_at, most=BALANCED)),
+    _compare_sizes(
+        "Figure 12", BALANCED, "without imposed imbalance", "ROBUST is never slower than NATIVE."
     ),
     Exhibit(
         "Table 9",
@@ -196,14 +203,7 @@ EXHIBITS = (
         lambda r: show_table(r, "Table 9", "computation ms", "{} ms", _table_9(r)),
         _claims("ROBUST is faster after every computation time.", _table_9),
     ),
-    Exhibit(
-        "Figure 13",
-        "Section 7.3",
-        "NATIVE, ROBUST and `auto` over the size, with MAX_IF 100.",
-        (RUN,),
-        partial(show_sizes, most=IMBALANCED),
-        _claims("ROBUST is faster.", partial(rows_at, most=IMBALANCED)),
-    ),
+    _compare_sizes("Figure 13", IMBALANCED, f"with MAX_IF {IMBALANCED}", "ROBUST is faster."),
     Exhibit(
         "Table 10",
         "Section 7.3",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mpiprof.bench.harness.case import AUTO, ROBUST
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers.exhibits import (
@@ -17,6 +16,7 @@ from mpiprof.bench.papers.exhibits import (
 from mpiprof.bench.papers.faraj_programs import find_places
 from mpiprof.bench.papers.runs import Computation, Run
 from mpiprof.bench.studies.apps import WHOLE
+from mpiprof.operations import AUTO, ROBUST
 
 CLUSTERS = {"LEMIEUX": 128, "UC-TG": 64, "AVIDD-T": 32, "AURORA": 16}  # processes
 # Points of the whole problem on each cluster, and bytes per point. 20 B per cell of VH-1 follow

@@ -20,15 +20,13 @@ from mpiprof.bench.papers.exhibits import (
     judge_share,
 )
 from mpiprof.bench.papers.faraj_program_claims import NO_TIMES
-from mpiprof.bench.papers.runs import Measurement, Run
+from mpiprof.bench.papers.runs import CLUSTER, HOUR_S, Measurement, Run
 from mpiprof.bench.studies.arrival import KINDS, plot_factors
 
-HOUR = 3600.0
-CLUSTER = ("--cluster", "16x100mbit")
 PLACES = {"this machine": "arrival", "emulated cluster": "arrival on the cluster"}
 RUNS: dict[str, Run] = {
-    "arrival": Measurement(("arrival",), 0.27 * HOUR, ("arrival", "--quick"), 50),
-    "arrival on the cluster": Measurement(("arrival", *CLUSTER), 0.27 * HOUR),
+    "arrival": Measurement(("arrival",), 0.27 * HOUR_S, ("arrival", "--quick"), 50),
+    "arrival on the cluster": Measurement(("arrival", *CLUSTER), 0.27 * HOUR_S),
 }
 MOST_SHARE = 0.99  # of its processor, above which a rank is alone
 TIMER = "a timer replaced the computation, because ranks outnumber processors"

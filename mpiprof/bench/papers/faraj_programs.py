@@ -5,7 +5,7 @@ Samples of this project replace the paper's seven programs in Tables 1 to 5, Fig
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mpiprof.bench.harness.figures import Bars, Lines, Panels, Series
 from mpiprof.bench.harness.study import Row
@@ -25,18 +25,17 @@ from mpiprof.bench.papers.faraj_program_claims import (
     compare_message_times,
     compute_message_times,
 )
-from mpiprof.bench.papers.runs import Computation, Measurement, Run
+from mpiprof.bench.papers.runs import CLUSTER, HOUR_S, Computation, Measurement, Run
 from mpiprof.bench.studies.apps import ALL, WHOLE
 from mpiprof.bench.studies.arrival import plot_factors
 from mpiprof.interface.format_units import format_round_size, format_share
 from mpiprof.metrics.aggregate import RANGE_NAMES
 
-HOUR = 3600.0
 PLACES = {"this machine": "apps", "emulated cluster": "apps on the cluster"}
 RUNS: dict[str, Run] = {
     "message times": Computation(compute_message_times, "message times of the simulator"),
-    "apps": Measurement(("apps",), 0.25 * HOUR, ("apps", "--quick"), 120),
-    "apps on the cluster": Measurement(("apps", "--cluster", "16x100mbit"), 0.3 * HOUR),
+    "apps": Measurement(("apps",), 0.25 * HOUR_S, ("apps", "--quick"), 120),
+    "apps on the cluster": Measurement(("apps", *CLUSTER), 0.3 * HOUR_S),
 }
 MACHINES = ("Lemieux", "Beowulf")
 
@@ -193,11 +192,7 @@ def show_figure_2(results: Results) -> Content:
         for row in rows:
             shares.setdefault(row["messages"], []).append(row["share"])
         panels.append(Bars(place, RANGE_NAMES, shares, "of the instances", format_share))
-    title = "Worst-case factors ω/T"
-    return Content(
-        [Panels(title, panels, min(len(panels), 2))] if panels else [],
-        notes=_explain_absence(panels),
-    )
+    return _combine_panels("Worst-case factors ω/T", panels)
 
 
 def show_figure_3(results: Results) -> Content:
@@ -208,15 +203,14 @@ def show_figure_3(results: Results) -> Content:
             mine = [row for row in rows if row["program"] == program]
             title = f"{STAND_INS[program]}, {mine[0]['routine']}, {place}"
             panels.append(plot_factors(title, mine))
-    title = "Factors of single instances"
-    return Content(
-        [Panels(title, panels, min(len(panels), 2))] if panels else [],
-        notes=_explain_absence(panels),
-    )
+    return _combine_panels("Factors of single instances", panels)
 
 
-def _explain_absence(panels: list[Bars] | list[Lines]) -> list[str]:
-    return [] if panels else ["No figure, because message times were not usable."]
+def _combine_panels(title: str, panels: Sequence[Bars | Lines]) -> Content:
+    """Return one figure of all panels, or the reason why there is none."""
+    if not panels:
+        return Content(notes=["No figure, because message times were not usable."])
+    return Content([Panels(title, panels, min(len(panels), 2))])
 
 
 # ---- exhibits

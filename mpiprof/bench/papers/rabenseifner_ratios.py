@@ -30,7 +30,7 @@ from mpiprof.bench.papers.rabenseifner_claims import (
     find_fastest,
     find_times,
 )
-from mpiprof.bench.papers.runs import Measurement, Run, Simulation
+from mpiprof.bench.papers.runs import CLUSTER, Measurement, Run, Simulation
 from mpiprof.bench.studies.reduction import PROTOCOLS, make_ratio_map
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.machine import Machine
@@ -75,7 +75,7 @@ def _simulate_cluster(per_node: int) -> Simulation:
 
 BOTH = ("allreduce", "reduce")
 LIBRARY_WORDS = (
-    *("reduction", "--cluster", "16x100mbit", "--processes", "9,12,15,16"),
+    *("reduction", *CLUSTER, "--processes", "9,12,15,16"),
     *("--sizes", "8K,256K,1M", "--only", ",".join((*BOTH, "native", *PROTOCOLS))),
 )
 RUNS: dict[str, Run] = {
@@ -199,21 +199,21 @@ def state_latencies(results: Results) -> Verdict:
 
 # ---- exhibits
 
+
+def _compare_placements(
+    name: str, caption: str, machine: str, claims: tuple[Claim, ...]
+) -> Exhibit:
+    """Return the figure of a machine with one process per processor, and one per node."""
+    runs = (f"{machine}, process per CPU", f"{machine}, process per node")
+    show = partial(_show_ratios, {run: (run, {}) for run in runs}, RECURSIVE)
+    return Exhibit(name, "Section 5", f"{caption} Without recursive doubling.", runs, show, claims)
+
+
 EXHIBITS = (
-    Exhibit(
+    _compare_placements(
         "Figure 6",
-        "Section 5",
-        f"Benefit on an IBM SP with 8 processes per node, and with one. {IN_PLACE} Without "
-        "recursive doubling.",
-        ("IBM SP, process per CPU", "IBM SP, process per node"),
-        partial(
-            _show_ratios,
-            {
-                "IBM SP, process per CPU": ("IBM SP, process per CPU", {}),
-                "IBM SP, process per node": ("IBM SP, process per node", {}),
-            },
-            RECURSIVE,
-        ),
+        f"Benefit on an IBM SP with 8 processes per node, and with one. {IN_PLACE}",
+        "IBM SP",
         (
             _claim(
                 "With one process per CPU it is about 1.5 from 8 to 64 KB.",
@@ -238,20 +238,11 @@ EXHIBITS = (
             ),
         ),
     ),
-    Exhibit(
+    _compare_placements(
         "Figure 7",
-        "Section 5",
         "Benefit over MPICH 1, whose allreduce is a reduce and a broadcast along binary trees, on "
-        "a Myrinet cluster with two CPUs per node. Without recursive doubling.",
-        ("Myrinet, process per CPU", "Myrinet, process per node"),
-        partial(
-            _show_ratios,
-            {
-                "Myrinet, process per CPU": ("Myrinet, process per CPU", {}),
-                "Myrinet, process per node": ("Myrinet, process per node", {}),
-            },
-            RECURSIVE,
-        ),
+        "a Myrinet cluster with two CPUs per node.",
+        "Myrinet",
         (
             Claim(
                 "It is 3 to 7 with one process per CPU.",

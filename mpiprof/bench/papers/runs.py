@@ -21,6 +21,9 @@ from mpiprof.interface.progress import Progress
 from mpiprof.launch.program import verb_command
 from mpiprof.model.machine import DEFAULT, Machine
 
+CLUSTER = ("--cluster", "16x100mbit")  # the emulated cluster of all measurements
+HOUR_S = 3600.0
+
 
 @dataclass(frozen=True)
 class Obtained:

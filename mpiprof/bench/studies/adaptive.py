@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.intervals import Estimate, format_time_within, median_interval
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns, total_ns
 from mpiprof.bench.harness.selector import Behaviour
@@ -46,6 +45,7 @@ from mpiprof.bench.studies.contest import (
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.distributions import broadcast_counts
 from mpiprof.model.schedule import Problem
+from mpiprof.operations import AUTO
 
 TITLE = "What auto must hold"
 LAPS = 300

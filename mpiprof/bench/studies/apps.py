@@ -34,7 +34,6 @@ from mpiprof.bench.harness.calibration import (
     run_quietly,
     tabulate_messages,
 )
-from mpiprof.bench.harness.case import AUTO, ROBUST
 from mpiprof.bench.harness.figures import Bars
 from mpiprof.bench.harness.intervals import Estimate, estimate_quotient
 from mpiprof.bench.harness.options import Options
@@ -48,7 +47,7 @@ from mpiprof.interface.progress import Progress
 from mpiprof.launch.program import verb_command
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
-from mpiprof.operations import MANAGEMENT_COLLECTIVES
+from mpiprof.operations import AUTO, MANAGEMENT_COLLECTIVES, ROBUST
 from mpiprof.trace import Trace
 
 TITLE = "Programs under auto"

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mpiprof.bench.harness.case import AUTO, ROBUST
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.intervals import estimate_quotient, median_interval
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, elapsed_ns, lateness_pattern
@@ -39,6 +38,7 @@ from mpiprof.bench.studies.contest import (
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.distributions import decreasing_counts
 from mpiprof.model.schedule import Problem
+from mpiprof.operations import AUTO, ROBUST
 
 TITLE = "Robustness of auto"
 LAPS = 300

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof import libraries
-from mpiprof.bench.harness.case import AUTO, ROBUST, Case
+from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.intervals import Estimate, format_within, median_interval
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, score_ns
 from mpiprof.bench.harness.selector import Behaviour
@@ -26,6 +26,7 @@ from mpiprof.bench.harness.timing import Int
 from mpiprof.model.catalogue import find_all, parse_parameters
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
+from mpiprof.operations import AUTO, ROBUST
 
 BLOCKS = (8 << 10, 16 << 10)
 FIXED_SHARE = 13  # a thirteenth of the selector's instances before, and a thirteenth after

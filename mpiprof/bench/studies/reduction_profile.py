@@ -56,13 +56,6 @@ class Entry:
 # ---- profiles
 
 
-def read_profile(path: Path) -> list[Entry]:
-    """Return the profile of a CSV file or of a trace; raises MpiprofError."""
-    if path.suffix == ".csv":
-        return parse_profile(path)
-    return profile_trace(mpiprof.open(path))
-
-
 def parse_profile(path: Path) -> list[Entry]:
     """Return the profile of a CSV file; raises UsageError."""
     try:
@@ -204,12 +197,13 @@ def plot_savings(savings: Mapping[str, float], library: str = STAND_IN) -> Bars:
 
 def run(path: Path, options: Options, table: Path | None) -> None:
     """Print and write the benefit over a profile; `table` has measured times, if given."""
-    profile = read_profile(path)
+    trace = None if path.suffix == ".csv" else mpiprof.open(path)
+    profile = parse_profile(path) if trace is None else profile_trace(trace)
     if not profile:
         raise MpiprofError(f"--profile {path} has no allreduce and no reduce on several processes")
     ranks = max(entry.processes for entry in profile)
     if table is None:
-        machine, source = _choose_machine(path, options)
+        machine, source = _choose_machine(trace, options)
         setup = Setup(ranks, options, machine, simulated=True, times_source=source)
         times, conditions = model_times(machine), list_conditions(setup)
         library = STAND_IN
@@ -231,11 +225,10 @@ def run(path: Path, options: Options, table: Path | None) -> None:
     publish_report(report, TITLE, setup, show_conditions=True)
 
 
-def _choose_machine(path: Path, options: Options) -> tuple[Machine, str]:
+def _choose_machine(trace: Trace | None, options: Options) -> tuple[Machine, str]:
     """Return the machine of the model, and the source of its message times in words."""
     if options.machine is not None:
         return read(options.machine, find_fault), f"from {options.machine}"
-    recorded = None if path.suffix == ".csv" else mpiprof.open(path).machine
-    if recorded:
-        return machine_of_table(recorded, str(path)), f"of the trace {path}"
+    if trace is not None and trace.machine:
+        return machine_of_table(trace.machine, str(trace.path)), f"of the trace {trace.path}"
     return DEFAULT, "assumed, because the profile has none"
