@@ -16,6 +16,7 @@ from flask import request
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
 from mpiprof.reports import tokens
+from mpiprof.reports.pictures import icons
 
 from . import auth, compression, layout
 from .pages import list_pages
@@ -59,7 +60,7 @@ def make_outline(pages: Sequence[ModuleType], path: str) -> str:
         f"<style>{OUTLINE_STYLE}</style>"
         '<div id="skeleton" role="status" aria-label="The page is being made">'
         '<div class="skeleton-head" aria-hidden="true">'
-        f'<span class="brand">mpi<b>prof</b></span><div>{names}</div></div>'
+        f'<span class="brand">{icons.draw_brand()}mpiprof</span><div>{names}</div></div>'
         f'<div class="skeleton-cards" aria-hidden="true">{cards}</div></div>'
     )
 

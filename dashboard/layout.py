@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import ModuleType
 from typing import Any
 
@@ -13,43 +14,18 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
 
-from . import components, theme
+from . import components, header, run_facts, search, theme
 from . import url_state as states
-from .pages import list_pages, live
+from .header import FILTERS
+from .pages import list_pages, list_unlisted, live
 from .trace_data import TraceContext, TraceData
 
 REFRESH_MS = 2000
 MAX_CHOICES = 500  # per filter; more choices make the browser slow
-FILTERS = {
-    "communicators": "All communicators",
-    "operations": "All operations",
-    "nodes": "All nodes",
-}
 
 
 def make_layout(context: TraceContext) -> Component:
     """Return the frame, which stays while pages change."""
-    choose = dmc.Select(
-        id="trace",
-        data=context.names,
-        allowDeselect=False,
-        searchable=True,
-        **components.aria_attributes(label="Trace"),
-        className="trace-choice" + (" single" if len(context.names) == 1 else ""),
-    )
-    header = html.Header(
-        [
-            html.A("Skip to the content", href="#page", className="skip"),
-            html.Div([html.Span("mpi"), html.B("prof")], className="brand"),
-            html.Nav(
-                _make_navigation(list_pages(), "", states.PageState()),
-                id="navigation",
-                **components.aria_attributes(label="Pages"),
-            ),
-            choose,
-            html.Button("◐", id="theme-switch", title="Light or dark (shift T)", n_clicks=0),
-        ]
-    )
     return dmc.MantineProvider(
         id="theme",
         children=[
@@ -60,43 +36,26 @@ def make_layout(context: TraceContext) -> Component:
             dcc.Store(id="version"),
             dcc.Store(id="scripts"),
             dcc.Interval(id="tick", interval=REFRESH_MS),
-            header,
-            html.Div([*_make_filters(), html.Span(id="filter-note")], id="filters", role="search"),
+            header.make_header(context, list_pages()),
+            html.Div(id="run-facts"),
             html.Div(id="live-strip", role="status"),
             html.Main(components.deferred_container("page"), tabIndex=-1),
+            header.make_key_list(),
         ],
         theme=theme.make_mantine_theme(),
         defaultColorScheme="auto",
     )
 
 
-def _make_filters() -> list[Component]:
-    lists = [
-        dmc.MultiSelect(
-            id=f"filter-{name}",
-            placeholder=text,
-            searchable=True,
-            clearable=True,
-            limit=200,
-            size="xs",
-            **components.aria_attributes(label=text),
-        )
-        for name, text in FILTERS.items()
-    ]
-    ranks = dmc.TextInput(
-        id="filter-ranks", placeholder="Ranks, as 0-3, 7", size="xs", debounce=True,
-        **components.aria_attributes(label="Ranks"),
-    )  # fmt: skip
-    return [*lists, ranks]
-
-
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of the frame."""
     pages = list_pages()
     _register_filters(app, context, pages)
-    _register_page(app, context, {page.PATH: page for page in pages})
+    every = [*pages, *list_unlisted()]
+    _register_page(app, context, {page.PATH: page for page in every})
     _register_growth(app, context)
-    for page in pages:
+    _register_head(app, context)
+    for page in every:
         page.register_callbacks(app, context)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         dash.ClientsideFunction("mpiprof", "scheme"),
@@ -121,12 +80,15 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
         Output("trace", "value"),
         *[Output(f"filter-{name}", part) for name in FILTERS for part in ("value", "data")],
         Output("filter-ranks", "value"),
+        Output("filter-names", "children"),
+        Output("filter-clear", "hidden"),
         Output("navigation", "children"),
         Input("url", "search"),
         Input("url", "pathname"),
         Input("trace", "value"),
         *[Input(f"filter-{name}", "value") for name in FILTERS],
         Input("filter-ranks", "value"),
+        Input("filter-clear", "n_clicks"),
     )
     def follow_filters(search: str, path: str, trace: str, *values: Any) -> Any:
         """Synchronise the URL and the filters, whichever of the two was changed."""
@@ -135,9 +97,11 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
         if "trace" in changed and trace and trace != (state.trace or context.names[0]):
             # Another trace has other communicators, ranks and call sites, so no filter applies.
             state = states.PageState(trace if trace != context.names[0] else "")
+        elif "filter-clear" in changed:
+            state = states.clear_filters(state)
         elif "url" not in changed:
             # Take only the changed filters: the others may not show the URL's state yet.
-            named = zip((*FILTERS, "ranks"), values, strict=True)
+            named = zip((*FILTERS, "ranks"), values[:-1], strict=True)
             filters = {name: value for name, value in named if f"filter-{name}" in changed}
             state = states.change_filters(state, filters)
         new = state.format_query()
@@ -146,7 +110,8 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
             state.trace or context.names[0],
             *_filter_choices(context, state),
             state.ranks,
-            _make_navigation(pages, path, state),
+            *_name_filters(context, state),
+            header.make_navigation(pages, path, state),
         )
 
 
@@ -198,18 +163,35 @@ def _register_growth(app: dash.Dash, context: TraceContext) -> None:
         return data.version if data.version != version else dash.no_update, data.ended, strip
 
 
-def _make_navigation(
-    pages: list[ModuleType], path: str, state: states.PageState
-) -> list[Component]:
-    query = state.without_page_keys().format_query()
-    return [
-        html.Span(
-            dcc.Link(page.TITLE, href=page.PATH + query),
-            className="here" if path == page.PATH else "",
-            **(components.aria_attributes(current="page") if path == page.PATH else {}),
-        )
-        for page in pages
-    ]
+def _register_head(app: dash.Dash, context: TraceContext) -> None:
+    @components.state_callback(
+        app, Output("run-facts", "children"), Input("trace", "value"), Input("version", "data")
+    )
+    def show_facts(_trace: str, _version: str, state: states.PageState) -> Any:
+        try:
+            return run_facts.make_line(context.latest_data(state))
+        except MpiprofError:  # the page reports the error
+            return None
+
+    @components.state_callback(
+        app, Output("search-found", "children"), Input("search", "value"), prevent_initial_call=True
+    )
+    def find(query: str | None, state: states.PageState) -> Any:
+        try:
+            targets = search.find_targets(context.latest_data(state), state, query or "")
+        except MpiprofError:
+            targets = []
+        return search.make_results(targets, query or "")
+
+
+def _name_filters(context: TraceContext, state: states.PageState) -> tuple[str, bool]:
+    """Return the text of the filter button, and whether the button that clears it is hidden."""
+    names: dict[str, str] = {}
+    if state.communicators:
+        with contextlib.suppress(MpiprofError):
+            names = dict(context.latest_data(state).communicators)
+    text = header.name_filters(state, names)
+    return text, states.clear_filters(state) == state
 
 
 def _filter_choices(context: TraceContext, state: states.PageState) -> list[Any]:

@@ -103,6 +103,11 @@ def change_filters(state: PageState, filters: Mapping[str, Any]) -> PageState:
     return replace(state, ranks=ranks, **lists)
 
 
+def clear_filters(state: PageState) -> PageState:
+    """Return a state without filters."""
+    return replace(state, communicators=(), operations=(), nodes=(), ranks="")
+
+
 def parse_ranks(text: str, size: int) -> list[int] | None:
     """Return the ranks below `size` in a text such as "0-3, 7", or None if the text is empty.
 

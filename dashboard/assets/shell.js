@@ -66,8 +66,75 @@ window.dash_clientside.mpiprofTimeline = {
   },
 };
 
+// Keys of all pages. A page's own scripts come first: they mark the events that they handle.
+const pressed = {
+  "/": () => document.getElementById("search")?.focus(),
+  "?": () => document.getElementById("key-list")?.showModal(),
+  t: () => document.getElementById("theme-switch")?.click(),
+  c: () => document.querySelector("#page .copy")?.click(),
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  Escape: () => closeUnfolded(),
+};
+
+// Focus the first link of the next or previous row of the tables with class "rows".
+const moveRow = (step) => {
+  const rows = [...document.querySelectorAll(".rows tbody tr")].filter((row) => row.querySelector("a"));
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
+  next?.querySelector("a").focus();
+};
+
+const closeUnfolded = (except) => {
+  for (const one of document.querySelectorAll("details.unfolds[open]")) {
+    if (one.contains(except)) continue;
+    one.open = false;
+    if (!except) one.querySelector("summary").focus();
+  }
+  if (!document.querySelector(".search")?.contains(except || null)) endSearch();
+};
+
+const endSearch = () => {
+  const field = document.getElementById("search");
+  if (field?.contains(document.activeElement)) field.blur();
+  if (!field?.value) return;
+  window.dash_clientside.set_props("search", { value: "" });
+};
+
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest("input, textarea, select, [contenteditable]");
-  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "T") document.getElementById("theme-switch")?.click();
+  const field = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (event.target.closest(".search")) return searchKey(event);
+  if (event.key === "Escape") return closeUnfolded();
+  if (field || event.target.closest("dialog")) return;
+  const page = /^[1-9]$/.test(event.key) && document.querySelectorAll("#navigation a")[event.key - 1];
+  const act = page ? () => page.click() : pressed[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+// Keys in the search: arrows move through the results, Enter opens the first.
+const searchKey = (event) => {
+  const links = [...document.querySelectorAll("#search-found a")];
+  const at = links.indexOf(document.activeElement);
+  if (event.key === "Escape") {
+    endSearch();
+  } else if (event.key === "Enter" && at < 0) links[0]?.click();
+  else if (event.key === "ArrowDown") links[Math.min(at + 1, links.length - 1)]?.focus();
+  else if (event.key === "ArrowUp") (links[at - 1] || document.getElementById("search")).focus();
+  else return;
+  if (event.key !== "Enter") event.preventDefault();
+};
+
+document.addEventListener("click", (event) => {
+  closeUnfolded(event.target);
+  if (event.target.closest("#search-found a")) endSearch();
+  const copy = event.target.closest(".copy");
+  if (!copy) return;
+  const text = copy.previousElementSibling.textContent;
+  navigator.clipboard.writeText(text).then(() => {
+    copy.textContent = "Copied";
+    setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+  }, () => getSelection().selectAllChildren(copy.previousElementSibling));
 });

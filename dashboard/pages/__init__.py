@@ -13,9 +13,15 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-PAGE_NAMES = ("overview", "callsites", "timeline", "algorithms", "compare", "live")
+PAGE_NAMES = ("overview", "timeline", "callsites", "compare", "live")
+UNLISTED_NAMES = ("algorithms",)  # reached from other pages and from the search
 
 
 def list_pages() -> list[ModuleType]:
     """Return the pages in the order of the navigation."""
     return [importlib.import_module(f"{__name__}.{name}") for name in PAGE_NAMES]
+
+
+def list_unlisted() -> list[ModuleType]:
+    """Return the pages that the navigation does not show."""
+    return [importlib.import_module(f"{__name__}.{name}") for name in UNLISTED_NAMES]

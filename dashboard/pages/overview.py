@@ -9,8 +9,7 @@ from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.interface.format_units import format_count, format_share, format_time
-from mpiprof.libraries import mpi_name
-from mpiprof.reports import colours, phrases, text
+from mpiprof.reports import colours, phrases
 
 from .. import (
     components,
@@ -34,13 +33,11 @@ SKELETON = (130, 220, 150, 360)
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page with the facts that need no pass over the trace."""
     data = context.latest_data(state)
-    title = html.H1(filtered_tables.shorten_text(data.trace.program))
     # A running job is incomplete as a matter of course, and the frame shows that it runs.
     lines = [] if live.make_strip(data, state) else phrases.incompleteness_lines(data.trace)
     findings = components.deferred_container("findings", className="findings")
     gains = components.deferred_container("gains")
     return components.stack(
-        html.Div([title, components.fact_list(run_facts(data))]),
         *[components.warning_line(line) for line in lines],
         html.Section([html.H2("Verdict"), findings, gains], className="stack"),
         components.deferred_container("overview-time"),
@@ -105,28 +102,6 @@ def message_matrix_card(data: TraceData, state: states.PageState) -> Component |
     """Return the matrix of messages between ranks, or None without messages."""
     rows = message_tables.filtered_messages(data, state)
     return message_detail.make_matrix_card(rows, state, "messages", ("bytes", "messages", "wait"))
-
-
-def run_facts(data: TraceData) -> list[tuple[str, Any]]:
-    """Return the program, hosts, duration and clock error of the run."""
-    trace = data.trace
-    partial = bool((trace.meta.get("options") or {}).get("partial"))
-    hosts = ", ".join(data.hosts[:4]) + (f" and {len(data.hosts) - 4} more" * (len(data.hosts) > 4))
-    nodes, clock_error_ns = trace.node_count, float(trace.clock_error_ns)
-    facts = [
-        ("ranks", f"{format_count(trace.ranks)} on {nodes} node{'s' * (nodes != 1)}"),
-        ("hosts", filtered_tables.shorten_text(hosts)),
-        ("MPI", mpi_name(trace.mpi)),
-        ("started", phrases.started(trace) or "–"),
-        ("run time", format_time(float(trace.run_ns))),
-        ("clocks", phrases.clock_sentence(clock_error_ns, nodes, partial=partial)),
-        ("message times", text.message_time_source(trace)),
-        ("trace", filtered_tables.shorten_text(data.path)),
-    ]
-    if trace.sampling_interval > 1:
-        facts.append(("sampled", text.sampling_text(trace.sampling_interval)))
-    notes = text.recorder_notes(trace)
-    return [*facts, *(("note", filtered_tables.shorten_text(note)) for note in notes)]
 
 
 def callsite_bars(

@@ -80,6 +80,6 @@ def make_stylesheet() -> str:
     return (
         f":root{{color-scheme:light;{light}{fonts}{sizes}{texts}}}"
         f"{chosen}{{color-scheme:dark;{dark}}}"
-        "@media (prefers-color-scheme:dark){:root:not([data-mantine-color-scheme])"
+        "@media (prefers-color-scheme:dark){html:not([data-mantine-color-scheme])"
         f"{{color-scheme:dark;{dark}}}}}"
     )

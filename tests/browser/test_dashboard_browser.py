@@ -77,7 +77,7 @@ def test_a_changed_theme_persists(chrome: Any, shown: View) -> None:
     page = browser.page
     scheme = "document.documentElement.dataset.mantineColorScheme"
     assert page.evaluate(scheme) == "light"
-    page.keyboard.press("Shift+T")
+    page.keyboard.press("t")
     browser.until(f"{scheme} === 'dark'")
     browser.open("/")
     assert page.evaluate(scheme) == "dark"
@@ -88,7 +88,7 @@ def test_a_changed_theme_persists(chrome: Any, shown: View) -> None:
 
 def test_the_overview_links_to_the_most_costly_call_site(browser: Browser) -> None:
     text = browser.text()
-    assert "8 on 2 nodes" in text
+    assert "8 ranks on 2 nodes" in text
     assert "Rank 5 delayed the other ranks" in text
     browser.page.locator(".bar-link").first.click()
     browser.page.wait_for_selector("#callsite-factors .main-svg")
@@ -103,6 +103,7 @@ def test_a_link_restores_the_view(chrome: Any, shown: View, browser: Browser) ->
     page.wait_for_selector("#callsite-heat .main-svg")
     page.click("text=next ›")
     browser.until("location.search.includes('instance=')")
+    page.click("#filters > summary")
     page.fill("#filter-ranks", "0-5")
     page.keyboard.press("Enter")
     browser.until("location.search.includes('rank=0-5')")
@@ -122,10 +123,13 @@ def test_a_link_restores_the_view(chrome: Any, shown: View, browser: Browser) ->
 
 def test_filters_persist_from_page_to_page(browser: Browser) -> None:
     page = browser.page
+    assert page.inner_text("#filters > summary") == "All ranks"
+    page.click("#filters > summary")
     page.click("#filter-operations")
     page.click("[role=option]:has-text('bcast')")
     browser.until("location.search === '?operation=bcast'")
     page.keyboard.press("Escape")
+    browser.until("document.querySelector('#filter-names').innerText === 'bcast'")
     for link, path in (("Call sites", "/callsites"), ("Compare", "/compare")):
         page.click(f"nav >> text={link}")
         browser.until(f"location.pathname === '{path}'")
@@ -133,6 +137,11 @@ def test_filters_persist_from_page_to_page(browser: Browser) -> None:
         assert page.evaluate("location.search") == "?operation=bcast"
         browser.until("document.querySelector('#page').innerText.includes('io.py:7')")
         assert "solver.py:12" not in page.inner_text("#page")
+    browser.open("/?operation=bcast&node=n1")
+    assert page.evaluate("location.search") == "?operation=bcast&node=n1"
+    page.click("#filter-clear")
+    browser.until("location.search === ''")
+    browser.until("document.querySelector('#filter-names').innerText === 'All ranks'")
 
 
 def test_arrow_keys_choose_a_call_site(browser: Browser) -> None:

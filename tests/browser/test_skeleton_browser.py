@@ -16,7 +16,6 @@ PAGES = {
     "Overview": "/",
     "Call sites": "/callsites",
     "Timeline": "/timeline",
-    "Algorithms": "/algorithms",
     "Compare": "/compare",
     "Live": "/live",
 }
@@ -83,7 +82,7 @@ def test_a_page_has_an_outline_before_any_other_file_and_answer(
     # The frame exists but no data of the trace: the outline stays below the frame.
     page.locator("#navigation a").first.wait_for()
     page.locator(".skeleton-head").wait_for(state="detached")
-    top = page.locator("#filters").bounding_box()["y"]
+    top = page.locator("#run-facts").bounding_box()["y"]
     assert outline.bounding_box()["y"] > top
     assert outline.bounding_box()["height"] > 300
     assert page.evaluate("document.documentElement.scrollWidth") == 1280
@@ -94,12 +93,12 @@ def test_a_page_has_an_outline_before_any_other_file_and_answer(
 
 
 def test_parts_of_a_page_that_take_long_have_an_outline(context: Any, shown: View) -> None:
-    """The facts of the overview appear first, with outlines of the later figures."""
+    """The facts of the run appear first, with outlines of the later figures."""
     page = context.new_page()
     page.set_default_timeout(TIMEOUT_MS)
     held = Held(page, ANSWER, "overview-time")
     page.goto(shown.base + "/")
-    page.locator(".facts").first.wait_for()
+    page.locator("#run-facts h1").wait_for()
     part = page.locator("#overview-time")
     while not held.routes:
         page.wait_for_timeout(50)

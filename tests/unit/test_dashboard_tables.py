@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import explanations, filtered_tables, grid, predictions
-from mpiprof.dashboard.pages import compare, live, overview, timeline
+from mpiprof.dashboard import explanations, filtered_tables, grid, predictions, run_facts
+from mpiprof.dashboard.pages import compare, live, timeline
 from mpiprof.dashboard.trace_data import MAX_RANKS, TraceContext, TraceData
 from mpiprof.dashboard.url_state import RUNS, SHARED_KEYS, PageState, parse, parse_ranks
 from support.dashboard_traces import MS, plain
@@ -221,15 +221,15 @@ def test_a_trace_that_is_damaged_while_open_is_shown_as_it_was(tmp_path: Path) -
     assert context.latest_data(PageState()) is first
 
 
-def test_the_overview_states_that_a_trace_is_a_sample(tmp_path: Path) -> None:
+def test_the_facts_state_that_a_trace_is_a_sample(tmp_path: Path) -> None:
     synthetic = Synthetic(2)
     synthetic.meta["sample"] = 5
     arrivals = np.array([[1, 2], [7, 8]]) * MS
     synthetic.add_collective("barrier", arrivals, arrivals + 2 * MS)
     folder = synthetic.write(tmp_path / "sampled")
-    reported = dict(overview.run_facts(TraceData("sampled", folder)))
+    reported = dict(run_facts.list_facts(TraceData("sampled", folder)))
     assert reported["sampled"].startswith("one instance in 5: sums are estimated from these")
-    assert "sampled" not in dict(overview.run_facts(TraceData("all", plain(tmp_path / "all", 2))))
+    assert "sampled" not in dict(run_facts.list_facts(TraceData("all", plain(tmp_path / "all", 2))))
 
 
 def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:

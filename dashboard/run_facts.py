@@ -1,0 +1,64 @@
+"""Facts of the run: one line below the head, and the rest in "About this trace"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from mpiprof.interface.format_units import format_count, format_time
+from mpiprof.libraries import mpi_name
+from mpiprof.reports import phrases, text
+
+from . import components, filtered_tables
+from .trace_data import TraceData
+
+MAX_HOSTS = 4
+
+
+def make_line(data: TraceData) -> list[Component]:
+    """Return the line; it needs no pass over the trace."""
+    trace = data.trace
+    program = filtered_tables.shorten_text(trace.program)
+    parts: list[Any] = [html.H1(program), f"{_ranks_on_nodes(data)}", mpi_name(trace.mpi)]
+    parts += [phrases.started(trace), format_time(float(trace.run_ns))]
+    if trace.node_count > 1 and 0 < trace.clock_error_ns < float("inf"):
+        parts.append(f"clocks agree within {format_time(float(trace.clock_error_ns))}")
+    if trace.sampling_interval > 1:
+        parts.append(f"sampled: one instance in {trace.sampling_interval}")
+    facts = components.fact_list(list_facts(data))
+    about = html.Details(
+        [html.Summary("About this trace"), html.Div(facts, className="panel")],
+        id="about",
+        className="unfolds",
+    )
+    return [*[html.Span(part) for part in parts if part], about]
+
+
+def _ranks_on_nodes(data: TraceData) -> str:
+    ranks, nodes = data.trace.ranks, data.trace.node_count
+    return f"{format_count(ranks)} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
+
+
+def list_facts(data: TraceData) -> list[tuple[str, Any]]:
+    """Return all facts as pairs of name and text, with the recorder's notes."""
+    trace = data.trace
+    partial = bool((trace.meta.get("options") or {}).get("partial"))
+    more = len(data.hosts) - MAX_HOSTS
+    hosts = ", ".join(data.hosts[:MAX_HOSTS]) + (f" and {more} more" if more > 0 else "")
+    clocks = phrases.clock_sentence(float(trace.clock_error_ns), trace.node_count, partial=partial)
+    facts = [
+        ("ranks", _ranks_on_nodes(data)),
+        ("hosts", filtered_tables.shorten_text(hosts)),
+        ("MPI", mpi_name(trace.mpi)),
+        ("started", phrases.started(trace) or "–"),
+        ("run time", format_time(float(trace.run_ns))),
+        ("clocks", clocks),
+        ("message times", text.message_time_source(trace)),
+        ("trace", filtered_tables.shorten_text(data.path)),
+    ]
+    if trace.sampling_interval > 1:
+        facts.append(("sampled", text.sampling_text(trace.sampling_interval)))
+    notes = text.recorder_notes(trace)
+    return [*facts, *(("note", filtered_tables.shorten_text(note)) for note in notes)]
