@@ -19,15 +19,14 @@ from mpiprof.interface.format_units import UNKNOWN, format_change, format_time
 from mpiprof.reports import phrases
 from mpiprof.reports.compare_sentences import verdict_paragraphs
 
-from .. import components, filtered_tables, trace_figures
+from .. import compare_sections, components, filtered_tables, trace_figures
 from .. import url_state as states
-from ..figures import compare as figures
-from ..layout import list_operations
 from ..trace_data import TraceContext, TraceData
 
 TITLE, PATH = "Compare", "/compare"
 MAX_ROWS = 200
-SKELETON = (240, 210, 320)
+SKELETON = (180, 240, 380)
+PAGE_KEYS = frozenset({"instance"})
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
@@ -38,49 +37,45 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     if len(context.names) == 1 and not to:
         why = "Start the view with two traces or more: python -m mpiprof view BEFORE AFTER"
         return components.empty_state("There is only one trace", why)
-    form = _make_form(context, first, to)
+    form = html.Div([*_make_form(context, first, to), *_swap_link(state, first, to)], id="sides")
     if not to:
-        hint = html.P("Choose the traces to compare with A.")
-        return components.make_card("Verdict", *form, hint)
-    names = ("A", "B")
+        return html.Div([form, html.P("Choose the traces to compare with A.")])
     several = len(first) + len(to) > 2
     table = trace_figures.compare_callsites(first, to, state)
-    labels: Sequence[str] = names
-    if several:  # as in `compare --to`: A1, A2, ..., B1, ...
-        sides = zip(names, (first, to), strict=True)
-        labels = [f"{side}{number}" for side, of in sides for number in range(1, len(of) + 1)]
-    runs = dict(zip(labels, (*first, *to), strict=True))
-    parts = [
-        filtered_tables.time_composition(run, _valid_filters(run, state)).assign(trace=name)
-        for name, run in runs.items()
+    before, other = ([run.trace for run in side] for side in (first, to))
+    verdict = judge_difference(table)
+    lines = verdict_paragraphs(verdict, other, len(first), before=before)
+    sections = [
+        form,
+        compare_sections.make_head(lines, first, to),
+        compare_sections.make_chart(table, first, to, state),
+        compare_sections.make_timelines(table, first[0], to[0], state),
+        _all_numbers(table, several, state),
     ]
-    factors = _factors_of_runs(first, state), _factors_of_runs(to, state)
-    times, waits, elapsed, spread = (
-        components.make_card(title, components.make_graph(figure, state))
-        for title, figure in (
-            ("Time of all ranks", figures.draw_times(pd.concat(parts))),
-            ("Waiting", figures.draw_callsites(table, *figures.WAITING, names)),
-            ("Time in the call", figures.draw_callsites(table, *figures.TIME, names)),
-            ("Imbalance against the balanced limit", figures.draw_distributions(factors, names)),
-        )
-    )
+    return html.Div(sections, id="compare")
+
+
+def _all_numbers(table: pd.DataFrame, several: bool, state: states.PageState) -> Component:
     means = "Means over the runs, by" if several else "By"
     chance = "than these runs differ from each other" if several else "than by chance"
-    grid = components.make_card(
-        "Call sites",
-        comparison_table(table.head(MAX_ROWS), state),
-        note=f"{means} the change of total time, largest first. Time: mean of a call; wait: of all "
+    note = (
+        f"{means} the change of total time, largest first. Time: mean of a call; wait: of all "
         "ranks in an instance; ω: last minus first arrival. "
-        f"Bold: differs by more {chance}.",
+        f"Bold: differs by more {chance}."
     )
-    before, other = ([run.trace for run in side] for side in (first, to))
-    lines = verdict_paragraphs(judge_difference(table), other, len(first), before=before)
-    content = [*form, html.Div([html.P(filtered_tables.shorten_text(line)) for line in lines])]
-    if several:
-        content.append(components.fact_list([(name, run.name) for name, run in runs.items()]))
-    verdict = components.make_card("Verdict", *content, className="card verdict")
-    bars = components.side_by_side(waits, elapsed)
-    return components.stack(verdict, times, bars, spread, grid)
+    content = [html.P(note, className="note"), comparison_table(table.head(MAX_ROWS), state)]
+    return html.Details([html.Summary("All numbers of each call site"), *content])
+
+
+def _swap_link(
+    state: states.PageState, first: Sequence[TraceData], to: Sequence[TraceData]
+) -> Iterator[Component]:
+    """Yield the link that exchanges A and B."""
+    if to:
+        names = [run.name for run in to]
+        also, others = tuple(names[1:]), tuple(run.name for run in first)
+        swapped = replace(state, trace=names[0], also=also, to=others)
+        yield dcc.Link("Swap A and B", href=PATH + swapped.format_query())
 
 
 def side_names(context: TraceContext, state: states.PageState) -> tuple[list[str], list[str]]:
@@ -120,20 +115,6 @@ def _make_choice(
         className="choice wide",
     )
     yield dcc.Store(id=f"compare-{side}-made", data=list(chosen))
-
-
-def _valid_filters(data: TraceData, state: states.PageState) -> states.PageState:
-    """Return the filters that are valid in a trace; communicators differ between traces."""
-    known = {identity for identity, _ in data.communicators}
-    valid = tuple(c for c in state.communicators if c in known)
-    named = tuple(o for o in state.operations if o in list_operations(data))
-    return states.PageState(data.name, valid, named, state.nodes, state.ranks, dark=state.dark)
-
-
-def _factors_of_runs(runs: Sequence[TraceData], state: states.PageState) -> Any:
-    factors = [run.instances["worst_factor"].to_numpy(np.float64) for run in runs]
-    passing = [run.filter_rows(run.instances, state) for run in runs]
-    return np.concatenate([f[mask] for f, mask in zip(factors, passing, strict=True)])
 
 
 def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
@@ -186,9 +167,33 @@ def _algorithms_cell(row: dict[str, Any]) -> str:
 
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
-    """Add the callbacks that write the runs of each side into the URL."""
+    """Add the callbacks that write the runs and the shown instances into the URL."""
     for side in ("also", "to"):
         _register_side(app, context, side)
+
+    @components.state_callback(
+        app,
+        Output("aligned-picture", "children"),
+        Output("url", "search", allow_duplicate=True),
+        *[Input(f"aligned-{step}", "n_clicks") for step in compare_sections.STEPS],
+        prevent_initial_call=True,
+    )
+    def step_instances(*values: Any) -> tuple[Any, str]:
+        """Show earlier or later instances in both timelines."""
+        *clicks, state = values
+        step = str(dash.ctx.triggered_id).removeprefix("aligned-")
+        if not any(clicks):
+            raise PreventUpdate
+        first, to = (
+            [context.latest_data(name) for name in side] for side in side_names(context, state)
+        )
+        table = trace_figures.compare_callsites(first, to, state)
+        alignment = compare_sections.find_alignment(table, first[0], to[0])
+        if alignment is None:
+            raise PreventUpdate
+        moved = alignment.move(state, step)
+        picture = compare_sections.make_picture(alignment, first[0], to[0], moved)
+        return picture, moved.format_query()
 
 
 def _register_side(app: dash.Dash, context: TraceContext, side: str) -> None:

@@ -111,6 +111,19 @@ class _RunGroup:
         }
 
 
+def totals_by_run(traces: Sequence[Trace], name: str) -> dict[int, Float]:
+    """Return a total of TOTAL_COLUMNS in each run, by call site of the first; unknown ones omitted.
+
+    A group of runs is compared through its first run, so call sites of the others alone are not in.
+    """
+    first = traces[0].callsites
+    tables = [first, *(_align_rows(first, trace.callsites) for trace in traces[1:])]
+    columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
+    return {
+        int(callsite): _known_values(columns[:, i]) for i, callsite in enumerate(first["callsite"])
+    }
+
+
 def _align_rows(first: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """Return another run's rows in the order of the first run's call sites; NaN if absent."""
     rows = {

@@ -52,6 +52,7 @@ def test_several_runs_are_compared_as_the_command_does(
             browser.settled()
             page.wait_for_selector(".verdict p")
             assert page.locator(".verdict p").all_inner_texts() == verdict["text"]
+            page.evaluate("document.querySelector('#compare > details').open = true")
             waits = [format_time(row["wait_ns"]), format_time(row["other_wait_ns"])]
             assert " → ".join(waits) in page.locator(".unfolding").inner_text()
             assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -99,6 +100,7 @@ def test_the_verdict_is_that_of_the_terminal(
             page.wait_for_selector(".verdict p")
             assert page.locator(".verdict p").all_inner_texts() == verdict["text"]
             assert page.evaluate("document.documentElement.scrollWidth") == width
+            page.evaluate("document.querySelector('#compare > details').open = true")
             # The table fits into the page instead of being cut off at the right.
             table = "document.querySelector('.unfolding').getBoundingClientRect().right"
             assert page.evaluate(table) <= width

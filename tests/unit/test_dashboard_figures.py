@@ -185,15 +185,6 @@ def test_comparisons_share_a_scale() -> None:
     assert len(set(first.y)) == 2  # equal names in two rows remain distinct
 
 
-def test_distributions_state_missing_factors() -> None:
-    some, none = np.array([0.5, 2.0, np.nan]), np.full(3, np.nan)
-    figure = compare.draw_distributions((some, none), ("A", "B"))
-    assert [bar.name for bar in figure.data] == ["A", "B: no factors"]
-    assert list(figure.data[0].y[:2]) == [50, 50]
-    nothing = compare.draw_distributions((none, none), ("A", "B"))
-    assert not nothing.data and "no imbalance factors" in nothing.layout.annotations[0].text
-
-
 def test_empty_tables_give_a_figure_with_a_message() -> None:
     nothing = pd.DataFrame(columns=["rank", "where", "total_wait_ns", "caused_ns"])
     assert overview.draw_ranks(nothing).layout.annotations[0].text

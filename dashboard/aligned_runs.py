@@ -1,0 +1,139 @@
+"""Calls of two runs in a window that begins at the same instance of a call site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.interface.format_units import format_time
+from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs
+from mpiprof.reports.tokens import name_operation_colour
+from mpiprof.timeline.window import Timeline
+from mpiprof.trace.types import Array, Int
+
+from . import trace_figures
+from .trace_data import TraceData
+
+INSTANCES = 5  # shown after the instance of the alignment
+MAX_ROWS, MAX_BARS = 32, 6000
+MAX_CALLS = 20_000_000  # of a trace whose timeline may be prepared while the page waits
+LATE_SHARE = 0.5  # minimum lateness after the median arrival, as a share of the spread
+
+
+def count_instances(data: TraceData, callsite: int) -> int:
+    """Return the number of complete instances of a call site."""
+    return len(_ended_instances(data, callsite))
+
+
+def is_small(data: TraceData) -> bool:
+    """Return whether the timeline of a trace may be prepared while the page waits."""
+    table = data.callsites
+    calls = (table["instances"] * table["size"]).sum() if len(table) else 0
+    return data.trace.record != "summary" and float(calls) <= MAX_CALLS
+
+
+def draw_runs(
+    runs: Sequence[TraceData], callsites: Sequence[int], number: int, names: Sequence[str]
+) -> tuple[str, float]:
+    """Return the picture of two runs from the end of an instance on, and the length in ns."""
+    ends = [_ended_instances(*of) for of in zip(runs, callsites, strict=True)]
+    lengths = []
+    for table in ends:
+        of = table[(table["number"] >= number) & (table["number"] <= number + INSTANCES)]
+        exits = of["last_exit_ns"].to_numpy(np.int64)
+        lengths.append(float(exits[-1] - exits[0]) if len(exits) > 1 else 0.0)
+    length = max(*lengths, 1.0) * 1.02
+    pictures = [
+        _align(data, table, number, length, name)
+        for data, table, name in zip(runs, ends, names, strict=True)
+    ]
+    label = f"Timelines of {names[0]} and {names[1]}, {format_time(length)} from instance {number}"
+    return draw_aligned_runs(pictures, length, label), length
+
+
+def _ended_instances(data: TraceData, callsite: int) -> pd.DataFrame:
+    """Return the complete instances of a call site with their numbers from 0."""
+
+    def make() -> pd.DataFrame:
+        # The timeline numbers instances like the rows of this table.
+        table = data.instances[data.instances["callsite"] == callsite].reset_index(names="row")
+        table["number"] = np.arange(len(table))
+        return table[table["last_exit_ns"].notna()]
+
+    return data.compute_once(("ended instances", callsite), make)
+
+
+def _align(
+    data: TraceData, instances: pd.DataFrame, number: int, length: float, name: str
+) -> AlignedRun:
+    timeline = data.compute_once(
+        "timeline", lambda: trace_figures.open_timeline(data, lambda _: None)
+    )
+    begin = int(instances.loc[instances["number"] == number, "last_exit_ns"].iloc[0])
+    exits = instances["last_exit_ns"].to_numpy(np.int64)
+    shown = instances[(exits >= begin) & (exits <= begin + length)]
+    last = shown["last_rank"].dropna().to_numpy(np.int64)
+    rows = choose_rows(data.trace.ranks, last)
+    segments, ranks = _read_segments(timeline, begin, int(length), rows)
+    row_of = {int(rank): row for row, rank in enumerate(rows)}
+    shapes = data.trace.tables.shapes
+    bars = [
+        Bar(
+            row_of[rank],
+            float(segment["enter"] - begin),
+            float(segment["enter"] - begin) + float(np.nan_to_num(segment["wait"])),
+            float(segment["exit"] - begin),
+            name_operation_colour(shapes[int(segment["shape"])].operation),
+        )
+        for segment, rank in zip(segments, ranks.tolist(), strict=True)
+    ]
+    numbers, ends = shown["number"].tolist(), shown["last_exit_ns"].tolist()
+    marks = [(int(n), float(at - begin)) for n, at in zip(numbers, ends, strict=True)]
+    late = _late_spans(timeline, shown[shown["number"] > number], row_of, begin)
+    few = len(rows) < data.trace.ranks
+    note = f"{len(rows)} of {data.trace.ranks} ranks" if few else ""
+    return AlignedRun(name, note, [f"rank {rank}" for rank in rows], bars, marks, late)
+
+
+def choose_rows(ranks: int, last: Int) -> list[int]:
+    """Return up to MAX_ROWS ranks: evenly spaced, and the ranks that are last most often."""
+    if ranks <= MAX_ROWS:
+        return list(range(ranks))
+    values, counts = np.unique(last, return_counts=True)
+    named = values[np.argsort(-counts, kind="stable")][:3].tolist()
+    spaced = np.linspace(0, ranks - 1, MAX_ROWS - len(named)).astype(int).tolist()
+    return sorted({*named, *spaced})
+
+
+def _read_segments(
+    timeline: Timeline, begin: int, length: int, rows: Sequence[int]
+) -> tuple[Array, Int]:
+    """Return the calls of some ranks in a window, at most MAX_BARS: the longest ones."""
+    mask = np.zeros(timeline.trace.ranks, np.bool_)
+    mask[list(rows)] = True
+    segments, ranks = timeline.events.read_window(begin, begin + length, mask)
+    if len(segments) > MAX_BARS:
+        longest = np.argsort(segments["enter"] - segments["exit"], kind="stable")[:MAX_BARS]
+        longest.sort()
+        segments, ranks = segments[longest], ranks[longest]
+    return segments, ranks
+
+
+def _late_spans(
+    timeline: Timeline, shown: pd.DataFrame, row_of: dict[int, int], begin: int
+) -> list[tuple[int, float, float]]:
+    """Return the time of the last rank after the median arrival, if the rank stands out."""
+    spans = []
+    for index in shown["row"].tolist():
+        segments, ranks = timeline.events.read_members(int(index))
+        if len(ranks) < 2:
+            continue
+        last = int(segments["enter"].argmax())
+        arrivals = segments["enter"].astype(np.float64) - begin
+        median, latest = float(np.median(arrivals)), float(arrivals[last])
+        row = row_of.get(int(ranks[last]), -1)
+        if row >= 0 and latest - median >= LATE_SHARE * (latest - float(arrivals.min())) > 0:
+            spans.append((row, median, latest))
+    return spans

@@ -1,0 +1,257 @@
+"""Sections of the comparison: verdict and runs, call sites before and after, both timelines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from mpiprof.diagnosis.run_time_change import measure_run_times
+from mpiprof.diagnosis.site_changes import TIME, WAITING, SiteChange, measure_site_changes
+from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
+from mpiprof.interface.shell_hints import format_command
+from mpiprof.reports.pictures.dumbbells import Dumbbell, draw_dumbbells
+from mpiprof.reports.pictures.run_dots import draw_run_dots
+from mpiprof.reports.tokens import name_operation_colour
+
+from . import aligned_runs, components, live_sections
+from .picture import Picture
+from .trace_data import TraceData
+from .url_state import PageState
+
+MAX_SITES = 12
+INSTANCES = aligned_runs.INSTANCES
+STEPS = {"earlier": "‹ Earlier", "later": "Later ›", "start": "From the start"}
+MEASURES = {"waiting": (WAITING, "Waiting"), "time": (TIME, "Time in the call")}
+NOTES = {
+    "chance": "within chance",
+    "untested": "too few to test",
+    "before": "only in A",
+    "after": "only in B",
+}
+
+
+# ---- verdict
+
+
+def make_head(
+    lines: Sequence[str], first: Sequence[TraceData], to: Sequence[TraceData]
+) -> Component:
+    """Return the verdict, beside the run times as dots, and the command with the same words."""
+    change = measure_run_times([run.trace for run in first], [run.trace for run in to])
+    certain = change is not None and change.is_certain
+    sign = 0.0 if change is None or not certain else change.change_ns
+    colour = {-1: "good", 1: "late"}.get(int(math.copysign(1, sign)) if sign else 0, "ink2")
+    classes = {"good": "better", "late": "worse"}.get(colour, "")
+    head, colon, rest = lines[0].partition(":")
+    title: list[Any] = [html.B(head, className=classes), colon, rest] if colon else [lines[0]]
+    sentences = [html.P(title, className="headline"), *map(html.P, lines[1:])]
+    groups = [
+        (_side_name("A", first), [float(run.trace.run_ns) for run in first], "ink2"),
+        (_side_name("B", to), [float(run.trace.run_ns) for run in to],
+         "late-text" if colour == "late" else colour),
+    ]  # fmt: skip
+    words = [run.path for run in first]
+    further = ["--to", *(run.path for run in to)] if len(first) + len(to) > 2 else [to[0].path]
+    command = live_sections.command_line(format_command("compare", *words, *further))
+    verdict = html.Div(sentences, className="verdict")
+    facts = html.P(_common_facts(first, to), className="note")
+    dots = [html.Div([Picture(draw_run_dots(groups))], className="run-dots")]
+    return html.Section([html.Div([verdict, command, facts]), *dots], className="compare-head")
+
+
+def _side_name(side: str, runs: Sequence[TraceData]) -> str:
+    return f"{side}, {len(runs)} runs" if len(runs) > 1 else side
+
+
+def _common_facts(first: Sequence[TraceData], to: Sequence[TraceData]) -> str:
+    """Return the program and the ranks of the runs, and where the sides differ in them."""
+    equal, different = [], []
+    for values in (
+        [[run.trace.program for run in side] for side in (first, to)],
+        [[f"{format_count(run.trace.ranks)} ranks" for run in side] for side in (first, to)],
+    ):
+        before, after = (", ".join(dict.fromkeys(side)) for side in values)
+        if before == after:
+            equal.append(before)
+        else:
+            different.append(f"{before} in A, {after} in B")
+    texts = [f"Both sides: {', '.join(equal)}", *different] if equal else different
+    named = "; ".join(texts)
+    runs = ", ".join(
+        f"{side}{i if len(of) > 1 else ''} is {run.name[:60]}"
+        for side, of in (("A", first), ("B", to))
+        for i, run in enumerate(of, 1)
+    )
+    return f"{named[:300]}. {runs[:600]}."
+
+
+# ---- call sites
+
+
+def make_chart(
+    table: pd.DataFrame, first: Sequence[TraceData], to: Sequence[TraceData], state: PageState
+) -> Component:
+    """Return the chart of the call sites, with the choice between waiting and time in the call."""
+    measure = state.get("measure", "waiting")
+    measure = measure if measure in MEASURES else "waiting"
+    before, after = ([run.trace for run in side] for side in (first, to))
+    changes = measure_site_changes(table, before, after, MEASURES[measure][0])
+    if not any(_is_known(change) for change in changes):
+        measure = "time"
+        changes = measure_site_changes(table, before, after, TIME)
+    title = MEASURES[measure][1]
+    shown = [change for change in changes if _is_known(change)][:MAX_SITES]
+    links = [
+        html.B(name) if key == measure else dcc.Link(name, href=_measure_link(state, key))
+        for key, (_, name) in MEASURES.items()
+    ]
+    several = len(first) + len(to) > 2
+    whiskers = "; whiskers: 95 % of chance between runs" if several else ""
+    head = [
+        html.H2(f"{title} at each call site"),
+        html.P([f"seconds of a run, mean of all ranks{whiskers}. ", links[0], " · ", links[1]]),
+    ]
+    if not shown:
+        empty = html.P("No call site has known times on both sides.", className="note")
+        return html.Section([*head, empty])
+    rows = [_make_row(change) for change in shown]
+    changed = [change for change in changes if change.outcome == "changed"]
+    label = f"{title} before and after at {len(rows)} call sites; {len(changed)} changed"
+    how = (
+        "Open dot: A, filled dot: B, with the 95 % interval of the mean if there are several runs. "
+        "An arrow marks a change beyond chance: green is better. “Within chance” is no change."
+    )
+    omitted = len(changes) - len(shown)
+    more = [html.P(f"{omitted} more call sites below", className="note")] if omitted else []
+    picture = Picture(draw_dumbbells(rows, label), className="scrolls")
+    return html.Section([*head, picture, *more, components.how_to_read(how)], id="sites-chart")
+
+
+def _measure_link(state: PageState, measure: str) -> str:
+    return "/compare" + state.set_keys(measure=measure).format_query()
+
+
+def _is_known(change: SiteChange) -> bool:
+    values = change.before_ns, change.after_ns
+    return not any(math.isnan(value) for value in values) and any(values)
+
+
+def _make_row(change: SiteChange) -> Dumbbell:
+    row = change.row
+    outcome = ""
+    if change.outcome == "changed":
+        outcome = "better" if change.change_ns < 0 else "worse"
+    sign = "+" if change.change_ns >= 0 else "-"
+    text = f"{sign}{format_time(abs(change.change_ns))}"
+    if not math.isnan(change.interval_ns):
+        text += f" ± {format_time(change.interval_ns)}"
+    note = NOTES.get(change.outcome, "")
+    if change.outcome == "changed":
+        times = (format_time(float(row[name])) for name in ("mean_elapsed_ns",
+                                                            "other_mean_elapsed_ns"))  # fmt: skip
+        note = f"a call: {' → '.join(times)}"
+    place, _, function = str(row["place"]).partition(" ")
+    return Dumbbell(
+        place or UNKNOWN,
+        f"{row['operation']}{f' in {function}' if function else ''}",
+        name_operation_colour(str(row["operation"])),
+        change.before_ns,
+        change.before_half_ns,
+        change.after_ns,
+        change.after_half_ns,
+        text,
+        note,
+        outcome,
+    )
+
+
+# ---- timelines
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The call site at whose instances two timelines are aligned: its numbers, place and count."""
+
+    callsites: tuple[int, int]
+    where: str
+    count: int
+
+    def read_number(self, state: PageState) -> int:
+        """Return the instance of the URL, by default one in the middle of the run."""
+        return self._clip(state.get_number("instance", self.count // 2))
+
+    def move(self, state: PageState, step: str) -> PageState:
+        """Return the state after a click on a button of STEPS."""
+        number = self.read_number(state) + {"earlier": -1, "later": 1}.get(step, 0) * INSTANCES
+        return state.set_keys(instance=self._clip(0 if step == "start" else number))
+
+    def _clip(self, number: int) -> int:
+        return min(max(number, 0), max(self.count - 2, 0))
+
+
+def find_alignment(table: pd.DataFrame, first: TraceData, other: TraceData) -> Alignment | None:
+    """Return the first call site of a comparison that has two complete instances in both runs."""
+    for row in table.to_dict("records"):
+        pair = int(row["callsite"]), int(row["other_callsite"])
+        if min(pair) < 0:
+            continue
+        runs = zip((first, other), pair, strict=True)
+        count = min(aligned_runs.count_instances(data, callsite) for data, callsite in runs)
+        if count >= 2:
+            return Alignment(pair, f"{row['operation']} at {row['place']}", count)
+    return None
+
+
+def make_timelines(
+    table: pd.DataFrame, first: TraceData, other: TraceData, state: PageState
+) -> Component:
+    """Return the timelines of the first run of each side, from the same instance on."""
+    links = html.P(["Whole timelines: ", *_timeline_links(first, other)])
+    head = html.H2("Both runs on one time axis")
+    why = ""
+    alignment = None
+    if not all(aligned_runs.is_small(data) for data in (first, other)):
+        why = "This picture needs runs with single calls, and at most 20 million of them."
+    else:
+        alignment = find_alignment(table, first, other)
+        why = "No call site has two complete instances in both runs."
+    if alignment is None:
+        return html.Section([head, html.P(why, className="note"), links], id="aligned")
+    how = (
+        "Each row is a rank. Hatched: it waits in a call; filled: the rest of the call; pale: "
+        "outside of calls. Accent: a rank that arrives late, from the median arrival on."
+    )
+    buttons = [
+        html.Button(name, id=f"aligned-{step}", n_clicks=0, type="button")
+        for step, name in STEPS.items()
+    ]
+    picture = html.Div(make_picture(alignment, first, other, state), id="aligned-picture")
+    parts = [head, html.Div(buttons, className="steps"), picture]
+    return html.Section([*parts, components.how_to_read(how), links], id="aligned")
+
+
+def make_picture(
+    alignment: Alignment, first: TraceData, other: TraceData, state: PageState
+) -> list[Component]:
+    """Return the picture from the instance of the URL on, with a sentence about its window."""
+    number = alignment.read_number(state)
+    svg, length = aligned_runs.draw_runs((first, other), alignment.callsites, number, ("A", "B"))
+    note = (
+        f"{format_time(length)} from the end of instance {number} of {alignment.where}. "
+        "The numbers are the instances that end there."
+    )
+    return [html.P(note, className="note"), Picture(svg, className="scrolls")]
+
+
+def _timeline_links(first: TraceData, other: TraceData) -> list[Component | str]:
+    links = [
+        dcc.Link(f"{side}, {data.name[:60]}", href=PageState(trace=data.name).link_to("/timeline"))
+        for side, data in (("A", first), ("B", other))
+    ]
+    return [links[0], " · ", links[1]]
