@@ -37,7 +37,7 @@ def make_layout(context: TraceContext) -> Component:
             dcc.Store(id="scripts"),
             dcc.Interval(id="tick", interval=REFRESH_MS),
             header.make_header(context, list_pages()),
-            html.Div(id="run-facts"),
+            html.Section(id="run-facts", **components.aria_attributes(label="Facts of the run")),
             html.Div(id="live-strip", role="status"),
             html.Main(components.deferred_container("page"), tabIndex=-1),
             header.make_key_list(),
