@@ -13,7 +13,7 @@ from mpiprof.reports.message_table import message_cost_sentence
 from mpiprof.reports.site_labels import format_site
 
 from . import callsite_detail, components, filtered_tables, message_tables, trace_figures
-from .figures import overview as figures
+from .figures.rank_pairs import draw_pair_matrix
 from .message_tables import MessageRows
 from .trace_data import TraceContext
 from .url_state import PageState
@@ -79,7 +79,8 @@ def make_matrix_card(
         else dcc.Link(name, href=state.set_keys(**{KEY: name}).format_query())
         for name in available
     ]
-    figure = figures.draw_pair_matrix(matrix.ranks, matrix.get_cells(chosen), chosen)
+    cells = matrix.get_cells(chosen)
+    figure = draw_pair_matrix(matrix.ranks, cells, chosen, dark=state.dark)
     return components.make_card(
         "Messages between ranks",
         *[html.Div(links, className="steps")] * (len(links) > 1),

@@ -46,7 +46,7 @@ class Plots:
 
     def messages(self, quantity: str = "bytes") -> go.Figure:
         """Messages between ranks: "bytes", "messages" (their number) or "wait"."""
-        quantities = import_dashboard("figures.overview").PAIR_QUANTITIES
+        quantities = import_dashboard("figures.rank_pairs").PAIR_QUANTITIES
         if quantity not in quantities:
             raise UsageError(f"{quantity}: no such quantity; known: {', '.join(quantities)}")
         return self._draw("messages", quantity)

@@ -23,7 +23,7 @@ from mpiprof.trace.types import Float, Int
 
 from . import filtered_tables, message_tables, predictions, theme
 from .figures import algorithms as races
-from .figures import axes, distribution, overview
+from .figures import axes, distribution, overview, rank_pairs
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import timeline as timelines
@@ -65,7 +65,8 @@ def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()
     Without call sites, it is of all collectives and messages of the filtered operations.
     """
     if callsites:
-        return overview.draw_wait_matrix(data.derive("waiting_for", callsites))
+        matrix = data.derive("waiting_for", callsites)
+        return rank_pairs.draw_wait_matrix(matrix, dark=state.dark)
     table = data.callsites
     callsites = tuple(table[table["operation"].isin(state.operations)]["callsite"].tolist())
     chosen = PageState(operations=state.operations)
@@ -73,13 +74,14 @@ def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()
     matrix = data.derive("waiting_for", callsites)
     if callsites or not state.operations:
         cells = cells + matrix.total_wait_ns
-    return overview.draw_wait_matrix(WaitMatrix(matrix.ranks, cells))
+    return rank_pairs.draw_wait_matrix(WaitMatrix(matrix.ranks, cells), dark=state.dark)
 
 
 def draw_messages(data: TraceData, state: PageState, quantity: str) -> go.Figure:
-    """Return a matrix of the messages between ranks; quantity: of overview.PAIR_QUANTITIES."""
+    """Return a matrix of the messages between ranks; quantity: of PAIR_QUANTITIES."""
     matrix = message_tables.filtered_messages(data, state).make_matrix()
-    return overview.draw_pair_matrix(matrix.ranks, matrix.get_cells(quantity), quantity)
+    cells = matrix.get_cells(quantity)
+    return rank_pairs.draw_pair_matrix(matrix.ranks, cells, quantity, dark=state.dark)
 
 
 def draw_factors(data: TraceData, state: PageState, callsite: int) -> go.Figure:

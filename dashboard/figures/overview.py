@@ -1,24 +1,13 @@
-"""Figures of the time spent: over all ranks, per rank, and between ranks."""
+"""Figures of the time spent: over all ranks, and per rank."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import (
-    format_count,
-    format_share,
-    format_size,
-    format_time,
-    unit_of,
-)
-from mpiprof.metrics.wait_matrix import WaitMatrix
+from mpiprof.interface.format_units import format_share, format_time, unit_of
 from mpiprof.reports import colours
-from mpiprof.trace.types import Float, Int
 
 from .. import theme
 from . import axes
@@ -101,68 +90,5 @@ def draw_ranks(table: pd.DataFrame) -> go.Figure:
         xaxis={"title": f"rank{run}", "type": "category", "nticks": 20},
         yaxis={"title": f"time ({unit})", "tickformat": "~s" if scale == 1 else None},
         bargap=0.1 if len(names) < 100 else 0,
-    )
-    return figure
-
-
-def draw_wait_matrix(matrix: WaitMatrix) -> go.Figure:
-    """Draw the matrix of wait times: waiting ranks (down) by awaited ranks (across)."""
-    return draw_pair_matrix(matrix.ranks, matrix.total_wait_ns, "wait")
-
-
-@dataclass(frozen=True)
-class PairQuantity:
-    """A quantity of a matrix of ranks: its text, the titles of its axes, and the hover text."""
-
-    format: Callable[[float], str]
-    down: str
-    across: str
-    sentence: str
-
-
-PAIR_QUANTITIES = {
-    "wait": PairQuantity(
-        format_time, "waits: rank", "late: rank", "rank %{y} waits %{text} for rank %{x}"
-    ),
-    "bytes": PairQuantity(
-        format_size, "sends: rank", "receives: rank", "rank %{y} sends %{text} to rank %{x}"
-    ),
-    "messages": PairQuantity(
-        format_count,
-        "sends: rank",
-        "receives: rank",
-        "rank %{y} sends %{text} messages to rank %{x}",
-    ),
-}
-
-
-def draw_pair_matrix(
-    ranks: Sequence[tuple[int, int]], cells: Float | Int, quantity: str
-) -> go.Figure:
-    """Draw a matrix of ranks; quantity: of PAIR_QUANTITIES. Empty cells are transparent."""
-    if not cells.any():
-        return axes.empty_figure("nobody waits" if quantity == "wait" else "no messages")
-    of = PAIR_QUANTITIES[quantity]
-    names = [str(a) if a == b else f"{a}-{b}" for a, b in ranks]
-    largest = float(cells.max())
-    unit, scale = unit_of(largest) if quantity == "wait" else ("", 1.0)
-    text = np.full(cells.shape, "", object)
-    text[cells > 0] = [of.format(value) for value in cells[cells > 0].tolist()]
-    figure = go.Figure()
-    figure.add_heatmap(
-        z=(np.where(cells > 0, cells, np.nan) / scale).astype(np.float32),
-        x=names,
-        y=names,
-        text=text,
-        colorscale=theme.SEQUENTIAL,
-        zmin=0,
-        zmax=largest / scale,
-        colorbar={"title": {"text": unit or quantity}, "thickness": 12, "exponentformat": "SI"},
-        hovertemplate=f"{of.sentence}<extra></extra>",
-    )
-    figure.update_layout(
-        height=int(min(max(160 + 14 * len(names), 260), 520)),
-        xaxis={"title": of.across, "type": "category", "nticks": 20, "showgrid": False},
-        yaxis={**axes.RANK_ROWS, "title": of.down, "nticks": 20},
     )
     return figure

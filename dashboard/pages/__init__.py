@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-PAGE_NAMES = ("overview", "timeline", "callsites", "compare", "live")
+PAGE_NAMES = ("overview", "timeline", "callsites", "messages", "compare", "live")
 UNLISTED_NAMES = ("algorithms",)  # reached from other pages and from the search
 
 

@@ -11,21 +11,13 @@ from dash.development.base_component import Component
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.reports import colours, phrases
 
-from .. import (
-    components,
-    explanations,
-    filtered_tables,
-    message_detail,
-    message_tables,
-    trace_figures,
-)
+from .. import components, explanations, filtered_tables, trace_figures
 from .. import url_state as states
 from ..figures import overview as figures
 from ..trace_data import TraceContext, TraceData
 from . import live
 
 TITLE, PATH = "Overview", "/"
-PAGE_KEYS = frozenset((message_detail.KEY,))
 MAX_SITES = 12
 SKELETON = (130, 220, 150, 360)
 
@@ -42,8 +34,6 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         html.Section([html.H2("Verdict"), findings, gains], className="stack"),
         components.deferred_container("overview-time"),
         components.deferred_container("overview-waiting"),
-        components.deferred_container("overview-whom"),
-        components.deferred_container("overview-messages"),
     )
 
 
@@ -85,25 +75,6 @@ def waiting_card(data: TraceData, state: states.PageState) -> Component | None:
     return components.side_by_side(sites, ranks)
 
 
-def wait_matrix_card(data: TraceData, state: states.PageState) -> Component | None:
-    """Return the matrix of wait times, or None for a summary, which lacks these data."""
-    if data.trace.record == "summary" or not filtered_tables.all_callsites(data, state):
-        return None
-    return components.make_card(
-        "Who waits for whom",
-        components.make_graph(trace_figures.draw_whom(data, state), state, id="whom"),
-        note="Over the whole run"
-        + (", of the operations chosen above" if state.operations else "")
-        + ". The sum of a row is its waiting. A click shows both on the timeline.",
-    )
-
-
-def message_matrix_card(data: TraceData, state: states.PageState) -> Component | None:
-    """Return the matrix of messages between ranks, or None without messages."""
-    rows = message_tables.filtered_messages(data, state)
-    return message_detail.make_matrix_card(rows, state, "messages", ("bytes", "messages", "wait"))
-
-
 def callsite_bars(
     rows: list[dict[str, Any]], state: states.PageState, quantity: str, whole_ns: float
 ) -> list[Component]:
@@ -137,21 +108,13 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     for name, make in (
         ("overview-time", time_card),
         ("overview-waiting", waiting_card),
-        ("overview-whom", wait_matrix_card),
-        ("overview-messages", message_matrix_card),
         ("findings", explanations.findings_cards),
         ("gains", explanations.gain_cards),
     ):
         _register_card(app, context, name, make)
 
-    for graph in ("whom", "messages"):
-        components.link_matrix_to_timeline(app, graph)
-
 
 def _register_card(app: dash.Dash, context: TraceContext, name: str, make: Any) -> None:
-    follows = (Input("url", "search"),) if name == "overview-messages" else ()
-
-    @components.state_callback(app, Output(name, "children"), Input(name, "id"), *follows)
-    def show(*values: Any) -> Any:
-        state = values[-1]
+    @components.state_callback(app, Output(name, "children"), Input(name, "id"))
+    def show(_: str, state: states.PageState) -> Any:
         return components.make_or_message(name, lambda: make(context.latest_data(state), state))

@@ -70,33 +70,34 @@ def test_a_row_of_messages_opens_its_pairs(browser: Browser) -> None:
     browser.shot("messages-callsite")
 
 
-def test_the_overview_has_a_matrix_by_quantity(browser: Browser) -> None:
-    browser.open("/?trace=both")
+def test_the_matrix_lists_the_pairs_of_a_cell_and_opens_them(browser: Browser) -> None:
+    browser.open("/messages?trace=both")
     page = browser.page
-    page.wait_for_selector("#messages .js-plotly-plot")
-    text = f"{MATRIX.format('messages')}.text[{LATE}][{LATE + 1}]"
+    page.wait_for_selector("#messages-matrix .js-plotly-plot")
+    assert f"for rank {LATE} to receive" in page.inner_text("#messages-sentence h1")
+    plot = page.locator("#messages-matrix .nsewdrag")
+    box = plot.bounding_box()
+    place = {"x": box["width"] * (LATE + 0.5) / RANKS, "y": box["height"] * (LATE + 1.5) / RANKS}
+    plot.hover(position=place)
+    browser.until("document.querySelector('#messages-matrix .js-plotly-plot')._hoverdata")
+    plot.click(position=place)
+    browser.until(f"location.search.includes('cell={LATE + 1}%3A{LATE}')")
+    browser.settled()
+    assert page.locator(".messages-table tbody tr").count() == 1
+    shapes = "document.querySelector('#messages-matrix .js-plotly-plot').layout.shapes"
+    assert page.evaluate(f"{shapes}[0].x0") == LATE - 0.5
+    browser.shot("messages-cell")
+    page.click(".messages-table .number a")
+    browser.until("location.pathname === '/timeline'")
+    assert f"rank={LATE + 1}%2C+{LATE}" in page.url and "from=" in page.url
+    browser.settled()
+    browser.open("/messages?trace=both&pairs=bytes")
+    text = f"{MATRIX.format('messages-matrix')}.text[{LATE}][{LATE + 1}]"
     assert page.evaluate(text) == "80.0 KB"
-    page.click("nav.steps >> text=messages")
+    page.click("nav.steps >> text=messages >> nth=1")
     browser.until("location.search.includes('pairs=messages')")
     browser.settled()
     assert page.evaluate(text) == "20"
-    browser.shot("messages-overview")
-
-
-def test_a_cell_opens_the_timeline_of_both_ranks(browser: Browser) -> None:
-    browser.open("/?trace=both&pairs=messages")
-    page = browser.page
-    page.wait_for_selector("#messages .js-plotly-plot")
-    plot = page.locator("#messages .nsewdrag")
-    plot.scroll_into_view_if_needed()
-    box = plot.bounding_box()
-    place = {"x": box["width"] * (LATE + 1.5) / RANKS, "y": box["height"] * (LATE + 0.5) / RANKS}
-    plot.hover(position=place)
-    browser.until("document.querySelector('#messages .js-plotly-plot')._hoverdata")
-    plot.click(position=place)
-    browser.until("location.pathname === '/timeline'")
-    assert "rank=5%2C+6" in page.url
-    browser.settled()
 
 
 def test_a_run_with_messages_alone_has_all_pages(browser: Browser) -> None:

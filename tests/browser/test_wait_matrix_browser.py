@@ -21,18 +21,21 @@ def test_a_late_rank_is_found_and_shown_on_the_timeline(tmp_path: Path) -> None:
     synthetic.started_ns, synthetic.ended_ns = 0, 420 * MS
     with view([synthetic.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        browser = Browser(page, running)
-        page.wait_for_selector("#whom .js-plotly-plot")
-        columns = "document.querySelector('#whom .js-plotly-plot').data[0]"
+        browser = Browser(page, running, "/messages")
+        page.wait_for_selector("#messages-matrix .js-plotly-plot")
+        columns = "document.querySelector('#messages-matrix .js-plotly-plot').data[0]"
         assert page.evaluate(f"{columns}.x.length") == 16
         browser.shot("whom")
-        plot = page.locator("#whom .nsewdrag")
+        plot = page.locator("#messages-matrix .nsewdrag")
         plot.scroll_into_view_if_needed()
         box = plot.bounding_box()
         place = {"x": box["width"] * 5.5 / 16, "y": box["height"] * 9.5 / 16}
         plot.hover(position=place)
-        browser.until("document.querySelector('#whom .js-plotly-plot')._hoverdata")
+        browser.until("document.querySelector('#messages-matrix .js-plotly-plot')._hoverdata")
         plot.click(position=place)
+        browser.until("location.search.includes('cell=9%3A5')")
+        browser.settled()
+        page.click("text=show in the timeline")
         browser.until("location.pathname === '/timeline'")
         assert page.url.endswith("/timeline?rank=9%2C+5")
         browser.settled()
