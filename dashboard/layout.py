@@ -13,8 +13,9 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
+from mpiprof.reports import phrases
 
-from . import components, header, run_facts, search, theme
+from . import components, filtered_tables, header, run_facts, search, theme
 from . import url_state as states
 from .header import FILTERS
 from .pages import list_pages, list_unlisted, live
@@ -157,7 +158,7 @@ def _register_growth(app: dash.Dash, context: TraceContext) -> None:
         state = states.parse(search)
         try:
             data = context.latest_data(state)
-            strip = live.make_strip(data, state)
+            strip = live.make_strip(data, state) or _make_notice(data)
         except MpiprofError:
             raise PreventUpdate from None
         return data.version if data.version != version else dash.no_update, data.ended, strip
@@ -207,6 +208,12 @@ def _filter_choices(context: TraceContext, state: states.PageState) -> list[Any]
     for options, values in zip(known, chosen, strict=True):
         choices += [values, _filter_options(options, values)]
     return choices
+
+
+def _make_notice(data: TraceData) -> Component | None:
+    """Return a sentence on what the trace lacks, for all pages, or None if it is complete."""
+    sentence = phrases.state_sentence(data.trace)
+    return html.P(filtered_tables.shorten_text(sentence), className="notice") if sentence else None
 
 
 def list_operations(data: TraceData) -> list[str]:

@@ -25,6 +25,7 @@ from mpiprof.reports.site_labels import routine_at
 from mpiprof.trace import Trace
 
 NOTABLE = 0.005  # minimum share of a spread; a smaller share is reported as 0 %
+MAX_PROBLEM = 100  # characters of a problem in a sentence
 
 
 def cost_sentence(row: dict[str, Any], total_ns: float) -> str:
@@ -135,9 +136,49 @@ def incompleteness_lines(trace: Any) -> list[str]:
         lines.append(f"{dropped} records were dropped: the figures lack these calls")
     if not trace.is_sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
-    notes = {*trace.notes, trace.dropped_note}  # these are reported separately
-    problems = [str(problem) for problem in trace.problems if problem not in notes]
+    problems = list_problems(trace)
     lines += problems[:5]
     if len(problems) > 5:
         lines.append(f"and {len(problems) - 5} more problems of this kind")
     return lines
+
+
+def list_problems(trace: Any) -> list[str]:
+    """Return the problems of a trace without its notes, which are reported separately."""
+    notes = {*trace.notes, trace.dropped_note}
+    return [str(problem) for problem in trace.problems if problem not in notes]
+
+
+def state_sentence(trace: Any) -> str:
+    """Return what the trace of an ended job lacks, the effect and the remedy; "" if nothing."""
+    problems = [problem[:MAX_PROBLEM] for problem in list_problems(trace)]
+    lost = trace.logs.is_damaged or trace.logs.truncated or trace.tables.truncated
+    if problems and (lost or not trace.meta or len(trace.tables.processes) < trace.ranks):
+        more = f"; and {len(problems) - 2} more problems" if len(problems) > 2 else ""
+        return (
+            f"Trace is incomplete: {'; '.join(problems[:2])}{more}. Waiting in the lost calls is "
+            "unknown. Copy the trace again, or rerun with -o on a file system of all nodes."
+        )
+    if not trace.is_finalised:
+        ended = sum(end["reason"] == "finalize" for end in trace.tables.ends.values())
+        others = f"{format_count(trace.ranks - ended)} of {format_count(trace.ranks)}"
+        return (
+            f"The job ended without MPI_Finalize on {others} ranks. Their last calls may have no "
+            "end. `status` reports what each rank did last."
+        )
+    if trace.dropped_records:
+        return (
+            f"Trace is incomplete: {format_count(trace.dropped_records)} records were dropped. "
+            "The figures lack these calls. Record less, with --sample or --record ring."
+        )
+    if not trace.tables.shapes:
+        return (
+            "No MPI call was recorded, so there is no waiting to show. Check that the program "
+            "calls MPI, and that no option switches the recorder off; `doctor` tests it."
+        )
+    if trace.record == "summary":
+        return (
+            "This trace has only totals, so arrivals and waiting are unknown. Record without "
+            "--record summary."
+        )
+    return ""

@@ -9,6 +9,7 @@ import pytest
 from mpiprof.dashboard.pages import list_pages
 from support.accessibility import find_violations, walk_by_tab
 from support.dashboard_server import Browser, View, view
+from support.dashboard_traces import empty
 from support.page_traces import TRACES, write_traces
 
 PATHS = (*(page.PATH for page in list_pages()), "/callsites?callsite=0", "/compare?with=second")
@@ -18,15 +19,23 @@ ALWAYS = ("sixty-four", "light")
 VISITS = [
     pytest.param(name, theme, marks=() if (name, theme) == ALWAYS else pytest.mark.slow)
     for theme in ("light", "dark")
-    for name in TRACES
+    for name in (*TRACES, "empty")
 ]
+# Sentence on the state of a trace that all its pages show.
+STATES = {
+    "empty": "No MPI call was recorded",
+    "hung": "Ranks wait for each other in a circle",
+    "damaged": "Trace is incomplete",
+    "summary": "This trace has only totals",
+}
 CHECKED_BY_AXE = ("sixty-four", "hung", "damaged")
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     """Serve the traces."""
-    with write_traces(tmp_path_factory.mktemp("traces")) as traces, view(traces) as started:
+    folder = tmp_path_factory.mktemp("traces")
+    with write_traces(folder) as made, view([*made, empty(folder / "empty")]) as started:
         yield started
 
 
@@ -45,7 +54,7 @@ def open_page(browser: Browser, path: str, name: str) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize(("name", "theme"), VISITS)
 def test_pages_fit_and_have_content(browser: Browser, name: str, theme: str) -> None:
-    """No page writes to the console, fails to load a file, scrolls sideways or is blank."""
+    """No page complains on the console, fails to load a file, scrolls sideways or is blank."""
     browser.complaints.clear()
     browser.choose_theme(theme)
     faults = []
@@ -56,6 +65,8 @@ def test_pages_fit_and_have_content(browser: Browser, name: str, theme: str) -> 
         of_page = [f"scrolls sideways, {elements}" for elements in beyond if elements]
         if "This failed" in text or len(text) < 20:
             of_page.append(f"shows {text[:200]!r}")
+        if STATES.get(name, "") not in browser.text():
+            of_page.append("does not report the state of the trace")
         if name in CHECKED_BY_AXE:
             of_page += find_violations(browser)
         faults += [f"{path}: {fault}" for fault in (*of_page, *browser.complaints)]

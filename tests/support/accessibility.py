@@ -22,7 +22,10 @@ START_AT_TOP = """() => {
     start.focus();
     start.remove();
     window.lastFocus = null;
-    document.querySelectorAll("[data-reached]").forEach((e) => delete e.dataset.reached);
+    window.reached = new Set();
+    // Pages replace elements, so that they are known by their type and the start of their text.
+    window.identify = (e) => e.tagName + e.id + (e.innerText || e.getAttribute("aria-label") || "")
+        .split("\\n")[0];
 }"""
 # Describes the focused element: whether it is the page's end, and its name. Focus is visible if
 # the style of the element or of its parents changes when the focus leaves.
@@ -45,14 +48,14 @@ DESCRIBE_FOCUS = """() => {
         || e.labels?.[0]?.innerText || e.placeholder || "";
     const text = `${e.tagName} #${e.id} .${e.getAttribute("class")} "${name.slice(0, 40)}"`;
     window.lastFocus = { e, styles: styles(e), text };
-    e.dataset.reached = "";
+    window.reached.add(identify(e));
     const isNamed = name.trim() || e.closest("[role=gridcell], [role=columnheader]");
     return { end: false, invisible, unnamed: isNamed ? "" : text };
 }"""
 # Describes the elements for a pointer that Tab has not reached. Arrow keys move inside a grid.
 FIND_UNREACHED = """[...document.querySelectorAll("a[href], button, input, select, summary")]
     .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled
-        && e.tabIndex >= 0 && !("reached" in e.dataset) && !e.closest("[role=grid]"))
+        && e.tabIndex >= 0 && !window.reached.has(identify(e)) && !e.closest("[role=grid]"))
     .map((e) => `${e.tagName} #${e.id} .${e.getAttribute("class")} ${e.innerText.slice(0, 40)}`)"""
 MOST_STOPS = 400
 

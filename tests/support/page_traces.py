@@ -117,6 +117,8 @@ def write_summary(folder: Path, _: int = 0) -> Path:
     synthetic.records = [[make_totals(np.concatenate(r))] for r in synthetic.records]
     synthetic.messages, synthetic.message_sums, synthetic.spent = {}, {}, {}
     synthetic.ended_ns = int(program.now_ns.max()) + MS
+    for at in (synthetic.started_ns, synthetic.ended_ns):
+        synthetic.add_clock(4, 0, at, 500)
     return synthetic.write(folder)
 
 
