@@ -140,8 +140,7 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
         now = [path, query, scheme, None if getattr(page, "FOLLOWS", False) else version]
         if now == shown:
             raise PreventUpdate
-        content = components.make_or_message(page.TITLE, lambda: page.make_layout(context, state))
-        return [html.H1(page.TITLE, className="for-readers"), content], now
+        return components.make_or_message(page.TITLE, lambda: page.make_layout(context, state)), now
 
 
 def _register_growth(app: dash.Dash, context: TraceContext) -> None:

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mpiprof.dashboard.pages import list_pages
+from mpiprof.dashboard.pages import list_pages, list_unlisted
 from support.accessibility import find_violations, walk_by_tab
 from support.dashboard_server import Browser, View, view
 from support.dashboard_traces import empty
 from support.page_traces import TRACES, write_traces
 
-PATHS = (*(page.PATH for page in list_pages()), "/callsites?callsite=0", "/compare?with=second")
+PATHS = (
+    *(page.PATH for page in (*list_pages(), *list_unlisted())),
+    "/callsites?callsite=0",
+    "/compare?with=second",
+)
 WIDTHS = (390, 1920, 1280)
 # One trace in one theme is enough before a change lands; the rest runs in continuous integration.
 ALWAYS = ("sixty-four", "light")
