@@ -214,9 +214,12 @@ def check_options(args: argparse.Namespace) -> Options:
         require_package("matplotlib", "figures")
     if args.machine is not None:
         from mpiprof.model import machine
-        from mpiprof.trace.machine import find_fault
+        from mpiprof.trace.machine import NO_MESSAGE, find_fault
 
-        machine.read(args.machine, find_fault)  # only to raise its errors
+        # Only to raise errors. The ranks check the times of the sizes that the study uses.
+        only_possible = partial(find_fault, smallest=NO_MESSAGE)
+        is_sized = args.study in CALIBRATED_STUDIES
+        machine.read(args.machine, only_possible if is_sized else find_fault)
     if args.per_node < 1:
         raise UsageError(f"--per-node {args.per_node}: at least 1 process per node")
     if args.simulate is None and (args.per_node > 1 or args.node_port):
@@ -324,7 +327,7 @@ def start_study(
     study_variables = {LOCATION_VARIABLE: location}
     with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
         if args.study in CALIBRATED_STUDIES and args.machine is None:
-            args.machine = calibrate(start, Path(folder))
+            args.machine = calibrate(start, Path(folder), args.study, number, options)
             study_variables[CALIBRATED_VARIABLE] = "1" if args.machine else ""
         command = rank_command(args)
         level = recording_level(args.study)
@@ -332,17 +335,17 @@ def start_study(
         return start(command, inside | ranks.serialize_threads() | study_variables)
 
 
-def calibrate(start: Start, folder: Path) -> Path | None:
-    """Return the measured message times of the ranks, or None if they are not usable."""
+def calibrate(start: Start, folder: Path, study: str, number: int, options: Options) -> Path | None:
+    """Return the measured message times of the ranks, or None if the study cannot use them."""
     import json
 
-    from mpiprof.bench.harness.calibration import calibrate_ranks, describe_messages
-    from mpiprof.trace.machine import find_fault
+    from mpiprof.bench.harness import calibration
 
-    file = calibrate_ranks(start, folder)
+    file = calibration.calibrate_ranks(start, folder)
     table = json.loads(file.read_text())
-    print(describe_messages(table), flush=True)
-    return None if find_fault(table) else file
+    fault = calibration.find_study_fault(import_study(study), number, options, table)
+    print(calibration.describe_messages(table, fault), flush=True)
+    return None if fault else file
 
 
 def recording_level(study: str) -> str:

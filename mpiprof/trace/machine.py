@@ -7,7 +7,7 @@ a node with other users, soon exceed them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mpiprof.interface.format_units import format_time
@@ -22,16 +22,23 @@ MAX_FACTOR_ONE, MAX_FACTOR_BOTH = 5.0, 4.0
 # Minimum number of rounds in which no other process had the core, and maximum ratio of the median
 # round time to T. Within both, T repeats within 30 % (docs/results/message-times.md).
 MIN_REPETITIONS, MAX_SPREAD = 4, 1.3
+NO_MESSAGE = 1 << 62  # bytes; without used messages, only impossible times are a fault
+MOST_LISTED = 4  # unsteady sizes in a reason
 
 
-def find_fault(table: Any) -> str:
-    """Return why a machine table is unusable, or "" if it is usable or absent."""
+def find_fault(table: Any, smallest: int = 0) -> str:
+    """Return why a machine table is unusable, or "" if it is usable or absent.
+
+    smallest: bytes of the smallest message whose time is used. Shorter messages may be less steady,
+    as far as this changes no time of a used message by more than the same limit.
+    """
     if not isinstance(table, Mapping):
         return ""
-    return next(filter(None, (_find_link_fault(n, table.get(n)) for n in SLOWEST_LINK)), "")
+    links = ((name, table.get(name)) for name in SLOWEST_LINK)
+    return next(filter(None, (_find_link_fault(*link, smallest) for link in links)), "")
 
 
-def _find_link_fault(name: str, link: Any) -> str:
+def _find_link_fault(name: str, link: Any, smallest: int) -> str:
     if not isinstance(link, Mapping):
         return ""
     try:
@@ -46,7 +53,7 @@ def _find_link_fault(name: str, link: Any) -> str:
         return f"{format_time(empty)} for an empty message {LINK_NAMES[name]}"
     if beta > most_beta:
         return f"{1000 / beta:.2g} MB/s {LINK_NAMES[name]}"
-    unsteady = _find_unsteadiness(name, link)
+    unsteady = _find_unsteadiness(name, link, lambda size: alpha + beta * size, smallest)
     if unsteady:  # checked first, because impossible times follow from unsteady rounds
         return unsteady
     if not beta >= MIN_BETA_NS:
@@ -61,7 +68,9 @@ def _find_link_fault(name: str, link: Any) -> str:
     return ""
 
 
-def _find_unsteadiness(name: str, link: Mapping[str, Any]) -> str:
+def _find_unsteadiness(
+    name: str, link: Mapping[str, Any], time_ns: Callable[[int], float], smallest: int
+) -> str:
     """Return why times would not repeat, as far as the table describes the measurement; else ""."""
     try:
         sizes = [int(size) for size in link.get("sizes") or ()]
@@ -73,10 +82,19 @@ def _find_unsteadiness(name: str, link: Mapping[str, Any]) -> str:
     if name == "within" and rounds and min(rounds) < MIN_REPETITIONS:
         most = f"all but {min(rounds)}" if min(rounds) else "all"
         return f"other processes used the cores in {most} of the repetitions {LINK_NAMES[name]}"
+    unsteady = []
+    limit_ns = (MAX_SPREAD - 1) * time_ns(smallest)
     for size, spread in zip(sizes, spreads, strict=False):
-        if not spread <= MAX_SPREAD:
-            return f"repetitions of {size} B differ by a factor of {spread:.1f} {LINK_NAMES[name]}"
-    return ""
+        is_small = size < smallest and (spread - 1) * time_ns(size) <= limit_ns
+        if not (spread <= MAX_SPREAD or is_small):
+            unsteady.append((size, spread))
+    if not unsteady:
+        return ""
+    listed = ", ".join(f"of {size} B by {spread:.1f}" for size, spread in unsteady[1:MOST_LISTED])
+    more = f" and of {len(unsteady) - MOST_LISTED} more sizes" * (len(unsteady) > MOST_LISTED)
+    size, spread = unsteady[0]
+    first = f"repetitions of {size} B differ by a factor of {spread:.1f}"
+    return f"{first}{', ' * bool(listed)}{listed}{more} {LINK_NAMES[name]}"
 
 
 def _times_larger(long: float, short: float) -> str:

@@ -24,6 +24,7 @@ from mpiprof.bench.studies import app_tables, apps
 from mpiprof.bench.studies.apps import ALL, FIGURE, WHOLE, App, Run
 from mpiprof.errors import MpiprofError
 from mpiprof.testing.synthetic import LINK, MACHINE
+from mpiprof.trace.machine import find_fault
 
 
 def a_run(whole: float, gather: float, gatherv: float, algorithm: str = "native") -> Run:
@@ -185,10 +186,12 @@ def test_message_times_by_size_or_why_not() -> None:
     assert rows[1]["MB/s"] == pytest.approx(1000 / 11) and rows[1]["link"] == "within a node"
     refused = MACHINE | {"within": LINK | {"spread": [9.0, 9.0, 9.0]}}
     assert tabulate_messages(refused) == []
-    assert "not usable: repetitions of 0 B differ" in describe_messages(refused)
+    fault = find_fault(refused)
+    assert "not usable: repetitions of 0 B differ" in describe_messages(refused, fault)
+    assert describe_messages(refused, "").endswith(f" Short messages are not used: {fault}.")
     shown = MACHINE | {"within": LINK | {"sizes": [4, 65536, 1_000_000]}}
     text = "T, one way: 4 B take 10.0 µs within a node, 64 KB take 11.0 µs within a node."
-    assert describe_messages(shown) == text
+    assert describe_messages(shown, "") == text
 
 
 @pytest.mark.usefixtures("one_cluster")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from support.mpis import Mpi
 from support.uniform_machine import make_uniform
 
 from mpiprof.bench.harness import message_times
+from mpiprof.bench.harness.calibration import find_study_fault
 from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.message_times import MESSAGE_SIZES, REPETITIONS, fit_link
 from mpiprof.bench.harness.options import Options
@@ -69,10 +72,32 @@ def test_the_recorder_s_gate_judges_a_study_s_times(
 ) -> None:
     table = {"within": fit_link(times, clean)}
     monkeypatch.setattr("mpiprof.bench.harness.runner.measure_message_times", lambda _: table)
-    machine, found, used = find_machine(Ranks.__new__(Ranks), None)
+    ranks = cast("Ranks", SimpleNamespace(world=SimpleNamespace(size=2)))
+    machine, found, used = find_machine(ranks, ModuleType("study"), Options())
     assert used is table
     assert why in found and bool(why) == bool(found)
     assert (machine == DEFAULT) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("size", "spread", "why"),
+    [
+        (64 << 10, [5.0, 1.2, 1.0], ""),  # 4 us of 66 us
+        (64 << 10, [60.0, 1.2, 1.0], "repetitions of 0 B differ by a factor of 60.0 within"),
+        (64 << 10, [5.0, 1.4, 1.0], "repetitions of 65536 B differ by a factor of 1.4 within"),
+        (4 << 10, [5.0, 1.2, 1.0], "repetitions of 0 B differ by a factor of 5.0 within"),
+        (64 << 10, [1.0, 1.0, 2.0], "repetitions of 262144 B differ by a factor of 2.0 within"),
+    ],
+)
+def test_a_study_requires_steady_times_of_its_sizes(
+    size: int, spread: list[float], why: str
+) -> None:
+    """`arrival` uses T of its messages only; T(n) is 1 us + n ns here."""
+    link = {"alpha_ns": 1e3, "beta_ns_per_byte": 1.0, "sizes": list(MESSAGE_SIZES)}
+    table = {"within": link | {"spread": spread}}
+    found = find_study_fault(arrival, 2, Options((size,)), table)
+    assert found.startswith(why) and bool(why) == bool(found)
+    assert find_fault(table)  # for all sizes, as other studies require
 
 
 def test_no_factors_from_times_that_are_not_usable() -> None:

@@ -70,6 +70,10 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
         (rounds([12, 12, 12], [1.1, 7.2, 1.0]), "1000 B differ by a factor of 7.2 within a node"),
         (rounds([0, 0, 0], [1.0, 1.2, 1.0], "between"), ""),  # a network's messages wait anyway
         (rounds([12, 12, 12], [1.0, 1.0, 8.0], "between"), "by a factor of 8.0 between nodes"),
+        (
+            rounds([12, 12, 12], [1.7, 7.0, 1.4], "between"),
+            "repetitions of 0 B differ by a factor of 1.7, of 1000 B by 7.0, of 1000000 B by 1.4",
+        ),
         (rounds(["x"], [1.0]), "the table within a node is damaged"),
     ],
 )

@@ -68,6 +68,15 @@ def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
     assert "clear pairs in their order; mean regret 1.000, worst 1" in of_all
 
 
+def test_the_smallest_message_is_a_block_of_a_pipeline() -> None:
+    """The best block of 8 x 4 KB in a chain of 8 has sqrt(alpha n / (6 beta)) bytes."""
+    setup = Setup(8, Options((4 << 10,), only=("bcast",)), Machine(alpha=1000.0, beta=10.0))
+    expected = (1000.0 * (32 << 10) / (6 * 10.0)) ** 0.5
+    assert model_accuracy.find_smallest_message(setup) == pytest.approx(expected, rel=0.1)
+    blocks = replace(setup, options=replace(setup.options, only=("alltoall",)))
+    assert model_accuracy.find_smallest_message(blocks) == 4 << 10
+
+
 def test_predictions_require_usable_message_times() -> None:
     setup = Setup(8, Options(), EAGER, fault="other processes used the cores")
     with pytest.raises(MpiprofError, match="not usable: other processes used the cores: repeat"):

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from mpiprof.bench.harness.study import Row
+from mpiprof.bench.harness.options import Options
+from mpiprof.bench.harness.study import Row, Setup
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_round_size, format_time
 from mpiprof.launch.program import verb_command
-from mpiprof.trace.machine import LINK_NAMES, find_fault
+from mpiprof.model.machine import machine_of_table
+from mpiprof.trace.machine import LINK_NAMES, NO_MESSAGE, find_fault
 
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 CALIBRATION_S = 20
@@ -43,13 +46,29 @@ def run_quietly(start: Start, words: Sequence[str], folder: Path, title: str) ->
         raise MpiprofError(f"{title} ended with {code}: {shown}")
 
 
+def find_study_fault(
+    study: ModuleType, ranks: int, options: Options, table: Mapping[str, Any]
+) -> str:
+    """Return why message times are unusable for the messages of a study, or ""."""
+    fault = find_fault(table)
+    find_smallest = getattr(study, "find_smallest_message", None)
+    if not fault or find_smallest is None or find_fault(table, NO_MESSAGE):
+        return fault
+    machine = machine_of_table(table, "the measured table")
+    return find_fault(table, find_smallest(Setup(ranks, options, machine)))
+
+
 # ---- times by size
 
 
 def tabulate_messages(machine: Mapping[str, Any]) -> list[Row]:
-    """Return the measured times of a machine table; [] if they are not usable."""
+    """Return the measured times of a machine table; [] if some of them are not usable."""
+    return [] if find_fault(machine) else _list_times(machine)
+
+
+def _list_times(machine: Mapping[str, Any]) -> list[Row]:
     rows = []
-    for name in LINK_NAMES if not find_fault(machine) else ():
+    for name in LINK_NAMES:
         link = machine.get(name) or {"sizes": (), "one_way_ns": ()}
         for size, ns in zip(link["sizes"], link["one_way_ns"], strict=True):
             row = {"link": LINK_NAMES[name], "bytes": size, "time ms": ns / 1e6}
@@ -57,14 +76,16 @@ def tabulate_messages(machine: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def describe_messages(machine: Mapping[str, Any]) -> str:
-    """Return the measured times of some messages, or why the times are not usable."""
-    why = find_fault(machine)
-    if why:
-        return f"Message times of `calibrate` are not usable: {why}."
+def describe_messages(machine: Mapping[str, Any], fault: str) -> str:
+    """Return the measured times of some messages, or the fault that makes them unusable."""
+    if fault:
+        return f"Message times of `calibrate` are not usable: {fault}."
+    unused = find_fault(machine)  # of messages that the study does not send
+    shown = SHOWN_BYTES[1:] if unused else SHOWN_BYTES
     times = [
         f"{format_round_size(row['bytes'])} take {format_time(row['time ms'] * 1e6)} {row['link']}"
-        for row in tabulate_messages(machine)
-        if row["bytes"] in SHOWN_BYTES
+        for row in _list_times(machine)
+        if row["bytes"] in shown
     ]
-    return f"T, one way: {', '.join(times)}." if times else "No message was timed."
+    text = f"T, one way: {', '.join(times)}." if times else "No message was timed."
+    return f"{text} Short messages are not used: {unused}." if unused else text

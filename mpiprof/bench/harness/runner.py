@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.bench.harness import loop, simulated_cases, timing
+from mpiprof.bench.harness.calibration import find_study_fault
 from mpiprof.bench.harness.case import LINE, Case
 from mpiprof.bench.harness.conditions import ARITHMETIC, TIMER, list_conditions
 from mpiprof.bench.harness.loop import Loop, LoopTimes
@@ -37,7 +39,6 @@ from mpiprof.interface.progress import Progress
 from mpiprof.metrics.message_volume import choose_link
 from mpiprof.model.machine import DEFAULT, Machine, from_options, machine_of_table, read_table
 from mpiprof.operations import SELECTORS
-from mpiprof.trace.machine import find_fault
 
 
 def requested_laps(study: ModuleType, options: Options) -> int:
@@ -64,7 +65,7 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
         if ranks.world.size < 2:
             raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
         study = import_study(name)
-        machine, why, table = find_machine(ranks, options.machine)
+        machine, why, table = find_machine(ranks, study, options)
         if getattr(study, "NEEDS_TRANSPORT", False) and not machine.has_transport:
             machine = replace(machine, **measure_transport(ranks, machine))
         nodes = timing.first_rank_of_nodes(ranks.world)
@@ -79,14 +80,17 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
         raise
 
 
-def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str, dict[str, Any]]:
+def find_machine(
+    ranks: Ranks, study: ModuleType, options: Options
+) -> tuple[Machine, str, dict[str, Any]]:
     """Return the machine of --machine or of these ranks with its table.
 
     If the times of these ranks are not usable, the machine is assumed, and the text is the reason.
     """
-    if path is not None:
-        table = read_table(path, find_fault)
-        return machine_of_table(table, str(path)), "", table
+    find_fault = partial(find_study_fault, study, ranks.world.size, options)
+    if options.machine is not None:
+        table = read_table(options.machine, find_fault)
+        return machine_of_table(table, str(options.machine)), "", table
     table = measure_message_times(ranks)
     why = find_fault(table)
     return DEFAULT if why else machine_of_table(table, "these ranks"), why, table
@@ -208,6 +212,7 @@ def simulate_study(name: str, options: Options, processes: int) -> None:
     """Simulate a study for so many processes."""
     study = import_study(name)
     per_node, node_port = options.per_node, options.node_port
+    find_fault = partial(find_study_fault, study, processes, options)
     machine = from_options(options.machine, per_node, find_fault, node_port=node_port)
     setup = make_simulated_setup(name, options, processes, machine)
     cases = make_cases(study, setup)

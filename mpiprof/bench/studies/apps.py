@@ -49,6 +49,7 @@ from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
 from mpiprof.operations import AUTO, MANAGEMENT_COLLECTIVES, ROBUST
 from mpiprof.trace import Trace
+from mpiprof.trace.machine import find_fault
 
 TITLE = "Programs under auto"
 LEAST = 0.97  # native's time over auto's: at most 3 % slower
@@ -161,7 +162,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
         machine = options.machine or calibrate_ranks(start, Path(folder))
         table = json.loads(machine.read_text())
-        print(describe_messages(table), flush=True)
+        print(describe_messages(table, find_fault(table)), flush=True)
         progress.advance()
         for name in chosen:
             app = APPS[name]

@@ -21,6 +21,7 @@ from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.conditions import TIMER
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, LoopTimes
+from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Report, Row, Setup, Values, estimate_mean, list_columns
 from mpiprof.bench.harness.timing import Int
@@ -47,13 +48,23 @@ PAPER = {  # ms to exit, computation and arrival on Lemieux, and on the Beowulf 
 }
 
 
+def list_sizes(options: Options) -> tuple[int, ...]:
+    """Return the sizes of the study in bytes."""
+    return options.sizes or (BYTES,)
+
+
+def find_smallest_message(setup: Setup) -> int:
+    """Return the bytes of the shortest message whose time is the unit of factors."""
+    return min(list_sizes(setup.options))
+
+
 def make_loops(setup: Setup) -> list[Loop]:
     """Return the loops of all experiments; each experiment has every computation time."""
     several = 1 if setup.options.quick else min(EXPERIMENTS, setup.laps)
     loops = []
     for experiment in range(several):
         laps = setup.laps // several + (experiment < setup.laps % several)
-        for n in setup.options.sizes or (BYTES,):
+        for n in list_sizes(setup.options):
             for ms in QUICK_MS if setup.options.quick else COMPUTATION_MS:
                 labels = {"computation ms": ms, "bytes": n}
                 case = Case(labels, "alltoall", "native", Problem(setup.ranks, n))

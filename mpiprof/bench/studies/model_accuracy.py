@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.simulated_cases import simulate_case
 from mpiprof.bench.harness.study import (
     Report,
@@ -41,6 +42,7 @@ from mpiprof.bench.studies.contest import candidates
 from mpiprof.errors import MpiprofError
 from mpiprof.model.distributions import decreasing_counts
 from mpiprof.model.schedule import Problem
+from mpiprof.model.variant import Variant
 
 TITLE = "Accuracy of the simulator"
 LAPS = 5
@@ -76,6 +78,27 @@ def make_problem(part: str, ranks: int, size: int) -> Problem:
     return Problem(ranks, counts=counts, unit=unit)
 
 
+def list_sizes(options: Options) -> tuple[int, ...]:
+    """Return the sizes of the study in bytes."""
+    return options.sizes or (SIZES[1:2] if options.quick else SIZES)
+
+
+def find_smallest_message(setup: Setup) -> int:
+    """Return the bytes of the shortest blocks of the algorithms.
+
+    Barriers inside algorithms, and the last of unequal shares, are shorter. They take a small part
+    of the time of an algorithm.
+    """
+    smallest = min(list_sizes(setup.options))
+    for part in setup.options.only or PARTS:
+        for size in list_sizes(setup.options):
+            problem = make_problem(part, setup.ranks, size)
+            for choice in candidates(setup, part.partition(" ")[0], problem):
+                block = Variant.parse(choice).set_parameters(problem).block_size
+                smallest = min(smallest, block or smallest)
+    return smallest
+
+
 def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all operations, sizes, factors and algorithms.
 
@@ -89,7 +112,7 @@ def make_cases(setup: Setup) -> list[Case]:
     for part in options.only or PARTS:
         operation, between = part.partition(" ")[0], part == BETWEEN_GROUPS
         members = f"{setup.ranks // 2}+{setup.ranks // 2}" if between else "world"
-        for size in options.sizes or (SIZES[1:2] if options.quick else SIZES):
+        for size in list_sizes(options):
             problem = make_problem(part, setup.ranks, size)
             choices = candidates(setup, operation, problem)
             message = int(setup.machine.alpha + size * setup.machine.beta)
