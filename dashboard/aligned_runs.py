@@ -46,11 +46,17 @@ def draw_runs(
         lengths.append(float(exits[-1] - exits[0]) if len(exits) > 1 else 0.0)
     length = max(*lengths, 1.0) * 1.02
     pictures = [
-        _align(data, table, number, length, name)
-        for data, table, name in zip(runs, ends, names, strict=True)
+        _align(data, callsite, number, length, name)
+        for data, callsite, name in zip(runs, callsites, names, strict=True)
     ]
     label = f"Timelines of {names[0]} and {names[1]}, {format_time(length)} from instance {number}"
     return draw_aligned_runs(pictures, length, label), length
+
+
+def find_end(data: TraceData, callsite: int, number: int) -> int:
+    """Return the time at which an instance of a call site ended."""
+    table = _ended_instances(data, callsite)
+    return int(table.loc[table["number"] == number, "last_exit_ns"].iloc[0])
 
 
 def _ended_instances(data: TraceData, callsite: int) -> pd.DataFrame:
@@ -65,13 +71,12 @@ def _ended_instances(data: TraceData, callsite: int) -> pd.DataFrame:
     return data.compute_once(("ended instances", callsite), make)
 
 
-def _align(
-    data: TraceData, instances: pd.DataFrame, number: int, length: float, name: str
-) -> AlignedRun:
+def _align(data: TraceData, callsite: int, number: int, length: float, name: str) -> AlignedRun:
     timeline = data.compute_once(
         "timeline", lambda: trace_figures.open_timeline(data, lambda _: None)
     )
-    begin = int(instances.loc[instances["number"] == number, "last_exit_ns"].iloc[0])
+    begin = find_end(data, callsite, number)
+    instances = _ended_instances(data, callsite)
     exits = instances["last_exit_ns"].to_numpy(np.int64)
     shown = instances[(exits >= begin) & (exits <= begin + length)]
     last = shown["last_rank"].dropna().to_numpy(np.int64)

@@ -115,7 +115,10 @@ def make_chart(
     whiskers = "; whiskers: 95 % of chance between runs" if several else ""
     head = [
         html.H2(f"{title} at each call site"),
-        html.P([f"seconds of a run, mean of all ranks{whiskers}. ", links[0], " · ", links[1]]),
+        html.P(
+            [f"time of a run, mean of all ranks{whiskers} · ", links[0], " · ", links[1]],
+            className="note",
+        ),
     ]
     if not shown:
         empty = html.P("No call site has known times on both sides.", className="note")
@@ -129,7 +132,7 @@ def make_chart(
     )
     omitted = len(changes) - len(shown)
     more = [html.P(f"{omitted} more call sites below", className="note")] if omitted else []
-    picture = Picture(draw_dumbbells(rows, label), className="scrolls")
+    picture = components.wide_picture(draw_dumbbells(rows, label))
     return html.Section([*head, picture, *more, components.how_to_read(how)], id="sites-chart")
 
 
@@ -212,7 +215,6 @@ def make_timelines(
     table: pd.DataFrame, first: TraceData, other: TraceData, state: PageState
 ) -> Component:
     """Return the timelines of the first run of each side, from the same instance on."""
-    links = html.P(["Whole timelines: ", *_timeline_links(first, other)])
     head = html.H2("Both runs on one time axis")
     why = ""
     alignment = None
@@ -222,7 +224,13 @@ def make_timelines(
         alignment = find_alignment(table, first, other)
         why = "No call site has two complete instances in both runs."
     if alignment is None:
-        return html.Section([head, html.P(why, className="note"), links], id="aligned")
+        links = [_timeline_link("A", first, {}), _timeline_link("B", other, {})]
+        parts = [
+            head,
+            html.P(why, className="note"),
+            html.P(["Timelines: ", links[0], " · ", links[1]]),
+        ]
+        return html.Section(parts, id="aligned")
     how = (
         "Each row is a rank. Hatched: it waits in a call; filled: the rest of the call; pale: "
         "outside of calls. Accent: a rank that arrives late, from the median arrival on."
@@ -233,7 +241,7 @@ def make_timelines(
     ]
     picture = html.Div(make_picture(alignment, first, other, state), id="aligned-picture")
     parts = [head, html.Div(buttons, className="steps"), picture]
-    return html.Section([*parts, components.how_to_read(how), links], id="aligned")
+    return html.Section([*parts, components.how_to_read(how)], id="aligned")
 
 
 def make_picture(
@@ -246,12 +254,18 @@ def make_picture(
         f"{format_time(length)} from the end of instance {number} of {alignment.where}. "
         "The numbers are the instances that end there."
     )
-    return [html.P(note, className="note"), Picture(svg, className="scrolls")]
-
-
-def _timeline_links(first: TraceData, other: TraceData) -> list[Component | str]:
-    links = [
-        dcc.Link(f"{side}, {data.name[:60]}", href=PageState(trace=data.name).link_to("/timeline"))
-        for side, data in (("A", first), ("B", other))
+    links: list[Component] = []
+    for side, data, callsite in zip("AB", (first, other), alignment.callsites, strict=True):
+        begin = aligned_runs.find_end(data, callsite, number) - int(data.trace.calls_start_ns)
+        window = {"from": max(begin, 0), "to": begin + int(length)}
+        links.append(_timeline_link(side, data, window))
+    return [
+        html.P(note, className="note"),
+        components.wide_picture(svg),
+        html.P(["This window in the timeline: ", links[0], " · ", links[1]]),
     ]
-    return [links[0], " · ", links[1]]
+
+
+def _timeline_link(side: str, data: TraceData, window: dict[str, int]) -> Component:
+    href = PageState(trace=data.name).link_to("/timeline", **window)
+    return dcc.Link(f"{side}, {data.name[:60]}", href=href)

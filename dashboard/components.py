@@ -21,6 +21,7 @@ from mpiprof.metrics.columns import quantity_of
 from mpiprof.reports import colours, sentences
 
 from . import theme
+from .picture import Picture
 from .source_excerpt import Excerpt
 from .trace_data import TraceData
 from .url_state import PageState, change_filters, parse
@@ -145,6 +146,11 @@ def make_legend(entries: Sequence[tuple[str, str, str]]) -> Component:
 def side_by_side(*children: Any, min_width: str = "420px") -> Component:
     """Return children side by side in columns at least `min_width` wide."""
     return html.Div(list(children), className="columns", style={"--least": min_width})
+
+
+def wide_picture(svg: str) -> Component:
+    """Return a picture that keeps a readable width, and scrolls on narrow pages."""
+    return html.Div(Picture(svg), className="scrolls", tabIndex=0)
 
 
 def how_to_read(text: str) -> Component:

@@ -25,7 +25,6 @@ from mpiprof.reports.site_labels import communicator_name, describe_site, site_a
 from mpiprof.trace import Trace
 
 from . import components, filtered_tables, source_excerpt
-from .picture import Picture
 from .trace_data import TraceContext, TraceData
 from .url_state import PageState
 
@@ -119,10 +118,9 @@ def _state_lines(job: Job) -> list[Component]:
         cost = f"{hours:.2g} core-hours since then" if hours >= 0.01 else ""
     alive = find_alive(trace)
     living = f"{sum(alive.values())} of {len(alive)} processes alive here" if alive else ""
+    ended = trace.ranks - len(job.unfinished)
     facts = [
-        filtered_tables.shorten_text(trace.program),
-        f"{format_count(trace.ranks)} ranks",
-        f"{format_count(trace.ranks - len(job.unfinished))} ended",
+        f"{format_count(ended)} of {format_count(trace.ranks)} ranks ended",
         living if job.unfinished else "",
         f"recorded {format_time(float(trace.run_ns))}",
         cost,
@@ -203,7 +201,7 @@ def _process_command(trace: Trace, rank: int, command: str) -> str:
 
 def command_line(command: str, note: str = "") -> Component:
     """Return a command with a button that copies it."""
-    parts = [html.Code(command), html.Button("Copy", className="copy", type="button")]
+    parts = [html.Code(command, tabIndex=0), html.Button("Copy", className="copy", type="button")]
     return html.Div(
         [*parts, html.Span(note, className="note")] if note else parts, className="command"
     )
@@ -234,7 +232,7 @@ def _cells(job: Job) -> list[Component]:
         "A cell is a rank, in the order of ranks. Filled in the accent colour: other ranks wait "
         "for it. Hatched: in an MPI call. Grey: outside MPI. Dashed: unknown."
     )
-    return [html.H2("Every rank"), Picture(svg), components.how_to_read(how)]
+    return [html.H2("Every rank"), components.wide_picture(svg), components.how_to_read(how)]
 
 
 def _graph(job: Job) -> list[Component]:
@@ -251,13 +249,13 @@ def _graph(job: Job) -> list[Component]:
         "colour are the fault: a circle of them never ends. Other ranks in one call share a box."
     )
     title = html.H2("Ranks that wait for each other" if job.verdict.cycle else "Awaited ranks")
-    return [title, Picture(svg, className="scrolls"), components.how_to_read(how)]
+    return [title, components.wide_picture(svg), components.how_to_read(how)]
 
 
 def _moments(job: Job) -> list[Component]:
-    if not job.verdict.is_bad:
+    if not job.verdict.is_bad and (not job.unfinished or job.now_ns is not None):
         return []
-    label = "Last calls of the named ranks and of their neighbours"
+    label = "Last calls of some ranks"
     svg = moment_picture.draw_moments(job.trace, job.positions, job.verdict, label)
     if not svg:
         return []
@@ -265,11 +263,7 @@ def _moments(job: Job) -> list[Component]:
         "Each row is a rank; time runs to the last change on the left of the break, and has no "
         "scale after it. Hatched: still in the call. Messages that ended are not drawn."
     )
-    return [
-        html.H2("The last moments"),
-        Picture(svg, className="scrolls"),
-        components.how_to_read(how),
-    ]
+    return [html.H2("The last moments"), components.wide_picture(svg), components.how_to_read(how)]
 
 
 # ---- pending collectives and ranks

@@ -47,7 +47,10 @@ def verdict_paragraphs(
     lines.append(_partial_traces([*before, *other], coverages))
     reasons = {None if coverage is None else coverage.reason for coverage in coverages}
     # If the traces lack different parts of their runs, these parts may be slower.
-    if not (len(reasons) > 1 and difference.outcome == "faster"):
+    change = measure_run_times(before, other) if before else None
+    if difference.outcome == "faster" and change and change.is_certain and change.change_ns > 0:
+        lines.append("Collectives are faster, but the run is slower: look at the time before them.")
+    elif not (len(reasons) > 1 and difference.outcome == "faster"):
         lines.append(_advice_sentence(difference, other, runs, name, bool(sums)))
     return [line for line in lines if line]
 

@@ -15,7 +15,7 @@ from benchmarks.faults import Case
 
 import mpiprof
 from mpiprof.errors import MpiprofError
-from mpiprof.hang import rank_state, status, verdict_text
+from mpiprof.hang import moment_picture, rank_state, status, verdict_text, wait_picture
 from support.compilation import compiled
 from support.jobs import end, start
 from support.mpis import Mpi
@@ -66,5 +66,9 @@ def verdict(folder: Path) -> dict[str, Any] | None:
     except MpiprofError:
         return None
     concluded = verdict_text.find_verdict(trace, states, pending)
+    if concluded.is_bad:  # the pictures exist for every fault
+        wait_picture.draw_hang(trace, states, pending, concluded, "hang")
+        assert moment_picture.draw_strip(trace, states, concluded).count("<rect") >= trace.ranks
+        moment_picture.draw_moments(trace, states, concluded, "last calls")
     reported: dict[str, Any] = status.as_json(trace, states, pending, concluded)["verdict"]
     return reported
