@@ -74,7 +74,7 @@ MODEL = (
     Pattern(
         "error of predicted times in %, median",
         "at most 10",
-        r"all operations, transport: median error ([\d.]+)%",
+        r"all operations, transport: median error ([\d.]+) %",
     ),
     Pattern(
         "rank correlation of predicted and measured times, median",
@@ -92,7 +92,9 @@ MODEL = (
         r"all operations, transport: .*mean regret ([\d.]+)",
     ),
     Pattern(
-        "error without transport in %, median", "", r"all operations, plain: median error ([\d.]+)%"
+        "error without transport in %, median",
+        "",
+        r"all operations, plain: median error ([\d.]+) %",
     ),
     Pattern(
         "rank correlation without transport, median",

@@ -13,6 +13,7 @@ from support.uniform_machine import make_uniform
 
 import mpiprof
 from mpiprof.bench.harness import simulated_cases
+from mpiprof.bench.harness.intervals import Estimate
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.studies import model_accuracy
@@ -32,10 +33,19 @@ def test_errors_ranks_and_regret() -> None:
     assert comparison.errors == pytest.approx([0.1, 0.5, 0])
     assert comparison.correlation == pytest.approx(0.5)  # ranks 1 2 3 and 2 1 3
     assert comparison.order == (3, 2)  # the pair of the first two is not in its order
-    assert comparison.regret == 2  # the second is predicted to be the fastest
+    assert float(comparison.regret) == 2  # the second is predicted to be the fastest
     alike = Comparison(np.array([1.0, 1.04]), np.array([2.0, 1.0]))
     assert alike.order == (0, 0)
     assert np.isnan(Comparison(np.ones(2), np.ones(2)).correlation)
+
+
+def test_measured_times_have_the_digits_of_their_intervals() -> None:
+    """Times 1.003 and 2.034 with widths 0.02 and 0.04, and the mean of the regrets 1, 2 and 4."""
+    measured, widths = np.array([1.003, 2.034]), np.array([0.02, 0.04])
+    regret = Comparison(measured, np.array([2.0, 1.0]), widths).regret
+    assert str(regret) == "2.03" and regret.width == pytest.approx(0.057, rel=0.02)
+    mean = model_accuracy.average_regret([Estimate(x, width=0) for x in (1.0, 2.0, 4.0)])
+    assert float(mean) == pytest.approx(2) and mean.low < 1 < 4 < mean.high and str(mean) == "2"
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -62,10 +72,10 @@ def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
     of_bcast, of_all = report.notes
     assert of_bcast.startswith("bcast, plain: median error ")
     assert (
-        "transport: median error 0.0% (asked at most 0.1: yes), median rank correlation" in of_all
+        "transport: median error 0.0 % (asked at most 0.1: yes), median rank correlation" in of_all
     )
     assert "at least 0.9 in 3 of 3; " in of_all
-    assert "clear pairs in their order; mean regret 1.000, worst 1" in of_all
+    assert "clear pairs in their order; mean regret 1.0, worst 1.0" in of_all
 
 
 def test_the_smallest_message_is_a_block_of_a_pipeline() -> None:

@@ -7,9 +7,9 @@ messages that meet at a port. Times are scores: the mean over ranks of exit minu
 that the operation allows. So waiting for a late rank, which any model predicts, does not count.
 
 A row is an algorithm at one size and MAX_IF, with the predicted times over the measured time. Below
-the table, errors are medians over algorithms, relative to the measured time. Rank correlations are
-Spearman's, of the algorithms of an operation at one size and MAX_IF, if there are at least three.
-Pairs of algorithms are clear if their measured times differ by more than 5 %.
+the table, errors are medians over algorithms, relative to the measured time. Intervals have 95 %.
+Rank correlations are Spearman's, of the algorithms of an operation at one size and MAX_IF, if there
+are at least three. Pairs of algorithms are clear if their measured times differ by more than 5 %.
 `regret` is the measured time of the algorithm that is predicted to be the fastest, over that of the
 fastest.
 
@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.intervals import Estimate, estimate_quotient, median_interval
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.simulated_cases import simulate_case
 from mpiprof.bench.harness.study import (
@@ -35,6 +36,7 @@ from mpiprof.bench.harness.study import (
     Values,
     at_least,
     at_most,
+    estimate_mean,
     group_results,
     list_columns,
 )
@@ -134,6 +136,7 @@ class Comparison:
 
     measured: Values
     predicted: Values
+    widths: Values | None = None  # of the intervals of `measured`; None if these are exact
 
     @property
     def errors(self) -> Values:
@@ -162,9 +165,14 @@ class Comparison:
         return int(clear.sum()), int((clear & right).sum())
 
     @property
-    def regret(self) -> float:
+    def regret(self) -> Estimate:
         """Measured time of the algorithm predicted to be the fastest, over that of the fastest."""
-        return float(self.measured[self.predicted.argmin()] / self.measured.min())
+        chosen, fastest = int(self.predicted.argmin()), int(self.measured.argmin())
+        if chosen == fastest:
+            return Estimate(1.0, width=0)
+        widths = np.zeros(len(self.measured)) if self.widths is None else self.widths
+        times = (Estimate(self.measured[i], width=widths[i]) for i in (chosen, fastest))
+        return estimate_quotient(*times)
 
 
 def make_report(results: Sequence[Result], setup: Setup) -> Report:
@@ -174,15 +182,17 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
     rows: list[Row] = []
     groups: list[tuple[str, dict[str, Comparison]]] = []
     for group in group_results(results, LABELS):
-        measured = np.array([float(np.mean(r.score)) for r in group])
+        estimates = [_estimate_score(r.score) for r in group]
+        measured, widths = np.array(estimates), np.array([e.width for e in estimates])
         predicted = {
             name: np.array([float(simulate_case(r.case, model).score.mean()) for r in group])
             for name, model in models.items()
         }
         for i, r in enumerate(group):
-            row = r.case.labels | {"measured ms": measured[i] / 1e6}
-            rows.append(row | {f"{m} / measured": p[i] / measured[i] for m, p in predicted.items()})
-        compared = {name: Comparison(measured, times) for name, times in predicted.items()}
+            row = r.case.labels | {"measured ms": estimates[i].scale(1e-6)}
+            exact = {f"{name} / measured": Estimate(p[i], width=0) for name, p in predicted.items()}
+            rows.append(row | {n: estimate_quotient(p, estimates[i]) for n, p in exact.items()})
+        compared = {name: Comparison(measured, times, widths) for name, times in predicted.items()}
         groups.append((group[0].case.labels["operation"], compared))
     notes = [
         "\n".join(
@@ -194,21 +204,38 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
     return Report(list_columns(rows), rows, notes)
 
 
+def _estimate_score(score: Values) -> Estimate:
+    """Return the mean over laps; a single lap is simulated, and exact."""
+    return estimate_mean(score) if len(score) > 1 else Estimate(score.mean(), width=0)
+
+
 def summarize(part: str, model: str, comparisons: Sequence[Comparison]) -> str:
     """Return the medians of a model over groups; for all operations, also the requirements."""
-    error = float(np.median(np.concatenate([c.errors for c in comparisons])))
+    error = median_interval(np.concatenate([c.errors for c in comparisons]))
     correlations = [c.correlation for c in comparisons if not np.isnan(c.correlation)]
     regrets = [c.regret for c in comparisons]
     judge = _judge if part == ALL else lambda *_: ""
-    text = f"{part}, {model}: median error {error:.1%}{judge('error', error)}"
+    text = f"{part}, {model}: median error {_format(error.scale(100), ' %')}{judge('error', error)}"
     if correlations:
-        middle = float(np.median(correlations))
-        text += f", median rank correlation {middle:.3f}{judge('correlation', middle)}, "
+        middle = median_interval(np.array(correlations))
+        text += f", median rank correlation {_format(middle)}{judge('correlation', middle)}, "
         text += f"at least 0.9 in {sum(c >= 0.9 for c in correlations)} of {len(correlations)}"
     pairs, right = map(sum, zip(*(c.order for c in comparisons), strict=True))
     text += f"; {right} of {pairs} clear pairs in their order" if pairs else ""
-    mean = float(np.exp(np.mean(np.log(regrets))))
-    return f"{text}; mean regret {mean:.3f}, worst {max(regrets):.3g}"
+    return f"{text}; mean regret {_format(average_regret(regrets))}, worst {max(regrets)}"
+
+
+def average_regret(regrets: Sequence[Estimate]) -> Estimate:
+    """Return the geometric mean with its interval over groups."""
+    if len(regrets) == 1:
+        return regrets[0]
+    logarithm = estimate_mean(np.log(np.array(regrets)))
+    return Estimate(*(float(np.exp(x)) for x in (logarithm, logarithm.low, logarithm.high)))
+
+
+def _format(value: Estimate, unit: str = "") -> str:
+    """Return a value with the digits that its interval allows, and the interval."""
+    return f"{value}{unit}" + (f" ({value.interval_text})" if value.interval_text else "")
 
 
 def _judge(name: str, value: float) -> str:
