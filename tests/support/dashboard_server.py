@@ -41,8 +41,9 @@ REDRAW_S = 20.0  # in which figures take the width of a page that has become nar
 # Resolves when the page has handled earlier input and has drawn the result.
 FRAMES = """new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"""
-# True while a callback of Dash is due or active; other pages have no store.
-LOADING = "window.store?.getState().isLoading === true"
+# True while a callback of Dash is due or active, or the timeline draws; other pages have no store.
+LOADING = """window.store?.getState().isLoading === true
+    || document.querySelector("#timeline[aria-busy=true]") !== null"""
 THEME = "document.documentElement.dataset.mantineColorScheme"
 GO = """([pathname, search]) => {
     window.history.pushState(window.history.state, "", pathname + search);
