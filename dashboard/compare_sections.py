@@ -20,7 +20,6 @@ from mpiprof.reports.pictures.run_dots import draw_run_dots
 from mpiprof.reports.tokens import name_operation_colour
 
 from . import aligned_runs, components, live_sections
-from .picture import Picture
 from .trace_data import TraceData
 from .url_state import PageState
 
@@ -61,7 +60,7 @@ def make_head(
     command = live_sections.command_line(format_command("compare", *words, *further))
     verdict = html.Div(sentences, className="verdict")
     facts = html.P(_common_facts(first, to), className="note")
-    dots = [html.Div([Picture(draw_run_dots(groups))], className="run-dots")]
+    dots = [html.Div([components.show_picture(draw_run_dots(groups))], className="run-dots")]
     return html.Section([html.Div([verdict, command, facts]), *dots], className="compare-head")
 
 

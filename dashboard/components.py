@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 CONFIG: Any = {
     "displaylogo": False,
     "responsive": True,
-    "modeBarButtonsToRemove": ["lasso2d", "select2d"],
+    "modeBarButtonsToRemove": ["lasso2d", "select2d", "toImage"],
 }
 
 
@@ -43,9 +43,25 @@ def make_graph(figure: go.Figure, state: PageState, **more: Any) -> Component:
     """Return a graph of a figure in the user's theme; `more` (such as an id) goes to dcc.Graph."""
     figure.update_layout(template=theme.make_template(dark=state.dark))
     height = figure.layout.height or 300
-    return dcc.Graph(
+    graph = dcc.Graph(
         figure=figure, config=CONFIG, className="graph", style={"height": f"{height}px"}, **more
     )
+    return html.Div([graph, picture_menu()], className="picture")
+
+
+def show_picture(svg: str, **more: Any) -> Component:
+    """Return a server-made picture with its menu; `more` goes to Picture."""
+    return html.Div([Picture(svg, **more), picture_menu()], className="picture")
+
+
+def picture_menu() -> Component:
+    """Return the menu of the picture beside it; assets/picture-menu.js does the work.
+
+    It downloads the picture or its data, and copies the address that shows it again.
+    """
+    formats = {"svg": "SVG", "png": "PNG", "csv": "Data (CSV)", "link": "Copy link"}
+    buttons = [html.Button(text, value=name, type="button") for name, text in formats.items()]
+    return html.Details([html.Summary("Export"), html.Div(buttons)], className="picture-menu")
 
 
 def make_card(title: str, *children: Any, note: str = "", **more: Any) -> Component:
@@ -150,7 +166,8 @@ def side_by_side(*children: Any, min_width: str = "420px") -> Component:
 
 def wide_picture(svg: str) -> Component:
     """Return a picture that keeps a readable width, and scrolls on narrow pages."""
-    return html.Div(Picture(svg), className="scrolls", tabIndex=0)
+    scrolls = html.Div(Picture(svg), className="scrolls", tabIndex=0)
+    return html.Div([scrolls, picture_menu()], className="picture")
 
 
 def how_to_read(text: str) -> Component:

@@ -107,3 +107,28 @@ def test_a_run_with_messages_alone_has_all_pages(browser: Browser) -> None:
     browser.open("/callsites?trace=alone")
     assert "calls" in headings(browser) and "ω" not in headings(browser)
     browser.shot("messages-alone")
+
+
+def test_every_picture_has_downloads_and_a_link(browser: Browser) -> None:
+    """A figure of Plotly and a picture of the server: the same menu, and no CSS variable left."""
+    page = browser.page
+    for path, picture in (
+        ("/messages?trace=both", ".picture:has(#messages-matrix)"),
+        ("/compare?trace=both&with=alone", ".picture:not(:has(.js-plotly-plot))"),
+    ):
+        browser.open(path)
+        menu = page.locator(f"{picture} .picture-menu").first
+        for name, beginning in (("svg", b"<svg"), ("png", b"\x89PNG"), ("csv", None)):
+            menu.locator("summary").click()
+            with page.expect_download() as download:
+                menu.locator(f"button[value={name}]").click()
+            content = Path(download.value.path()).read_bytes()
+            rows = b"series,x,y,value" if "mess" in path else b"kind,text"
+            assert content.startswith(beginning or rows)
+            assert b"var(--" not in content
+            assert download.value.suggested_filename.endswith(f".{name}")
+        menu.locator("summary").click()
+        menu.locator("button[value=link]").click()
+        assert menu.locator("button[value=link]").inner_text() == "Link copied"
+        page.keyboard.press("Escape")
+        assert not page.locator(".picture-menu[open]").count()
