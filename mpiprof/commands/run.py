@@ -230,7 +230,7 @@ def check_option_files(args: argparse.Namespace, environment: dict[str, str]) ->
         "machine": (check_machine, "the machine is measured or unknown"),
         "learn": (selection_option.check_start_values, "nothing is learned"),
     }
-    if not find_rank(environment):  # which writes the summary, and whose node starts the command
+    if not find_rank(environment):  # which writes the summary, and starts the command on its node
         checks["summary_to"] = (check_summary_file, "no summary is written")
         checks["on_hang"] = (check_command, "a hang starts no command")
     for name, (check, effect) in checks.items():

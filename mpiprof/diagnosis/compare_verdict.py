@@ -51,7 +51,7 @@ class Difference:
     - tested_ns, added_ns, usual_ns: sums over the tested call sites, over as many instances as the
       first trace has: time before, time added, and the addition that is usual between runs of an
       unchanged program.
-    - untested: row of a call site with too few calls, whose difference makes the rest irrelevant.
+    - untested: row of a call site with too few calls; its difference makes the rest irrelevant.
     """
 
     outcome: str

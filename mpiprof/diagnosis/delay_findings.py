@@ -276,7 +276,7 @@ def _find_reason(
 ) -> dict[str, Any] | None:
     """Return the reason of a delay in its costliest place, and its share; None without counters.
 
-    reason: None if it cannot be told. shares: of all reasons that are not 0. Source: the counters
+    reason: None if it is unknown. shares: of all reasons that are not 0. Source: the counters
     of the intervals (delay_reasons.py), compared with the intervals of the other ranks between the
     same calls, or of the same ranks at other times.
     """

@@ -157,7 +157,7 @@ class StepMatrix(DelayMatrix):
         self.arrival = waited.max(0) - waited
 
     def _sum_by_rank(self, rank: Int, column: Int, values: Float | Int) -> Float:
-        """Return the sum of values by rank and column, without those that are OUTSIDE."""
+        """Return the sum of values by rank and column, without OUTSIDE ones."""
         inside = column >= 0
         shape = len(self.ranks), len(self.number)
         cell = rank[inside] * shape[1] + column[inside]

@@ -36,14 +36,14 @@ def sum_gains(parts: Sequence[FoundPattern]) -> float:
 
 
 def join_patterns(patterns: Sequence[Pattern]) -> list[Pattern]:
-    """Join patterns that are one cause, and drop remains of a period whose late ranks are known."""
+    """Join patterns that are one cause, and drop remains of a period with known late ranks."""
     named = {(one.period, one.offsets) for one in patterns if one.ranks and one.period}
     joined = join_turns(join_ranks(patterns))
     return [one for one in joined if one.ranks or (one.period, one.offsets) not in named]
 
 
 def join_ranks(patterns: Sequence[Pattern]) -> list[Pattern]:
-    """Join late ranks with those that hide their delay, if both are late in the same columns."""
+    """Join late ranks with ranks that hide their delay, if both are late in the same columns."""
     joined: list[Pattern] = []
     at: list[int] = []  # index in `joined` of each pattern
     for pattern in patterns:
@@ -81,7 +81,7 @@ def join_turns(patterns: Sequence[Pattern]) -> list[Pattern]:
         once=None,
         levels=(),
     )
-    # The indexes in `once` are those of the given patterns.
+    # The indexes in `once` are indexes of the given patterns.
     rest = (replace(one, once=None) for one in patterns if all(one is not turn for turn in turns))
     return [moving, *rest]
 

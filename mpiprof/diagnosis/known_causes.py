@@ -1,4 +1,4 @@
-"""Waits whose causes the records show, and the number of waits that each of them stands for."""
+"""Waits with causes that the records show, and the number of waits that each of them stands for."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class LatenessSamples:
     def imbalance_shares(self) -> tuple[list[Estimate], list[Estimate]]:
         """Return the imbalances of arrivals, exits, between and point-to-point, and the shares.
 
-        The shares are those of `_origin_shares`.
+        `_origin_shares` computes the shares.
         """
         if not self.instances:
             return [UNKNOWN_ESTIMATE] * 4, [UNKNOWN_ESTIMATE] * 4

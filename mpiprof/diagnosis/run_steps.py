@@ -61,7 +61,7 @@ def find_steps(trace: Trace, delays: Delays) -> Steps | None:
 def number_steps(trace: Trace, steps: Steps, index: Int, callsites: Sequence[int]) -> Int:
     """Return the number of some steps among all steps of the run that end at the same call sites.
 
-    Instances that are not recorded count as well: numbers follow from those of the meetings.
+    Instances that are not recorded count as well: numbers follow from the numbers of the meetings.
     """
     recorded = np.flatnonzero(np.isin(steps.callsite, callsites))
     number = np.searchsorted(recorded, index)

@@ -1,7 +1,7 @@
 """Significance of means of consecutive instances, which are not independent.
 
 Disturbances last and ranks wander, so the mean of n such values is less certain than of n
-independent ones. A series is cut into consecutive stretches, whose means are the values of the
+independent ones. A series is cut into consecutive stretches. Their means are the values of the
 tests. Remaining correlation widens the error (batch means: Law and Carson 1979).
 """
 

@@ -12,7 +12,7 @@ from mpiprof.trace.types import Int
 
 @dataclass(frozen=True)
 class Arrows:
-    """Messages whose both sides are logged: rows of `messages`, and the rows of their calls."""
+    """Messages with both sides logged: rows of `messages`, and the rows of their calls."""
 
     sent: Int
     received: Int

@@ -32,7 +32,7 @@ MAX_THREADS = 16  # maximum chunks of a block
 
 
 def find_files(folder: Path, names: Sequence[str] = ()) -> list[PlainFile]:
-    """Return the files of a folder that go into its pack: logs, tables, and those with a name."""
+    """Return the files of a folder that go into its pack: logs, tables, and files with a name."""
     endings = (".log", ".tables", *names)
     return [PlainFile(path) for end in endings for path in sorted(folder.glob(f"*{end}"))]
 

@@ -95,7 +95,7 @@ def read_user_ticks(pid: int) -> int:
 
 
 def read_io(pid: int) -> int:
-    """Return the bytes that a process has read and written; 0 if the kernel refuses to tell."""
+    """Return the bytes that a process has read and written; 0 if the kernel refuses."""
     try:
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()
         fields = dict(line.split(": ") for line in lines)

@@ -16,7 +16,7 @@ from mpiprof.interface.installation import load_library
 
 
 class Struct:
-    """A C struct whose fields are 64-bit integers and pointers, and the arrays that it points to.
+    """A C struct with fields of 64-bit integers and pointers, and the arrays that it points to.
 
     types: `int`, or the element type of an array, by field in the order of the struct.
     """

@@ -48,7 +48,7 @@ def find_namesake() -> str:
 def library_folder() -> Path:
     """Return the folder of the C libraries.
 
-    Raises MpiprofError if they are not built, or from other sources than those in this checkout.
+    Raises MpiprofError if they are not built, or from sources that differ from this checkout.
     """
     # An editable install leaves the sources in place and installs the libraries into site-packages.
     source_package = Path(__file__).parent.parent
@@ -78,7 +78,7 @@ def _check_sources(folder: Path, core: Path) -> None:
 
 @functools.cache
 def _find_differing_source(hashes: Path, core: Path) -> Path | None:
-    """Return a source whose hash differs from that in a file in sha256sum's format, or None."""
+    """Return a source with another hash than in a file in sha256sum's format, or None."""
     import hashlib  # not needed by an installed wheel
 
     if not hashes.is_file():  # the libraries are older than this check

@@ -284,7 +284,7 @@ def find(name: str) -> Column:
 
 
 def recorded() -> list[Column]:
-    """Return the columns that are computed from a trace: those of `Trace.callsites` and JSON."""
+    """Return the columns that are computed from a trace, for `Trace.callsites` and JSON."""
     return [column for column in COLUMNS if column.recorded is not None]
 
 
@@ -323,7 +323,7 @@ def of_instances(*, means: bool = False) -> dict[str, Callable[[Rows], Float]]:
 
 
 def shown(view: str, rows: Sequence[Row]) -> list[Column]:
-    """Return the columns of a view that tell something about some rows."""
+    """Return the columns of a view that have a value in some rows."""
     return [column for column in of_view(view) if column.informs(rows)]
 
 

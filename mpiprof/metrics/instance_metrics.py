@@ -335,7 +335,7 @@ def take_complete(batch: Batch, signature: Signature, index: slice | Int) -> lis
 
 
 def _bytes_of_calls(call_bytes: Int | None, cells: Any, shape_bytes: Any) -> Any:
-    """Return the bytes of some calls: recorded with the call, or else those of its shape."""
+    """Return the bytes of some calls: recorded with the call, or else the bytes of its shape."""
     if call_bytes is None:
         return shape_bytes
     values = call_bytes[cells]

@@ -19,7 +19,7 @@ from mpiprof.trace.types import Array, Bool, Int
 MAX_INSTANCES = 1 << 17  # maximum number of instances in a series
 RUN_LENGTH = 256  # consecutive instances, thinned as a whole so that periods remain visible
 
-# Columns of metrics/columns.py, after those that only instances have.
+# Columns of metrics/columns.py, after the columns of instances alone.
 IMBALANCES = ("average_imbalance_ns", "worst_imbalance_ns", "worst_factor")
 METRICS = (*IMBALANCES, "wait_ns", "mean_elapsed_ns")
 COLUMNS = ("first_arrival_ns", *METRICS, "last_rank", "algorithm")

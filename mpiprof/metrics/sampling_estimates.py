@@ -83,7 +83,7 @@ class SampledInstances:
             parts[population] = parts.get(population, 0.0) + sums[:, i]
 
     def add_sampled(self, other: SampledInstances, callsites: Int) -> None:
-        """Add the samples of another object, whose call site i is callsites[i] in this object."""
+        """Add the samples of another object; its call site i is callsites[i] in this object."""
         self.counts.update(other.counts)
         self.made.update(other.made)
         for population, last in other.last.items():

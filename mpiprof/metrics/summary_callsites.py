@@ -100,7 +100,7 @@ class SummarySums:
 
     @property
     def is_waiting_known(self) -> Bool:
-        """Mask of the call sites with operations whose waits the statistics cover."""
+        """Mask of the call sites with operations with waits that the statistics cover."""
         return np.array([is_waiting_observed(operation) for operation in self.operations])
 
     @property

@@ -30,7 +30,7 @@ def order_by_time(rank: Array, time_ns: Array, ranks: int) -> tuple[Int, Int]:
 def order_from_latest(first_ns: Int, second_ns: Int) -> Int:
     """Return the rows of two columns of times, the latest first; equal ones keep their order.
 
-    Rows of the second column follow those of the first one.
+    Rows of the second column follow the rows of the first one.
     """
     rows = len(first_ns) + len(second_ns)
     order, entries = np.empty(rows, np.int64), np.empty((2 * rows, 2), np.int64)

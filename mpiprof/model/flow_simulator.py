@@ -39,7 +39,7 @@ from mpiprof.model.schedule import Schedule
 # Bytes that a port sends of one message before it serves the next one: TCP's largest segment. Of
 # 16, 32 and 64 KB, it predicts an emulated cluster of 8 nodes best.
 CHUNK = 65536
-MAX_CHUNKS = 64  # of one message, whose chunks are larger if it is long
+MAX_CHUNKS = 64  # of one message; its chunks are larger if it is long
 MIN_UNDER_WAY = 2  # chunks; with one chunk, the ports would wait for each other
 Pair = tuple[int, int]
 Event = tuple[float, int, Callable[..., None], tuple[Any, ...]]  # time, number, handler

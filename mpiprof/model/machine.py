@@ -60,7 +60,7 @@ class Machine:
     def message_times(
         self, lengths: Numbers, between: NDArray[np.bool_], one_way: NDArray[np.bool_] | None = None
     ) -> Times:
-        """Return the times of messages; masks mark messages between nodes, and those one way."""
+        """Return the times of messages; masks mark messages between nodes, and messages one way."""
         alpha = np.where(between, self.alpha, self.alpha_within)
         beta = np.where(between, self.beta, self.beta_within)
         if one_way is not None:

@@ -55,7 +55,7 @@ MIN_WAVE_SENDS = 16  # minimum mean number of messages per wave, so that waves a
 
 @dataclass(frozen=True)
 class Timing:
-    """Arrivals and ends of processes; those of a remote group follow the local group."""
+    """Arrivals and ends of processes; processes of a remote group follow the local group."""
 
     arrivals: Times
     finish: Times

@@ -34,7 +34,7 @@ def view_columns(table: Any, view: str, kept: str = "") -> list[Column]:
 
 
 def metric_columns(rows: Rows, *names: str) -> list[Column]:
-    """Return columns for another table, whose rows have the values of these columns."""
+    """Return columns for another table; its rows have the values of these columns."""
     return [_cells(columns.find(name), rows) for name in names]
 
 

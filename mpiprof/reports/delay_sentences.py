@@ -180,7 +180,7 @@ def delay_evidence(trace: Trace, finding: Finding) -> str:
 
 
 def reason_sentence(finding: Finding) -> str:
-    """Return the reason of a delay, or that it cannot be told; "" without counters.
+    """Return the reason of a delay, or that it is unknown; "" without counters.
 
     A rest without a pattern has a reason only if ranks share processors.
     """

@@ -17,7 +17,7 @@ MOST_NEIGHBOURS = 128  # of a rank; a logged call has at most 256 messages
 class Neighbours:
     """Edges from ranks to their neighbours, by rank; a rank without neighbours has none.
 
-    ranks: those with neighbours. first, degree: the first edge and the number of edges of each.
+    ranks: all with neighbours. first, degree: the first edge and the number of edges of each.
     Arrays per edge: row (index into `ranks`), peer, position (among the edges of its rank),
     occurrence (among the edges between the same two ranks), reverse (the edge of the peer).
     """

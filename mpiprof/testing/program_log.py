@@ -141,7 +141,7 @@ class ProgramLog:
     def number_messages(
         self, communicator: str, tag: int, sources: Int, destinations: Int, occurrence: Any = 0
     ) -> Int:
-        """Return the numbers of messages, and count them; occurrence: among those of two ranks."""
+        """Return the numbers of messages, and count them; occurrence: between two ranks."""
         key = communicator, tag % 16
         if key not in self._counts:
             ranks = self.synthetic.ranks
@@ -212,7 +212,7 @@ class ProgramLog:
         spent: int = POINT_TO_POINT,
         **sums: Any,
     ) -> None:
-        """Add calls with messages, one per rank; those that take long are logged."""
+        """Add calls with messages, one per rank; long calls are logged."""
         self._add_interval(shapes, enter_ns, exit_ns)
         elapsed = exit_ns - enter_ns
         self._add_spent(spent, shapes.rank, elapsed)

@@ -205,7 +205,7 @@ class Simulation:
         self, call: Started, kind: int, enter_ns: Int, exit_ns: Int, called: Shapes | None = None
     ) -> None:
         """Add the records of a collective, if it is in the sample."""
-        # The lowest bits of a checksum follow those of the number.
+        # The lowest bits of a checksum follow the bits of the number.
         mixed = zlib.crc32(f"{call.communicator} {call.sequence}".encode()) * 0x9E3779B1 >> 20
         is_recorded = call.operation == "finalize" or mixed % self.sample == 0
         times = enter_ns, exit_ns

@@ -223,7 +223,7 @@ class Folder:
 
     @property
     def lost_ranks(self) -> set[int]:
-        """Ranks of `unwritten`, except those with a full log: their later calls are summed up."""
+        """Ranks of `unwritten`, except ranks with a full log: their later calls are summed up."""
         return self.unwritten_ranks - self.tables.limits.keys()
 
     @property

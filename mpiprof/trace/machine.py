@@ -29,7 +29,7 @@ MOST_LISTED = 4  # unsteady sizes in a reason
 def find_fault(table: Any, smallest: int = 0) -> str:
     """Return why a machine table is unusable, or "" if it is usable or absent.
 
-    smallest: bytes of the smallest message whose time is used. Shorter messages may be less steady,
+    smallest: bytes of the smallest used message. Shorter messages may be less steady,
     as far as this changes no time of a used message by more than the same limit.
     """
     if not isinstance(table, Mapping):

@@ -16,7 +16,7 @@ from mpiprof.trace.types import MESSAGE_COUNT
 
 TAG_CLASSES = 16  # as in core/tracefile/event.h
 # The upper bits of a message's number also contain a code of the earlier messages in its class
-# with other tags (core/record/message_number.c). The lower bits are those of the count alone.
+# with other tags (core/record/message_number.c). The lower bits are the count alone.
 COUNT_PERIOD = 1 << 18
 COUNTS_END = TAG_CLASSES  # class in the record after which a process counts no more messages
 POINT_TO_POINT = 0  # index into trace.layout.OUTSIDE_CLASSES and CALL_CLASSES
@@ -77,7 +77,7 @@ class MessageCounts:
     def find_ordinal(
         self, rank: int, communicator: int, peer: int, tag: int, received: bool, number: int
     ) -> int | None:
-        """Return the position of a recent message among those of its class, from its number.
+        """Return the position of a recent message among the messages of its class, from its number.
 
         None if earlier messages of the class had other tags, or the counts are unknown.
         """

@@ -237,7 +237,7 @@ def _apply_extensions(block: Block, target: Int, extensions: Array) -> None:
 
 
 def _count_before_last_wait(records: Array) -> int:
-    """Return the number of records before those of a Wait call that may continue after them."""
+    """Return the number of records before records of a Wait call that may continue after them."""
     used = np.flatnonzero((records["kind"] != EXTENSION) & (records["kind"] != 0))
     if not len(used) or records["kind"][used[-1]] != COMPLETION:
         return len(records)

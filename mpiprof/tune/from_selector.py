@@ -1,6 +1,6 @@
 """Converts the selector's log of a trace (selection.jsonl) to the entries of a plan.
 
-The lines are those of trace/selector_log.py: a key, its phases, the trials of each phase, omitted
+trace/selector_log.py describes the lines: a key, its phases, the trials of each phase, omitted
 algorithms, the choices, and the final totals.
 """
 

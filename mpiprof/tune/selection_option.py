@@ -100,7 +100,7 @@ def check_robust(args: argparse.Namespace) -> None:
 
 
 def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
-    """Return a plan whose call sites exist in the program; raises UsageError for unknown ones."""
+    """Return a plan with call sites in the program; raises UsageError for unknown ones."""
     if not plan.sites:
         return plan
     if program.file is not None and str(program.file) == program.argv[0]:
@@ -161,7 +161,7 @@ def check_start_values(path: Path) -> None:
 
 
 def matches_mpi(text: str, mpi: Mpi) -> bool:
-    """Return True if a trace's MPI name and version may be those of the MPI here."""
+    """Return True if a trace's MPI name and version may belong to the MPI here."""
     name, _, version = text.rpartition(" ")
     version = version.removeprefix("v")
     if mpi.abi == "mpiabi" or not version[:1].isdigit():

@@ -321,7 +321,7 @@ def take_down(ip: str, identity: str) -> None:
 
 
 def remove_abandoned(ip: str) -> int:
-    """Take down clusters whose creators are gone, and return the number of clusters in use."""
+    """Take down clusters without a living creator, and return the number of clusters in use."""
     alive = 0
     for folder in [path for path in STATE_FOLDER.iterdir() if path.is_dir()]:
         with contextlib.suppress(FileNotFoundError), (folder / "lock").open("w") as lock:

@@ -21,7 +21,7 @@ from mpiprof.trace.machine import LINK_NAMES, NO_MESSAGE, find_fault
 
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 CALIBRATION_S = 20
-SHOWN_BYTES = (4, 65536)  # messages whose times are printed
+SHOWN_BYTES = (4, 65536)  # messages with printed times
 
 
 def calibrate_ranks(start: Start, folder: Path) -> Path:

@@ -66,7 +66,7 @@ def estimate_within(value: float, half: float) -> Estimate:
 
 
 def estimate_quotient(above: Estimate, below: Estimate) -> Estimate:
-    """Return the quotient of independent estimates, whose relative errors add in squares."""
+    """Return the quotient of independent estimates; their relative errors add in squares."""
     error = hypot(above.width / above, below.width / below) / 2 if above and below else 0.0
     value = above / below if below else math.nan
     return estimate_within(value, abs(value) * error)

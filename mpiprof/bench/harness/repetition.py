@@ -65,7 +65,7 @@ def combine_tables(tables: Sequence[Table]) -> Report:
 
 
 def find_labels(table: Table) -> list[str]:
-    """Return the columns that identify a row: those before the first column of results."""
+    """Return the columns that identify a row: all before the first column of results."""
     labels = []
     for name in table["columns"]:
         values = [row.get(name) for row in table["rows"]]

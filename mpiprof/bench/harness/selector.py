@@ -46,7 +46,7 @@ class Behaviour:
         return slice(min(max(last + 1, self.choices.index("hold")), instances - 1), instances)
 
     def chosen_algorithm(self, instances: int) -> str:
-        """Return the most frequent algorithm of the held instances."""
+        """Return the most frequent algorithm of the instances under the final choice."""
         counts = Counter(self.algorithms[self.chosen_instances(instances)])
         return counts.most_common(1)[0][0] if counts else ""
 

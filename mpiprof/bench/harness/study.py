@@ -181,7 +181,7 @@ def list_columns(rows: Sequence[Row]) -> list[str]:
 
 
 def group_results(results: Sequence[Result], columns: Sequence[str]) -> Iterator[list[Result]]:
-    """Yield adjacent results whose cases have equal labels in some columns."""
+    """Yield adjacent results of cases that have equal labels in some columns."""
     for _, group in groupby(results, lambda r: [r.case.labels[c] for c in columns]):
         yield list(group)
 

@@ -33,7 +33,7 @@ NO_ROWS = "the quick report has no setting of this exhibit"
 
 
 def rows_at(results: Results, most: int | None = None, *, table: bool = False) -> list[Row]:
-    """Return the settings with some MAX_IF; table: only those with the size of Tables 9 and 10."""
+    """Return the settings with some MAX_IF; table: only for the size of Tables 9 and 10."""
     rows = results.rows[RUN]
     return [
         row

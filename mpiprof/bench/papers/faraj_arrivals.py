@@ -158,7 +158,7 @@ def check_cause(results: Results) -> Verdict:
 
 
 def check_order(results: Results) -> Verdict:
-    """Judge that computation factors are within those of the paper's two tables."""
+    """Judge that computation factors are within the factors of the paper's two tables."""
     paper = [results.values.column(t, "computation").values() for t in ("Table 6", "Table 7")]
     least, most = min(map(min, paper)), max(map(max, paper))
     text = f"have a computation factor of {least:.3g} to {most:.3g}, as in Tables 6 and 7"

@@ -49,7 +49,7 @@ def find_places(results: Results, table: str = "") -> Iterator[tuple[str, list[R
 
 
 def find_stand_ins(rows: list[Row]) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of programs that replace those of Section 4, each with the replaced one."""
+    """Yield the rows of programs that replace programs of Section 4, each with the replaced one."""
     for program, replaced in STAND_INS.items():
         yield from ((replaced, row) for row in rows if row["program"] == program)
 
@@ -58,7 +58,7 @@ def find_stand_ins(rows: list[Row]) -> Iterator[tuple[str, Row]]:
 
 
 def show_table_1(results: Results) -> Content:
-    """Return the paper's message times, those of the simulator, and the measured ones."""
+    """Return the message times of the paper and of the simulator, and the measured ones."""
     rows = compare_message_times(results)
     series = []
     for machine in MACHINES:
@@ -168,7 +168,7 @@ def show_table_4(results: Results) -> Content:
 
 
 def show_table_5(results: Results) -> Content:
-    """Return the factors of the major routines: the paper's, and those with a tenth of the time."""
+    """Return the factors of the major routines: of the paper, and with a tenth of the time."""
     tables = []
     paper = results.values.column("Table 5", "Lemieux average")
     for place, rows in find_places(results, "collectives"):

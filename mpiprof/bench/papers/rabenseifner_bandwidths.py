@@ -1,7 +1,7 @@
 """Rabenseifner and Adamidis 2004, Section 5: bandwidths of 8 MB on a Cray X1.
 
 The machine no longer exists. Its model is fitted to the bandwidths on 64 processes
-(papers/machines.py) and predicts those on 116.
+(papers/machines.py) and predicts the bandwidths on 116.
 """
 
 from __future__ import annotations

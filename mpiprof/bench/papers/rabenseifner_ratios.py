@@ -1,6 +1,6 @@
 """Rabenseifner and Adamidis 2004, Section 5: benefit over other libraries, and bandwidths.
 
-Figures 6 and 8 to 10 compare with vendors' libraries whose algorithms are unknown, on machines that
+Figures 6 and 8 to 10 compare with vendors' libraries with unknown algorithms, on machines that
 no longer exist. Here reduce and broadcast along binary trees are in their place, as in MPICH 1.
 This is another comparison, so that the claims about the libraries are not reproduced. Figure 7
 compares with MPICH 1 itself.

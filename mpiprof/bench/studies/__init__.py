@@ -7,12 +7,12 @@ from types import ModuleType
 
 from mpiprof.model.catalogue import load_catalogue
 
-# Modules of studies whose name says too little.
+# Modules with a longer name than their study.
 MODULES = {"robust": "auto_robustness", "model": "model_accuracy"}
 
 
 def list_algorithms(study: ModuleType) -> list[str]:
-    """Return the algorithms that --only of a study selects: native and those of its operations."""
+    """Return the algorithms that --only of a study selects: native, and all of its operations."""
     operations = getattr(study, "OPERATIONS", ())
     inter = getattr(study, "INTERCOMMUNICATOR", False)
     known = [a for a in load_catalogue() if a.intercommunicator == inter]

@@ -162,7 +162,7 @@ def fixed_choice_row(contest: Contest, choice: str, required: Requirement) -> Ro
 
 
 def after_probing_row(contest: Contest) -> Row:
-    """Return the row of auto's held instances over the best fixed choice."""
+    """Return the row of auto's instances under its final choice over the best fixed choice."""
     best = contest.best
     auto, rival = (contest.values(c, score_ns, held=True) for c in (AUTO, best))
     chosen = contest.selection.chosen_algorithm(contest.auto.loop.laps) or "auto"

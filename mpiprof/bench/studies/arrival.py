@@ -54,7 +54,7 @@ def list_sizes(options: Options) -> tuple[int, ...]:
 
 
 def find_smallest_message(setup: Setup) -> int:
-    """Return the bytes of the shortest message whose time is the unit of factors."""
+    """Return the bytes of the shortest message that is a unit of factors."""
     return min(list_sizes(setup.options))
 
 

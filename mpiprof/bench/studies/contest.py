@@ -99,7 +99,7 @@ def contest_loops(
         tuple(Case(labels, operation, c, problem, members) for c in (selector, "native"))
         for selector in (AUTO, ROBUST)
     )
-    # The choices before auto have the first phase's arrivals, those after auto the last phase's.
+    # The choices before auto have the first phase's arrivals, later choices the last phase's.
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))
     laps = max(setup.laps, ROBUST_LAPS)
     loops = [
@@ -185,7 +185,7 @@ class Contest:
 
     @cached_property
     def over_best(self) -> Estimate:
-        """Scores of auto's held instances over the best choice's, by medians; slow, so cached."""
+        """Scores of auto's final choice over the best choice's, by medians; slow, so cached."""
         auto, best = (self.values(c, score_ns, held=True) for c in (AUTO, self.best))
         return Estimate(*ratio_interval(auto, best, row=ROW, paired=self._alternates(self.best)))
 
@@ -213,7 +213,7 @@ class Contest:
 
     @cached_property
     def over_robust(self) -> Estimate:
-        """Scores of auto over those of robust after probing, each relative to native beside it."""
+        """Scores of auto over robust after probing, each relative to native beside it."""
         auto, robust = (
             values / np.median(native)
             for values, native in (

@@ -32,7 +32,7 @@ from mpiprof.trace.metadata import Shape
 from mpiprof.trace.sites import describe_sites
 
 ARCHIVE_NAME = "traces"
-PARAMETER = "mpiprof message"  # of messages whose other side is not in the archive
+PARAMETER = "mpiprof message"  # of messages without their other side in the archive
 CHUNK_BYTES = 1 << 20  # bytes per chunk of events and of definitions
 TICKS_PER_SECOND = 10**9
 ROLES = {  # of regions, by the wait state of their operation

@@ -162,7 +162,7 @@ class MessageExport:
         return made
 
     def _convert_starts(self, rows: Int) -> Array:
-        """Return the starts of messages whose start is not logged; mpiprof ignores them."""
+        """Return the starts of messages without a logged start; mpiprof ignores them."""
         made = self._convert(rows)
         event = self.event[rows]
         made["event"] = np.select(

@@ -124,7 +124,7 @@ class MessageRecords:
         self._number_messages(start, end)
 
     def _number_messages(self, start: Int, end: Int) -> None:
-        """Number the messages of each peer and class of tags, and drop those without a peer."""
+        """Number the messages of each peer and class of tags, and drop numbers without a peer."""
         m = self.of.messages
         event = m["event"]
         counted = np.isin(event, (SEND, ISEND, RECV, IRECV_REQUEST)) & (
