@@ -15,15 +15,13 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import format_share, format_time
 from mpiprof.metrics.column import QUANTITIES
 from mpiprof.metrics.columns import quantity_of
-from mpiprof.reports import colours, sentences
+from mpiprof.reports import colours
 
 from . import theme
 from .picture import Picture
 from .source_excerpt import Excerpt
-from .trace_data import TraceData
 from .url_state import PageState, change_filters, parse
 
 log = logging.getLogger(__name__)
@@ -150,15 +148,6 @@ def warning_line(line: str) -> Component:
     return html.P(line[:1000], className="warning", role="note")
 
 
-def make_legend(entries: Sequence[tuple[str, str, str]]) -> Component:
-    """Return a legend of colours, names and values, which wraps on narrow pages."""
-    items = [
-        html.Li([html.Span(className="swatch", style={"background": colour}), name, html.B(value)])
-        for colour, name, value in entries
-    ]
-    return html.Ul(items, className="legend")
-
-
 def side_by_side(*children: Any, min_width: str = "420px") -> Component:
     """Return children side by side in columns at least `min_width` wide."""
     return html.Div(list(children), className="columns", style={"--least": min_width})
@@ -184,36 +173,6 @@ def fact_list(pairs: list[tuple[str, Any]]) -> Component:
     """Return a list of names and values."""
     rows = [html.Div([html.Dt(name), html.Dd(value)]) for name, value in pairs]
     return html.Dl(rows, className="facts")
-
-
-def make_bar_link(
-    name: str, bar_class: str, value_text: str, length: float, colour: str, href: str
-) -> Component:
-    """Return a bar with a length between 0 and 1, as a link to `href`."""
-    bar = html.Div(
-        className="bar", style={"width": f"{100 * max(length, 0.003):.2f}%", "background": colour}
-    )
-    words = [
-        html.Span(name, className="name"),
-        html.Span(bar_class, className="kind"),
-        html.B(value_text),
-    ]
-    return dcc.Link([html.Div(words, className="words"), bar], href=href, className="bar-link")
-
-
-def finding_card(data: TraceData, finding: Any, state: PageState) -> Component:
-    """Return the card of a finding, as a link to the finding's first call site."""
-    first = finding.callsites[0] if finding.callsites else None
-    cost, share = format_time(float(finding.cost_ns)), format_share(finding.share)
-    return dcc.Link(
-        [
-            html.Div([html.B(cost), html.Span(share)]),
-            html.H3(sentences.finding_title(data.trace, finding)),
-            html.P(sentences.finding_text(data.trace, finding)),
-        ],
-        href=state.link_to("/callsites", callsite=first),
-        className=f"finding {finding.cause}",
-    )
 
 
 def make_table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:

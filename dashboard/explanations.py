@@ -5,7 +5,6 @@ Each card needs a pass over the trace or a simulation, so the page loads the car
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,8 +12,6 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import UNKNOWN, format_share, format_time
 from mpiprof.interface.shell_hints import format_command, switch_value
@@ -27,7 +24,7 @@ from .figures import algorithms as pictures
 from .figures.distribution import draw_shares
 from .trace_data import TraceData
 
-MAX_FINDINGS, MAX_RANKS, MAX_ORIGINS, MAX_TRIED = 9, 8, 6, 12
+MAX_RANKS, MAX_ORIGINS, MAX_TRIED = 8, 6, 12
 MAX_TEXT = 1000  # characters of a command
 SHARES = {  # by heading: attributes of Causes, and their names in the figure
     "Origin of the spread of arrivals": {
@@ -134,32 +131,3 @@ def expectation_text(verdict: result.Verdict) -> Any:
     sentence = f"{gain}, {format_time(verdict.total_saving(verdict.gain_ns))} in all{sure}."
     # Show the whole command or none: an unclosed quotation would swallow the user's next input.
     return [f"{sentence} Try: ", html.Code(line)] if len(line) < MAX_TEXT else sentence
-
-
-def findings_cards(data: TraceData, state: states.PageState) -> Component:
-    """Return the verdict and the cards of the costliest findings."""
-    findings = data.derive("findings")
-    lines = conclusion.verdict_lines(data.trace, make_verdict(data.trace, findings))
-    sentence = html.Div([html.P(line) for line in lines], className="verdict")
-    return components.stack(sentence, _finding_cards(data, state, findings))
-
-
-def gain_cards(data: TraceData, state: states.PageState) -> Component | None:
-    """Return cards of call sites where the simulator predicts a gain. Takes seconds."""
-    findings = data.derive("findings", tuple(predictions.find_gains(data)))
-    return _finding_cards(data, state, [f for f in findings if f.cause == "algorithm"])
-
-
-def _finding_cards(
-    data: TraceData, state: states.PageState, findings: Sequence[Finding]
-) -> Component | None:
-    ranks = {int(rank) for rank in data.filtered_ranks(state)}
-    sites = set(filtered_tables.filtered_callsites(data, state)["callsite"])
-    shown = [
-        finding
-        for finding in findings
-        if (not finding.ranks or ranks & set(finding.ranks))
-        and (not finding.callsites or sites & set(finding.callsites))
-    ]
-    cards = [components.finding_card(data, finding, state) for finding in shown[:MAX_FINDINGS]]
-    return components.side_by_side(*cards, min_width="320px") if cards else None

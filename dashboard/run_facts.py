@@ -60,5 +60,6 @@ def list_facts(data: TraceData) -> list[tuple[str, Any]]:
     ]
     if trace.sampling_interval > 1:
         facts.append(("sampled", text.sampling_text(trace.sampling_interval)))
+    facts += [("attention", line) for line in phrases.incompleteness_lines(trace)]
     notes = text.recorder_notes(trace)
     return [*facts, *(("note", filtered_tables.shorten_text(note)) for note in notes)]

@@ -81,7 +81,7 @@ def test_a_changed_theme_persists(chrome: Any, shown: View) -> None:
     browser.until(f"{scheme} === 'dark'")
     browser.open("/")
     assert page.evaluate(scheme) == "dark"
-    axis = page.locator("#ranks .xtick text").first
+    axis = page.locator("#overview-time text:text-is('computing')").first
     assert axis.evaluate("e => getComputedStyle(e).fill") == "rgb(180, 189, 197)"
     context.close()
 
@@ -90,7 +90,7 @@ def test_the_overview_links_to_the_most_costly_call_site(browser: Browser) -> No
     text = browser.text()
     assert "8 ranks on 2 nodes" in text
     assert "Rank 5 delayed the other ranks" in text
-    browser.page.locator(".bar-link").first.click()
+    browser.page.locator(".sites-table a").first.click()
     browser.page.wait_for_selector("#callsite-factors .main-svg")
     assert "allreduce at solver.py:12 step" in browser.text()
     assert "line_12 = 12" in browser.page.inner_text(".source .meant")

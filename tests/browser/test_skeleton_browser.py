@@ -105,7 +105,7 @@ def test_parts_of_a_page_that_take_long_have_an_outline(context: Any, shown: Vie
     assert part.bounding_box()["height"] >= 60
     assert part.evaluate("e => getComputedStyle(e).backgroundColor") != "rgba(0, 0, 0, 0)"
     held.release()
-    page.locator("#overview-time .card").wait_for()
+    page.locator("#overview-time svg").first.wait_for()
     assert part.evaluate("e => getComputedStyle(e).backgroundColor") == "rgba(0, 0, 0, 0)"
     page.close()
 

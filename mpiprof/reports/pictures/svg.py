@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from html import escape
 
@@ -109,7 +110,11 @@ def make_picture(
     """
     drawn = "".join(parts)
     names = sorted(set(re.findall(r"url\(#hatch-([a-z0-9_-]+)\)", drawn)) & set(LIGHT))
-    hatches = f"<defs>{''.join(map(_make_hatch, names))}</defs>" if names else ""
+    # Hatches of a hidden picture are not drawn, so that no picture uses those of another.
+    own = f"{zlib.crc32(drawn.encode()):08x}"
+    drawn = re.sub(r"url\(#hatch-([a-z0-9_-]+)\)", rf"url(#hatch-\1-{own})", drawn)
+    hatches = "".join(_make_hatch(name, f"hatch-{name}-{own}") for name in names)
+    hatches = f"<defs>{hatches}</defs>" if names else ""
     size = 'style="width:100%;height:auto"' if scales else f'height="{height:.0f}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
@@ -118,10 +123,10 @@ def make_picture(
     )
 
 
-def _make_hatch(name: str) -> str:
+def _make_hatch(name: str, identity: str) -> str:
     pitch, colour = HATCH["pitch_px"], use_colour(name)
     return (
-        f'<pattern id="hatch-{name}" width="{pitch}" height="{pitch}" '
+        f'<pattern id="{identity}" width="{pitch}" height="{pitch}" '
         f'patternUnits="userSpaceOnUse" patternTransform="rotate({HATCH["angle_deg"]})">'
         f'<rect width="{pitch}" height="{pitch}" fill="{colour}" '
         f'opacity="{HATCH["ground_opacity"]}"/>'
