@@ -47,7 +47,7 @@ def join_ranks(patterns: Sequence[Pattern]) -> list[Pattern]:
     joined: list[Pattern] = []
     at: list[int] = []  # index in `joined` of each pattern
     for pattern in patterns:
-        first = at[pattern.once] if pattern.once is not None else None
+        first = at[pattern.prerequisite] if pattern.prerequisite is not None else None
         if first is not None and _belong_together(joined[first], pattern):
             joined[first] = replace(
                 joined[first],
@@ -78,11 +78,15 @@ def join_turns(patterns: Sequence[Pattern]) -> list[Pattern]:
         instances=columns,
         gain_ns=sum(one.gain_ns for one in turns),
         p=max(one.p for one in turns),
-        once=None,
+        prerequisite=None,
         levels=(),
     )
-    # The indexes in `once` are indexes of the given patterns.
-    rest = (replace(one, once=None) for one in patterns if all(one is not turn for turn in turns))
+    # The indexes in `prerequisite` are indexes of the given patterns.
+    rest = (
+        replace(one, prerequisite=None)
+        for one in patterns
+        if all(one is not turn for turn in turns)
+    )
     return [moving, *rest]
 
 

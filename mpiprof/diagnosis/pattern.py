@@ -20,7 +20,7 @@ class Pattern:
     - period, offsets: the pattern affects instances with number % period in offsets.
     - step: number of ranks by which lateness moves on each time.
     - gain_ns: wait in the sample that the pattern explains. p: p-value of the pattern.
-    - once: index of the earlier pattern that must be removed before this one costs wait, or None.
+    - prerequisite: index of the pattern that must be removed before this one costs wait, or None.
     - each: True if all ranks differ and `ranks` are the latest.
     - shows: number of instances in which the rank due is late by half of late_ns, or None if the
       pattern is no rotation.
@@ -39,7 +39,7 @@ class Pattern:
     offsets: tuple[int, ...] = ()
     step: int | None = None
     node: str | None = None
-    once: int | None = None
+    prerequisite: int | None = None
     each: bool = False
     shows: int | None = None
     levels: tuple[tuple[int, int, float], ...] = ()

@@ -55,7 +55,7 @@ def find_patterns(grid: WorkMatrix) -> tuple[list[Pattern], float]:
         best = _choose_best(list(_find_candidates(grid, arrival)))
         if best is None or best.pattern.gain_ns < MIN_SHARE * whole:
             break
-        patterns.append(replace(best.pattern, once=_find_prerequisite(grid, shifts, best)))
+        patterns.append(replace(best.pattern, prerequisite=_find_prerequisite(grid, shifts, best)))
         shifts.append(best.shift)
         arrival = arrival - best.shift
         unexplained_ns -= best.pattern.gain_ns

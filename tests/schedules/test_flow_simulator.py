@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.irregular_problem import make_irregular_problem
 from support.uniform_machine import make_uniform
 
 from mpiprof.model.machine import Machine, scale_machine
@@ -28,7 +29,6 @@ TRANSPORTS = {
     "mixed": replace(EAGER, eager_limit=64, window=96),
     "shared ports": replace(EAGER, node_port=True, window=1000),
 }
-REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
 
 
 def run(
@@ -150,20 +150,7 @@ def make_arrivals(size: int) -> list[float]:
 def make_problem(a: Algorithm, size: int, remote: int) -> Problem:
     """Return an irregular problem for any algorithm."""
     counts, more = (tuple(8 * (i * 5 % 7) for i in range(n)) for n in (size, remote))
-    irregular = a.operation.endswith("v") or a.operation == "reduce_scatter"
-    return Problem(
-        size,
-        256,
-        remote_size=remote,
-        remote_bytes=48 if remote else 0,
-        unit=8 if a.operation in REDUCTIONS else 1,
-        counts=counts if irregular else (),
-        remote_counts=more if irregular else (),
-        rows=(counts,) * size if a.operation == "alltoallv" else (),
-        block_size=40,
-        alpha=ALPHA,
-        beta=BETA,
-    )
+    return make_irregular_problem(a, 256, counts, more, block_size=40, alpha=ALPHA, beta=BETA)
 
 
 def test_everything_is_proportional_to_the_times_of_the_machine() -> None:

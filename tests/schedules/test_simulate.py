@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.irregular_problem import make_irregular_problem
 from support.rabenseifner import paper_time
 from support.uniform_machine import make_uniform
 
@@ -23,7 +24,6 @@ ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
 MACHINE = make_uniform(ALPHA, BETA, GAMMA)
 CLUSTER = Machine(ALPHA, BETA, GAMMA, 100.0, 0.25)
 HALF: dict[str, Any] = {"one_way_alpha": 0.5, "one_way_beta": 0.75}
-REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
 
 
 def message(length: float) -> float:
@@ -152,23 +152,17 @@ def test_one_port_a_node() -> None:
     assert simulate(ring, problem, shared).finish.max() == 3 * every
 
 
-def example(a: Algorithm, size: int, remote: int, seed: int) -> Problem:
+def make_problem(a: Algorithm, size: int, remote: int, seed: int) -> Problem:
     """Return an irregular problem for any algorithm."""
     random = np.random.default_rng([size, remote, seed])
     counts, more = (
-        tuple((8 * random.integers(0, 50, n) * (random.random(n) < 0.6)).tolist())
-        for n in (size, remote)
+        (8 * random.integers(0, 50, n) * (random.random(n) < 0.6)).tolist() for n in (size, remote)
     )
-    irregular = a.operation.endswith("v") or a.operation == "reduce_scatter"
-    return Problem(
-        size,
+    return make_irregular_problem(
+        a,
         64,
-        remote_size=remote,
-        remote_bytes=48 if remote else 0,
-        unit=8 if a.operation in REDUCTIONS else 1,
-        counts=counts if irregular else (),
-        remote_counts=more if irregular else (),
-        rows=(counts,) * size if a.operation == "alltoallv" else (),
+        counts,
+        more,
         nodes=tuple(i // 3 for i in range(size)) if seed else (),
         order=("spread", "both", "ranks")[seed],
         block_size=(0, 7, 100)[seed],
@@ -183,7 +177,7 @@ def test_all_ways_agree_and_none_beats_the_bound(a: Algorithm) -> None:
     for size in (1, 2, 5, 6, 8, 13):
         for remote in (3, size, 9) if a.intercommunicator else (0,):
             for seed in range(3):
-                problem = example(a, size, remote, seed)
+                problem = make_problem(a, size, remote, seed)
                 if not applies_to(a, problem):
                     continue
                 nodes = [i // 3 for i in range(size)] + [100 + i // 2 for i in range(remote)]

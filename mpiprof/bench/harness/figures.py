@@ -197,8 +197,8 @@ class Panels:
         return -(-len(self.figures) // self.columns)
 
 
-Table = Map | RatioMap
-Figure = Lines | Bars | Table | SpaceTime | Panels
+CellMap = Map | RatioMap
+Figure = Lines | Bars | CellMap | SpaceTime | Panels
 
 
 def require_package(name: str, purpose: str) -> None:
@@ -212,7 +212,7 @@ def make_canvas(figure: Figure) -> Canvas:
     from matplotlib.figure import Figure as Canvas
 
     if not isinstance(figure, Panels):
-        height = max(3.8, ROW_HEIGHT * len(figure.rows)) if isinstance(figure, Table) else 3.8
+        height = max(3.8, ROW_HEIGHT * len(figure.rows)) if isinstance(figure, CellMap) else 3.8
         canvas = Canvas(figsize=(6.4, height), layout="constrained")
         _draw_on(canvas.subplots(), figure)
         return canvas
@@ -245,7 +245,7 @@ def _place_legend(axes: Axes, *, ends_row: bool) -> None:
         legend.remove()
 
 
-def _draw_on(axes: Axes, figure: Lines | Bars | Table | SpaceTime) -> None:
+def _draw_on(axes: Axes, figure: Lines | Bars | CellMap | SpaceTime) -> None:
     axes.set_prop_cycle(color=CYCLE)
     figure.draw(axes)
     axes.set_title(figure.title, fontsize="medium")

@@ -21,7 +21,7 @@ from mpiprof.bench.harness.study import Report, Row, print_table, write
 
 INTERVAL = "95 %"
 TEXT_RESULTS = ("took", "ms")  # texts that are no labels
-Table = dict[str, Any]  # as `study.write` stores it in JSON
+StoredTable = dict[str, Any]  # as `study.write` stores it in JSON
 Start = Callable[[Path], int]  # runs the study, which writes its files; returns an exit code
 
 
@@ -48,7 +48,7 @@ def repeat_study(start: Start, runs: int, folder: Path, output: Path | None) -> 
     return 0
 
 
-def combine_tables(tables: Sequence[Table]) -> Report:
+def combine_tables(tables: Sequence[StoredTable]) -> Report:
     """Return the table of several runs, from the rows that all of them have."""
     columns: list[str] = tables[0]["columns"]
     labels = find_labels(tables[0])
@@ -64,7 +64,7 @@ def combine_tables(tables: Sequence[Table]) -> Report:
     return Report(columns, rows, notes, conditions=conditions)
 
 
-def find_labels(table: Table) -> list[str]:
+def find_labels(table: StoredTable) -> list[str]:
     """Return the columns that identify a row: all before the first column of results."""
     labels = []
     for name in table["columns"]:
