@@ -1,6 +1,6 @@
-"""Figures of a trace in a notebook, one call each: `trace.plot.arrivals("md.py:93")`.
+"""What notebooks show of a trace: figures, `trace.plot.arrivals("md.py:93")`, and findings.
 
-They are the figures of `view`, made with Plotly, and need the extra `dashboard`. A call site is
+The figures are those of `view`, made with Plotly, and need the extra `dashboard`. A call site is
 named as on the command line (by file and line, function or operation) or by number. Without a call
 site, the figures of a call site show the one with most wait.
 """
@@ -8,6 +8,7 @@ site, the figures of a call site show the one with most wait.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -117,3 +118,10 @@ class Plots:
 
 def _data_of(trace: Trace) -> Any:
     return import_dashboard("trace_data").TraceData(trace.path.name, trace.path, trace)
+
+
+def list_findings(trace: Trace, gains: Sequence[Any] = ()) -> list[Any]:
+    """Return the findings of a trace in a list that a notebook shows as a table."""
+    from mpiprof.reports import finding_list  # imports much that `mpiprof.open` does not need
+
+    return finding_list.list_findings(trace, gains)

@@ -17,13 +17,14 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users e
 
     Raises TraceError if nothing in it is readable.
     """
-    from mpiprof.dashboard.notebook import Plots
+    from mpiprof.dashboard.notebook import Plots, list_findings
     from mpiprof.diagnosis.lazy_tables import DERIVED
     from mpiprof.formats.otf2 import open_converted
     from mpiprof.metrics.library_algorithms import name_shapes
     from mpiprof.trace import Trace
 
-    return Trace(open_converted(path), {**DERIVED, "plot": Plots, "shapes": name_shapes})
+    shown = {"findings": list_findings, "plot": Plots}
+    return Trace(open_converted(path), {**DERIVED, **shown, "shapes": name_shapes})
 
 
 def __dir__() -> list[str]:

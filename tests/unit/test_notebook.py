@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import mpiprof
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.reports import sentences
+from mpiprof.reports.finding_list import FindingList
 from mpiprof.testing.synthetic import Synthetic
 
 go = pytest.importorskip("plotly.graph_objects")
@@ -123,3 +126,16 @@ def test_a_comparison_draws_totals(tmp_path: Path) -> None:
 
 def test_repr_of_a_trace_describes_it(trace: mpiprof.Trace) -> None:
     assert "4 ranks on 1 node" in repr(trace)
+
+
+def test_findings_are_a_table_in_the_words_of_the_report(trace: mpiprof.Trace) -> None:
+    findings = trace.findings()
+    page = findings._repr_html_()
+    assert page.count("<tr>") == len(findings) + 1 > 1
+    for finding in findings:
+        assert escape(sentences.finding_title(trace, finding)) in page
+        assert escape(sentences.advise(trace, finding)) in page
+    assert "allreduce at md.py:93 force" in page and "rank 3" in page
+    assert "<script" not in page
+    empty = FindingList(trace, [])
+    assert empty == [] and "nothing is to be gained" in empty._repr_html_()
