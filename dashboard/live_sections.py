@@ -18,7 +18,8 @@ from dash.development.base_component import Component
 from mpiprof.hang import moment_picture, rank_state, status, verdict_text, wait_picture
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.verdict import Verdict
-from mpiprof.interface.format_units import format_count, format_time
+from mpiprof.hang.wait_graph import took_part
+from mpiprof.interface.format_units import format_count, format_ranks, format_time
 from mpiprof.interface.format_units import format_runs as ranks_of
 from mpiprof.reports import phrases
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
@@ -288,14 +289,19 @@ def _pending_card(job: Job, instance: rank_state.Pending) -> Component:
         html.P(f"{about}, first entered {since}", className="note"),
         html.P(["arrived: ", ranks_of(instance.arrived) or "nobody"]),
     ]
-    if len(instance.operations) > 1:
+    arrived = instance.arrived
+    leaving = [rank for rank in arrived if not took_part(job.positions[rank], instance)]
+    if leaving and instance.operations != ["finalize"]:
+        text = f"Of these, {format_ranks(leaving)} called MPI_Finalize instead."
+        lines.append(components.warning_line(text))
+    elif len(instance.operations) > 1:
         mismatch = f"Ranks call different operations here: {', '.join(instance.operations[:8])}"
         lines.append(components.warning_line(mismatch))
     if instance.missing:
         ranks = html.P(["not arrived: ", html.B(ranks_of(instance.missing))], className="missing")
         missing = instance.missing[:MAX_MISSING]
         lines += [ranks, html.Ul([_missing_line(job, job.positions[rank]) for rank in missing])]
-    else:
+    elif not leaving:
         arrived_state = status.arrived_state(job.verdict)
         lines.append(html.P(f"{arrived_state[:1].upper()}{arrived_state[1:]}."))
     title = f"{instance.operations[0]} at {place}"

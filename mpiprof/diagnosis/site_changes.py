@@ -19,6 +19,7 @@ from mpiprof.trace.types import Float
 # Totals over all ranks and instances, and the mean whose interval the comparison has.
 WAITING = ("total_wait_ns", "wait_ns")
 TIME = ("total_elapsed_ns", "mean_elapsed_ns")
+ABSENT = np.zeros(1)  # time of a call site in a run without it
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def measure_site_changes(
     changes = []
     rows: list[Any] = table.to_dict("records")
     for row in rows:
-        first, other = (of.get(int(row[column]), np.zeros(0)) for of, column in values)
+        first, other = (of.get(int(row[column]), ABSENT) for of, column in values)
         scale = _instances(row, total, mean) / max(before[0].ranks, 1)
         is_tested = not math.isnan(row[f"{mean}_p"])
         outcome = "chance" if is_tested else "untested"
@@ -100,4 +101,5 @@ def _instances(row: Mapping[str, Any], total: str, mean: str) -> float:
 
 
 def _mean(values: Float) -> float:
-    return float(values.mean()) if len(values) else 0.0
+    """Return the mean over runs, NaN if the values of all runs are unknown, as in a summary."""
+    return float(values.mean()) if len(values) else math.nan
