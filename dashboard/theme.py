@@ -10,7 +10,16 @@ import plotly.graph_objects as go
 
 from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.reports.colours import CYCLE, GREEN, GREY, WAITING, WORK, operation_colour
-from mpiprof.reports.tokens import FONT, MONO, OPERATIONS, RADIUS, TOKENS, get_colour
+from mpiprof.reports.tokens import (
+    FONT,
+    MESSAGES,
+    MONO,
+    OPERATIONS,
+    RADIUS,
+    TOKENS,
+    get_colour,
+    name_operation_colour,
+)
 
 OUTSIDE = "#9AA5B1"
 BALANCED = GREEN
@@ -32,6 +41,26 @@ def state_colours(kind: str, names: Sequence[str]) -> list[str]:
     if kind == "operation":
         return [operation_colour(name) for name in names]
     return distinct_colours([algorithm_colour(name) for name in names])
+
+
+def state_tokens(kind: str, names: Sequence[str]) -> list[str]:
+    """Return the token of the colour of each state of the timeline, such as "op-bcast"."""
+    if kind == "waiting":
+        return ["hatch", "q3"]
+    if kind == "operation":
+        return [name_operation_colour(name) for name in names]
+    free = list(OPERATIONS)
+    chosen = []
+    for name in names:
+        wanted = OPERATIONS[zlib.crc32(name.split(":")[0].encode()) % len(OPERATIONS)]
+        if is_native(name):
+            wanted = MESSAGES
+        elif wanted not in free and free:
+            wanted = free[0]
+        if wanted in free:
+            free.remove(wanted)
+        chosen.append(wanted)
+    return chosen
 
 
 def distinct_colours(wanted: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.store import cache
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import selection
+from mpiprof.timeline.late_ranks import find_late_ranks
 from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
@@ -37,6 +39,7 @@ ROUTE = "/timeline-data"
 REQUEST_WAIT_S = 0.4  # within this time a computation ends without a progress response
 PAUSE_FACTOR = 4  # a growing trace is read again after this multiple of the last reading time
 MIN_COMPRESSED_BYTES = 1 << 14
+TILE_SETS = 2  # of all ranks, and of the ranks that rows show
 log = logging.getLogger(__name__)
 
 
@@ -119,11 +122,13 @@ class TimelineStore:
     ) -> ResolvedRequest:
         """Return the content of a requested window; raises BusyError while its tiles are built."""
         resolved = timeline.resolve(wanted)
-        if isinstance(resolved, MissingTiles):
+        for _ in range(TILE_SETS):
+            if not isinstance(resolved, MissingTiles):
+                break
             need, entry_path = resolved, (data.name, resolved.name)
             with self._lock:
                 making = self._start(
-                    entry_path, "summing it up", lambda p: timeline.build_tiles(need, p)
+                    entry_path, "summing it up", partial(timeline.build_tiles, need)
                 )
             if not making.has_ended(REQUEST_WAIT_S):
                 raise BusyError(making)
@@ -193,7 +198,9 @@ def _answer_window(
         render = timeline.render_window if what == "window" else timeline.render_overview
         head, arrays = render(wanted, shown)
         head |= {"length": timeline.length_ns, "growing": not data.ended}
-        colours = theme.state_colours(wanted.colour, head["states"])
+        if what == "window":
+            head["late"] = find_late_ranks(timeline, wanted, shown)
+        colours = theme.state_tokens(wanted.colour, head["states"])
         head["states"] = [
             {"name": name, "colour": colour}
             for name, colour in zip(head["states"], colours, strict=True)
@@ -226,6 +233,8 @@ def _answer_instance(
     if what == "next":
         communicators = timeline.find_communicators(wanted.communicators)
         test = timeline_find.make_predicate(timeline, wanted.find, communicators, wanted.operations)
+        if state.get("late"):
+            test = timeline_find.make_late_predicate(test)
         step = -1 if state.get_number("step", 1) < 0 else 1
         return timeline_find.find_next(
             timeline, state.get_number("number", -1), state.get_number("at"), step, test

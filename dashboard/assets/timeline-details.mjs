@@ -1,53 +1,129 @@
-// Texts beside the timeline: status, legend, and the details of an instance.
-import { element as E } from "./timeline-format.mjs";
-import * as Paint from "./timeline-paint.mjs";
+// Texts beside the timeline: status, legend, and the inspector of an instance.
+import * as Chain from "./timeline-chain.mjs";
 import * as Format from "./timeline-format.mjs";
+import * as Paint from "./timeline-paint.mjs";
+import { copyLink } from "./timeline-toolbar.mjs";
+import { element as E, drawing as D } from "./timeline-format.mjs";
+
+const LAST_RANKS = 4, MOST_ROWS = 200;
+const CURVE = { width: 300, height: 170, bottom: 18 }; // pixels of the arrival curve
 
 export const showStatus = (t) => {
-  const { data, overview } = t, span = t.to - t.from;
+  const { data, overview } = t, span = t.to - t.from, rows = overview.rows.length;
+  const grouped = rows < t.rowOf.size ? `, ${rows} rows of the latest rank each` : "";
   const how = data.kind === "cells"
-    ? `one column is ${Format.time(2 ** data.level)}; a row is filled by its share of time in collectives, lighter: waiting`
-    : `${Format.countOf(data.events.length, "call")} one by one, lighter: waiting`;
+    ? `one column is ${Format.time(2 ** data.level)}; the filled height is the share of time in collectives`
+    : `${Format.countOf(data.events.length, "call")} one by one`;
   t.status.textContent = `${Format.time(span)} of ${Format.time(t.length)}  ·  ${Format.countOf(overview.segments, "call")}, ` +
-    `${Format.countOf(overview.instances, "instance")}, ${Format.countOf(t.rowOf.size, "rank")}  ·  ${how}`;
+    `${Format.countOf(overview.instances, "instance")}, ${Format.countOf(t.rowOf.size, "rank")}${grouped}  ·  ${how}`;
 };
+
+const swatchBackground = (colours) =>
+  `linear-gradient(90deg, ${colours.fill} 50%, transparent 50%), repeating-linear-gradient(135deg, rgb(${colours.ground}) 0 2px, rgb(${colours.line}) 2px 3px)`;
 
 export const showLegend = (t) => {
   const { data } = t, theme = Paint.readTheme(t.root), palette = Paint.makePalette(data.states, theme);
   const focused = document.activeElement && document.activeElement.dataset.state;
+  const toggle = (name, only) => {
+    const names = data.states.map((state) => state.name), on = !t.hiddenStates.has(name);
+    if (only) t.hiddenStates = new Set(names.filter((other) => other !== name));
+    else if (on) t.hiddenStates.add(name);
+    else t.hiddenStates.delete(name);
+    t.write();
+    t.draw();
+    t.refresh();
+  };
   const entries = data.states.map(({ name }, i) => {
     const { count, inside, wait, share } = data.legend[i], on = !t.hiddenStates.has(name);
     const swatch = E("span", { className: "tl-swatch" });
-    swatch.style.background = `linear-gradient(135deg, ${palette[i].fill} 50%, ${palette[i].soft} 50%)`;
-    const numbers = `${t.colour === "waiting" ? "" : `${Format.countOf(count, "call")} · `}${Format.time(inside)} · ${Format.percent(share)}`;
-    const waits = t.colour !== "waiting" && inside > 0 ? ` · ${Format.percent(wait / inside)} of it waiting` : "";
-    const button = E("button", { type: "button", className: "tl-entry", "aria-pressed": String(on), title: `${name}: in the visible window, all shown ranks`,
-      onclick: () => { if (on) t.hiddenStates.add(name); else t.hiddenStates.delete(name); t.write(); t.draw(); t.refresh(); } },
-      swatch, E("b", {}, Format.shorten(name)), E("span", {}, numbers + waits));
+    swatch.style.background = t.colour === "waiting" ? palette[i].fill : swatchBackground(palette[i]);
+    const waits = t.colour !== "waiting" && inside > 0 ? `, ${Format.percent(wait / inside)} of it waiting` : "";
+    const title = `${name}: ${t.colour === "waiting" ? "" : `${Format.countOf(count, "call")}, `}${Format.time(inside)} in the visible window on all ranks${waits}. Click hides it, Alt+click shows only this.`;
+    const button = E("button", { type: "button", className: "tl-entry", "aria-pressed": String(on), title, "aria-label": title, onclick: (event) => toggle(name, event.altKey) },
+      swatch, E("b", {}, Format.shorten(name)), E("span", {}, Format.percent(share)));
     button.dataset.state = name;
     return button;
   });
-  t.legend.replaceChildren(...entries);
+  const late = data.late.length ? [E("span", { className: "tl-entry tl-late" }, E("span", { className: "tl-swatch" }), "late")] : [];
+  t.legend.replaceChildren(...entries, ...late, E("span", { className: "tl-hatched" }, "hatched: waiting"));
   if (focused) [...t.legend.children].find((b) => b.dataset.state === focused)?.focus();
 };
 
+const median = (values) => {
+  const sorted = [...values].sort((a, b) => a - b), middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+};
+
+// The sentence of the inspector: who came last, how late, and how many ranks waited.
+const sentence = (one, middle) => {
+  if (one.last === null) return [`${one.absent} of ${one.size} ranks have not come.`];
+  const waiting = one.members.filter((m) => m[4] > 0).length;
+  const waits = waiting ? `${waiting} rank${waiting === 1 ? "" : "s"} waited ${Format.time(one.wait)}${waiting === 1 ? "" : " together"}.` : "No rank waited.";
+  return [E(waiting ? "em" : "b", {}, `rank ${one.lastRank}`), " came last, ", E("b", {}, Format.time(one.last - middle)), ` after the median. ${waits}`];
+};
+
+// The arrival curve: each rank waits from its arrival on, to the right of the curve.
+const arrivalCurve = (t, one) => {
+  const members = [...one.members].sort((a, b) => a[1] - b[1]), { width, height, bottom } = CURVE;
+  const end = Math.max(...members.map((m) => m[3]), one.first + 1), high = height - bottom;
+  const x = (ns) => 2 + (ns - one.first) / (end - one.first) * (width - 4), y = (i) => i / members.length * high;
+  const theme = Paint.readTheme(t.root), state = t.data?.states.find(({ name }) => name === one.operation) || { colour: "q3" };
+  const [colours] = Paint.makePalette([state], theme), hatch = "tl-curve-hatch";
+  const bars = (from, to, fill) => D("path", { fill, d: members.map((m, i) => (to(m) > from(m) ? `M${x(from(m))} ${y(i)}H${x(to(m))}V${y(i + 1)}H${x(from(m))}Z` : "")).join("") });
+  const curve = members.map((m, i) => `${i ? "L" : "M"}${x(m[1])} ${y(i)}V${y(i + 1)}`).join("");
+  const ticks = Paint.steps(0, end - one.first, 4);
+  const text = one.last === null ? "Arrivals" : `Arrivals, earliest first. Rank ${one.lastRank} is last, ${Format.time(one.last - one.first)} after the first.`;
+  return D("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": text, class: "tl-curve" },
+    D("pattern", { id: hatch, width: 5, height: 5, patternUnits: "userSpaceOnUse" }, D("rect", { width: 5, height: 5, fill: `rgb(${colours.ground})` }), D("path", { d: "M-1 6L6 -1M-1 1L1 -1M4 6L6 4", stroke: `rgb(${colours.line})`, "stroke-width": 1.1 })),
+    bars((m) => m[2], (m) => m[2] + m[4], `url(#${hatch})`), bars((m) => m[2] + m[4], (m) => m[3], colours.fill),
+    D("path", { d: curve, fill: "none", stroke: theme.ink, "stroke-width": 1.5 }),
+    ...(one.last !== null && one.wait > 0 ? [D("circle", { cx: x(one.last), cy: high - 1, r: 4, fill: theme.late })] : []),
+    ...ticks.found.filter((ns) => x(one.first + ns) < width - 20).map((ns) => D("text", { x: x(one.first + ns), y: height - 4, "text-anchor": ns ? "middle" : "start" }, Format.moment(ns, ticks.step))));
+};
+
+const memberTable = (one, middle, rows, caption) => {
+  const threads = rows.some((m) => m[6] > 0);
+  const heads = ["rank", "arrived", "waited", "inside", ...(threads ? ["thread"] : [])];
+  const cells = (m) => [String(m[0]), `${m[1] >= middle ? "+" : "−"}${Format.time(Math.abs(m[1] - middle))}`, Format.time(m[4]), m[5] ? "inside" : Format.time(m[3] - m[1]), ...(threads ? [m[6] === null ? "?" : String(m[6])] : [])];
+  return E("table", {}, E("caption", {}, caption),
+    E("thead", {}, E("tr", {}, ...heads.map((head) => E("th", { scope: "col" }, head)))),
+    E("tbody", {}, ...rows.map((m) => E("tr", { className: m[0] === one.lastRank && one.wait > 0 ? "late" : "" }, ...cells(m).map((text) => E("td", {}, text))))));
+};
+
+const modelFact = (t, one) => {
+  const model = t.models.get(one.number);
+  if (!model) return null;
+  if (!model.messages) return `not drawn: ${model.reason}`;
+  const scale = model.scale < 1 ? `, at ${Format.percent(model.scale)} of the times measured at start, to fit what was recorded` : "";
+  return `${model.messages.length} modelled, the last ends ${Format.time(model.end - one.first)} after the first arrival${scale}`;
+};
+
 export const showDetail = (t) => {
-  const one = t.instance, model = t.models.get(one.number);
-  const latest = [...one.members].sort((a, b) => b[1] - a[1]).slice(0, 200), threads = latest.some((m) => m[6] > 0);
-  const heads = ["rank", "arrived", "inside", "waiting", "messages before", ...(threads ? ["thread"] : [])];
-  const rows = latest.map((m) => E("tr", {}, ...[
-    String(m[0]), "+" + Format.time(m[1] - one.first), m[5] ? "inside" : Format.time(m[3] - m[1]), Format.time(m[4]), Format.time(m[7]),
-    ...(threads ? [m[6] === null ? "?" : String(m[6])] : [])].map((text) => E("td", {}, text))));
-  const link = E("a", { href: `/callsites?${new URLSearchParams([...t.sharedParameters, ["callsite", String(one.callsite)]])}` }, "call site");
-  const only = E("button", { type: "button", className: "tl-act", onclick: () => t.setSearch(t.searchTerm === `callsite:${one.callsite}` ? "" : `callsite:${one.callsite}`) },
-    t.searchTerm === `callsite:${one.callsite}` ? "All call sites" : "Only this call site");
+  const one = t.instance, middle = median(one.members.map((m) => m[1])), latest = [...one.members].sort((a, b) => b[1] - a[1]);
+  const site = `callsite:${one.callsite}`, isOnly = t.searchTerm === site, theme = Paint.readTheme(t.root);
+  const button = (shown, what, more = {}) => E("button", { type: "button", className: "tl-link", onclick: what, ...more }, shown);
+  const icon = (shown, label, what) => E("button", { type: "button", className: "tl-act", "aria-label": label, title: label, onclick: what }, shown);
+  const swatch = E("span", { className: "tl-swatch" }), state = t.data?.states.find(({ name }) => name === one.operation);
+  swatch.style.background = theme.colour(state ? state.colour : "q3");
+  const href = `/callsites?${new URLSearchParams([...t.sharedParameters, ["callsite", String(one.callsite)]])}`;
+  const isOpen = t.detail.querySelector("details")?.open || false;
   t.detail.hidden = false;
   t.detail.replaceChildren(
-    E("div", { className: "tl-head" }, E("h2", {}, one.operation), E("button", { type: "button", className: "tl-act", "aria-label": "Close (Escape)", title: "Close (Escape)", onclick: () => t.clearInstance() }, "×")),
-    E("p", { className: "tl-key" }, E("i", { className: "late" }), "arrivals ", E("i", { className: "exit" }), "exits"),
-    Format.factList([...Format.instanceFacts(one), ["messages", model ? (model.messages ? `${model.messages.length} modelled, the last ends ${Format.time(model.end - one.first)} after the first arrival${model.scale < 1 ? `, at ${Format.percent(model.scale)} of the times measured at start, to fit what was recorded` : ""}` : `not drawn: ${model.reason}`) : null]]),
-    E("div", { className: "tl-acts" }, only, link),
-    E("table", {}, E("caption", {}, rows.length < one.members.length ? `The latest ${rows.length} of ${one.members.length} members` : "Members, the latest first"),
-      E("thead", {}, E("tr", {}, ...heads.map((h) => E("th", { scope: "col", title: h === "messages before" ? "time in point-to-point and completion calls since the collective before" : "" }, h)))),
-      E("tbody", {}, ...rows)));
+    E("div", { className: "tl-head" }, swatch, E("h2", {}, one.operation), E("span", {}, `instance ${one.instance} of ${one.of}`),
+      icon("‹", "Previous instance ( , )", () => t.stepInstance(-1)), icon("›", "Next instance ( . )", () => t.stepInstance(1)), icon("×", "Close (Escape)", () => t.clearInstance())),
+    E("p", { className: "tl-mono" }, [one.sites.map(Format.shorten).join(" | "), one.bytes === null ? "" : Format.bytes(one.bytes), Format.shorten(one.communicator)].filter(Boolean).join(" · ")),
+    E("p", { className: "tl-sentence" }, ...sentence(one, middle)),
+    arrivalCurve(t, one),
+    memberTable(one, middle, latest.slice(0, LAST_RANKS), "Last to arrive, from the median"),
+    Format.factList([
+      ["spread ω", one.last === null ? null : `${Format.time(one.last - one.first)}${one.factor === null ? "" : ` = ${Format.count(one.factor)} T`}`],
+      ["it began", Chain.describe(t)],
+      ["algorithm", one.algorithms.join(", ")],
+      ["messages", modelFact(t, one)],
+    ]),
+    E("a", { className: "tl-primary", href }, "Open call site"),
+    E("div", { className: "tl-links" }, button("Previous late one", () => t.stepInstance(-1, true)), button("Next", () => t.stepInstance(1, true), { "aria-label": "Next late instance" }),
+      button(isOnly ? "All call sites" : "Only this site", () => t.setSearch(isOnly ? "" : site)), button("Copy link", () => copyLink(t))),
+    E("details", { open: isOpen }, E("summary", {}, "All facts and ranks"), Format.factList(Format.instanceFacts(one)),
+      memberTable(one, middle, latest.slice(0, MOST_ROWS), latest.length > MOST_ROWS ? `The latest ${MOST_ROWS} of ${latest.length} ranks` : "All ranks, the latest first")));
 };

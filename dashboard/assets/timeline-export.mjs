@@ -1,6 +1,7 @@
 // Export of the timeline as a file: PNG, or SVG with every bar and text as drawn.
 import * as Paint from "./timeline-paint.mjs";
 import * as Scene from "./timeline-scene.mjs";
+import { GUTTER } from "./timeline-geometry.mjs";
 import { element, shorten } from "./timeline-format.mjs";
 
 const LEGEND_LINE = 22, PNG_SCALE = 2; // pixels per legend line; PNG pixels per CSS pixel
@@ -19,8 +20,21 @@ class Svg {
     this.open = []; // number of SVG groups to close per save()
     this.clips = 0;
     this.dash = [];
+    this.hatches = new Map();
     this.meter = document.createElement("canvas").getContext("2d");
     Object.assign(this, { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, font: "11px sans-serif", textAlign: "left", textBaseline: "middle" });
+  }
+
+  // Return the fill of a hatch, defined once for each pair of colours.
+  hatch(ground, line, pitch, width) {
+    const key = `${ground} ${line}`;
+    if (!this.hatches.has(key)) {
+      const id = `hatch${this.hatches.size}`, size = `width="${pitch}" height="${pitch}"`;
+      this.parts.push(`<pattern id="${id}" ${size} patternUnits="userSpaceOnUse"><rect ${size} fill="${ground}"/>` +
+        `<path d="M-1 ${pitch + 1}L${pitch + 1} -1M-1 1L1 -1M${pitch - 1} ${pitch + 1}L${pitch + 1} ${pitch - 1}" stroke="${line}" stroke-width="${width}"/></pattern>`);
+      this.hatches.set(key, `url(#${id})`);
+    }
+    return this.hatches.get(key);
   }
 
   put(tag, attributes, inside = "") {
@@ -81,11 +95,11 @@ class Svg {
 // Return the position of each state in the legend, which wraps like text.
 const layOutLegend = (c, t, theme) => {
   c.font = `11px ${theme.font}`;
-  let x = Paint.GUTTER, line = 0;
-  const pale = t.data.colour === "waiting" ? [] : [{ name: "lighter: waiting" }];
+  let x = GUTTER, line = 0;
+  const pale = t.data.colour === "waiting" ? [] : [{ name: "hatched: waiting" }];
   return [...t.data.states, ...pale].map(({ name }) => {
     const wide = c.measureText(shorten(name)).width + 32;
-    if (x + wide > t.width && x > Paint.GUTTER) { x = Paint.GUTTER; line += 1; }
+    if (x + wide > t.width && x > GUTTER) { x = GUTTER; line += 1; }
     const place = { name: shorten(name), x, y: line * LEGEND_LINE + LEGEND_LINE / 2 };
     x += wide;
     return place;
@@ -93,7 +107,7 @@ const layOutLegend = (c, t, theme) => {
 };
 
 const drawAll = (c, t, theme, places, size) => {
-  c.fillStyle = theme.card;
+  c.fillStyle = theme.surface;
   c.fillRect(0, 0, ...size);
   Scene.drawStrip(c, t, theme);
   c.save();
@@ -110,7 +124,7 @@ const drawAll = (c, t, theme, places, size) => {
     if (i < palette.length) {
       c.fillStyle = palette[i].fill;
       c.fillRect(x, y - 5, 10, 10);
-      c.fillStyle = palette[i].soft;
+      c.fillStyle = Paint.waitFill(c, palette[i], 10);
       if (t.data.colour !== "waiting") c.fillRect(x + 5, y - 5, 5, 10);
     }
     c.fillStyle = theme.ink;

@@ -42,6 +42,14 @@ export const element = (tag, properties = {}, ...children) => {
   return made;
 };
 
+// Create an element of a drawing (SVG).
+export const drawing = (tag, attributes = {}, ...children) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  made.append(...children);
+  return made;
+};
+
 // Return a list of names and values; pairs without a value are omitted.
 export const factList = (pairs) => {
   const list = element("dl", { className: "tl-facts" });
@@ -53,21 +61,6 @@ export const factList = (pairs) => {
 };
 
 export const shorten = (name) => (name.length > 90 ? name.slice(0, 88) + "…" : name);
-
-// Return the facts about the event under the pointer.
-export const eventFacts = (event, shape, label) => [
-  ["rank", label],
-  ["call site", shorten(shape.site)],
-  ["communicator", shorten(shape.communicator)],
-  ["entered", moment(event.enter, 1)],
-  ["inside", time(event.exit - event.enter) + (event.flags & 1 ? " and not back yet" : "")],
-  ["waiting", event.wait > 0 ? `${time(event.wait)} (${percent(event.wait / Math.max(event.exit - event.enter, 1))})` : "none"],
-  ["sent", shape.sent >= 0 ? bytes(shape.sent) : null],
-  ["received", shape.received >= 0 ? bytes(shape.received) : null],
-  ["root", shape.root >= 0 ? `rank ${shape.root}` : null],
-  ["algorithm", shape.algorithm],
-  ["remarks", [...shape.flags, ...(event.flags & 2 ? ["the Wait that completed it"] : [])].join(", ")],
-];
 
 export const instanceFacts = (one) => [
   ["call site", one.sites.slice(0, 3).map(shorten).join(" | ") + (one.sites.length > 3 ? ` and ${one.sites.length - 3} more` : "")],

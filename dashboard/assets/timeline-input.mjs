@@ -1,11 +1,16 @@
 // Wheel, drag and keyboard input of the timeline, its search box and its help.
+import * as Chain from "./timeline-chain.mjs";
+import * as Geometry from "./timeline-geometry.mjs";
 import { element as E } from "./timeline-format.mjs";
-import * as Paint from "./timeline-paint.mjs";
+import { copyLink } from "./timeline-toolbar.mjs";
 import * as Panels from "./timeline-panels.mjs";
 import * as Format from "./timeline-format.mjs";
 
 const DRAG_THRESHOLD = 4; // pixels; a longer movement is a drag
 const SNAP_DISTANCE = 7; // pixels; a nearer ruler end snaps to the begin or end of a call
+
+// Return what a drag does: move the window, or with a key zoom, select a span, or measure.
+const dragTool = (event) => (event.shiftKey ? "zoom" : event.altKey ? "measure" : event.ctrlKey || event.metaKey ? "select" : "move");
 
 export const bindGestures = (t) => {
   const on = (element, name, what, options = {}) => element.addEventListener(name, what, { signal: t.abort.signal, ...options });
@@ -16,7 +21,7 @@ export const bindGestures = (t) => {
     event.preventDefault();
     const unit = event.deltaMode === 1 ? 16 : 1;
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) t.pan((event.deltaX || event.deltaY) * unit / t.view.width);
-    else t.zoom(2 ** (Math.max(Math.min(event.deltaY * unit, 400), -400) / 250), t.timeAt(at(event, t.canvas)[0]));
+    else t.zoom(2 ** (Math.max(Math.min(event.deltaY * unit, 400), -400) / 250), t.view.timeAt(at(event, t.canvas)[0]));
   }, { passive: false });
   on(t.strip, "wheel", (event) => {
     if (!t.overview) return;
@@ -28,7 +33,7 @@ export const bindGestures = (t) => {
   on(t.canvas, "pointerdown", (event) => {
     if (event.button !== 0 || !t.overview) return;
     const [x, y] = at(event, t.canvas);
-    drag = { x, y, from: t.from, to: t.to, tool: event.shiftKey ? "zoom" : t.tool, moved: false };
+    drag = { x, y, from: t.from, to: t.to, tool: dragTool(event), moved: false };
     t.canvas.setPointerCapture(event.pointerId);
     t.stage.focus({ preventScroll: true });
   });
@@ -39,7 +44,7 @@ export const bindGestures = (t) => {
     drag.moved = true;
     t.hideTip();
     if (drag.tool === "measure") t.dragRuler = [pointAt(t, drag.x, drag.y), pointAt(t, x, y)];
-    else if (drag.tool !== "move") t.dragSpan = [drag.x, x].map((at) => t.timeAt(at)).sort((p, q) => p - q);
+    else if (drag.tool !== "move") t.dragSpan = [drag.x, x].map((at) => t.view.timeAt(at)).sort((p, q) => p - q);
     if (drag.tool !== "move") { t.draw(); return; }
     const by = (drag.x - x) / t.view.width * (drag.to - drag.from);
     t.show(drag.from + by, drag.to + by);
@@ -55,87 +60,104 @@ export const bindGestures = (t) => {
   });
   on(t.canvas, "pointercancel", () => { drag = t.dragSpan = t.dragRuler = null; t.draw(); });
   on(t.canvas, "pointerleave", () => t.hideTip());
-  on(t.canvas, "dblclick", (event) => t.zoom(0.25, t.timeAt(at(event, t.canvas)[0])));
+  on(t.canvas, "dblclick", (event) => t.zoom(0.25, t.view.timeAt(at(event, t.canvas)[0])));
 
   // Strip: dragging its window moves the view; pressing outside of the window centres the view there.
   let stripDrag = null;
-  const time = (x) => (x - Paint.GUTTER) / Math.max(t.width - Paint.GUTTER, 1) * t.length;
+  const time = (x) => (x - Geometry.GUTTER) / Math.max(t.width - Geometry.GUTTER, 1) * t.length;
+  const stripEdge = (x) => { // the edge of the window at a point; a whole run has no edges
+    const position = (at) => Geometry.GUTTER + at / t.length * (t.width - Geometry.GUTTER);
+    if (t.to - t.from >= t.length) return null;
+    return ["from", "to"].find((name) => Math.abs(position(t[name]) - x) <= 5 && position(t.to) - position(t.from) > 14) || null;
+  };
   on(t.strip, "pointerdown", (event) => {
     if (!t.overview) return;
     const [x] = at(event, t.strip), span = t.to - t.from, here = time(x);
-    if (here < t.from || here > t.to) t.show(here - span / 2, here + span / 2);
-    stripDrag = { x, from: t.from, to: t.to, choosing: event.shiftKey };
+    const edge = stripEdge(x);
+    if (!edge && (here < t.from || here > t.to)) t.show(here - span / 2, here + span / 2);
+    stripDrag = { x, from: t.from, to: t.to, choosing: event.shiftKey, edge };
     t.strip.setPointerCapture(event.pointerId);
   });
   on(t.strip, "pointermove", (event) => {
-    if (!stripDrag) return;
-    const [x] = at(event, t.strip), by = time(x) - time(stripDrag.x);
-    if (stripDrag.choosing) t.show(...[time(stripDrag.x), time(x)].sort((p, q) => p - q));
+    const [x] = at(event, t.strip);
+    if (!stripDrag) { t.strip.style.cursor = t.overview && stripEdge(x) ? "ew-resize" : ""; return; }
+    const by = time(x) - time(stripDrag.x);
+    if (stripDrag.edge) t.show(...[stripDrag.edge === "from" ? time(x) : stripDrag.from, stripDrag.edge === "to" ? time(x) : stripDrag.to].sort((p, q) => p - q));
+    else if (stripDrag.choosing) t.show(...[time(stripDrag.x), time(x)].sort((p, q) => p - q));
     else t.show(stripDrag.from + by, stripDrag.to + by);
   });
   on(t.strip, "pointerup", () => { stripDrag = null; });
   on(t.strip, "pointercancel", () => { stripDrag = null; });
 };
 
-const eventAt = (t, x, y) => {
-  const row = t.rowAt(y);
-  if (row < 0 || !t.data || t.data.kind !== "events") return null;
-  let best = null, least = 4; // tolerance in pixels
-  for (const e of t.data.events) {
-    if (e.row !== row) continue;
-    const a = t.view.x(e.enter), b = Math.max(t.view.x(e.exit), a + 1);
-    const far = Math.max(a - x, x - b, 0);
-    if (far < least || (far === least && best && e.enter > best.enter)) { best = e; least = far; }
-  }
-  return best;
-};
+const eventAt = (t, x, y) => (t.data && t.data.kind === "events" ? Geometry.findEvent(t.view, t.data, t.hiddenStates, x, y) : null);
 
 // Return the ruler's point on a rank, snapped to the begin or end of a nearby call.
 const pointAt = (t, x, y) => {
-  const rows = t.overview.rows, row = Math.min(Math.max(Math.floor((y - Paint.AXIS) / t.height), 0), rows.length - 1);
-  let time = t.timeAt(Math.min(Math.max(x, Paint.GUTTER), t.width)), least = SNAP_DISTANCE;
+  const rows = t.overview.rows, row = Math.max(Geometry.rowAt(t.view, Math.min(Math.max(y, Geometry.AXIS), t.view.bottom - 1)), 0);
+  const view = t.view;
+  let time = view.timeAt(Math.min(Math.max(x, Geometry.GUTTER), t.width)), least = SNAP_DISTANCE;
   for (const e of t.data && t.data.kind === "events" ? t.data.events : []) {
     if (e.row !== row) continue;
     for (const edge of [e.enter, e.exit]) {
-      const far = Math.abs(t.view.x(edge) - x);
+      const far = Math.abs(view.x(edge) - x);
       if (far < least) [time, least] = [edge, far];
     }
   }
-  return { time: Math.round(time), rank: rows[row][0] };
+  return { time: Math.round(time), rank: t.overview.drawn[row] };
 };
 
 const handleHover = (t, x, y) => {
-  const row = t.rowAt(y);
-  if (row < 0 || x < Paint.GUTTER || !t.data) { t.canvas.style.cursor = x < Paint.GUTTER && row >= 0 ? "pointer" : ""; t.hideTip(); if (row >= 0 && x < Paint.GUTTER) showRowTip(t, row, x, y); return; }
-  t.canvas.style.cursor = "crosshair";
-  if (t.data.kind === "events") {
-    const event = eventAt(t, x, y);
-    if (!event) { t.hideTip(); return; }
-    const shape = t.data.shapes[event.shape];
-    showTip(t, x, y, shape.operation, Format.eventFacts(event, shape, label(t, row)));
+  const row = Geometry.rowAt(t.view, y);
+  if (row < 0 || x < Geometry.GUTTER || !t.data) {
+    t.canvas.style.cursor = x < Geometry.GUTTER && row >= 0 ? "pointer" : "";
+    t.hideTip();
+    if (row >= 0 && x < Geometry.GUTTER) showRowTip(t, row, x, y);
     return;
   }
-  const { data } = t, column = Math.floor(t.timeAt(x) / 2 ** data.level) - data.first;
-  if (column < 0 || column >= data.columns) { t.hideTip(); return; }
-  const at = row * data.columns + column, { state, share, wait } = data.arrays;
-  const from = (data.first + column) * 2 ** data.level;
-  showTip(t, x, y, state[at] === 255 ? "outside MPI collectives" : `mostly ${data.states[state[at]].name}`, [
-    ["rank", label(t, row)], ["from", Format.moment(from, 2 ** data.level / 10)], ["for", Format.time(2 ** data.level)],
-    ["in collectives", Format.percent(share[at] / 255)], ["of it waiting", t.colour === "waiting" || !share[at] ? null : Format.percent(wait[at] / 255)],
-  ]);
+  t.canvas.style.cursor = "crosshair";
+  const event = eventAt(t, x, y);
+  const lines = event ? eventLines(t, event) : Chain.waitedLines(t, x, y) || lateLines(t, x, y) || cellLines(t, x, y);
+  t.setHovered(event);
+  if (lines) showTip(t, x, y, lines);
+  else t.tip.hidden = true;
 };
 
-const label = (t, row) => t.overview.labels[row] + (t.overview.hosts[row] ? ` on ${t.overview.hosts[row]}` : "");
+const who = (t, row) => `rank ${t.overview.drawn[row]}${t.overview.hosts[row] ? `, ${t.overview.hosts[row]}` : ""}`;
 
-const showRowTip = (t, row, x, y) => showTip(t, x, y, `rank ${t.overview.labels[row]}`, [
-  ["host", t.overview.hosts[row]], ["switch", t.overview.switches[row] || null],
-  ["latest", t.overview.rows[row].length > 1 ? `rank ${t.overview.latest[row]}` : null],
-  ["on average", `${Format.time(Math.abs(t.overview.late[row]))} ${t.overview.late[row] > 0 ? "after" : "before"} the mean arrival`],
-  ["click", t.overview.rows[row].length > 1 ? "shows these ranks alone" : null],
-]);
+// The four lines of a tooltip: who, how long, for whom, where.
+const eventLines = (t, event) => {
+  const shape = t.data.shapes[event.shape], inside = event.exit - event.enter, { operation } = shape;
+  const open = event.flags & 1 ? ", not back yet" : "", waits = event.wait > 0;
+  return [who(t, event.row),
+    waits ? `waits ${Format.time(event.wait)} of ${Format.time(inside)} in ${operation}${open}` : `${Format.time(inside)} in ${operation}, no wait${open}`,
+    waits && event.awaited >= 0 ? `for rank ${event.awaited}` : null,
+    [shape.site, shape.communicator, shape.sent >= 0 ? `${Format.bytes(shape.sent)} sent` : "", shape.algorithm, ...shape.flags].filter(Boolean).map(Format.shorten).join(" · ")];
+};
 
-const showTip = (t, x, y, title, facts) => {
-  t.tip.replaceChildren(E("b", {}, Format.shorten(title)), Format.factList(facts));
+const lateLines = (t, x, y) => {
+  const late = Geometry.findLate(t.view, t.data, x, y);
+  return late && [who(t, late[1]), `arrives ${Format.time(late[3] - late[2])} after the median`, "the other ranks wait for it", "click to see the instance"];
+};
+
+const cellLines = (t, x, y) => {
+  const { data } = t, cell = data.kind === "cells" ? Geometry.findCell(t.view, data, x, y) : null;
+  if (!cell) return null;
+  const { state, share, wait } = data.arrays, width = cell.to - cell.from;
+  if (state[cell.at] === Geometry.NO_STATE) return [who(t, cell.row), `in no collective for ${Format.time(width)}`, null, `at ${Format.moment(cell.from, width / 10)}`];
+  const inside = share[cell.at] / 255 * width, waits = t.colour === "waiting" ? "" : `, about ${Format.time(inside * wait[cell.at] / 255)} of it waiting`;
+  return [who(t, cell.row), `about ${Format.time(inside)} of ${Format.time(width)} in collectives${waits}`, null, `mostly ${data.states[state[cell.at]].name}, at ${Format.moment(cell.from, width / 10)}`];
+};
+
+const showRowTip = (t, row, x, y) => {
+  const { rows, labels, switches, late } = t.overview, many = rows[row].length > 1, of = t.overview.hosts[row];
+  showTip(t, x, y, [`rank ${labels[row]}${of ? `, ${of}` : ""}${switches[row] ? `, ${switches[row]}` : ""}`,
+    many ? `shows rank ${t.overview.drawn[row]}, the latest of ${rows[row].length}` : null,
+    null, `on average ${Format.time(Math.abs(late[row]))} ${late[row] > 0 ? "after" : "before"} the mean arrival${many ? " · click shows these ranks alone" : ""}`]);
+};
+
+const showTip = (t, x, y, [who, long, whom, where]) => {
+  t.tip.replaceChildren(E("b", {}, Format.shorten(who)), ...[[long, ""], [whom, "whom"], [where, "where"]].filter(([line]) => line).map(([line, name]) => E("p", { className: name }, line)));
   t.tip.hidden = false;
   const box = t.canvas.getBoundingClientRect(), wide = t.tip.offsetWidth, high = t.tip.offsetHeight;
   const left = box.left + x + 16, top = box.top + y + 14;
@@ -144,22 +166,26 @@ const showTip = (t, x, y, title, facts) => {
 };
 
 const handleClick = (t, x, y) => {
-  const row = t.rowAt(y);
+  const row = Geometry.rowAt(t.view, y);
   if (row < 0) return;
-  if (x < Paint.GUTTER) {
+  if (x < Geometry.GUTTER) {
     if (t.overview.rows[row].length > 1) window.mpiprof.address({ rank: rankRanges(t.overview.rows[row]) });
     return;
   }
   const event = eventAt(t, x, y);
-  if (event && event.instance >= 0) t.selectInstance({ number: event.instance });
-  else if (t.data && t.data.kind === "cells") t.selectInstance(cellAt(t, x, row), false, "under");
-  else if (!event) t.clearInstance();
+  if (event) { t.selectInstance({ number: event.instance }, false, "instance", t.overview.drawn[event.row]); return; }
+  if (Chain.selectWaited(t, x, y)) return;
+  const late = t.data && Geometry.findLate(t.view, t.data, x, y);
+  if (late) { t.selectInstance({ number: late[0] }); return; }
+  const cell = t.data && t.data.kind === "cells" ? Geometry.findCell(t.view, t.data, x, y) : null;
+  if (cell) t.selectInstance(cellRequest(t, cell, x), false, "under");
+  else t.clearInstance();
 };
 
-// Return the arguments of the server's "under" for the cell under the pointer: its span and a rank.
-const cellAt = (t, x, row) => {
-  const width = 2 ** t.data.level, at = Math.round(t.timeAt(x)), from = Math.floor(at / width) * width;
-  return { from, to: from + width, at, reach: Math.ceil(t.timeAt(DRAG_THRESHOLD) - t.timeAt(0)), member: t.overview.rows[row][0] };
+// Return the arguments of the server's "under" for a cell: its span and a rank of its row.
+const cellRequest = (t, cell, x) => {
+  const at = Math.min(Math.max(Math.round(t.view.timeAt(x)), cell.from), cell.to - 1);
+  return { from: cell.from, to: cell.to, at, reach: Math.ceil(t.view.timeAt(DRAG_THRESHOLD) - t.view.timeAt(0)), member: t.overview.drawn[cell.row] };
 };
 
 const rankRanges = (ranks) => {
@@ -175,14 +201,18 @@ const rankRanges = (ranks) => {
 const KEYS = [
   ["W", "zoom in", (t) => t.zoom(0.6)], ["S", "zoom out", (t) => t.zoom(1 / 0.6)],
   ["A", "to the left", (t) => t.pan(-0.2)], ["D", "to the right", (t) => t.pan(0.2)],
+  ["N", "next late instance", (t) => t.stepInstance(1, true)], ["P", "previous late instance", (t) => t.stepInstance(-1, true)],
   [".", "next instance", (t) => t.stepInstance(1)], [",", "previous instance", (t) => t.stepInstance(-1)],
   ["F", "fit the whole run", (t) => t.fit()], ["/", "search call sites, operations, ranks", (t) => t.search.input.focus()],
   ["X", "select the chosen instance, else what is visible", (t) => Panels.selectHere(t)],
   ["M", "measure the arrivals of the chosen instance, else the selection or what is visible", (t) => Panels.measureHere(t)],
-  ["N", "note about the selection, the chosen instance or what is visible", (t) => Panels.askForNote(t)],
+  ["B", "note about the selection, the chosen instance or what is visible", (t) => Panels.askForNote(t)],
+  ["C", "copy the link to this view", (t) => copyLink(t)],
   ["?", "these keys", (t) => t.help.showModal()],
-  ["Escape", "let go of the instance, the ruler, the selection; end the search", (t) => t.escape()],
+  ["Escape", "back one step: the instance, the ruler, the selection, the search", (t) => t.escape()],
 ];
+const DRAGS = [["Drag", "move the window"], ["Shift + drag", "zoom to a span"], ["Ctrl + drag", "select a span"], ["Alt + drag", "measure"], ["Wheel", "zoom at the pointer; with Shift to the left and right"], ["Double click", "zoom in"],
+  ["Click", "the instance under the pointer; on the label of a group of ranks, these alone"], ["Strip", "drag the window or its edges, or press elsewhere"], ["Alt+←", "back to the window before; Alt+→ forward"]];
 const KEY_ALIASES = { ArrowLeft: "A", ArrowRight: "D", ArrowUp: "W", ArrowDown: "S", "+": "W", "-": "S", Home: "F" };
 
 export const bindKeys = (t) => {
@@ -193,7 +223,7 @@ export const bindKeys = (t) => {
     if (arrow) return;
     const name = KEY_ALIASES[event.key] || (event.key.length === 1 ? event.key.toUpperCase() : event.key);
     const key = KEYS.find(([k]) => k === name);
-    if (!key || (event.shiftKey && /[WASDFXMN]/.test(name))) return;
+    if (!key || (event.shiftKey && /[WASDFXMNPBC]/.test(name))) return;
     event.preventDefault();
     key[2](t);
   }, { signal: t.abort.signal });
@@ -201,10 +231,7 @@ export const bindKeys = (t) => {
 
 export const makeHelp = () => {
   const close = E("button", { type: "button", className: "tl-act", onclick: (event) => event.target.closest("dialog").close() }, "Close");
-  const more = [["Wheel", "zoom at the pointer; with shift: to the left and right"], ["Drag", "move, select or measure, as chosen above; with shift: zoom into what is marked"],
-                ["Alt+←", "back to the window before, as everywhere in the browser; Alt+→: forward"],
-                ["Click", "everything about an instance; on a group of ranks: these alone"], ["Strip", "drag the window, or press elsewhere"]];
-  const rows = [...KEYS.map(([key, what]) => [key, what]), ...more];
+  const rows = [...KEYS.map(([key, what]) => [key, what]), ...DRAGS];
   return E("dialog", { className: "tl-help", "aria-label": "Keys" }, E("h2", {}, "Keys"),
     E("table", {}, E("tbody", {}, ...rows.map(([key, what]) => E("tr", {}, E("th", { scope: "row" }, E("kbd", {}, key)), E("td", {}, what))))), close);
 };

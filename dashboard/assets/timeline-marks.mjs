@@ -1,11 +1,9 @@
 // Marks of the user on the timeline: a selected span, a ruler, notes.
-import * as Paint from "./timeline-paint.mjs";
 import * as Format from "./timeline-format.mjs";
-
-const { AXIS, GUTTER } = Paint;
+import { AXIS, GUTTER } from "./timeline-geometry.mjs";
 
 const isVisible = (view, from, to) => to >= view.from && from <= view.to;
-const clamp = (view, x) => Math.min(Math.max(x, GUTTER), GUTTER + view.width);
+const clamp = (view, x) => Math.min(Math.max(x, GUTTER), view.right);
 
 // Draw text on a small card, so that it is legible on any background.
 const label = (c, text, x, y, view, theme, colour) => {
@@ -13,8 +11,8 @@ const label = (c, text, x, y, view, theme, colour) => {
   c.textBaseline = "middle";
   c.textAlign = "left";
   const w = c.measureText(text).width + 10;
-  const left = Math.min(Math.max(x - w / 2, GUTTER + 1), GUTTER + view.width - w - 1);
-  c.fillStyle = theme.card;
+  const left = Math.min(Math.max(x - w / 2, GUTTER + 1), view.right - w - 1);
+  c.fillStyle = theme.surface;
   c.fillRect(left, y - 9, w, 18);
   c.strokeStyle = colour;
   c.lineWidth = 1;
@@ -32,26 +30,26 @@ const line = (c, points, colour, width = 1.5) => {
 };
 
 const selection = (c, t, span, theme, named) => {
-  const { view } = t, [from, to] = span, low = AXIS + view.rows * view.height;
+  const { view } = t, [from, to] = span, low = view.bottom;
   if (!isVisible(view, from, to)) return;
   const a = clamp(view, view.x(from)), b = clamp(view, view.x(to));
   c.globalAlpha = 0.14;
-  c.fillStyle = theme.accent;
+  c.fillStyle = theme.colour("link");
   c.fillRect(a, AXIS, b - a, low - AXIS);
   c.globalAlpha = 1;
   for (const [time, x] of [[from, a], [to, b]]) {
-    if (time >= view.from && time <= view.to) line(c, [[x, AXIS], [x, low]], theme.accent);
+    if (time >= view.from && time <= view.to) line(c, [[x, AXIS], [x, low]], theme.colour("link"));
   }
-  if (named) label(c, Format.time(to - from), (a + b) / 2, AXIS + 10, view, theme, theme.accent);
+  if (named) label(c, Format.time(to - from), (a + b) / 2, AXIS + 10, view, theme, theme.colour("link"));
 };
 
 const rowCentre = (t, rank) => {
   const row = t.rowOf.get(rank);
-  return AXIS + ((row === undefined ? 0 : row) + 0.5) * t.view.height;
+  return t.view.centre(row === undefined ? 0 : row);
 };
 
 const ruler = (c, t, [one, two], theme) => {
-  const { view } = t, low = AXIS + view.rows * view.height;
+  const { view } = t, low = view.bottom;
   if (!isVisible(view, Math.min(one.time, two.time), Math.max(one.time, two.time))) return;
   const ends = [one, two].map((p) => ({ x: view.x(p.time), y: rowCentre(t, p.rank) }));
   c.save();
@@ -62,12 +60,12 @@ const ruler = (c, t, [one, two], theme) => {
     c.setLineDash([]);
   }
   const [p, q] = ends;
-  line(c, [[p.x, p.y], [q.x, p.y], [q.x, q.y]], theme.card, 5);
+  line(c, [[p.x, p.y], [q.x, p.y], [q.x, q.y]], theme.surface, 5);
   line(c, [[p.x, p.y], [q.x, p.y], [q.x, q.y]], theme.ink, 2);
   for (const { x, y } of ends) {
     c.beginPath(); c.arc(x, y, 4, 0, 7);
     c.fillStyle = theme.ink; c.fill();
-    c.strokeStyle = theme.card; c.lineWidth = 1.5; c.stroke();
+    c.strokeStyle = theme.surface; c.lineWidth = 1.5; c.stroke();
   }
   c.restore();
   const middle = (clamp(view, p.x) + clamp(view, q.x)) / 2;
@@ -79,9 +77,9 @@ const note = (c, t, { from, to, text }, theme) => {
   const { view } = t;
   if (!isVisible(view, from, to)) return;
   const a = clamp(view, view.x(from)), b = Math.max(clamp(view, view.x(to)), a + 2);
-  c.fillStyle = theme.late;
+  c.fillStyle = theme.ink2;
   c.fillRect(a, AXIS - 3, b - a, 3);
-  label(c, text.length > 40 ? `${text.slice(0, 39)}…` : text, (a + b) / 2, 11, view, theme, theme.late);
+  label(c, text.length > 40 ? `${text.slice(0, 39)}…` : text, (a + b) / 2, 11, view, theme, theme.ink2);
 };
 
 export const drawOnRows = (c, t, theme) => {
@@ -96,11 +94,11 @@ export const drawOnStrip = (c, t, theme, high) => {
   const x = (time) => GUTTER + Math.min(time / t.length, 1) * t.view.width;
   if (t.selectedSpan) {
     c.globalAlpha = 0.35;
-    c.fillStyle = theme.accent;
+    c.fillStyle = theme.colour("link");
     c.fillRect(x(t.selectedSpan[0]), 0, Math.max(x(t.selectedSpan[1]) - x(t.selectedSpan[0]), 2), high);
     c.globalAlpha = 1;
   }
-  c.fillStyle = theme.late;
+  c.fillStyle = theme.ink2;
   for (const { from, to } of t.notes) {
     const at = x((from + to) / 2);
     c.beginPath();

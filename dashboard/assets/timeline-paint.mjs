@@ -1,28 +1,53 @@
 // Drawing on the timeline's canvases. This module neither sends requests nor changes the state.
 import * as Format from "./timeline-format.mjs";
+import * as Geometry from "./timeline-geometry.mjs";
 
-const NO_STATE = 255;
-export const AXIS = 24, GUTTER = 96;
+const { AXIS, GUTTER, NO_STATE } = Geometry;
+const HATCH = { pitch: 5, line: 1.1, lineOpacity: 0.6, groundOpacity: 0.16, flatOpacity: 0.35, least: 3 }; // as in the design tokens
 
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 const mixColours = (a, b, share) => a.map((value, i) => Math.round(value * share + b[i] * (1 - share)));
 const text = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
+const luminance = (colour) => colour.map((v) => ((v / 255 + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
 
-// Return the theme's colours, from the CSS variables of the page.
+// Return the theme's colours by their names in the design tokens, and the font.
 export const readTheme = (root) => {
-  const style = getComputedStyle(root);
-  const of = (name) => style.getPropertyValue(name).trim();
-  return { ink: of("--ink"), faint: of("--ink3"), line: of("--line"), card: of("--surface"),
-           ground: of("--bg"), accent: of("--link"), late: of("--late"), font: style.fontFamily };
+  const style = getComputedStyle(root), known = new Map();
+  const colour = (name) => {
+    if (!known.has(name)) known.set(name, style.getPropertyValue(`--${name}`).trim() || "#888888");
+    return known.get(name);
+  };
+  const names = ["ink", "ink2", "ink3", "line", "line2", "surface", "raised", "sunken", "q1", "q2", "q3", "late", "late-text", "btn", "btn-ink"];
+  return { colour, font: style.fontFamily, ...Object.fromEntries(names.map((name) => [name.replace("-", "_"), colour(name)])) };
 };
 
-// Return the full colour and the light (waiting) colour of each state on the theme's background.
+// Return the colours of each state: full, its hatch for waiting, and the legible text colour on it.
 export const makePalette = (states, theme) => states.map(({ colour }) => {
-  const full = rgb(colour), ground = rgb(theme.card);
-  const light = mixColours(full, ground, 0.38);
-  const tint = mixColours(full, ground, 0.15);
-  return { full, light, tint, fill: text(full), soft: text(light), edge: text(mixColours(full, rgb(theme.ink), 0.7)) };
+  const full = rgb(theme.colour(colour)), ground = rgb(theme.surface);
+  const mix = (share) => mixColours(full, ground, share);
+  const dark = rgb("#15181c"), on = luminance(full) > 0.18 ? dark : [255, 255, 255];
+  return { full, flat: mix(HATCH.flatOpacity), ground: mix(HATCH.groundOpacity), line: mix(HATCH.lineOpacity), tint: mix(0.15), fill: text(full), soft: text(mix(HATCH.flatOpacity)), on: text(on) };
 });
+
+// Return the fill of waiting in a state's colour: a hatch, flat in low rows.
+export const waitFill = (c, colours, high) => {
+  if (high < HATCH.least) return colours.soft;
+  const { pitch, line } = HATCH;
+  if (c.hatch) return c.hatch(text(colours.ground), text(colours.line), pitch, line);
+  if (!colours.pattern) {
+    const scale = 2, tile = new OffscreenCanvas(pitch * scale, pitch * scale), p = tile.getContext("2d");
+    p.fillStyle = text(colours.ground);
+    p.fillRect(0, 0, pitch * scale, pitch * scale);
+    p.strokeStyle = text(colours.line);
+    p.lineWidth = line * scale;
+    p.beginPath();
+    for (const shift of [-1, 0, 1]) { p.moveTo((shift * pitch - 1) * scale, (pitch + 1) * scale); p.lineTo((shift * pitch + pitch + 1) * scale, -scale); }
+    p.stroke();
+    colours.pattern = c.createPattern(tile, "repeat");
+    colours.pattern.setTransform(new DOMMatrix([1 / scale, 0, 0, 1 / scale, 0, 0]));
+  }
+  return colours.pattern;
+};
 
 // Size a canvas to its box in device pixels; the context's unit is the CSS pixel.
 export const fitCanvas = (canvas, width, height) => {
@@ -55,32 +80,43 @@ export const drawAxis = (c, view, theme) => {
   for (const t of found) {
     const x = Math.round(view.x(t)) + 0.5;
     c.strokeStyle = theme.line;
-    c.beginPath(); c.moveTo(x, AXIS - 6); c.lineTo(x, AXIS + view.rows * view.height); c.stroke();
-    c.fillStyle = theme.faint;
+    c.beginPath(); c.moveTo(x, AXIS - 9); c.lineTo(x, view.bottom); c.stroke();
+    c.fillStyle = theme.ink3;
     const label = Format.moment(t, step);
-    if (x + 4 + c.measureText(label).width < GUTTER + view.width) c.fillText(label, x + 4, 11);
+    if (x + 4 + c.measureText(label).width < view.right) c.fillText(label, x + 4, 11);
   }
 };
 
-// Return the cells as an image, one pixel wide per column and `height` pixels high per row. The hue is
-// that of the longest state. The filled height is the share of time in collectives, with the waiting
-// lighter and on top. The palest tint above it makes short states visible.
-export const makeCellImage = (data, palette, rows, height) => {
-  const { columns } = data, { state, share, wait } = data.arrays;
-  const image = new ImageData(Math.max(columns, 1), Math.max(rows * height, 1));
+// Draw the time in which no call is recorded as the ground of each row.
+export const drawRowGrounds = (c, view, theme) => {
+  c.fillStyle = theme.q1;
+  c.globalAlpha = 0.55;
+  for (let row = 0; row < view.rows; row++) c.fillRect(GUTTER, view.top(row), view.width, view.high(row));
+  c.globalAlpha = 1;
+};
+
+// Return the cells as an image, one pixel wide per column. The hue is that of the longest state. The
+// filled height is the share of time in collectives, with the waiting hatched and on top. The palest
+// tint above it makes short states visible.
+export const makeCellImage = (data, palette, view) => {
+  const { columns } = data, { state, share, wait } = data.arrays, first = view.tops[0];
+  const image = new ImageData(Math.max(columns, 1), Math.max(view.bottom - first, 1));
   const pixels = new Uint32Array(image.data.buffer);
-  const packed = palette.map(({ full, light, tint }) => [full, light, tint].map(([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0));
-  const inner = height > 5 ? height - 1 : height;
-  for (let row = 0; row < rows; row++) {
+  const pack = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
+  const packed = palette.map(({ full, flat, ground, line, tint }) => [full, flat, ground, line, tint].map(pack));
+  for (let row = 0; row < view.rows; row++) {
+    const high = view.high(row), top = view.top(row) - first;
     for (let column = 0; column < columns; column++) {
       const at = row * columns + column;
       if (state[at] === NO_STATE) continue;
-      const [full, light, tint] = packed[state[at]] || packed[0];
-      const filled = Math.max(1, Math.round(inner * share[at] / 255));
-      const waits = Math.round(filled * wait[at] / 255);
-      for (let y = 0; y < inner; y++) {
-        const above = y - (inner - filled);
-        pixels[(row * height + y) * image.width + column] = above < 0 ? tint : above < waits ? light : full;
+      const [full, flat, ground, line, tint] = packed[state[at]] || packed[0];
+      const only = data.colour === "waiting" && state[at] === 0; // the whole cell is waiting
+      const filled = Math.max(1, Math.round(high * share[at] / 255));
+      const waits = only ? filled : Math.round(filled * wait[at] / 255);
+      for (let y = 0; y < high; y++) {
+        const above = y - (high - filled);
+        const hatch = high < HATCH.least ? flat : (column + top + y) % HATCH.pitch === 0 ? line : ground;
+        pixels[(top + y) * image.width + column] = above < 0 ? tint : above < waits ? hatch : full;
       }
     }
   }
@@ -90,156 +126,139 @@ export const makeCellImage = (data, palette, rows, height) => {
 };
 
 export const drawCells = (c, view, data, image) => {
-  const width = 2 ** data.level;
-  const x0 = view.x(data.first * width), x1 = view.x((data.first + data.columns) * width);
+  const box = Geometry.imageBox(view, data);
   c.imageSmoothingEnabled = false;
-  c.drawImage(image, x0, AXIS, x1 - x0, view.rows * view.height);
+  c.drawImage(image, box.x, box.y, box.w, box.h);
 };
 
-export const drawEvents = (c, view, data, palette, theme, chosen, searching, off) => {
-  const parts = data.colour === "waiting", waited = !(parts && off.has("waiting")), own = !(parts && off.has("own part"));
-  const h = view.height, inner = h > 5 ? h - 1 : h;
+export const drawEvents = (c, view, data, palette, theme, searching, off) => {
+  const waiting = data.colour === "waiting", parts = Geometry.visibleParts(data, off), captions = [];
   for (const e of data.events) {
-    if (e.exit < view.from || e.enter > view.to) continue;
-    const x = Math.max(view.x(e.enter), GUTTER - 2), end = Math.min(view.x(e.exit), GUTTER + view.width + 2);
-    const w = Math.max(end - x, 1), y = AXIS + e.row * h;
-    const { fill, soft, edge } = palette[e.state] || palette[0];
+    const box = Geometry.eventBox(view, e, parts);
+    if (!box) continue;
+    const { x, y, w, h, wait } = box, own = waiting ? palette[1] : palette[e.state] || palette[0];
     c.globalAlpha = searching && !(e.flags & 4) ? 0.22 : 1;
-    const waits = Math.max(Math.min(view.x(e.enter + e.wait), end) - x, 0);
-    if (own) {
-      c.fillStyle = parts ? palette[1].fill : fill;
-      c.fillRect(x + waits, y, Math.max(w - waits, waits > 0 ? 0 : 1), inner);
+    if (wait > 0) {
+      c.fillStyle = waitFill(c, waiting ? palette[0] : own, h);
+      c.fillRect(x, y, wait, h);
     }
-    if (waited && waits > 0) {
-      c.fillStyle = parts ? palette[0].fill : soft;
-      c.fillRect(x, y, Math.max(waits, 0.5), inner);
-    }
-    if (w > 5 && inner > 4 && own && waited) {
-      c.strokeStyle = parts ? theme.card : edge;
-      c.lineWidth = 1;
-      c.strokeRect(x + 0.5, y + 0.5, w - 1, inner - 1);
+    if (w > wait) {
+      c.fillStyle = own.fill;
+      c.fillRect(x + wait, y, w - wait, h);
     }
     if (e.flags & 1) { // the call has not ended
-      c.fillStyle = theme.late;
-      c.fillRect(Math.max(end - 3, x), y, 3, inner);
-    }
-    if (w > 46 && h >= 13) drawCaption(c, data.shapes[e.shape], x + waits, w - waits, y + inner / 2, theme, data.colour);
-    if (e.instance === chosen) {
-      c.globalAlpha = 1;
-      c.strokeStyle = theme.ink;
-      c.lineWidth = 1.5;
-      c.strokeRect(x - 0.5, y - 0.5, w + 1, inner + 1);
-    }
-  }
-  c.globalAlpha = 1;
-};
-
-export const drawCaption = (c, shape, x, width, y, theme, colour) => {
-  const name = colour === "algorithm" ? shape.algorithm.split(":")[0] : shape.operation;
-  c.font = `11px ${theme.font}`;
-  if (width < c.measureText(name).width + 8) return;
-  c.textBaseline = "middle";
-  c.textAlign = "left";
-  c.fillStyle = "#ffffff";
-  c.shadowColor = "rgba(0,0,0,.65)";
-  c.shadowBlur = 2;
-  c.fillText(name, x + 4, y + 0.5);
-  c.shadowBlur = 0;
-};
-
-// Draw row labels, the mean lateness of each row's latest rank, and the limits of nodes.
-export const drawGutter = (c, view, overview, theme, sort) => {
-  const h = view.height, late = overview.late, most = Math.max(...late, 1);
-  const every = Math.max(1, Math.ceil(12 / h));
-  c.fillStyle = theme.card;
-  c.fillRect(0, 0, GUTTER, AXIS + view.rows * h + 4);
-  c.font = `11px ${theme.font}`;
-  c.textBaseline = "middle";
-  for (let row = 0; row < view.rows; row++) {
-    const y = AXIS + row * h;
-    if (late[row] > 0) {
-      c.fillStyle = theme.late;
-      const w = Math.max(26 * late[row] / most, 0.5);
-      c.fillRect(GUTTER - 6 - w, y + Math.max(h / 2 - 3, 0), w, Math.min(h - 1, 5));
-    }
-    if (row % every === 0) {
-      c.fillStyle = theme.faint;
-      c.textAlign = "right";
-      c.fillText(overview.labels[row], GUTTER - 38, y + h / 2, GUTTER - 42);
-    }
-    if (row > 0 && sort === "node" && overview.nodes[row] !== overview.nodes[row - 1]) {
       c.fillStyle = theme.ink;
-      c.fillRect(4, y - 1, GUTTER - 4 + view.width, 1);
+      c.fillRect(Math.max(x + w - 3, x), y, 3, h);
     }
+    if (w > 30 && h >= 13) captions.push([e, box, own]);
   }
-  if (sort === "node" || sort === "nodes" || sort === "switches") {
-    const names = sort === "switches" ? overview.switches.map((name) => name || "?") : overview.hosts;
-    c.textAlign = "left";
-    c.fillStyle = theme.ink;
-    for (let row = 0; row < view.rows; row += sort === "node" ? 1 : every) {
-      if (row === 0 || sort === "switches" || overview.nodes[row] !== overview.nodes[row - 1]) {
-        c.fillText(names[row].slice(0, 24), 4, AXIS + row * h + Math.min(h / 2 + 1, 8), 44);
-      }
-    }
-  }
-  c.textAlign = "left";
-  c.fillStyle = theme.faint;
-  c.fillText("rank", 4, 11);
-  c.textAlign = "right";
-  c.fillText("late", GUTTER - 6, 11);
+  c.globalAlpha = 1;
+  for (const [e, box, own] of captions) drawCaption(c, data, e, box, own, theme);
 };
 
-// Draw one instance: its members' arrivals as a line, their exits as a line, and the mean arrival.
-export const drawInstance = (c, view, one, rowOf, theme) => {
-  const points = one.members.filter((m) => rowOf.has(m[0])).map((m) => ({
-    y: AXIS + (rowOf.get(m[0]) + 0.5) * view.height, a: view.x(m[1]), f: view.x(m[3]), open: m[5], arrival: m[1], wait: m[4], until: m[2] + m[4],
-  })).sort((p, q) => p.y - q.y);
-  if (!points.length) return;
-  const clamp = (x) => Math.min(Math.max(x, GUTTER - 1e4), GUTTER + view.width + 1e4);
-  c.beginPath();
-  points.forEach((p, i) => (i ? c.lineTo(clamp(p.a), p.y) : c.moveTo(clamp(p.a), p.y)));
-  [...points].reverse().forEach((p) => c.lineTo(clamp(p.f), p.y));
-  c.closePath();
-  c.globalAlpha = 0.07;
+const drawCaption = (c, data, event, { x, y, w, h, wait }, own, theme) => {
+  const shape = data.shapes[event.shape], name = data.colour === "algorithm" ? shape.algorithm.split(":")[0] : shape.operation;
+  c.font = `11px ${theme.font}`;
+  c.textBaseline = "middle";
+  c.textAlign = "left";
+  if (c.measureText(name).width + 8 < w - wait) {
+    c.fillStyle = own.on;
+    c.fillText(name, x + wait + 4, y + h / 2 + 0.5);
+  }
+  const words = event.awaited >= 0 ? `waits for rank ${event.awaited}` : "waits", wide = c.measureText(words).width + 16;
+  if (h < 20 || wide + 8 > wait) return;
+  const left = x + (wait - wide) / 2;
+  c.fillStyle = theme.surface;
+  c.fillRect(left, y + h / 2 - 9, wide, 18);
   c.fillStyle = theme.ink;
-  c.fill();
-  c.globalAlpha = 1;
-  const join = (key, colour, dash) => {
-    c.beginPath();
-    points.forEach((p, i) => (i ? c.lineTo(clamp(p[key]), p.y) : c.moveTo(clamp(p[key]), p.y)));
-    c.setLineDash(dash);
-    c.strokeStyle = theme.card; c.lineWidth = 4; c.stroke();
-    c.strokeStyle = colour; c.lineWidth = 2; c.stroke();
-    c.setLineDash([]);
-  };
-  join("a", theme.late, []);
-  join("f", theme.accent, []);
-  if (points.length <= 64) { // connect each awaited arrival to the exits that waited for it
-    c.strokeStyle = theme.late;
-    c.lineWidth = 0.8;
-    c.globalAlpha = 0.6;
-    c.beginPath();
-    for (const p of points) { // a wait has single precision
-      const awaited = p.wait > 0 && !p.open && points.find((q) => Math.abs(q.arrival - p.until) <= 1 + p.wait / 2 ** 23);
-      if (awaited) { c.moveTo(clamp(awaited.a), awaited.y); c.lineTo(clamp(p.f), p.y); }
-    }
-    c.stroke();
-    c.globalAlpha = 1;
+  c.fillText(words, left + 8, y + h / 2 + 0.5);
+};
+
+export const drawHovered = (c, view, data, event, theme, off) => {
+  const box = event && data.kind === "events" ? Geometry.eventBox(view, event, Geometry.visibleParts(data, off)) : null;
+  if (!box) return;
+  c.strokeStyle = theme.ink;
+  c.lineWidth = 1.5;
+  c.strokeRect(box.x, box.y, box.w, box.h);
+};
+
+// Draw the last rank of instances in the accent, from the median arrival to its own.
+export const drawLate = (c, view, data, theme) => {
+  for (const one of data.late || []) {
+    const box = Geometry.lateBox(view, one);
+    if (!box) continue;
+    c.fillStyle = theme.late;
+    c.fillRect(box.x, box.y, box.w, box.h);
+    const words = `+${Format.time(one[3] - one[2])}${box.h > 28 ? " late" : ""}`;
+    c.font = `600 11px ${theme.font}`;
+    if (box.h < 11 || c.measureText(words).width + 8 > box.w) continue;
+    c.textAlign = "center";
+    c.textBaseline = "middle";
+    c.fillStyle = theme.btn_ink;
+    c.fillText(words, box.x + box.w / 2, box.y + box.h / 2 + 0.5);
   }
-  const r = Math.min(Math.max(view.height / 4, 2), 4);
-  for (const p of points) {
-    for (const [x, colour] of [[p.a, theme.late], ...(p.open ? [] : [[p.f, theme.accent]])]) {
-      c.beginPath(); c.arc(clamp(x), p.y, r, 0, 7);
-      c.fillStyle = colour; c.fill();
-      c.strokeStyle = theme.card; c.lineWidth = 1; c.stroke();
+};
+
+// Draw row labels and the limits of nodes; the row of the latest rank has the accent.
+export const drawGutter = (c, view, overview, theme, sort) => {
+  c.fillStyle = theme.surface;
+  c.fillRect(0, 0, GUTTER - 1, view.bottom + 4);
+  c.textBaseline = "middle";
+  const names = sort === "switches" ? overview.switches.map((name) => name || "?") : overview.hosts;
+  let free = 0; // below this height there is no label yet
+  const lens = view.lens >= 0 ? view.centre(view.lens) : -100;
+  for (let row = 0; row < view.rows; row++) {
+    const y = view.centre(row), group = overview.nodes[row], isFirst = row === 0 || group !== overview.nodes[row - 1];
+    if (row > 0 && isFirst && sort === "node") {
+      c.fillStyle = theme.ink3;
+      c.fillRect(GUTTER - 40, view.top(row) - 1, 40 + view.width, 1);
     }
+    const isLens = row === view.lens;
+    if (!isLens && (y - 7 < free || Math.abs(y - lens) < 14)) continue;
+    free = y + 7;
+    c.textAlign = "right";
+    c.fillStyle = isLens ? theme.late_text : theme.ink3;
+    c.font = `${isLens ? "600 12" : "11"}px ${theme.font}`;
+    c.fillText(isLens ? `rank ${overview.drawn[row]}` : overview.labels[row], GUTTER - 10, y, GUTTER - 14);
+    if (isLens || !(sort === "nodes" || sort === "switches" || isFirst)) continue;
+    c.textAlign = "left";
+    c.fillStyle = theme.ink2;
+    c.font = `11px ${theme.font}`;
+    c.fillText((names[row] || "").slice(0, 12), 4, y, 42);
   }
+  c.textAlign = "right";
+  c.font = `11px ${theme.font}`;
+  c.fillStyle = theme.ink3;
+  c.fillText("rank", GUTTER - 10, 12);
+};
+
+// Outline one instance over all rows, with its name, and mark its last arrival.
+export const drawInstance = (c, view, one, theme) => {
+  const end = Math.max(...one.members.map((m) => m[3]), one.first + 1);
+  const left = Math.max(view.x(one.first), GUTTER - 4) - 2, right = Math.min(view.x(end), view.right + 4) + 2;
+  if (right < GUTTER || left > view.right) return;
+  if (one.last !== null && one.wait > 0 && one.last >= view.from && one.last <= view.to) {
+    c.fillStyle = theme.late;
+    c.fillRect(view.x(one.last) - 0.75, AXIS - 4, 1.5, view.bottom - AXIS + 4);
+  }
+  c.strokeStyle = theme.ink;
+  c.lineWidth = 1.5;
+  c.strokeRect(left, AXIS - 1, Math.max(right - left, 3), view.bottom - AXIS + 2);
+  c.font = `600 11px ${theme.font}`;
+  c.textAlign = "left";
+  c.textBaseline = "middle";
+  const words = `${one.operation}, ${one.instance}`, wide = c.measureText(words).width + 12;
+  const at = Math.min(Math.max(left, GUTTER), view.right - wide);
+  c.fillStyle = theme.btn;
+  c.fillRect(at, AXIS - 17, wide, 16);
+  c.fillStyle = theme.btn_ink;
+  c.fillText(words, at + 6, AXIS - 8.5);
 };
 
 // Draw the modelled messages of a schedule, dashed and labelled as modelled.
 export const drawMessages = (c, view, all, rowOf, theme) => {
   c.save();
-  c.beginPath(); c.rect(GUTTER, AXIS, view.width, view.rows * view.height); c.clip();
+  c.beginPath(); c.rect(GUTTER, AXIS, view.width, view.bottom - AXIS); c.clip();
   c.lineWidth = 1;
   c.strokeStyle = theme.ink;
   c.fillStyle = theme.ink;
@@ -250,15 +269,15 @@ export const drawMessages = (c, view, all, rowOf, theme) => {
     for (const [source, target, start, end] of messages) {
       const a = rowOf.get(source), b = rowOf.get(target);
       if (a === undefined || b === undefined || end < view.from || start > view.to) continue;
-      c.moveTo(view.x(start), AXIS + (a + 0.5) * view.height);
-      c.lineTo(view.x(end), AXIS + (b + 0.5) * view.height);
+      c.moveTo(view.x(start), view.centre(a));
+      c.lineTo(view.x(end), view.centre(b));
     }
     c.stroke();
     c.setLineDash([]);
     for (const [source, target, start, end] of messages) {
       const a = rowOf.get(source), b = rowOf.get(target), x = view.x(end);
       if (a === undefined || b === undefined || x - view.x(start) < 6) continue;
-      const y = AXIS + (b + 0.5) * view.height, angle = Math.atan2((b - a) * view.height, x - view.x(start));
+      const y = view.centre(b), angle = Math.atan2(view.centre(b) - view.centre(a), x - view.x(start));
       c.beginPath(); c.moveTo(x, y);
       c.lineTo(x - 6 * Math.cos(angle - 0.4), y - 6 * Math.sin(angle - 0.4));
       c.lineTo(x - 6 * Math.cos(angle + 0.4), y - 6 * Math.sin(angle + 0.4));
@@ -273,12 +292,12 @@ export const drawMessages = (c, view, all, rowOf, theme) => {
     c.textAlign = "right";
     c.textBaseline = "middle";
     const w = c.measureText(note).width + 12;
-    c.fillStyle = theme.card;
-    c.fillRect(GUTTER + view.width - w - 4, AXIS + 3, w, 18);
+    c.fillStyle = theme.surface;
+    c.fillRect(view.right - w - 4, AXIS + 3, w, 18);
     c.strokeStyle = theme.line;
-    c.strokeRect(GUTTER + view.width - w - 4, AXIS + 3, w, 18);
+    c.strokeRect(view.right - w - 4, AXIS + 3, w, 18);
     c.fillStyle = theme.ink;
-    c.fillText(note, GUTTER + view.width - 10, AXIS + 12);
+    c.fillText(note, view.right - 10, AXIS + 12);
   }
 };
 
@@ -292,7 +311,7 @@ export const drawOverview = (c, width, height, overview, palette, view, theme, o
     for (let s = 0; s < n; s++) sum += shares[column * n + s];
     peak = Math.max(peak, sum);
   }
-  c.fillStyle = theme.ground;
+  c.fillStyle = theme.sunken;
   c.fillRect(GUTTER, 0, width, height);
   for (let column = 0; column < columns; column++) {
     let y = height;
@@ -307,15 +326,15 @@ export const drawOverview = (c, width, height, overview, palette, view, theme, o
     }
   }
   const x0 = GUTTER + view.from * scale, x1 = Math.max(GUTTER + view.to * scale, x0 + 2);
-  c.fillStyle = theme.card;
+  c.fillStyle = theme.surface;
   c.globalAlpha = 0.62;
   c.fillRect(GUTTER, 0, x0 - GUTTER, height);
   c.fillRect(x1, 0, GUTTER + width - x1, height);
   c.globalAlpha = 1;
-  c.strokeStyle = theme.accent;
+  c.strokeStyle = theme.ink;
   c.lineWidth = 2;
   c.strokeRect(x0, 1, x1 - x0, height - 2);
-  c.fillStyle = theme.faint;
+  c.fillStyle = theme.ink3;
   c.font = `11px ${theme.font}`;
   c.textAlign = "right";
   c.textBaseline = "middle";

@@ -3,7 +3,7 @@
 export const TIMELINE_KEYS = ["from", "to", "colour", "off", "sort", "find", "callsite", "instance", "select", "ruler", "notes"];
 const SHARED_KEYS = ["trace", "communicator", "operation", "node", "rank"];
 export const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], ["waiting", "Waiting"]];
-export const SORTS = [["rank", "by rank"], ["late", "latest first"], ["node", "by node"], ["nodes", "a row a node"], ["switches", "a row a switch"]];
+export const SORTS = [["rank", "By rank"], ["late", "Latest first"], ["node", "By node"], ["nodes", "A row a node"], ["switches", "A row a switch"]];
 const MAX_NOTES = 20, MAX_NOTE_LENGTH = 120; // notes; characters per note (the server limits a value to 4000)
 const WRITE_DELAY_MS = 250; // changes within this time form one step of the browser's history
 

@@ -5,22 +5,24 @@ import * as Input from "./timeline-input.mjs";
 import * as Messages from "./timeline-messages.mjs";
 import * as Paint from "./timeline-paint.mjs";
 import * as Panels from "./timeline-panels.mjs";
-import * as Export from "./timeline-export.mjs";
 import * as Scene from "./timeline-scene.mjs";
 import * as Format from "./timeline-format.mjs";
 import * as Details from "./timeline-details.mjs";
+import * as Geometry from "./timeline-geometry.mjs";
+import * as Chain from "./timeline-chain.mjs";
+import * as Toolbar from "./timeline-toolbar.mjs";
 
-const TOOLS = [["move", "Move"], ["select", "Select"], ["measure", "Measure"]];
 const MIN_SPAN_NS = 20, LIVE_RELOAD_MS = 2000;
 
 class Timeline {
   constructor(root) {
     this.root = root;
+    this.rowLayout = { tops: [Geometry.AXIS], gap: 0, lens: -1 };
     this.data = this.overview = this.image = this.instance = this.hovered = null;
     this.models = new Map();
     this.abort = new AbortController();
+    this.chain = this.waited = null; // links from a wait to its cause; messages that ranks waited for
     this.loads = this.pendingRequests = 0; // number of overview requests; number of pending requests
-    this.tool = "move"; // action of a drag
     Url.readUrl(this);
     this.build();
     Input.bindGestures(this);
@@ -49,30 +51,7 @@ class Timeline {
   // Building the page
 
   build() {
-    const choice = (label, name, values, what = (value) => this.setOption(name, value)) => {
-      const box = E("div", { className: "tl-choice", role: "group", "aria-label": label });
-      for (const [value, shown] of values) {
-        const button = E("button", { type: "button", onclick: () => what(value) }, shown);
-        button.dataset.value = value;
-        box.append(button);
-      }
-      return box;
-    };
-    const act = (label, shown, what) => E("button", { type: "button", className: "tl-act", title: label, "aria-label": label, onclick: what }, shown);
-    this.colours = choice("Colour by", "colour", Url.COLOURS);
-    this.sorts = choice("Order of the ranks", "sort", Url.SORTS);
-    this.tools = choice("What a drag does", "tool", TOOLS, (value) => this.setTool(value));
-    this.search = Input.makeSearchBox(this);
-    this.bar = E("div", { className: "tl-bar" }, this.colours, this.sorts, this.tools,
-      E("div", { className: "tl-acts" },
-        act("Previous instance ( , )", "‹", () => this.stepInstance(-1)), act("Next instance ( . )", "›", () => this.stepInstance(1)),
-        act("Zoom out ( S )", "−", () => this.zoom(2)), act("Zoom in ( W )", "+", () => this.zoom(0.5)),
-        act("Show the whole run ( F )", "Fit", () => this.fit()),
-        act("Note ( N )", "Note", () => Panels.askForNote(this)),
-        act("Save the picture as PNG", "PNG", () => Export.saveImage(this, "png")),
-        act("Save the picture as SVG", "SVG", () => Export.saveImage(this, "svg")),
-        act("Keys ( ? )", "?", () => this.help.showModal())),
-      this.search.box);
+    Toolbar.makeToolbar(this);
     this.strip = E("canvas", { className: "tl-strip", "aria-label": "Whole run, with the visible window" });
     this.canvas = E("canvas", { className: "tl-canvas" });
     this.tip = E("div", { className: "tl-tip", hidden: true, role: "tooltip" });
@@ -88,15 +67,9 @@ class Timeline {
     this.noteList = E("div", { className: "tl-notes", role: "group", "aria-label": "Notes", hidden: true });
     this.dialog = E("dialog", { className: "tl-ask", "aria-label": "Note" });
     this.help = Input.makeHelp();
-    this.setTool(this.tool);
     this.root.replaceChildren(this.bar, E("div", { className: "tl-main" },
       E("div", { className: "tl-left" }, this.stage, this.noteList, this.status, this.legend),
       E("div", { className: "tl-side" }, this.rulerPanel, this.panel, this.detail)), this.tip, this.help, this.dialog);
-  }
-
-  setTool(tool) {
-    this.tool = tool;
-    for (const one of this.tools.children) one.setAttribute("aria-pressed", String(one.dataset.value === tool));
   }
 
   setOption(name, value) {
@@ -109,35 +82,34 @@ class Timeline {
 
   // Drawing
 
+  // Geometry of the window. All painters and pointers use it.
   get view() {
-    const width = Math.max(this.width - Paint.GUTTER, 50), span = Math.max(this.to - this.from, 1);
-    return { from: this.from, to: this.to, width, height: this.height, rows: this.overview ? this.overview.rows.length : 0,
-             colour: this.colour, x: (t) => Paint.GUTTER + (t - this.from) / span * width };
-  }
-
-  timeAt(x) {
-    const { width } = this.view;
-    return this.from + (x - Paint.GUTTER) / width * (this.to - this.from);
-  }
-
-  rowAt(y) {
-    const row = Math.floor((y - Paint.AXIS) / this.height);
-    return this.overview && row >= 0 && row < this.overview.rows.length ? row : -1;
+    const width = Math.max(this.width - Geometry.GUTTER, 50), { tops, gap, lens } = this.rowLayout;
+    return { ...Geometry.makeView({ from: this.from, to: this.to, width, tops, gap }), lens };
   }
 
   resize() {
     const width = this.stage.clientWidth;
-    if (!width || width === this.width) return;
-    this.width = width;
-    if (this.overview) this.load();
+    if (!width || (width === this.width && window.innerHeight === this.innerHeight)) return;
+    const isOther = width !== this.width;
+    [this.width, this.innerHeight] = [width, window.innerHeight];
+    if (!this.overview) return;
+    if (isOther) { this.load(); return; }
+    this.layOutRows();
+    this.draw();
   }
 
+  // Rows fill the height. The latest rank has the accent if it is twice as late as all other ranks.
   layOutRows() {
-    const rows = this.overview.rows.length;
-    const room = Math.max(window.innerHeight - 330, 300);
-    this.height = Math.min(Math.max(Math.floor(room / Math.max(rows, 1)), 4), 40);
+    const { rows, late, drawn } = this.overview, below = 150; // strip, status and legend
+    const top = this.stage.getBoundingClientRect().top + window.scrollY;
+    const [first, second] = [...late].sort((a, b) => b - a);
+    const lens = rows.length > 2 && first > 0 && first > 2 * Math.max(second, 0) ? late.indexOf(first) : -1;
+    this.rowLayout = { ...Geometry.layOutRows(rows.length, Math.max(window.innerHeight - top - below, 280), lens), lens };
     this.rowOf = new Map();
-    this.overview.rows.forEach((ranks, row) => ranks.forEach((rank) => this.rowOf.set(rank, row)));
+    rows.forEach((ranks, row) => ranks.forEach((rank) => this.rowOf.set(rank, row)));
+    this.canvas.dataset.rows = this.rowLayout.tops.join(" ");
+    this.canvas.dataset.drawn = drawn.join(" ");
   }
 
   draw() {
@@ -169,7 +141,7 @@ class Timeline {
   // Load everything: rows, states and the strip, then the window.
   async load() {
     const mine = ++this.loads;
-    const found = await this.request(this.fetchData("overview", { px: Math.round(Math.max(this.width - Paint.GUTTER, 50)) }));
+    const found = await this.request(this.fetchData("overview", { px: Math.round(Math.max(this.width - Geometry.GUTTER, 50)) }));
     if (!found || mine !== this.loads) return;
     if (found.busy) {
       this.showMessage(`${found.what} …`, found.progress);
@@ -189,10 +161,12 @@ class Timeline {
     if (this.from === null || this.to === null || this.to <= this.from) { this.from ??= 0; this.to = this.length; }
     if (grown) this.to = this.length;
     this.clampWindow();
-    for (const [box, value] of [[this.colours, this.colour], [this.sorts, this.sort]]) {
+    const hasGroups = new Set(found.nodes).size > 1 || found.rows.some((ranks) => ranks.length > 1);
+    for (const [box, chosen] of [[this.colours, this.colour], [this.sorts, this.sort]]) {
       for (const button of box.children) {
-        button.setAttribute("aria-pressed", String(button.dataset.value === value));
-        button.hidden = button.dataset.value === "switches" && !found.switches.some(Boolean);
+        const { value } = button.dataset;
+        button.setAttribute("aria-pressed", String(value === chosen));
+        button.hidden = value === "switches" ? !found.switches.some(Boolean) : value.startsWith("node") && !hasGroups;
       }
     }
     this.search.show(found.searched);
@@ -220,6 +194,7 @@ class Timeline {
       Details.showStatus(this);
       this.draw();
       Messages.requestMessages(this);
+      Chain.requestWaited(this);
       this.root.dataset.shown = `${found.kind} ${found.from} ${found.to}`;
     } else if (found && found.busy) {
       this.loadTimer = setTimeout(() => this.load(), 250);
@@ -290,17 +265,18 @@ class Timeline {
 
   // Instances
 
-  async stepInstance(direction) {
+  async stepInstance(direction, late = false) {
     const from = this.instance ? { number: this.instance.number } : { number: -1, at: this.from };
-    await this.selectInstance({ ...from, step: direction }, true, "next");
+    await this.selectInstance({ ...from, step: direction, late: late ? "1" : "" }, true, "next");
   }
 
-  async selectInstance(wish, bring = false, what = "instance") {
+  // member: the rank whose wait was clicked; the chain from this wait to its cause is then shown.
+  async selectInstance(wish, bring = false, what = "instance", member = null) {
     const found = await this.request(this.fetchData(what, wish));
     if (!found || found.error || found.busy) return;
     if (found.none && what === "under") return this.clearInstance();
     if (found.none) {
-      this.status.textContent = what === "next" ? "No further instance" + (this.searchTerm ? " of what is searched for" : "") : "No such instance";
+      this.status.textContent = what === "next" ? (wish.late ? "No further late instance" : "No further instance") + (this.searchTerm ? " of what is searched for" : "") : "No such instance";
       return;
     }
     this.instance = found;
@@ -310,6 +286,7 @@ class Timeline {
     this.write();
     this.draw();
     Messages.requestMessages(this);
+    Chain.requestChain(this, member === null ? { number: found.number } : { number: found.number, member });
   }
 
   showInstance(one) {
@@ -331,7 +308,7 @@ class Timeline {
   }
 
   clearInstance() {
-    this.instance = this.wantedInstance = null;
+    this.instance = this.wantedInstance = this.chain = null;
     this.detail.hidden = true;
     this.write();
     this.draw();
@@ -345,7 +322,14 @@ class Timeline {
     if (this.instance) Details.showDetail(this);
   }
 
-  hideTip() { this.tip.hidden = true; this.hovered = null; }
+  hideTip() { this.tip.hidden = true; this.setHovered(null); }
+
+  // The call under the pointer is outlined.
+  setHovered(event) {
+    if (event === this.hovered) return;
+    this.hovered = event;
+    this.draw();
+  }
 }
 
 let shown = null;

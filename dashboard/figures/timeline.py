@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import unit_of
-from mpiprof.timeline.window import NO_STATE
+from mpiprof.timeline.sums import NO_STATE
 from mpiprof.trace.types import Array
 
 from . import axes

@@ -80,6 +80,7 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
         "end_ns": pass_one.end_ns,
         "segments": int(pass_one.used.sum()),
         "algorithms": list(pass_one.measure.algorithms),
+        "instances": [first_numbers.get(callsite, 0) for callsite in sites],
         "callsites": [
             [k.operation, sorted(k.sites), k.started] for k in pass_one.measure.callsites
         ],
@@ -227,6 +228,10 @@ def _instance_rows(batch: Batch, rows: Rows) -> Array:
     for name in INSTANCE.names or ():
         if hasattr(rows, name):
             part[name] = getattr(rows, name)
+    part["median_arrival"] = -1
+    if rows.arrived.any():
+        arrival = batch.arrival_ns if rows.arrived.all() else batch.arrival_ns[:, rows.arrived]
+        part["median_arrival"][rows.arrived] = np.median(arrival, axis=0)
     return part
 
 

@@ -16,6 +16,7 @@ from mpiprof.trace.types import CHOICES, Array, Bool, Int
 PIECE = 1 << 16
 MAX_PIECES = 64  # maximum number of pieces searched for the next instance; beyond, none is reported
 MAX_FOUND = 40
+BALANCED_FACTOR = 1.0  # instances with a smaller worst-case imbalance factor are balanced
 MAX_TEXT = 300
 MAX_MEMBERS_SHOWN = 200  # members with all details
 
@@ -65,6 +66,16 @@ def make_predicate(
     return test
 
 
+def make_late_predicate(test: Test) -> Test:
+    """Return a predicate of the instances among these that are not balanced."""
+
+    def is_late(rows: Array) -> Bool:
+        good: Bool = test(rows) & (rows["worst_factor"] >= BALANCED_FACTOR) & (rows["wait"] > 0)
+        return good
+
+    return is_late
+
+
 def find_next(timeline: Timeline, number: int, at: int, step: int, test: Test) -> int:
     """Return the number of the next (step 1) or previous (-1) matching instance, or -1.
 
@@ -88,14 +99,14 @@ def find_under_pointer(
 ) -> int:
     """Return the instance that a cell of the picture shows, -1 if it shows none.
 
-    The cell is the span of the request in the row of `rank`. It has the colour of one state, see
-    `window.dominant_states`: the instance is the one with the most time in that state there. If the
-    cell is empty, the instance nearest to the time `at` counts, up to `reach` ns away from it.
-    Of very many segments the first piece is read.
+    The cell is the span of the request in the row of `rank`. It shows the drawn rank of that row,
+    in the colour of one state, see `sums.dominant_states`. The instance is the one with the most
+    time in that state there. If the cell is empty, the instance nearest to the time `at` counts, up
+    to `reach` ns away from it. Of very many segments the first piece is read.
     """
     if not 0 <= rank < len(shown.rows.of_rank) or shown.rows.of_rank[rank] < 0:
         return -1
-    ranks: Bool = shown.rows.of_rank == shown.rows.of_rank[rank]
+    ranks: Bool = shown.rows.of_drawn == shown.rows.of_rank[rank]
     base = timeline.events.begin_ns
     begin, end = (base + ns for ns in timeline.clip_request(request))
 
@@ -157,6 +168,7 @@ def describe_instance(timeline: Timeline, number: int) -> dict[str, Any]:
         "sites": sorted({s["site"] for s in shapes}),
         "communicator": timeline.communicators[communicator.index],
         "instance": int(row["number"]),
+        "of": _count_instances(timeline, int(row["callsite"])),
         "sequence": int(row["sequence"]),
         "start": int(row["start"]),
         "size": communicator.size,
@@ -177,6 +189,12 @@ def describe_instance(timeline: Timeline, number: int) -> dict[str, Any]:
         "spread": float(np.abs(late).mean()) if len(late) else None,
         "members": _describe_members(timeline, segments, ranks),
     }
+
+
+def _count_instances(timeline: Timeline, callsite: int) -> int:
+    """Return the number of instances of a call site."""
+    counts = timeline.events.meta["instances"]
+    return int(counts[callsite]) if 0 <= callsite < len(counts) else 0
 
 
 def _describe_members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,15 +43,27 @@ class States:
 
 @dataclass(frozen=True)
 class Rows:
-    """The ranks of each row, from the top, and the row of each rank (-1 if hidden)."""
+    """The ranks of each row, from the top, and the row of each rank (-1 if hidden).
+
+    drawn: the rank that a row shows. It is the latest rank on average: a mean of ranks would hide
+    the one that the others wait for.
+    """
 
     ranks: list[Int]
     of_rank: Int
+    drawn: Int
 
     @property
     def has_single_ranks(self) -> bool:
         """Return whether each row is one rank."""
         return all(len(r) == 1 for r in self.ranks)
+
+    @cached_property
+    def of_drawn(self) -> Int:
+        """The row of each drawn rank; -1 for all other ranks."""
+        rows = np.full(len(self.of_rank), -1, np.int64)
+        rows[self.drawn] = np.arange(len(self.drawn))
+        return rows
 
 
 def classify_shapes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Classes:
@@ -135,8 +148,11 @@ def sort_groups(trace: Trace, sort: str) -> dict[int, str] | None:
     return trace.node_ids if sort in ("node", "nodes") else None
 
 
-def make_rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
-    """Return one row per rank, node or switch; beyond MAX_ROWS rows, neighbours are joined."""
+def make_rows(trace: Trace, ranks: Int, lateness: Float, sort: str = SORTS[0]) -> Rows:
+    """Return one row per rank, node or switch; beyond MAX_ROWS rows, neighbours are joined.
+
+    lateness: mean lateness of each rank, which chooses the drawn rank of a row.
+    """
     edges = np.arange(len(ranks) + 1)
     if sort in ("nodes", "switches"):
         group_of = sort_groups(trace, sort) or {}
@@ -150,7 +166,9 @@ def make_rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
     of_rank = np.full(trace.ranks, -1, np.int64)
     for row, members in enumerate(groups):
         of_rank[members] = row
-    return Rows(groups, of_rank)
+    late = np.nan_to_num(lateness, nan=-np.inf)
+    drawn = np.array([members[late[members].argmax()] for members in groups], np.int64)
+    return Rows(groups, of_rank, drawn)
 
 
 def label_ranks(ranks: Sequence[int] | Int) -> str:

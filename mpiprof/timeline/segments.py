@@ -18,6 +18,7 @@ from mpiprof.trace.types import Array, Bool, Int
 
 BLOCK_SEGMENTS = 128
 PIECE_SEGMENTS = 1 << 20  # segments in memory at a time
+NEAR_INSTANCES = 1024  # instances between two that are read in one step
 OPEN, COMPLETION = 1, 2  # flags; an OPEN segment has not ended when the trace ends
 Progress = Callable[[float], None]
 
@@ -35,6 +36,7 @@ INSTANCE = np.dtype(
     [
         ("first_arrival", "<i8"),  # ns on the joint clock, like the next two
         ("last_arrival", "<i8"),  # -1 if a member is absent
+        ("median_arrival", "<i8"),  # -1 if a member is absent
         ("last_exit", "<i8"),  # -1 while a member is open
         ("sequence", "<i8"),
         ("start", "<i8"),
@@ -74,7 +76,7 @@ class Events:
             good.all()
             and len(self.lateness) == self.ranks
             and len(self.calls) == max(self.shapes, 1)
-            and {"begin_ns", "end_ns", "segments", "algorithms"} <= set(self.meta)
+            and {"begin_ns", "end_ns", "segments", "algorithms", "instances"} <= set(self.meta)
         ):
             raise cache.DamagedError("blocks that cannot be")
         self.begin_ns, self.end_ns = int(self.meta["begin_ns"]), int(self.meta["end_ns"])
@@ -123,6 +125,16 @@ class Events:
         """Return instances first .. last - 1, clipped to the existing ones."""
         first, last = max(first, 0), max(min(last, self.instances), 0)
         return self.entry.read("instances", min(first, last), last, INSTANCE)
+
+    def read_instances_of(self, segments: Array) -> Array:
+        """Return the instance of each segment."""
+        numbers, which = np.unique(segments["instance"], return_inverse=True)
+        edges = np.flatnonzero(np.diff(numbers) > NEAR_INSTANCES) + 1
+        rows = [self.read_instances(0, 0)]
+        for near in np.split(numbers, edges) if len(numbers) else ():
+            first = int(near[0])
+            rows.append(self.read_instances(first, int(near[-1]) + 1)[near - first])
+        return np.concatenate(rows)[which]
 
     def read_members(self, number: int) -> tuple[Array, Int]:
         """Return the segments of an instance, and their ranks."""

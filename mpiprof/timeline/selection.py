@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from mpiprof.timeline import row_layout
+from mpiprof.timeline.sums import sum_events
 from mpiprof.timeline.tiles import SUMS
-from mpiprof.timeline.window import Request, ResolvedRequest, Timeline, choose_level, sum_events
+from mpiprof.timeline.window import Request, ResolvedRequest, Timeline, choose_level
 from mpiprof.trace.types import Float
 
 BINS = 256  # minimum bins within the span, about; its ends are summed exactly
@@ -26,7 +27,9 @@ def sum_span(timeline: Timeline, request: Request, shown: ResolvedRequest) -> di
     level = choose_level(end - begin, BINS)
     first, last = -(-begin >> level), end >> level
     if first < last:
-        parts = [timeline.compute_sums(shown, request.colour, level, first, last).sum(2)]
+        parts = [
+            timeline.compute_sums(shown.tiles, shown, request.colour, level, first, last).sum(2)
+        ]
         ends = [(begin, first << level), (last << level, end)]
     else:
         parts, ends = [], [(begin, end)]

@@ -102,10 +102,11 @@ class _Builder:
         self.writer, self.progress = writer, progress
         rows, classes = int(row_of.max(initial=0)) + 1, int(class_of.max(initial=0)) + 1
         self.size = (rows, TILE_BINS // 2, classes)
-        blocks = events.blocks
+        blocks = events.blocks[row_of[events.blocks["rank"]] >= 0]
         order = np.argsort(blocks["enter"], kind="stable")
         self.begins = blocks["enter"][order]
         self.counts = np.concatenate([[0], np.cumsum(blocks["n"][order])])
+        self.is_whole = bool((row_of >= 0).all())
         self.tiles: list[tuple[int, int, int, int]] = []
         self.used = 0
 
@@ -141,7 +142,8 @@ class _Builder:
         width = (TILE_BINS // 2) << level
         first = self.events.begin_ns + (2 * index + side) * width
         parts = [np.zeros(0, SUM)]
-        for segments, ranks in self.events.read_pieces(first, first + width):
+        mask = None if self.is_whole else self.row_of >= 0
+        for segments, ranks in self.events.read_pieces(first, first + width, mask):
             row, cls = self.row_of[ranks], self.class_of[segments["shape"]]
             parts.append(_to_sparse(sum_segments(segments, row, cls, first, level, self.size)))
         tile = parts[-1] if len(parts) < 3 else _add_sparse(np.concatenate(parts))

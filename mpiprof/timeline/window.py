@@ -15,15 +15,23 @@ from mpiprof.store import cache
 from mpiprof.timeline import row_layout
 from mpiprof.timeline.row_layout import Classes, Rows, States
 from mpiprof.timeline.segments import Events, Progress
-from mpiprof.timeline.tiles import DIRECT_SEGMENTS, SUMS, Tiles
+from mpiprof.timeline.sums import (
+    clip_segments,
+    dominant_states,
+    make_legend,
+    split_waiting,
+    sum_events,
+)
+from mpiprof.timeline.tiles import DIRECT_SEGMENTS, Tiles
 from mpiprof.timeline.tiles import build as build_tiles
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 
 MAX_EVENTS = 12_000  # maximum number of events in a window to send one by one
 MAX_PIXELS = 8192
+LEGEND_BINS = 256  # bins of a window over which the legend sums all ranks
+WAIT_PRECISION = 2**-22  # of a wait, which has single precision
 DIRECT_LIMIT = 8 * DIRECT_SEGMENTS  # maximum number of segments to sum without tiles
-NO_STATE = 255  # state of a cell without any rank in a collective
 MATCH_FLAG = 4  # event flag: matches the search
 EVENT = np.dtype(
     [
@@ -32,6 +40,7 @@ EVENT = np.dtype(
         ("wait", "<f4"),
         ("instance", "<i4"),
         ("shape", "<i4"),  # index into the answer's shapes
+        ("awaited", "<i4"),  # the rank that the call waits for, -1 if it does not wait
         ("row", "<u2"),
         ("state", "u1"),
         ("flags", "u1"),
@@ -67,13 +76,18 @@ class MissingTiles:
 
 @dataclass(frozen=True)
 class ResolvedRequest:
-    """Resolved request: rows from the top, states, and the tiles to sum."""
+    """Resolved request: rows from the top, states, and the tiles to sum.
+
+    tiles: sums over all ranks. drawn_tiles: sums over the drawn rank of each row; the same object
+    if every rank has a row.
+    """
 
     rows: Rows
-    tile_rows: Int  # for each row, its row number in the tiles
+    tile_rows: Int  # for each row, its row number in both tiles
     classes: Classes
     states: States
     tiles: Tiles
+    drawn_tiles: Tiles
 
     def segment_states(self, segments: Array) -> Int:
         """Return the state of each segment, negative if hidden."""
@@ -119,8 +133,9 @@ class Timeline:
         if only is not None and not row_layout.distinguishes_communicators(known, only, trace):
             known = row_layout.classify_shapes(trace, self.events.calls, only)
         ranks = row_layout.sort_ranks(trace, request.ranks, request.sort, self.events.lateness)
-        rows = row_layout.make_rows(trace, ranks, request.sort)
-        everybody = row_layout.make_rows(trace, np.arange(trace.ranks, dtype=np.int64))
+        lateness = self.events.lateness
+        rows = row_layout.make_rows(trace, ranks, lateness, request.sort)
+        everybody = row_layout.make_rows(trace, np.arange(trace.ranks, dtype=np.int64), lateness)
         if everybody.has_single_ranks and rows.has_single_ranks:
             of_rank, tile_rows = everybody.of_rank, ranks
         else:
@@ -128,8 +143,14 @@ class Timeline:
         tiles = self._open_tiles(of_rank, known.of_shape)
         if isinstance(tiles, MissingTiles):
             return tiles
+        drawn_tiles = tiles
+        if not rows.has_single_ranks:
+            opened = self._open_tiles(rows.of_drawn, known.of_shape)
+            if isinstance(opened, MissingTiles):
+                return opened
+            drawn_tiles = opened
         states = row_layout.make_states(known, request.colour, only, request.operations)
-        return ResolvedRequest(rows, tile_rows, known, states, tiles)
+        return ResolvedRequest(rows, tile_rows, known, states, tiles, drawn_tiles)
 
     def find_communicators(self, identities: Collection[str]) -> set[int] | None:
         """Return the communicators of some identities; None (all) if no identity is given."""
@@ -164,14 +185,14 @@ class Timeline:
     # Answers
 
     def render_window(self, request: Request, shown: ResolvedRequest) -> Picture:
-        """Return the picture of a window: single events if there are few, else cells."""
+        """Return the picture of a window: single events if there are few, else cells.
+
+        Both show the drawn rank of each row. The legend sums over all ranks.
+        """
         begin, end = self.clip_request(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
-        visible = shown.rows.of_rank >= 0
-        if (
-            shown.rows.has_single_ranks
-            and self.events.estimate(first, last, visible) <= 4 * MAX_EVENTS
-        ):
+        visible = shown.rows.of_drawn >= 0
+        if self.events.estimate(first, last, visible) <= 4 * MAX_EVENTS:
             segments, ranks = self.events.read_window(first, last, visible)
             if len(segments) <= MAX_EVENTS:
                 window = (first, last)
@@ -189,21 +210,35 @@ class Timeline:
         begin, end = self.clip_request(request)
         level = choose_level(end - begin, request.pixels)
         first, last = begin >> level, -(-end >> level)
-        sums = self.compute_sums(shown, request.colour, level, first, last)
-        members = np.array([len(r) for r in shown.rows.ranks], np.float64)
-        legend = make_legend(sums, members.sum() * ((last - first) << level))
+        sums = self.compute_sums(shown.drawn_tiles, shown, request.colour, level, first, last)
+        legend = self._sum_legend(request, shown, level, first, last, sums)
         on = np.array([name not in request.off for name in shown.states.names], np.bool_)
-        cells = dominant_states(sums, on, members, 1 << level, request.colour)
+        cells = dominant_states(sums, on, 1 << level, request.colour)
         head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
         head |= {"kind": "cells", "level": level, "first": first, "columns": last - first}
         return head | {"legend": legend}, cells
 
+    def _sum_legend(
+        self,
+        request: Request,
+        shown: ResolvedRequest,
+        level: int,
+        first: int,
+        last: int,
+        sums: Float | None = None,
+    ) -> list[dict[str, float]]:
+        """Return the legend of a window over all ranks; sums: of the drawn ranks, if known."""
+        if sums is None or shown.tiles is not shown.drawn_tiles:
+            sums = self.compute_sums(shown.tiles, shown, request.colour, level, first, last)
+        members = sum(len(ranks) for ranks in shown.rows.ranks)
+        return make_legend(sums, float(members) * ((last - first) << level))
+
     def compute_sums(
-        self, shown: ResolvedRequest, colour: str, level: int, first: int, last: int
+        self, tiles: Tiles, shown: ResolvedRequest, colour: str, level: int, first: int, last: int
     ) -> Float:
         """Return SUMS x rows x bins x states, for bins first .. last - 1 of a level."""
         count = 1 if colour == "waiting" else len(shown.states.names)
-        sums = shown.tiles.read_sums(level, first, last, shown.states.of_class, max(count, 1))
+        sums = tiles.read_sums(level, first, last, shown.states.of_class, max(count, 1))
         sums = sums[:, shown.tile_rows]
         return split_waiting(sums) if colour == "waiting" else sums
 
@@ -215,12 +250,17 @@ class Timeline:
         ranks: Int,
         window: tuple[int, int],
     ) -> Picture:
-        state, row = shown.segment_states(segments), shown.rows.of_rank[ranks]
+        state, row = shown.segment_states(segments), shown.rows.of_drawn[ranks]
         parts = request.colour == "waiting"
         size = len(shown.rows.ranks), 1 if parts else len(shown.states.names)
-        sums = sum_events(segments, row, state, window, size)
-        sums = split_waiting(sums) if parts else sums
-        legend = make_legend(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
+        if shown.rows.has_single_ranks:
+            sums = sum_events(segments, row, state, window, size)
+            sums = split_waiting(sums) if parts else sums
+            legend = make_legend(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
+        else:
+            begin, end = (ns - self.events.begin_ns for ns in window)
+            level = choose_level(end - begin, LEGEND_BINS)
+            legend = self._sum_legend(request, shown, level, begin >> level, -(-end >> level))
         off = [i for i, name in enumerate(shown.states.names) if name in request.off]
         good = (state >= 0) & (~np.isin(state, off) | parts)
         segments, state, row = segments[good], state[good], row[good]
@@ -229,6 +269,7 @@ class Timeline:
         for name in ("enter", "exit"):
             events[name] = segments[name] - self.events.begin_ns
         events["wait"], events["instance"] = segments["wait"], segments["instance"]
+        events["awaited"] = self.find_awaited(segments)
         events["shape"], events["row"], events["state"] = local, row, state
         events["flags"] = segments["flags"] & 3
         if request.find:
@@ -236,6 +277,15 @@ class Timeline:
             events["flags"] |= np.where(hit, MATCH_FLAG, 0).astype(np.uint8)
         described = [self.describe_shape(int(i)) for i in shapes.tolist()]
         return {"kind": "events", "legend": legend, "shapes": described}, {"events": events}
+
+    def find_awaited(self, segments: Array) -> Int:
+        """Return the rank that each segment waits for: the last one or the root; -1 if unknown."""
+        row = self.events.read_instances_of(segments)
+        until = segments["enter"] + segments["wait"].astype(np.float64)
+        near = np.abs(until - row["last_arrival"]) <= 1 + segments["wait"] * WAIT_PRECISION
+        roots = np.array([s.root for s in self.trace.tables.shapes] + [-1], np.int64)
+        awaited = np.where(near, row["last_rank"], roots[segments["shape"]])
+        return np.where(segments["wait"] > 0, awaited, -1)
 
     def describe_shape(self, index: int) -> dict[str, Any]:
         """Return the common properties of a shape's calls for display."""
@@ -271,12 +321,10 @@ class Timeline:
         """Return the whole run as one strip: the share of all ranks in each state, per bin."""
         level = choose_level(self.length_ns, request.pixels)
         last = -(-self.length_ns >> level)
-        sums = self.compute_sums(shown, request.colour, level, 0, last)
+        sums = self.compute_sums(shown.tiles, shown, request.colour, level, 0, last)
         whole = max(sum(map(len, shown.rows.ranks)), 1) * float(1 << level)
         share = np.clip(sums[1].sum(0) / whole, 0, 1)
         rows = shown.rows.ranks
-        lateness = np.nan_to_num(self.events.lateness, nan=-np.inf)
-        latest = [int(r[lateness[r].argmax()]) for r in rows]
         node_ids = self.trace.node_ids
         node_number = {node: i for i, node in enumerate(dict.fromkeys(node_ids.values()))}
         head = {
@@ -288,8 +336,8 @@ class Timeline:
             "hosts": [self._row_name(r, self._host_of) for r in rows],
             "switches": [self._row_name(r, self.trace.switches.get) for r in rows],
             "nodes": [node_number.get(node_ids.get(int(r[0]), ""), -1) for r in rows],
-            "late": np.nan_to_num(self.events.lateness[latest]).tolist(),
-            "latest": latest,  # the rank of each row that `late` is of
+            "late": np.nan_to_num(self.events.lateness[shown.rows.drawn]).tolist(),
+            "drawn": shown.rows.drawn.tolist(),  # the rank that each row shows
             "states": shown.states.names,
             "segments": int(self.events.meta["segments"]),
             "instances": self.events.instances,
@@ -309,60 +357,3 @@ def choose_level(length: int, pixels: int) -> int:
     """Return the level with bins nearest to a pixel."""
     width = max(length / max(pixels, 1), 1.0)
     return max(round(float(np.log2(width))), 0)
-
-
-def split_waiting(sums: Float) -> Float:
-    """Split sums of one state into two states: waiting, and the rest."""
-    count, inside, wait = sums
-    work = np.maximum(inside - wait, 0)
-    return np.concatenate([[count, wait, wait], [count, work, np.zeros_like(work)]], axis=-1)
-
-
-def dominant_states(
-    sums: Float, on: Array, members: Float, width: int, colour: str
-) -> dict[str, Array]:
-    """Return the dominant state of each row and bin, the share of all states, and of waiting.
-
-    Shares are 0 to 255: `share` of the bin's time of all the row's ranks, `wait` of the time
-    inside.
-    """
-    inside = np.where(on, sums[1], 0.0)
-    most = inside.argmax(2).astype(np.uint8)
-    total = inside.sum(2)
-    share = np.clip(total / (members[:, None] * width), 0, 1)
-    wait = np.where(on, sums[2], 0.0).sum(2) if colour != "waiting" else np.zeros_like(total)
-    some = total > 0
-    waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
-    return {
-        "state": np.where(some, most, NO_STATE).astype(np.uint8),
-        # A non-empty cell stays visible, however short its time.
-        "share": np.where(some, np.maximum(np.rint(share * 255), 1), 0).astype(np.uint8),
-        "wait": np.rint(np.clip(waited, 0, 1) * 255).astype(np.uint8),
-    }
-
-
-def clip_segments(segments: Array, begin: int, end: int) -> tuple[Int, Int]:
-    """Return the ns of each segment in a span, and the ns of waiting therein."""
-    enter, leave = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
-    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), leave)
-    return np.maximum(leave - enter, 0), np.maximum(waited - enter, 0)
-
-
-def sum_events(
-    segments: Array, row: Int, state: Int, window: tuple[int, int], size: tuple[int, int]
-) -> Float:
-    """Return SUMS of single segments over a window: `size` rows x one bin x states."""
-    good = state >= 0
-    segments, cell = segments[good], row[good] * size[1] + state[good]
-    inside, wait = clip_segments(segments, *window)
-    starts = segments["enter"] >= window[0]
-    sums = [np.bincount(cell, values, size[0] * size[1]) for values in (starts, inside, wait)]
-    return np.array(sums, np.float64).reshape(len(SUMS), size[0], 1, size[1])
-
-
-def make_legend(sums: Float, whole: float) -> list[dict[str, float]]:
-    """Return calls that begin, time and wait in ns, and share of the whole, for each state."""
-    return [
-        {"count": count, "inside": inside, "wait": wait, "share": inside / max(whole, 1.0)}
-        for count, inside, wait in sums.sum((1, 2)).T.tolist()
-    ]

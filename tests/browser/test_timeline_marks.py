@@ -42,13 +42,15 @@ def page(chrome: Any, shown: View) -> Iterator[Page]:
     context.close()
 
 
-def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Press at `start`, move to `end`, and release."""
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float], key: str) -> None:
+    """Press at `start` with a key held, move to `end`, and release."""
     mouse = page.page.mouse
+    page.page.keyboard.down(key)
     mouse.move(*start)
     mouse.down()
     mouse.move(*end, steps=5)
     mouse.up()
+    page.page.keyboard.up(key)
     page.drawn()
 
 
@@ -61,8 +63,7 @@ def table(page: Page, number: int) -> dict[str, list[str]]:
 
 def test_statistics_of_a_selection_that_is_dragged(page: Page) -> None:
     page.timeline("?from=5000000&to=20000000")
-    page.page.click("text=Select")
-    drag(page, page.at(SPAN[0], 1), page.at(SPAN[1], 3))
+    drag(page, page.at(SPAN[0], 1), page.at(SPAN[1], 3), "Control")
     expect(page.page.locator(".tl-selection table")).to_have_count(2)
     low, high = map(int, page.query["select"].split("-"))
     assert [low, high] == pytest.approx(SPAN, abs=20_000)
@@ -103,10 +104,9 @@ def test_a_link_stores_the_selection_and_keys_create_one(page: Page) -> None:
 
 def test_the_ruler_snaps_to_where_calls_begin(page: Page) -> None:
     page.timeline("?from=9000000&to=15000000")
-    page.page.click("text=Measure")
     x, y = page.at(FIRST, 0)
     z, w = page.at(FIRST + 2_050_000, 5)
-    drag(page, (x + 3, y), (z - 3, w))  # three pixels beside the arrivals
+    drag(page, (x + 3, y), (z - 3, w), "Alt")  # three pixels beside the arrivals
     assert page.query["ruler"] == f"{FIRST}@0-{FIRST + 2_050_000}@5"
     assert page.page.inner_text(".tl-ruler h2") == "Ruler: 2.05 ms"
     page.shot("timeline-ruler")
@@ -154,7 +154,7 @@ def test_back_and_forward_go_through_the_zooms(page: Page) -> None:
 
 def test_a_link_with_a_note_opens_at_the_note_and_shows_it(page: Page) -> None:
     page.timeline("?select=9000000-15000000")
-    page.key("n")
+    page.key("b")
     page.page.keyboard.type("rank 5 | reads a file")
     page.key("Enter")
     assert page.query["notes"] == "9000000-15000000:rank 5 / reads a file"
@@ -187,7 +187,8 @@ def test_notes_are_text(page: Page) -> None:
 def saved(page: Page, kind: str) -> Path:
     """Press the button that saves the picture as `kind`; return the file."""
     with page.page.expect_download() as download:
-        page.page.click(f"button:text-is('{kind}')")
+        page.page.click("summary:text-is('Export ▾')")
+        page.page.click(f"button:text-is('Picture as {kind}')")
     assert download.value.suggested_filename == f"timeline.{kind.lower()}"
     return Path(download.value.path())
 
@@ -199,8 +200,9 @@ def test_the_picture_as_svg_has_every_bar_and_label(page: Page) -> None:
     root = ElementTree.fromstring(saved(page, "SVG").read_text())
     space = "{http://www.w3.org/2000/svg}"
     texts = [text.text for text in root.iter(f"{space}text")]
-    printed = {"whole run", "rank", "allreduce", "6.00 ms", "slow &<", "lighter: waiting"}
-    assert printed | set(map(str, range(8))) <= set(texts)
+    printed = {"whole run", "rank", "allreduce", "6.00 ms", "slow &<", "hatched: waiting"}
+    labels = {f"rank {rank}" if rank == 5 else f"{rank}" for rank in range(8)}  # 5 is the late one
+    assert printed | labels <= set(texts)
     fills = [str(rect.get("fill")) for rect in root.iter(f"{space}rect")]
     colour = page.page.evaluate(
         "getComputedStyle(document.querySelector('.tl-swatch')).backgroundImage"
@@ -224,7 +226,7 @@ def test_the_png_equals_the_displayed_picture(page: Page) -> None:
 def test_cells_are_an_image_in_the_svg(chrome: Any, tmp_path: Path) -> None:
     from support.dashboard_traces import of_size
 
-    with view([of_size(tmp_path / "large", 300, 40)]) as started:
+    with view([of_size(tmp_path / "large", 300, 400)]) as started:
         context = chrome.new_context(viewport={"width": 1280, "height": 900})
         page = Page(context.new_page(), started)
         page.timeline()

@@ -10,8 +10,8 @@ from support.dashboard_server import Browser
 
 
 def _painted(name: str) -> int:
-    """Return a constant of the painting script."""
-    script = (ROOT / "dashboard" / "assets" / "timeline-paint.mjs").read_text()
+    """Return a constant of the geometry script."""
+    script = (ROOT / "dashboard" / "assets" / "timeline-geometry.mjs").read_text()
     (digits,) = re.findall(rf"^export const .*\b{name} = (\d+)", script, re.MULTILINE)
     return int(digits)
 
@@ -51,11 +51,10 @@ class Page(Browser):
         """Return the query of the address."""
         return {k: v[0] for k, v in parse_qs(urlsplit(self.page.url).query).items()}
 
-    def at(self, time: float, row: int, rows: int = 8) -> tuple[float, float]:
-        """Return the page coordinates of a time (ns) in one of `rows` rows of the drawing."""
+    def at(self, time: float, row: int) -> tuple[float, float]:
+        """Return the page coordinates of a time (ns) in a row of the drawing."""
         _, low, high = self.drawn()
         box = self.box()
-        high_px = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight")
-        height = (high_px - AXIS - 4) / rows
+        tops = str(self.page.locator(".tl-canvas").get_attribute("data-rows")).split()
         x = GUTTER + (time - low) / (high - low) * (box["width"] - GUTTER)
-        return box["x"] + x, box["y"] + AXIS + (row + 0.5) * height
+        return box["x"] + x, box["y"] + (2 * int(tops[row]) + int(tops[row + 1])) / 3

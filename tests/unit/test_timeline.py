@@ -17,6 +17,7 @@ from mpiprof.timeline import build as timeline_build
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline import segments as timeline_events
+from mpiprof.timeline import sums as timeline_sums
 from mpiprof.timeline import tiles as timeline_tiles
 from mpiprof.timeline import window as timeline_window
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
@@ -198,7 +199,7 @@ def test_sums_are_those_of_the_events(
             here = {n: expected.get((rank, column, n), [0, 0, 0]) for n in names}
             total = sum(v[1] for v in here.values())
             if not total:
-                assert cells["state"][rank, column] == timeline_window.NO_STATE
+                assert cells["state"][rank, column] == timeline_sums.NO_STATE
                 continue
             chosen = here[names[cells["state"][rank, column]]]
             assert chosen[1] == max(v[1] for v in here.values())
@@ -220,7 +221,7 @@ def test_waiting_as_colour_splits_all_time(timeline: Timeline) -> None:
 def test_states_that_are_off_are_not_drawn_but_counted(timeline: Timeline) -> None:
     names = answer(timeline, request(timeline))[0]["states"]
     head, arrays = answer(timeline, request(timeline, off=frozenset(["allreduce", "barrier"])))
-    drawn = {names[i] for i in np.unique(arrays["state"]).tolist() if i != timeline_window.NO_STATE}
+    drawn = {names[i] for i in np.unique(arrays["state"]).tolist() if i != timeline_sums.NO_STATE}
     assert drawn == {"bcast", "iallreduce"}
     assert dict(zip(names, head["legend"], strict=True))["allreduce"]["count"] == 60 * RANKS
 
@@ -251,20 +252,31 @@ def test_few_events_come_one_by_one(tmp_path: Path) -> None:
 
 def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
-    monkeypatch.setattr(timeline_window, "MAX_EVENTS", 10**6)
+    monkeypatch.setattr(timeline_window, "MAX_EVENTS", 0)
     timeline = opened(made(tmp_path / "trace"))
     head, arrays = answer(timeline, request(timeline, pixels=50))
     shown = timeline.resolve(request(timeline))
     assert not isinstance(shown, MissingTiles)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 1, 2, 3], [4, 5]]
     assert [timeline_rows.label_ranks(r) for r in shown.rows.ranks] == ["0–3", "4–5"]
+    expected = assert_rows_show_their_latest_rank(timeline, head, arrays, ([0, 1, 2, 3], [4, 5]))
+    for name, legend in zip(head["states"], head["legend"], strict=True):  # of all ranks
+        of_name = [v[1] for (_, _, n), v in expected.items() if n == name]
+        assert legend["inside"] == pytest.approx(sum(of_name))
+
+
+def assert_rows_show_their_latest_rank(
+    timeline: Timeline, head: Any, arrays: Any, rows: Any
+) -> Any:
+    """Compare the share of each cell with the time of the row's latest rank; return all sums."""
     expected = brute(timeline, request(timeline), head["level"], head["first"], head["columns"])
-    share = arrays["share"].reshape(2, head["columns"])
-    for row, ranks in enumerate(([0, 1, 2, 3], [4, 5])):
+    share = arrays["share"].reshape(len(rows), head["columns"])
+    for row, ranks in enumerate(rows):
+        latest = max(ranks, key=lambda rank: timeline.events.lateness[rank])
         for column in range(head["columns"]):
-            of = [v[1] for (r, c, _), v in expected.items() if r in ranks and c == column]
-            whole = len(ranks) << head["level"]
-            assert abs(share[row, column] - sum(of) / whole * 255) <= 1
+            of = [v[1] for (r, c, _), v in expected.items() if r == latest and c == column]
+            assert abs(share[row, column] - sum(of) / (1 << head["level"]) * 255) <= 1
+    return expected
 
 
 def test_orders_of_ranks(tmp_path: Path) -> None:
@@ -288,7 +300,8 @@ def test_orders_of_ranks(tmp_path: Path) -> None:
         assert [int(r[0]) for r in shown.rows.ranks] == expected
 
 
-def test_a_row_is_a_node(tmp_path: Path) -> None:
+def test_a_row_is_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_window, "MAX_EVENTS", 0)
     timeline = opened(made(tmp_path / "trace"))
     wanted = request(timeline, sort="nodes")
     shown = timeline.resolve(wanted)
@@ -296,20 +309,16 @@ def test_a_row_is_a_node(tmp_path: Path) -> None:
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 2, 4], [1, 3, 5]]
     head, arrays = timeline.render_window(wanted, shown)
     assert head["kind"] == "cells"
-    expected = brute(timeline, request(timeline), head["level"], head["first"], head["columns"])
-    share = arrays["share"].reshape(2, head["columns"])
-    for row in (0, 1):
-        for column in range(head["columns"]):
-            of = [v[1] for (r, c, _), v in expected.items() if r % 2 == row and c == column]
-            assert abs(share[row, column] - sum(of) / (3 << head["level"]) * 255) <= 1
+    assert_rows_show_their_latest_rank(timeline, head, arrays, ([0, 2, 4], [1, 3, 5]))
 
 
 def test_many_nodes_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 1)
     timeline = opened(made(tmp_path / "trace"))
-    rows = timeline_rows.make_rows(timeline.trace, np.array([0, 2, 4, 1, 3, 5]), "nodes")
+    late = timeline.events.lateness
+    rows = timeline_rows.make_rows(timeline.trace, np.array([0, 2, 4, 1, 3, 5]), late, "nodes")
     assert [r.tolist() for r in rows.ranks] == [[0, 2, 4, 1, 3, 5]]
-    assert timeline_rows.make_rows(timeline.trace, np.zeros(0, np.int64), "nodes").ranks == []
+    assert timeline_rows.make_rows(timeline.trace, np.zeros(0, np.int64), late, "nodes").ranks == []
 
 
 def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:

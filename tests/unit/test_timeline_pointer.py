@@ -14,8 +14,11 @@ from mpiprof.store import cache
 from mpiprof.timeline import build as timeline_build
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import row_layout as timeline_rows
+from mpiprof.timeline import window as timeline_window
+from mpiprof.timeline.late_ranks import find_late_ranks
 from mpiprof.timeline.segments import SEGMENT
-from mpiprof.timeline.window import NO_STATE, MissingTiles, Request, ResolvedRequest, Timeline
+from mpiprof.timeline.sums import NO_STATE
+from mpiprof.timeline.window import MissingTiles, Request, ResolvedRequest, Timeline
 
 RANKS, LOOPS, STEP = 8, 12, 100_000
 LATE = (0, 100, 200, 300, 400, 500, 600, 40_000)  # ns after the step's begin; rank 7 is late
@@ -26,6 +29,7 @@ REACH = 2_000
 def timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timeline:
     """Two halves of 4 ranks with different operations at the same times, in 2 rows."""
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
+    monkeypatch.setattr(timeline_window, "MAX_EVENTS", 0)
     synthetic = Synthetic(RANKS)
     begin = 10_000 + STEP * np.arange(LOOPS)[:, None]
     for half, operation in enumerate(("allreduce", "barrier")):
@@ -93,7 +97,7 @@ def test_every_cell_leads_to_an_instance_that_it_shows(timeline: Timeline, colou
 def test_what_lies_most_in_the_cell_is_meant(timeline: Timeline) -> None:
     """A cell of two instances, of which the second takes more time."""
     low = 10_000 + 46_000  # the barrier of step 0 ends at 55 600
-    begin, end = low - 2_000, low + STEP - 25_000
+    begin, end = low - 2_000, low + STEP - 2_000
     cell = request(timeline, begin=begin, end=end)
     number = timeline_find.find_under_pointer(
         timeline, cell, shown(timeline, cell), 5, begin, REACH
@@ -137,7 +141,27 @@ def test_the_lateness_of_a_row_is_that_of_its_latest_rank(timeline: Timeline) ->
     """
     head, _ = timeline.render_overview(request(timeline), shown(timeline, request(timeline)))
     assert head["late"] == pytest.approx([150, 40_000 - np.mean(LATE[4:])], abs=2)
-    assert head["latest"] == [3, 7]
+    assert head["drawn"] == [3, 7]
+
+
+@pytest.mark.parametrize("most", [0, 10**6])
+def test_late_ranks_are_marked_from_the_median_on(
+    timeline: Timeline, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 7 is late at each barrier; rank 3 of the other half is late by less than a pixel."""
+    monkeypatch.setattr(timeline_window, "MAX_EVENTS", most)
+    wanted = request(timeline)
+    late = find_late_ranks(timeline, wanted, shown(timeline, wanted))
+    begins = range(10_000, 10_000 + STEP * LOOPS, STEP)
+    median = int(np.median(LATE[4:]))
+    assert sorted(one[1:] for one in late) == [(1, b + median, b + LATE[7]) for b in begins]
+    table = timeline.trace.instances
+    assert {table["operation"].iloc[number] for number, *_ in late} == {"barrier"}
+    hidden = request(timeline, off=frozenset(["barrier"]))
+    assert find_late_ranks(timeline, hidden, shown(timeline, hidden)) == []
+    near = request(timeline, begin=10_000, end=11_000)
+    ends = sorted(one[1:] for one in find_late_ranks(timeline, near, shown(timeline, near)))
+    assert ends == [(0, 10_150, 10_300), (1, 10_000 + median, 50_000)]
 
 
 def test_a_full_disk_is_reported_while_segments_are_written() -> None:

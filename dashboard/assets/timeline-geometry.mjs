@@ -1,0 +1,113 @@
+// Where rows, calls, cells and late ranks lie on the canvas. Painting and pointing both use these
+// functions, so that a click selects what is drawn under the pointer.
+export const AXIS = 28, GUTTER = 96; // height of the time axis, width of the row labels
+export const NO_STATE = 255;
+const LENS = 18; // least height of the row of the latest rank
+const MAX_PITCH = 170, MIN_PITCH = 3; // pixels from row to row
+const REACH = 4; // pixels; a click beside a call selects the nearest call up to this far away
+
+// Return the top of each row, and below the last one the bottom. Rows fill the height; the row of
+// the latest rank stays legible among many rows.
+export const layOutRows = (count, room, lens) => {
+  const even = Math.min(Math.max(room / Math.max(count, 1), MIN_PITCH), MAX_PITCH);
+  const large = lens >= 0 && even < LENS ? LENS : even;
+  const pitch = large > even && count > 1 ? Math.max((room - large) / (count - 1), MIN_PITCH) : even;
+  const tops = [AXIS];
+  let y = AXIS;
+  for (let row = 0; row < count; row++) {
+    y += row === lens ? large : pitch;
+    tops.push(Math.round(y));
+  }
+  return { tops, gap: pitch > 60 ? Math.round(pitch * 0.3) : pitch >= 6 ? 1 : 0 };
+};
+
+// Return the geometry of a window: `tops` and `gap` from layOutRows, `width` without the labels.
+export const makeView = ({ from, to, width, tops, gap }) => {
+  const span = Math.max(to - from, 1), rows = tops.length - 1;
+  return {
+    from, to, width, rows, tops, gap, bottom: tops[rows], right: GUTTER + width,
+    x: (time) => GUTTER + (time - from) / span * width,
+    timeAt: (x) => from + (x - GUTTER) / width * span,
+    top: (row) => tops[row],
+    pitch: (row) => tops[row + 1] - tops[row],
+    high: (row) => Math.max(tops[row + 1] - tops[row] - gap, 1),
+    centre: (row) => (tops[row] + Math.max(tops[row + 1] - gap, tops[row] + 1)) / 2,
+  };
+};
+
+// Return the row at a height, or -1.
+export const rowAt = (view, y) => {
+  if (!view.rows || y < view.tops[0] || y >= view.bottom) return -1;
+  let low = 0, high = view.rows;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (view.tops[middle] <= y) low = middle;
+    else high = middle;
+  }
+  return low;
+};
+
+// Return which parts of calls are drawn: hidden states hide parts only if waiting is the colour.
+export const visibleParts = (data, off) => {
+  const parts = data.colour === "waiting";
+  return { wait: !(parts && off.has("waiting")), own: !(parts && off.has("own part")) };
+};
+
+// Return the rectangle of a call, `wait` pixels of it waiting, or null if it is not drawn.
+export const eventBox = (view, event, parts) => {
+  if (event.exit < view.from || event.enter > view.to) return null;
+  const begin = Math.max(view.x(event.enter), GUTTER - 2);
+  const end = Math.max(Math.min(view.x(event.exit), view.right + 2), begin + 1);
+  const until = Math.min(Math.max(view.x(event.enter + event.wait), begin), end);
+  const x = parts.wait ? begin : until, stop = parts.own ? end : until;
+  if (stop <= x) return null;
+  return { x, y: view.top(event.row), w: stop - x, h: view.high(event.row), wait: parts.wait ? until - x : 0 };
+};
+
+// Return the rectangle from the median arrival to the arrival of a late rank, or null.
+export const lateBox = (view, [, row, median, arrival]) => {
+  if (arrival < view.from || median > view.to) return null;
+  const x = Math.max(view.x(median), GUTTER - 2), end = Math.min(view.x(arrival), view.right + 2);
+  return { x, y: view.top(row), w: Math.max(end - x, 1), h: view.high(row) };
+};
+
+const contains = (box, x, y) => box !== null && x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h;
+const distance = (box, x, y) => Math.hypot(Math.max(box.x - x, x - box.x - box.w, 0), Math.max(box.y - y, y - box.y - box.h, 0));
+
+const pixelCentre = (value) => Math.floor(value) + 0.5;
+
+// Return the call drawn at a point: the one painted last there, or else the nearest within reach.
+export const findEvent = (view, data, off, x, y) => {
+  const parts = visibleParts(data, off), px = pixelCentre(x), py = pixelCentre(y);
+  if (px < GUTTER || px >= view.right) return null;
+  let best = null, least = REACH;
+  for (let i = data.events.length - 1; i >= 0; i--) {
+    const box = eventBox(view, data.events[i], parts);
+    if (contains(box, px, py)) return data.events[i];
+    const far = box === null ? Infinity : distance(box, px, py);
+    if (far < least) [best, least] = [data.events[i], far];
+  }
+  return findLate(view, data, x, y) ? null : best;
+};
+
+// Return the late rank drawn at a point, unless a call is drawn over it.
+export const findLate = (view, data, x, y) => {
+  const px = pixelCentre(x), py = pixelCentre(y);
+  if (px < GUTTER || px >= view.right) return null;
+  return (data.late || []).findLast((one) => contains(lateBox(view, one), px, py)) || null;
+};
+
+// Return the rectangle that the image of all cells fills.
+export const imageBox = (view, data) => {
+  const width = 2 ** data.level, x = view.x(data.first * width);
+  return { x, y: view.tops[0], w: view.x((data.first + data.columns) * width) - x, h: view.bottom - view.tops[0] };
+};
+
+// Return the cell drawn at a point: row, column of the image, and its span of time; or null.
+export const findCell = (view, data, x, y) => {
+  const row = rowAt(view, y), box = imageBox(view, data), px = pixelCentre(x);
+  const column = Math.floor((px - box.x) / box.w * data.columns);
+  if (row < 0 || px < GUTTER || column < 0 || column >= data.columns) return null;
+  const width = 2 ** data.level, from = (data.first + column) * width;
+  return { row, column, from, to: from + width, at: row * data.columns + column };
+};

@@ -1,0 +1,65 @@
+"""Sums of calls over rows, bins and states, and the cells and legends made from the sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpiprof.timeline.tiles import SUMS
+from mpiprof.trace.types import Array, Float, Int
+
+NO_STATE = 255  # state of a cell without any rank in a collective
+
+
+def split_waiting(sums: Float) -> Float:
+    """Split sums of one state into two states: waiting, and the rest."""
+    count, inside, wait = sums
+    work = np.maximum(inside - wait, 0)
+    return np.concatenate([[count, wait, wait], [count, work, np.zeros_like(work)]], axis=-1)
+
+
+def dominant_states(sums: Float, on: Array, width: int, colour: str) -> dict[str, Array]:
+    """Return the dominant state of each row and bin, the share of all states, and of waiting.
+
+    Shares are 0 to 255: `share` of the bin's time of the row's drawn rank, `wait` of the time
+    inside.
+    """
+    inside = np.where(on, sums[1], 0.0)
+    most = inside.argmax(2).astype(np.uint8)
+    total = inside.sum(2)
+    share = np.clip(total / width, 0, 1)
+    wait = np.where(on, sums[2], 0.0).sum(2) if colour != "waiting" else np.zeros_like(total)
+    some = total > 0
+    waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
+    return {
+        "state": np.where(some, most, NO_STATE).astype(np.uint8),
+        # A non-empty cell stays visible, however short its time.
+        "share": np.where(some, np.maximum(np.rint(share * 255), 1), 0).astype(np.uint8),
+        "wait": np.rint(np.clip(waited, 0, 1) * 255).astype(np.uint8),
+    }
+
+
+def clip_segments(segments: Array, begin: int, end: int) -> tuple[Int, Int]:
+    """Return the ns of each segment in a span, and the ns of waiting therein."""
+    enter, leave = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
+    waited = np.minimum(segments["enter"] + segments["wait"].astype(np.int64), leave)
+    return np.maximum(leave - enter, 0), np.maximum(waited - enter, 0)
+
+
+def sum_events(
+    segments: Array, row: Int, state: Int, window: tuple[int, int], size: tuple[int, int]
+) -> Float:
+    """Return SUMS of single segments over a window: `size` rows x one bin x states."""
+    good = state >= 0
+    segments, cell = segments[good], row[good] * size[1] + state[good]
+    inside, wait = clip_segments(segments, *window)
+    starts = segments["enter"] >= window[0]
+    sums = [np.bincount(cell, values, size[0] * size[1]) for values in (starts, inside, wait)]
+    return np.array(sums, np.float64).reshape(len(SUMS), size[0], 1, size[1])
+
+
+def make_legend(sums: Float, whole: float) -> list[dict[str, float]]:
+    """Return calls that begin, time and wait in ns, and share of the whole, for each state."""
+    return [
+        {"count": count, "inside": inside, "wait": wait, "share": inside / max(whole, 1.0)}
+        for count, inside, wait in sums.sum((1, 2)).T.tolist()
+    ]
