@@ -13,17 +13,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from flask import Response, request
 
 from mpiprof.errors import MpiprofError
 from mpiprof.store import cache
 from mpiprof.timeline import find as timeline_find
-from mpiprof.timeline import selection
+from mpiprof.timeline import selection, wait_chain
 from mpiprof.timeline.late_ranks import find_late_ranks
 from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
@@ -150,6 +151,27 @@ class TimelineStore:
             self._making[entry_path] = Computation(description, make)
         return self._making[entry_path]
 
+    def message_waits(self, data: TraceData) -> pd.DataFrame | None:
+        """Return the waits for messages, None if the trace has no messages; raises BusyError."""
+        if not data.trace.ranks_with_messages:
+            return None
+        entry_path = (data.name, f"waits {data.version}")
+        with self._lock:
+            for name, what in list(self._making):
+                if name == data.name and what.startswith("waits ") and what != entry_path[1]:
+                    del self._making[name, what]  # of an earlier version of the trace
+            making = self._start(
+                entry_path,
+                "reading the messages",
+                lambda _: wait_chain.describe_message_waits(data.trace),
+            )
+        if not making.has_ended(REQUEST_WAIT_S):
+            raise BusyError(making)
+        if making.error is not None:
+            raise making.error
+        found: pd.DataFrame = making.result
+        return found
+
     def drop_timeline(self, data: TraceData) -> None:
         """Remove a trace's timeline and its damaged cache, so that both are built again."""
         with self._lock:
@@ -208,6 +230,8 @@ def _answer_window(
         if what == "overview":
             head["searched"] = timeline_find.search_label(timeline, wanted.find)
         return _pack_response(head, arrays)
+    if what in ("waited", "chain"):
+        return _answer_waits(store, data, state, timeline, wanted)
     if what == "search":
         return _json_response({"found": timeline_find.search(timeline, state.get("text"))})
     if what == "under":
@@ -225,6 +249,26 @@ def _answer_window(
         except instance_messages.NotModelledError as reason:
             return _json_response({"number": number, "reason": str(reason)})
     return _json_response(timeline_find.describe_instance(timeline, number))
+
+
+def _answer_waits(
+    store: TimelineStore,
+    data: TraceData,
+    state: states.PageState,
+    timeline: Timeline,
+    wanted: Request,
+) -> Response:
+    """Return the waits for messages in a window, or the chain from a wait to its cause."""
+    waits = store.message_waits(data)
+    if state.get("what") == "chain":
+        chain = wait_chain.find_chain(
+            timeline, state.get_number("member", -1), state.get_number("at"), waits
+        )
+        return _json_response({"chain": [asdict(wait) for wait in chain]})
+    if waits is None:
+        return _json_response({"waits": []})
+    shown = store.resolve_window(data, timeline, wanted)
+    return _json_response({"waits": wait_chain.list_waits(timeline, wanted, shown, waits)})
 
 
 def _answer_instance(

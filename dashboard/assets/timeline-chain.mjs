@@ -1,8 +1,119 @@
 // The chain of waits from a selected one to its cause, and the recorded messages that ranks waited for.
-export const requestWaited = async () => {};
-export const requestChain = async () => {};
-export const drawWaited = () => {};
-export const drawChain = () => {};
-export const describe = () => null;
-export const waitedLines = () => null;
-export const selectWaited = () => false;
+import * as Details from "./timeline-details.mjs";
+import * as Format from "./timeline-format.mjs";
+import * as Geometry from "./timeline-geometry.mjs";
+import * as Paint from "./timeline-paint.mjs";
+
+const { AXIS, GUTTER } = Geometry, AGAIN_MS = 500, ARROW = 6; // pixels of an arrow's head
+
+// Request the messages of the window that ranks waited for, after the picture is shown.
+export const requestWaited = async (t) => {
+  clearTimeout(t.waitedTimer);
+  const { from, to } = t, found = await t.request(t.fetchData("waited", { from, to, px: Math.round(t.view.width) }));
+  if (!found || t.from !== from || t.to !== to) return;
+  if (found.busy) t.waitedTimer = setTimeout(() => { if (t.root.isConnected) requestWaited(t); }, AGAIN_MS);
+  if (!found.waits) return;
+  t.waited = found.waits;
+  t.draw();
+};
+
+// Request the chain from the wait of a rank at a time back to its cause.
+export const requestChain = async (t, rank, at) => {
+  const asked = t.instance, found = await t.request(t.fetchData("chain", { member: rank, at: Math.round(at) }));
+  if (!found || !found.chain || asked !== t.instance) return;
+  t.chain = found.chain;
+  if (t.instance) Details.showDetail(t);
+  else t.status.textContent = describe(t) || "";
+  t.draw();
+};
+
+// Request the chain of an instance: from a wait of the clicked rank, or else from the longest wait.
+export const requestInstanceChain = (t, one, member) => {
+  const of = one.members.find((m) => m[0] === member && m[4] > 0) || [...one.members].sort((a, b) => b[4] - a[4])[0];
+  if (of && of[4] > 0) requestChain(t, of[0], of[2] + of[4] / 2);
+  else t.chain = null;
+};
+
+// Return the chain as a sentence: who waits for whom, and where it began.
+export const describe = (t) => {
+  if (!t.chain || !t.chain.length) return null;
+  const last = t.chain.at(-1), links = t.chain.slice(1).map((one) => `rank ${one.rank} waited ${Format.time(one.until - one.begin)} in ${one.operation} (${Format.shorten(one.site)}) for rank ${one.awaited}`);
+  const cause = `rank ${last.awaited}, which waited for no other rank during this time`;
+  return links.length ? `${links.join("; ")}. It began on ${cause}.` : `on ${cause}`;
+};
+
+const boxOf = (t, view, one) => {
+  const row = t.rowOf.get(one.rank);
+  return row === undefined || t.overview.drawn[row] !== one.rank ? null : Geometry.lateBox(view, [0, row, one.begin, one.end]);
+};
+
+const waitedAt = (t, x, y) => {
+  const { view } = t;
+  return (t.waited || []).find((one) => { const box = boxOf(t, view, one); return box && x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h; }) || null;
+};
+
+export const waitedLines = (t, x, y) => {
+  const one = waitedAt(t, x, y);
+  return one && [`rank ${one.rank}`, `waits ${Format.time(one.until - one.begin)} in ${one.operation}`, `for rank ${one.awaited}`,
+    `${Format.shorten(one.site)} · tag ${one.tag}${one.bytes >= 0 ? ` · ${Format.bytes(one.bytes)}` : ""}`];
+};
+
+export const selectWaited = (t, x, y) => {
+  const one = waitedAt(t, x, y);
+  if (!one) return false;
+  if (t.instance) t.clearInstance();
+  requestChain(t, one.rank, (one.begin + one.until) / 2);
+  return true;
+};
+
+const drawArrow = (c, x0, y0, x1, y1) => {
+  const angle = Math.atan2(y1 - y0, x1 - x0);
+  c.beginPath(); c.moveTo(x0, y0); c.lineTo(x1, y1); c.stroke();
+  c.beginPath(); c.moveTo(x1, y1);
+  for (const side of [-0.4, 0.4]) c.lineTo(x1 - ARROW * Math.cos(angle + side), y1 - ARROW * Math.sin(angle + side));
+  c.closePath(); c.fill();
+};
+
+// Draw waits for messages as hatch, and a line from the sender to the receiver of each message.
+export const drawWaited = (c, t, theme) => {
+  if (!t.waited || !t.waited.length) return;
+  const { view } = t, [colours] = Paint.makePalette([{ colour: "q3" }], theme);
+  c.save();
+  c.beginPath(); c.rect(GUTTER, AXIS, view.width, view.bottom - AXIS); c.clip();
+  for (const one of t.waited) {
+    const box = boxOf(t, view, one);
+    if (!box) continue;
+    const until = Math.min(Math.max(view.x(one.until), box.x), box.x + box.w);
+    c.fillStyle = Paint.waitFill(c, colours, box.h);
+    c.fillRect(box.x, box.y, until - box.x, box.h);
+    c.fillStyle = colours.fill;
+    c.fillRect(until, box.y, box.x + box.w - until, box.h);
+  }
+  c.strokeStyle = c.fillStyle = theme.ink2;
+  c.lineWidth = 1;
+  for (const one of t.waited) {
+    const here = t.rowOf.get(one.rank), there = t.rowOf.get(one.awaited);
+    if (here === there || here === undefined || there === undefined) continue;
+    const mine = [view.x(one.end), view.centre(here)], other = [view.x(one.until), view.centre(there)];
+    drawArrow(c, ...(one.is_sent ? [...mine, ...other] : [...other, ...mine]));
+  }
+  c.restore();
+};
+
+// Draw the chain from the selected wait: an arrow at the end of each wait, from the rank that ended it.
+export const drawChain = (c, t, theme) => {
+  if (!t.chain || !t.chain.length) return;
+  const { view } = t;
+  c.save();
+  c.beginPath(); c.rect(GUTTER, AXIS, view.width, view.bottom - AXIS); c.clip();
+  c.strokeStyle = c.fillStyle = theme.late;
+  c.lineWidth = 2;
+  for (const one of t.chain) {
+    const here = t.rowOf.get(one.rank), there = t.rowOf.get(one.awaited);
+    if (here === undefined) continue;
+    c.strokeRect(view.x(one.begin), view.top(here), Math.max(view.x(one.until) - view.x(one.begin), 1), view.high(here));
+    if (there === undefined || there === here) continue;
+    drawArrow(c, view.x(one.until), view.centre(there), view.x(one.until), view.centre(here));
+  }
+  c.restore();
+};

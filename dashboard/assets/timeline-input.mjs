@@ -94,7 +94,7 @@ const eventAt = (t, x, y) => (t.data && t.data.kind === "events" ? Geometry.find
 
 // Return the ruler's point on a rank, snapped to the begin or end of a nearby call.
 const pointAt = (t, x, y) => {
-  const rows = t.overview.rows, row = Math.max(Geometry.rowAt(t.view, Math.min(Math.max(y, Geometry.AXIS), t.view.bottom - 1)), 0);
+  const row = Math.max(Geometry.rowAt(t.view, Math.min(Math.max(y, Geometry.AXIS), t.view.bottom - 1)), 0);
   const view = t.view;
   let time = view.timeAt(Math.min(Math.max(x, Geometry.GUTTER), t.width)), least = SNAP_DISTANCE;
   for (const e of t.data && t.data.kind === "events" ? t.data.events : []) {
@@ -226,7 +226,7 @@ export const bindKeys = (t) => {
     if (!key || (event.shiftKey && /[WASDFXMNPBC]/.test(name))) return;
     event.preventDefault();
     key[2](t);
-  }, { signal: t.abort.signal });
+  }, { signal: t.abort.signal, capture: true }); // before the keys of all pages
 };
 
 export const makeHelp = () => {

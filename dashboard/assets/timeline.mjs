@@ -40,6 +40,7 @@ class Timeline {
     clearTimeout(this.liveTimer);
     clearTimeout(this.writeTimer);
     clearTimeout(this.selectionTimer);
+    clearTimeout(this.waitedTimer);
   }
 
 
@@ -286,7 +287,8 @@ class Timeline {
     this.write();
     this.draw();
     Messages.requestMessages(this);
-    Chain.requestChain(this, member === null ? { number: found.number } : { number: found.number, member });
+    this.chain = null;
+    Chain.requestInstanceChain(this, found, member);
   }
 
   showInstance(one) {
@@ -301,7 +303,7 @@ class Timeline {
 
   // Dismiss the latest mark or dialogue, one per call.
   escape() {
-    if (this.instance) this.clearInstance();
+    if (this.instance || this.chain) this.clearInstance();
     else if (this.ruler) Panels.setRuler(this, null);
     else if (this.selectedSpan) Panels.selectSpan(this, null);
     else this.setSearch("");
