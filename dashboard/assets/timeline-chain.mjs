@@ -23,7 +23,7 @@ export const requestChain = async (t, rank, at) => {
   if (!found || !found.chain || asked !== t.instance) return;
   t.chain = found.chain;
   if (t.instance) Details.showDetail(t);
-  else t.status.textContent = describe(t) || "";
+  else t.status.textContent = t.chain.length ? `The wait began: ${describe(t)}.`.replace("..", ".") : "";
   t.draw();
 };
 

@@ -17,6 +17,7 @@ from mpiprof.testing.program import Program
 pytestmark = pytest.mark.slow
 
 RANKS, LATE = 8, 3
+WINDOW = "from=10000000&to=16000000"
 
 
 def halo(folder: Path) -> Path:
@@ -34,9 +35,9 @@ def test_messages_and_the_chain_to_the_cause_are_shown(chrome: Any, tmp_path: Pa
     with view([halo(tmp_path / "halo")]) as started:
         context = chrome.new_context(viewport={"width": 1280, "height": 900})
         page = Page(context.new_page(), started)
-        page.timeline("?from=10000000&to=16000000")
+        page.timeline(f"?{WINDOW}")
         found = page.page.evaluate(
-            "fetch('/timeline-data?what=waited&from=10000000&to=16000000&px=1000').then(a => a.json())"
+            f"fetch('/timeline-data?what=waited&{WINDOW}&px=1000').then((a) => a.json())"
         )
         waits = found["waits"]
         neighbours = {LATE - 1, LATE + 1}
@@ -48,8 +49,10 @@ def test_messages_and_the_chain_to_the_cause_are_shown(chrome: Any, tmp_path: Pa
         assert f"rank {longest['rank']}" in tip and f"for rank {LATE}" in tip
         page.page.mouse.click(x, y)
         page.drawn()
-        page.until("document.querySelector('.tl-status').textContent.startsWith('on rank')")
-        assert f"on rank {LATE}, which waited for no other rank" in page.page.inner_text(".tl-status")
+        page.until("document.querySelector('.tl-status').textContent.startsWith('The wait began')")
+        assert f"on rank {LATE}, which waited for no other rank" in page.page.inner_text(
+            ".tl-status"
+        )
         page.shot("timeline-waits")
         assert page.complaints == []
         context.close()

@@ -258,16 +258,14 @@ def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> 
     shown = timeline.resolve(request(timeline))
     assert not isinstance(shown, MissingTiles)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 1, 2, 3], [4, 5]]
-    assert [timeline_rows.label_ranks(r) for r in shown.rows.ranks] == ["0–3", "4–5"]
-    expected = assert_rows_show_their_latest_rank(timeline, head, arrays, ([0, 1, 2, 3], [4, 5]))
+    assert [*map(timeline_rows.label_ranks, shown.rows.ranks)] == ["0–3", "4–5"]
+    expected = assert_rows_show_latest_rank(timeline, head, arrays, ([0, 1, 2, 3], [4, 5]))
     for name, legend in zip(head["states"], head["legend"], strict=True):  # of all ranks
-        of_name = [v[1] for (_, _, n), v in expected.items() if n == name]
-        assert legend["inside"] == pytest.approx(sum(of_name))
+        inside = sum(v[1] for (_, _, n), v in expected.items() if n == name)
+        assert legend["inside"] == pytest.approx(inside)
 
 
-def assert_rows_show_their_latest_rank(
-    timeline: Timeline, head: Any, arrays: Any, rows: Any
-) -> Any:
+def assert_rows_show_latest_rank(timeline: Timeline, head: Any, arrays: Any, rows: Any) -> Any:
     """Compare the share of each cell with the time of the row's latest rank; return all sums."""
     expected = brute(timeline, request(timeline), head["level"], head["first"], head["columns"])
     share = arrays["share"].reshape(len(rows), head["columns"])
@@ -287,14 +285,11 @@ def test_orders_of_ranks(tmp_path: Path) -> None:
             for row, rank in enumerate(batch.communicator.ranks.tolist()):
                 arrivals[rank] += (batch.arrival_ns[row] - batch.arrival_ns.mean(0)).tolist()
     late = {r: sum(v) / len(v) for r, v in arrivals.items()}
-    assert timeline.events.lateness.tolist() == pytest.approx(
-        [late[r] for r in range(RANKS)], abs=2
-    )
-    for sort, expected in (
-        ("late", sorted(range(RANKS), key=lambda r: -late[r])),
-        ("node", [0, 2, 4, 1, 3, 5]),
-        ("rank", list(range(RANKS))),
-    ):
+    known = [late[r] for r in range(RANKS)]
+    assert timeline.events.lateness.tolist() == pytest.approx(known, abs=2)
+    late_first = sorted(range(RANKS), key=lambda r: -late[r])
+    node_first, by_rank = [0, 2, 4, 1, 3, 5], list(range(RANKS))
+    for sort, expected in (("late", late_first), ("node", node_first), ("rank", by_rank)):
         shown = timeline.resolve(request(timeline, sort=sort))
         assert not isinstance(shown, MissingTiles)
         assert [int(r[0]) for r in shown.rows.ranks] == expected
@@ -309,7 +304,7 @@ def test_a_row_is_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 2, 4], [1, 3, 5]]
     head, arrays = timeline.render_window(wanted, shown)
     assert head["kind"] == "cells"
-    assert_rows_show_their_latest_rank(timeline, head, arrays, ([0, 2, 4], [1, 3, 5]))
+    assert_rows_show_latest_rank(timeline, head, arrays, ([0, 2, 4], [1, 3, 5]))
 
 
 def test_many_nodes_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
