@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -120,17 +121,26 @@ def all_callsites(data: TraceData, state: PageState) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [-np.nan_to_num(float(row[n]), nan=-1) for n in order])
 
 
-def parse_band(state: PageState) -> tuple[int, int] | None:
-    """Return the band LOW-HIGH of ω in the URL, in ns, upper end excluded, or None."""
-    low, _, high = state.get("band").partition("-")
-    good = low.isdecimal() and high.isdecimal() and len(low + high) < 36 and low.isascii()
-    return (int(low), int(high)) if good and high.isascii() and int(low) < int(high) else None
+def parse_band(state: PageState) -> tuple[float, float] | None:
+    """Return the band LOW-HIGH of imbalances in the URL, upper end excluded, or None."""
+    found = re.fullmatch(
+        r"(\d{1,18}(?:\.\d{1,9})?)-(\d{1,18}(?:\.\d{1,9})?)", state.get("band"), re.A
+    )
+    if found is None or not float(found[1]) < float(found[2]):
+        return None
+    return float(found[1]), float(found[2])
+
+
+def imbalance_column(instances: pd.DataFrame) -> str:
+    """Return the column of the imbalance: ω in message times T, or in ns if T is unknown."""
+    known = bool(instances["worst_factor"].notna().any())
+    return "worst_factor" if known else "worst_imbalance_ns"
 
 
 def filtered_instances(data: TraceData, callsite: int, state: PageState) -> pd.DataFrame:
     """Return the passing instances of a call site; `number` counts all its instances from 0.
 
-    A band in the URL passes only instances with ω within the band.
+    A band in the URL passes only instances with an imbalance (`imbalance_column`) within the band.
     """
 
     def make() -> pd.DataFrame:
@@ -142,8 +152,8 @@ def filtered_instances(data: TraceData, callsite: int, state: PageState) -> pd.D
     instances = data.compute_once(("instances", callsite), make)
     passing = data.filter_rows(instances, state)
     if (band := parse_band(state)) is not None:
-        spread = instances["worst_imbalance_ns"].to_numpy(np.float64)
-        passing = passing & (spread >= band[0]) & (spread < band[1])
+        imbalance = instances[imbalance_column(instances)].to_numpy(np.float64)
+        passing = passing & (imbalance >= band[0]) & (imbalance < band[1])
     return instances[passing]
 
 

@@ -16,18 +16,19 @@ from mpiprof.interface.format_units import UNKNOWN
 from mpiprof.metrics import columns
 from mpiprof.metrics.columns import Column
 from mpiprof.reports.json import plain_number
+from mpiprof.reports.tokens import SIZE
 
 from . import filtered_tables
 from .trace_data import TraceData
 from .url_state import PageState
 
 # Limit of rows sent; limit of rows that the grid shows unscrolled.
-MAX_ROWS, LOW_GRID_ROWS = 5000, 9
-# Features of all columns: the field below a heading replaces both filter buttons.
-COLUMN_FEATURES = (
-    *("sortable", "filter", "floatingFilter", "suppressHeaderFilterButton"),
-    *("suppressFloatingFilterButton", "resizable"),
-)
+MAX_ROWS, LOW_GRID_ROWS = 5000, 20
+COLUMN_FEATURES = ("sortable", "filter", "resizable")  # of all columns
+VISIBLE_PX = 1210  # width of the columns that are shown at first
+FIRST_COLUMNS = ("sites", "operation")  # always shown
+ROW_PX, HEADER_PX = SIZE["row_sites"], 30
+MAX_HEIGHT_PX = 640
 ROW_SELECTION = {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True}
 
 
@@ -36,35 +37,65 @@ def shown() -> list[Column]:
     return sorted(columns.of_view(columns.GRID), key=lambda column: column.priority)
 
 
-def make_grid(rows: list[dict[str, Any]], state: PageState) -> Component:
-    """Return the grid of call sites, with the URL's call site selected.
+def list_choices(rows: list[dict[str, Any]]) -> list[Column]:
+    """Return the columns that the user may show or hide.
 
     Columns without any values, such as columns of messages in a run without messages, are left out.
     """
-    chosen = state.get("callsite")
-    sorts = sort_model(state)
-    low = len(rows) <= LOW_GRID_ROWS
+    return [column for column in _present_columns(rows) if column.name not in FIRST_COLUMNS]
+
+
+def _present_columns(rows: list[dict[str, Any]]) -> list[Column]:
     names = {name for row in rows for name in row}
-    present = [column for column in shown() if column.name in names or not rows]
+    return [column for column in shown() if column.name in names or not rows]
+
+
+def chosen_columns(rows: list[dict[str, Any]], state: PageState) -> list[str]:
+    """Return the visible columns: those of the URL, or else those that fit into VISIBLE_PX."""
+    choices = list_choices(rows)
+    if state.get("columns"):
+        wanted = state.get("columns").split(",")
+        return [column.name for column in choices if column.name in wanted]
+    first = [column for column in _present_columns(rows) if column.name in FIRST_COLUMNS]
+    width = sum(column.width for column in first)
+    names = []
+    for column in choices:
+        width += column.width
+        if width <= VISIBLE_PX:
+            names.append(column.name)
+    return names
+
+
+def make_columns(rows: list[dict[str, Any]], state: PageState) -> list[dict[str, Any]]:
+    """Return the definitions of the columns; those that are not chosen are hidden."""
+    sorts, visible = sort_model(state), {*chosen_columns(rows, state), *FIRST_COLUMNS}
+    return [
+        definition(column) | {"hide": column.name not in visible} | sorts.get(column.name, {})
+        for column in _present_columns(rows)
+    ]
+
+
+def make_grid(rows: list[dict[str, Any]], state: PageState) -> Component:
+    """Return the grid of call sites."""
+    low = len(rows) <= LOW_GRID_ROWS
     return dag.AgGrid(
         id="callsite-grid",
-        columnDefs=[definition(c) | sorts.get(c.name, {}) for c in present],
+        columnDefs=make_columns(rows, state),
         filterModel=filter_model(state),
         eventListeners={key: ["arranged(params)"] for key in ("sortChanged", "filterChanged")},
         rowData=rows,
         getRowId="params.data.callsite",
-        selectedRows={"ids": [chosen]} if chosen else None,
         defaultColDef=dict.fromkeys(COLUMN_FEATURES, True),
         dashGridOptions={
             "rowSelection": ROW_SELECTION,
-            "rowHeight": 34,
-            "headerHeight": 34,
+            "rowHeight": ROW_PX,
+            "headerHeight": HEADER_PX,
             "domLayout": "autoHeight" if low else "normal",
             "suppressDragLeaveHidesColumns": True,
             "tooltipShowDelay": 400,
         },
         className="ag-theme-quartz" + ("-dark" if state.dark else ""),
-        style={"height": None if low else "380px"},
+        style={"height": None if low else f"{MAX_HEIGHT_PX}px"},
     )
 
 

@@ -12,7 +12,7 @@ from mpiprof.errors import UsageError
 from mpiprof.reports.message_table import message_cost_sentence
 from mpiprof.reports.site_labels import format_site
 
-from . import callsite_detail, components, filtered_tables, message_tables, trace_figures
+from . import callsite_table, components, filtered_tables, message_tables, trace_figures
 from .figures.rank_pairs import draw_pair_matrix
 from .message_tables import MessageRows
 from .trace_data import TraceContext
@@ -45,12 +45,12 @@ def make_layout(context: TraceContext, state: PageState, callsite: str) -> Compo
             [
                 html.H1([row["operation"], " at ", site]),
                 *[html.P(cost, className="lead")] * bool(cost),
-                components.fact_list(callsite_detail.callsite_facts(row)),
+                components.fact_list(callsite_table.callsite_facts(row)),
             ],
             className="detail-head",
         ),
         components.side_by_side(
-            callsite_detail.source_card(context, row),
+            callsite_table.source_card(context, row),
             components.make_card(
                 "Waiting by rank",
                 components.make_graph(ranks, state),

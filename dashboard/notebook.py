@@ -53,27 +53,11 @@ class Plots:
         return self._draw("messages", quantity)
 
     def arrivals(self, site: Site = None) -> go.Figure:
-        """Lateness of each rank in each instance of a call site."""
+        """Imbalance and arrival of each rank in each instance of a call site."""
         return self._draw("arrivals", self._callsite_number(site))
 
-    def factors(self, site: Site = None) -> go.Figure:
-        """Imbalance factors of a call site over its instances, with its phases."""
-        return self._draw("factors", self._callsite_number(site))
-
-    def late_ranks(self, site: Site = None) -> go.Figure:
-        """Late ranks of a call site: how often and by how much."""
-        return self._draw("late_ranks", self._callsite_number(site))
-
-    def spread(self, site: Site = None) -> go.Figure:
-        """Number of instances of a call site by imbalance."""
-        return self._draw("spread", self._callsite_number(site))
-
-    def distribution(self, site: Site = None) -> go.Figure:
-        """Number of balanced instances of a call site."""
-        return self._draw("distribution", self._callsite_number(site))
-
     def instance(self, site: Site = None, number: int | None = None) -> go.Figure:
-        """Arrivals and waits in one instance of a call site, by default in the worst one."""
+        """Arrivals and waits in one instance, by default the worst, below a histogram of all."""
         callsite = self._callsite_number(site)
         state = import_dashboard("url_state").PageState()
         rows = import_dashboard("filtered_tables").filtered_instances(self._data, callsite, state)

@@ -87,6 +87,12 @@ def prediction_table(predicted: result.Result) -> pd.DataFrame:
     return table.sort_values("score_ns", kind="stable", ignore_index=True)
 
 
+def mean_wait_ns(data: TraceData, callsite: int) -> float:
+    """Return the mean wait of a rank in an instance of a call site; NaN if it is unknown."""
+    row: Any = data.callsites.set_index("callsite").loc[callsite]
+    return float(row["wait_ns"]) / max(int(row["size"]), 1)
+
+
 def judge_prediction(data: TraceData, predicted: result.Result) -> result.Verdict:
     """Return the verdict on a result."""
     return result.judge(predicted, float(data.callsites["total_elapsed_ns"].sum()))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
-from mpiprof.metrics.rank_totals import lateness_picture, read_instance
 from mpiprof.metrics.wait_matrix import MAX_ROWS, WaitMatrix
 from mpiprof.reports.site_labels import places
 from mpiprof.store import cached_trace
@@ -19,20 +17,19 @@ from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.row_layout import label_ranks
 from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
-from mpiprof.trace.types import Float, Int
 
-from . import filtered_tables, message_tables, predictions, theme
+from . import callsite_arrivals, filtered_tables, message_tables, predictions, theme
 from .figures import algorithms as races
-from .figures import axes, distribution, overview, rank_pairs
+from .figures import axes, overview, rank_pairs
 from .figures import callsite as figures
 from .figures import compare as pairs
+from .figures import instance as instances
 from .figures import timeline as timelines
 from .message_tables import MessageRows
 from .trace_data import TraceData
-from .url_state import PageState, parse_ranks
+from .url_state import PageState
 
 MAX_CANDIDATES = 40
-MAX_CELLS = 1 << 22  # limit of arrivals in memory for a band
 
 
 def draw_time(data: TraceData, state: PageState) -> go.Figure:
@@ -84,140 +81,39 @@ def draw_messages(data: TraceData, state: PageState, quantity: str) -> go.Figure
     return rank_pairs.draw_pair_matrix(matrix.ranks, cells, quantity, dark=state.dark)
 
 
-def draw_factors(data: TraceData, state: PageState, callsite: int) -> go.Figure:
-    """Return the imbalance factors of a call site over its instances."""
-    instances = filtered_tables.filtered_instances(data, callsite, state)
+def draw_arrivals(
+    data: TraceData, state: PageState, callsite: int, chosen: int | None = None
+) -> go.Figure:
+    """Return imbalance and arrivals of a call site over its instances; marks the chosen one."""
+    shown = callsite_arrivals.read_arrivals(data, state, callsite)
+    if not len(shown.instances):
+        return axes.empty_figure("no instance passes the filters")
     try:
         phases = data.derive("phases", callsite)
     except MpiprofError:
         phases = pd.DataFrame()
-    return figures.draw_factors(instances, phases, filtered_tables.algorithm_changes(instances))
-
-
-def draw_arrivals(data: TraceData, state: PageState, callsite: int) -> go.Figure:
-    """Return a heat map of each rank's lateness in each instance of a call site."""
-    return figures.draw_heat_map(
-        *heat_map_lateness(data, state, callsite), latest_first=sorts_by_lateness(state)
-    )
-
-
-def sorts_by_lateness(state: PageState) -> bool:
-    """Return whether the URL sorts ranks by lateness."""
-    return state.get("order") == "late"
-
-
-def heat_map_lateness(data: TraceData, state: PageState, callsite: int) -> tuple[Float, Int, Int]:
-    """Return the lateness of the heat map, its ranks, and the numbers of its instances."""
-    instances = filtered_tables.filtered_instances(data, callsite, state)
-    members = _filtered_members(data, state, callsite)
-
-    def make() -> Any:
-        most = axes.MAX_ROWS, axes.MAX_COLUMNS
-        return lateness_picture(data.trace, instances, {callsite: members}, *most)[callsite]
-
-    chosen = state.without_page_keys().set_keys(band=state.get("band"))
-    late = data.compute_once(("late", callsite, chosen.format_query()), make)
-    return late, members, instances["number"].to_numpy(np.int64)
-
-
-def _filtered_members(data: TraceData, state: PageState, callsite: int) -> Int:
-    members = filtered_tables.callsite_members(data, callsite)
-    return np.intersect1d(members, data.filtered_ranks(state))
-
-
-def find_latest_in_cell(
-    data: TraceData, state: PageState, callsite: int, number: int, ranks: str
-) -> int:
-    """Return the number of the instance that determines the colour of a heat map's cell.
-
-    number: number of the first instance of the cell; ranks: its row, as in "8-15".
-    """
-    instances = filtered_tables.filtered_instances(data, callsite, state)
-    starts = axes.run_starts(len(instances), axes.MAX_COLUMNS)
-    firsts = instances["number"].to_numpy(np.int64)[starts]
-    at = max(int(np.searchsorted(firsts, number, "right")) - 1, 0)
-    run = instances.iloc[starts[at] : [*starts.tolist(), len(instances)][at + 1]]
-    row = parse_ranks(ranks, data.trace.ranks) or []
-    members = np.intersect1d(
-        filtered_tables.callsite_members(data, callsite), np.array(row, np.int64)
-    )
-    if len(run) < 2 or not len(members):
-        return number
-    late = lateness_picture(data.trace, run, {callsite: members}, 1, len(run))[callsite][0]
-    return int(run["number"].iloc[int(np.nan_to_num(late, nan=-1.0).argmax())])
-
-
-def draw_late_ranks(data: TraceData, state: PageState, callsite: int) -> go.Figure:
-    """Return which ranks are late at a call site, how often and by how much."""
-    if filtered_tables.parse_band(state) is not None:
-        return figures.draw_late_ranks(*_late_in_band(data, state, callsite))
-    totals = filtered_tables.filtered_totals(data, state)
-    rows = totals[totals["callsite"] == callsite]
-    table = rows.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
-    table["where"] = [data.describe_location(rank) for rank in table["rank"].tolist()]
-    complete = int(filtered_tables.filtered_instances(data, callsite, state)["complete"].sum())
-    return figures.draw_late_ranks(table, complete)
-
-
-def _late_in_band(data: TraceData, state: PageState, callsite: int) -> tuple[pd.DataFrame, int]:
-    """Return the late ranks of a band, from evenly spaced instances if there are too many."""
-    instances = filtered_tables.filtered_instances(data, callsite, state)
-    members = _filtered_members(data, state, callsite)
-    most = max(MAX_CELLS // max(len(members), 1), 1)
-    some = instances.iloc[axes.run_starts(len(instances), most)]
-    size = len(members), len(some)
-    late = lateness_picture(data.trace, some, {callsite: members}, *size)[callsite]
-    known = np.nan_to_num(late.astype(np.float64))
-    last = np.bincount(known.argmax(0)[known.max(0) > data.trace.clock_error_ns], None, size[0])
-    where = [data.describe_location(rank) for rank in members.tolist()]
-    sums = {"rank": members, "where": where, "last": last, "lateness_ns": known.sum(1)}
-    return pd.DataFrame(sums), size[1]
-
-
-def draw_spread(data: TraceData, state: PageState, callsite: int) -> go.Figure:
-    """Return the histogram of a call site's imbalances, with the selected band highlighted."""
-    every = filtered_tables.filtered_instances(data, callsite, state.set_keys(band=None))
-    values = every["worst_imbalance_ns"].to_numpy(np.float64)
-    return distribution.draw_spread(values, filtered_tables.parse_band(state))
-
-
-def draw_distribution(data: TraceData, state: PageState, callsite: int) -> go.Figure:
-    """Return how many instances of a call site are balanced (Faraj et al. 2008, Figure 2)."""
-    instances = filtered_tables.filtered_instances(data, callsite, state)
-    return distribution.draw_distribution(instances["worst_factor"].to_numpy(np.float64))
+    changes = filtered_tables.algorithm_changes(shown.instances)
+    at = shown.numbers[find_worst(shown.instances)] if chosen is None else chosen
+    return figures.draw_pattern(shown, phases, changes, int(at), dark=state.dark)
 
 
 def draw_instance(
     data: TraceData, state: PageState, callsite: int, row: dict[str, Any]
 ) -> go.Figure:
     """Return one instance in full, given its row of `filtered_tables.filtered_instances`."""
-    communicator, first_arrival_ns = str(row["communicator"]), int(row["first_arrival_ns"])
-    sequence, start = int(row["sequence"]), int(row["start"])
-    instance = data.compute_once(
-        ("instance", callsite, int(row["number"])),
-        lambda: read_instance(data.trace, communicator, sequence, start, first_arrival_ns),
-    )
-    chosen = np.isin(instance.ranks, data.filtered_ranks(state))
-    ranks = instance.ranks[chosen]
-    members = pd.DataFrame(
-        {
-            "rank": ranks,
-            "where": [data.describe_location(rank) for rank in ranks.tolist()],
-            "arrival_ns": instance.arrival[chosen],
-            "exit_ns": instance.finish[chosen],
-            "wait_ns": instance.wait[chosen],
-        }
-    )
-    return figures.draw_instance(members, message_ns=float(row["message_time_ns"]))
+    shown = callsite_arrivals.read_arrivals(data, state, callsite)
+    table = callsite_arrivals.read_instance_table(data, state, callsite, row)
+    return instances.draw_instance(shown, table, filtered_tables.parse_band(state), dark=state.dark)
 
 
-def draw_algorithms(data: TraceData, _: PageState, callsite: int) -> go.Figure:
+def draw_algorithms(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return the predicted scores of all candidates under a call site's recorded arrivals."""
     work = predictions.work_at_callsite(data, callsite)
     if work is None:
         return axes.empty_figure("no algorithm of the catalogue applies here")
     table = predictions.prediction_table(predictions.simulate_work(data, work))
-    return races.draw_scores(table.head(MAX_CANDIDATES))
+    wait_ns = predictions.mean_wait_ns(data, callsite)
+    return races.draw_scores(table.head(MAX_CANDIDATES), wait_ns, dark=state.dark)
 
 
 def compare_callsites(

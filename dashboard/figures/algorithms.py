@@ -11,13 +11,13 @@ import plotly.graph_objects as go
 from mpiprof.interface.format_units import format_size, format_time, unit_of
 from mpiprof.model.simulate import Timing
 from mpiprof.reports import colours
+from mpiprof.reports.tokens import get_colour
 
 from .. import theme
 from . import axes
 
 MAX_MESSAGES = 4000
-# A measured score above this multiple of the slowest candidate is drawn at the edge.
-FAR_FACTOR = 3.0
+MAX_FINE = 50  # ratio of an axis of scores with ticks at 1, 2 and 5
 
 
 def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
@@ -65,49 +65,62 @@ def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
     return figure
 
 
-def draw_scores(table: pd.DataFrame) -> go.Figure:
-    """Draw the candidates by score, fastest first, from columns algorithm, score_ns, is_now.
+def draw_scores(table: pd.DataFrame, wait_ns: float, *, dark: bool = False) -> go.Figure:
+    """Draw the algorithms by score as dots on a logarithmic axis, the fastest above.
 
-    The measured score (is_now) is a vertical line. A score far above all candidates is only printed
-    at the edge, because its scale would make all bars look equal.
+    table: algorithm, score_ns, is_now (the recorded algorithm, whose score is measured). wait_ns:
+    mean wait of a rank in an instance, drawn as the reference; NaN or 0 if there is none.
     """
-    known = table[table["score_ns"].notna()]
-    others, now = known[~known["is_now"]], known[known["is_now"]]
-    if not len(others):
+    known = table[table["score_ns"] > 0]
+    if known["is_now"].all():
         return axes.empty_figure("no algorithm could be simulated within the time limit")
-    largest = float(others["score_ns"].max())
-    unit, scale = unit_of(largest)
-    names = [_shorten(text) for text in others["algorithm"]]
+    scores = known["score_ns"].to_numpy(np.float64)
+    has_wait = wait_ns > 0
+    ends = [min(scores.min(), wait_ns) if has_wait else scores.min(), scores.max()]
+    ends[1] = max(ends[1], wait_ns) if has_wait else ends[1]
+    fine = ends[1] / ends[0] < MAX_FINE
+    axis = axes.make_log_axis(np.array(ends), axes.format_tick_time, fine=fine)
+    names = [
+        f"<b>{_shorten(text)} now</b>" if is_now else _shorten(text)
+        for text, is_now in zip(known["algorithm"], known["is_now"], strict=True)
+    ]
+    ink, dot = (get_colour(name, dark=dark) for name in ("ink", "op-allreduce"))
     figure = go.Figure()
-    figure.add_bar(
+    figure.add_scatter(
+        x=scores,
         y=names,
-        x=others["score_ns"] / scale,
-        orientation="h",
-        name="simulated",
-        marker={"color": colours.BLUE, "line": {"width": 0}},
-        text=[format_time(v) for v in others["score_ns"]],
-        textposition="auto",
-        customdata=[str(text)[:200] for text in others["algorithm"]],
+        mode="markers+text",
+        marker={"size": 8, "color": [ink if now else dot for now in known["is_now"]]},
+        text=[format_time(ns) for ns in scores.tolist()],
+        textposition="middle right",
+        textfont={"size": 11},
+        cliponaxis=False,
+        customdata=[str(text)[:200] for text in known["algorithm"]],
         hovertemplate="%{customdata}<br>%{text}<extra></extra>",
     )
-    for name, measured in zip(now["algorithm"], now["score_ns"], strict=True):
-        beyond = measured > FAR_FACTOR * largest
-        at = largest * 1.15 if beyond else measured
-        figure.add_vline(
-            x=at / scale,
-            line={"color": colours.RED, "width": 2, "dash": "dot" if beyond else "solid"},
-            annotation={
-                "text": f"{_shorten(name)} now, measured: {format_time(measured)}" + " →" * beyond,
-                "xanchor": "right" if beyond else "auto",
-            },
-            annotation_position="top",
-        )
+    if has_wait:
+        _draw_wait(figure, wait_ns, ends, dark=dark)
     figure.update_layout(
-        height=100 + 26 * len(others),
-        xaxis={"title": f"score ({unit})", "rangemode": "tozero"},
-        yaxis={"autorange": "reversed", "categoryorder": "array", "categoryarray": names},
+        height=64 + 22 * len(names),
+        margin={"t": 22, "r": 64},
+        xaxis={**axis, "range": [np.log10(ends[0] / 1.5), np.log10(ends[1] * 2.2)]},
+        yaxis={"autorange": "reversed", "showgrid": False, "type": "category"},
+        showlegend=False,
     )
     return figure
+
+
+def _draw_wait(figure: go.Figure, wait_ns: float, ends: list[float], *, dark: bool) -> None:
+    """Draw the waiting now as a vertical line with a label inside the figure."""
+    is_right = wait_ns > (ends[0] * ends[1]) ** 0.5
+    figure.add_vline(
+        x=wait_ns, line={"color": get_colour("late", dark=dark), "dash": "dash", "width": 1.2}
+    )
+    figure.add_annotation(
+        text=f"<b>waiting now: {format_time(wait_ns)}</b>", x=np.log10(wait_ns), y=1, yref="paper",
+        xanchor="right" if is_right else "left", yanchor="bottom", showarrow=False,
+        font={"color": get_colour("late-text", dark=dark), "size": 11},
+    )  # fmt: skip
 
 
 def draw_scores_over_sizes(table: pd.DataFrame) -> go.Figure:

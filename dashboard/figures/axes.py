@@ -26,7 +26,7 @@ def format_durations(values: Any) -> list[str]:
 def run_starts(count: int, max_runs: int) -> Int:
     """Return the first index of each of at most `max_runs` runs of `count` items.
 
-    Item i is in run i * runs // count, as in `metrics.rank_totals.lateness_picture`.
+    Item i is in run i * runs // count, as in `metrics.arrival_pattern`.
     """
     runs = min(max_runs, count)
     return -(-np.arange(runs) * count // max(runs, 1))
@@ -64,13 +64,18 @@ def format_tick_number(value: float) -> str:
     return f"{value:g}"
 
 
-def make_log_axis(values: Float, text: Callable[[float], str]) -> dict[str, Any]:
-    """Return a log axis over the positive values, with ticks at 1, 10, ... or 1, 2, 5, 10, ..."""
+def make_log_axis(
+    values: Float, text: Callable[[float], str], *, fine: bool = True
+) -> dict[str, Any]:
+    """Return a log axis over the positive values, with ticks at 1, 10, ... or 1, 2, 5, 10, ...
+
+    fine: allow ticks at 2 and 5, for which a low or narrow figure has no room.
+    """
     known = values[values > 0]
     if not len(known):
         return {"type": "log"}
     low, high = float(known.min()), float(known.max())
-    steps = (1, 2, 5) if high / low < MAX_FINE else (1,)
+    steps = (1, 2, 5) if fine and high / low < MAX_FINE else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [step * 10.0**power for power in powers for step in steps]
     return {"type": "log", "tickvals": ticks, "ticktext": [text(tick) for tick in ticks]}

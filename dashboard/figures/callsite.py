@@ -1,322 +1,331 @@
-"""Figures of one call site: over instances, over ranks, and one instance in full."""
+"""Figure of one call site over its instances: imbalance above the arrivals of each rank.
+
+The figure of one instance (figures/instance.py) stands beside it and shares its vertical axes.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mpiprof.diagnosis.late_rank import LateRank
 from mpiprof.interface.format_units import format_factor, format_time, unit_of
-from mpiprof.reports import colours
+from mpiprof.metrics.arrival_pattern import ArrivalPattern
+from mpiprof.reports.tokens import get_colour
 from mpiprof.trace.types import Float, Int
 
-from .. import theme
 from . import axes
+from .rank_rows import HEIGHT_PX, RankRows, make_row_ticks
 
-MARGIN = {"l": 80, "r": 70}  # equal in figures below each other, so that instances line up
+IMBALANCE_PX, GAP_PX = 130, 46  # heights of the upper picture, and between both pictures
+MARGIN = {"t": 6, "b": 34}
+HEIGHT = MARGIN["t"] + IMBALANCE_PX + GAP_PX + HEIGHT_PX + MARGIN["b"]
+PLOT_PX = IMBALANCE_PX + GAP_PX + HEIGHT_PX
+UPPER, LOWER = [1 - IMBALANCE_PX / PLOT_PX, 1.0], [0.0, HEIGHT_PX / PLOT_PX]  # domains
 MAX_POINTS = 1500
 MAX_BANDS = 40  # limit of marked phases and algorithm changes; more would hide the figure
-
-
-def draw_factors(instances: pd.DataFrame, phases: pd.DataFrame, changes: pd.DataFrame) -> go.Figure:
-    """Draw both imbalance factors over the instances, phases as bands, algorithm changes as marks.
-
-    instances: number, average_factor, worst_factor, worst_imbalance_ns. If there are many, the
-    largest are drawn. phases: first_instance, last_instance. switches: number, algorithm.
-    """
-    known = bool(instances["worst_factor"].notna().any())
-    columns = [("worst_imbalance_ns", "ω", colours.RED)]
-    if known:
-        average = ("average_factor", "average δ/T", colours.BLUE)
-        columns = [("worst_factor", "worst ω/T", colours.RED), average]
-    numbers = instances["number"].to_numpy(np.int64)
-    apart = len(numbers) > 1 and bool((np.diff(numbers) > 1).any())  # no lines across gaps
-    mode = "markers" if apart else "lines+markers" if len(numbers) < 200 else "lines"
-    figure = go.Figure()
-    for column, name, colour in columns:
-        at = axes.run_peaks(instances[column].to_numpy(np.float64), MAX_POINTS)
-        values = instances[column].to_numpy(np.float64)[at]
-        figure.add_scatter(
-            x=numbers[at],
-            y=np.where(values > 0, values, np.nan),
-            mode=mode,
-            name=name,
-            line={"color": colour, "width": 1.2},
-            marker={"size": 4},
-            customdata=[format_factor(v) if known else format_time(v) for v in values.tolist()],
-            hovertemplate=f"instance %{{x}}<br>{name} %{{customdata}}<extra></extra>",
-        )
-    if known:
-        figure.add_hline(y=1, line={"color": theme.BALANCED, "dash": "dash", "width": 1.5})
-        figure.add_annotation(  # on a logarithmic axis, y is the logarithm of the value
-            text="balanced below", x=1, xref="paper", xanchor="right", y=0, yanchor="bottom",
-            showarrow=False, font={"size": 11},
-        )  # fmt: skip
-    _draw_phases(figure, phases)
-    _draw_algorithm_changes(figure, changes)
-    _draw_probes(figure, instances, columns[-1][0])
-    figure.update_layout(
-        height=300,
-        margin=MARGIN,
-        xaxis={"title": "instance", **_instance_range(numbers)},
-        yaxis={
-            "title": "imbalance factor" if known else "imbalance",
-            **axes.make_log_axis(
-                instances[[column for column, _, _ in columns]].to_numpy(np.float64),
-                axes.format_tick_number if known else axes.format_tick_time,
-            ),
-        },
-        hovermode="closest",
-    )
-    return figure
-
-
-def _instance_range(numbers: Int) -> dict[str, Any]:
-    return {"range": [numbers[0] - 0.5, numbers[-1] + 0.5]}
-
-
-def _draw_phases(figure: go.Figure, phases: pd.DataFrame) -> None:
-    if len(phases) < 2:
-        return
-    for i, row in enumerate(phases.head(MAX_BANDS).to_dict("records")):
-        figure.add_vrect(
-            x0=row["first_instance"] - 0.5,
-            x1=row["last_instance"] + 0.5,
-            fillcolor=colours.GREY,
-            opacity=0.14 if i % 2 else 0.04,
-            line_width=0,
-            annotation={"text": f"phase {i + 1}", "font": {"size": 11}},
-            annotation_position="top left",
-        )
-
-
-def _draw_algorithm_changes(figure: go.Figure, changes: pd.DataFrame) -> None:
-    for row in changes.head(MAX_BANDS).to_dict("records"):
-        figure.add_vline(
-            x=row["number"], line={"color": colours.GREEN, "width": 1.2, "dash": "dot"}
-        )
-    if not len(changes):
-        return
-    figure.add_scatter(
-        x=changes["number"],
-        y=[1] * len(changes),
-        mode="markers",
-        name="algorithm changes",
-        marker={"symbol": "diamond", "size": 9, "color": colours.GREEN},
-        customdata=[str(text)[:200] for text in changes["algorithm"]],
-        hovertemplate="from instance %{x} on<br>%{customdata}<extra></extra>",
-    )
-
-
-def _draw_probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
-    """Mark at the bottom the instances in which the selector probed an algorithm."""
-    probed = instances[instances["choice"] == "probe"] if "choice" in instances else instances[:0]
-    values = instances[column].to_numpy(np.float64)
-    if not len(probed) or not (values > 0).any():
-        return
-    shown = probed.iloc[axes.run_starts(len(probed), MAX_POINTS)]
-    figure.add_scatter(
-        x=shown["number"],
-        y=np.full(len(shown), values[values > 0].min()),
-        mode="markers",
-        name="probes",
-        marker={"symbol": "triangle-up", "size": 6, "color": colours.GREEN},
-        customdata=[str(text)[:200] for text in shown["algorithm"]],
-        hovertemplate="instance %{x} probes<br>%{customdata}<extra></extra>",
-    )
-
-
 # Quantile at which the colour scale ends, so that outliers do not flatten it.
 CLIPPING_QUANTILE = 0.995
+LATE_SCALES = 4.0  # the colour scale ends at least at this part of the late rank's lateness
+PALE_SCALE = 1.6  # end of the colour scale without a late rank, as a multiple of that quantile
+COLOUR_STEPS = 6
+MAX_TICKS = 8  # of instances
+MAX_FINE_DECADES = 2  # of an axis with ticks at 1, 2 and 5
+BALANCED = 1.0  # ω/T below which an instance is balanced
+CURSOR_SHAPES = 2  # the first shapes of the figure mark the chosen instance
 
 
-def draw_heat_map(
-    late: Float, ranks: Int, numbers: Int, *, latest_first: bool = False
-) -> go.Figure:
-    """Draw the lateness in ns of each rank (down) in each instance (across); NaN is absent.
+@dataclass(frozen=True)
+class CallsiteArrivals:
+    """Input of the figures of a call site.
 
-    `ranks` and `numbers` list all ranks and instances in order. Fewer rows or columns are runs of
-    ranks or instances. latest_first: sort rows by their mean lateness.
+    instances: those that pass all filters, with their number. every: those that pass all filters
+    but the band. column: of their imbalance, worst_factor if it is known, else worst_imbalance_ns.
+    hosts: host of each member of `rows`. late: None if no rank is late consistently.
     """
-    if not late.size or np.isnan(late).all():
-        return axes.empty_figure("no rank has arrived yet")
-    rows = axes.label_runs(ranks, late.shape[0])
-    if latest_first:
-        known = ~np.isnan(late)
-        means = np.where(known, late, 0.0).sum(1) / np.maximum(known.sum(1), 1)
-        order = np.argsort(-means, kind="stable")
-        late, rows = late[order], [rows[i] for i in order.tolist()]
-    starts = numbers[axes.run_starts(len(numbers), late.shape[1])]
-    # If instances in between are excluded, the remaining columns are drawn side by side.
-    apart = late.shape[1] == len(numbers) and bool((np.diff(numbers) > 1).any())
-    largest = float(np.nanmax(late))
-    unit, scale = unit_of(largest)
-    high = float(np.nanquantile(late, CLIPPING_QUANTILE)) or largest
+
+    instances: pd.DataFrame
+    every: pd.DataFrame
+    column: str
+    arrivals: ArrivalPattern
+    rows: RankRows
+    hosts: list[str]
+    late: LateRank | None
+
+    @property
+    def numbers(self) -> Int:
+        """Return the numbers of the instances."""
+        return self.instances["number"].to_numpy(np.int64)
+
+    @property
+    def places(self) -> Int:
+        """Return the place of each instance on the axis, without gaps for missing instances."""
+        numbers = self.numbers
+        has_gaps = len(numbers) > 1 and bool((np.diff(numbers) > 1).any())
+        return np.arange(len(numbers)) if has_gaps else numbers
+
+    def find_place(self, number: int) -> int:
+        """Return the place of an instance on the axis."""
+        at = min(int(np.searchsorted(self.numbers, number)), len(self.numbers) - 1)
+        return int(self.places[at])
+
+    @property
+    def has_factors(self) -> bool:
+        """Return whether imbalance is in message times T; otherwise it is in ns."""
+        return self.column == "worst_factor"
+
+    @property
+    def imbalance(self) -> Float:
+        """Return the imbalance of each instance."""
+        return self.instances[self.column].to_numpy(np.float64)
+
+    @property
+    def every_imbalance(self) -> Float:
+        """Return the imbalance of each instance, also of those outside the band."""
+        return self.every[self.column].to_numpy(np.float64)
+
+    @property
+    def rest(self) -> Float:
+        """Return the imbalance of each instance without the late rank."""
+        if not self.has_factors:
+            return self.arrivals.rest_ns
+        return self.arrivals.rest_ns / self.instances["message_time_ns"].to_numpy(np.float64)
+
+
+def make_imbalance_axis(shown: CallsiteArrivals) -> dict[str, Any]:
+    """Return the axis of imbalances, which the figures of instances and of one instance share."""
+    known = shown.has_factors
+    values = np.concatenate([shown.every_imbalance, shown.rest])
+    values = values[values > 0]
+    low = float(values.min()) if len(values) else BALANCED
+    high = float(values.max()) if len(values) else BALANCED
+    if known:
+        low, high = min(low, BALANCED / 2), max(high, 2 * BALANCED)
+    text = axes.format_tick_number if known else axes.format_tick_time
+    fine = high / low < 10**MAX_FINE_DECADES
+    return {
+        **axes.make_log_axis(np.array([low, high]), text, fine=fine),
+        "range": [math.log10(low / 1.6), math.log10(high * 1.8)],
+        "domain": UPPER,
+        "fixedrange": True,
+        "title": None,
+    }
+
+
+def make_rank_axis(shown: CallsiteArrivals, *, dark: bool) -> dict[str, Any]:
+    """Return the axis of ranks, in px from the top, which both figures share."""
+    places, labels = make_row_ticks(shown.rows, shown.hosts)
+    accent = get_colour("late-text", dark=dark)
+    labels = [
+        f'<span style="color:{accent}">{text}</span>' if text.startswith("<b>") else text
+        for text in labels
+    ]
+    return {
+        "domain": LOWER,
+        "range": [HEIGHT_PX, 0],
+        "tickvals": places,
+        "ticktext": labels,
+        "showgrid": False,
+        "zeroline": False,
+    }
+
+
+def draw_pattern(
+    shown: CallsiteArrivals,
+    phases: pd.DataFrame,
+    changes: pd.DataFrame,
+    chosen: int,
+    *,
+    dark: bool = False,
+) -> go.Figure:
+    """Draw imbalance and arrivals over the instances; `chosen` is the marked instance.
+
+    phases: first_instance, last_instance. changes of the algorithm: number, algorithm. Of many
+    instances the largest imbalances are drawn.
+    """
     figure = go.Figure()
+    figure.update_layout(shapes=make_cursor(shown, chosen, dark=dark))
+    _draw_imbalance(figure, shown, dark=dark)
+    _draw_lateness(figure, shown, dark=dark)
+    if len(shown.instances) == len(shown.every):
+        _draw_phases(figure, phases, dark=dark)
+        _draw_changes(figure, changes, dark=dark)
+    _draw_probes(figure, shown, dark=dark)
+    places = shown.places
+    axis: dict[str, Any] = {"range": [places[0] - 0.5, places[-1] + 0.5], "anchor": "y2"}
+    if int(places[-1]) != int(shown.numbers[-1]) or len(places) <= MAX_TICKS:
+        at = np.unique(np.linspace(0, len(places) - 1, min(MAX_TICKS, len(places))).astype(int))
+        axis |= {"tickvals": places[at], "ticktext": shown.numbers[at].astype(str).tolist()}
+    figure.update_layout(
+        height=HEIGHT,
+        margin={"l": 76, "r": 8, **MARGIN},
+        showlegend=False,
+        hovermode="closest",
+        dragmode="zoom",
+        xaxis={"showgrid": False, "zeroline": False, "tickformat": "d", **axis},
+        yaxis=make_imbalance_axis(shown) | {"automargin": False},
+        yaxis2=make_rank_axis(shown, dark=dark) | {"automargin": False},
+    )
+    return figure
+
+
+def make_cursor(shown: CallsiteArrivals, chosen: int, *, dark: bool) -> list[dict[str, Any]]:
+    """Return the shapes that mark an instance: a line above, and a frame around its arrivals."""
+    place = shown.find_place(chosen)
+    line = {"color": get_colour("ink", dark=dark), "width": 1}
+    x0, x1 = place - 0.5, place + 0.5
+    return [
+        {"type": "line", "x0": place, "x1": place, "y0": UPPER[0], "y1": 1, "yref": "paper"}
+        | {"line": line},
+        {"type": "rect", "x0": x0, "x1": x1, "y0": 0, "y1": LOWER[1], "yref": "paper"}
+        | {"line": line},
+    ]
+
+
+def _draw_imbalance(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -> None:
+    known, late = shown.has_factors, shown.late
+    name = "ω/T" if known else "ω"
+    lines = [(shown.imbalance, name, "ink2" if late is None else "late", 1.4)]
+    if late is not None:
+        lines.append((shown.rest, f"{name} without rank {late.rank}", "q3", 1.1))
+    numbers, places = shown.numbers, shown.places
+    is_line = len(numbers) > 1 and int(places[-1]) == int(numbers[-1])
+    for values, text, colour, width in lines:
+        at = axes.run_peaks(values, MAX_POINTS)
+        peaks = values[at]
+        formatted = [format_factor(v) if known else format_time(v) for v in peaks.tolist()]
+        figure.add_scatter(
+            x=places[at],
+            y=np.where(peaks > 0, peaks, np.nan),
+            mode="lines" if is_line else "markers",
+            line={"color": get_colour(colour, dark=dark), "width": width},
+            marker={"color": get_colour(colour, dark=dark), "size": 5},
+            name=text,
+            customdata=np.stack([numbers[at].astype(str), np.array(formatted)], 1),
+            hovertemplate="instance %{customdata[0]}<br>"
+            f"{text}: %{{customdata[1]}}<extra></extra>",
+        )
+    if known:
+        draw_balanced(figure, "all arrive within one message time T", dark=dark)
+
+
+def draw_balanced(figure: go.Figure, text: str, *, dark: bool) -> None:
+    """Mark the balanced range of imbalance factors, with a text."""
+    good = get_colour("good", dark=dark)
+    figure.add_hrect(
+        y0=1e-12, y1=BALANCED, fillcolor=good, opacity=0.12, line_width=0, layer="below"
+    )
+    figure.add_hline(y=BALANCED, line={"color": good, "dash": "dash", "width": 1})
+    figure.add_annotation(
+        text=f"balanced: {text}", x=1, xref="paper", xanchor="right", y=UPPER[0], yref="paper",
+        yanchor="bottom", showarrow=False, font={"size": 11, "color": good},
+    )  # fmt: skip
+
+
+def _draw_lateness(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -> None:
+    late = shown.arrivals.late_ns
+    limit = colour_limit(shown)
+    unit, scale = unit_of(limit)
+    columns = late.shape[1]
+    starts = axes.run_starts(len(shown.places), columns)
+    x = shown.places[starts].astype(np.float64)
+    if columns < len(shown.places):  # a column covers several instances
+        x = np.append(x, shown.places[-1] + 1.0) - 0.5
+    ranks = shown.rows.members[shown.rows.starts]
+    several = "" if len(ranks) == len(shown.rows.members) else " and following"
     figure.add_heatmap(
         z=(late / scale).astype(np.float32),
-        x=starts.astype(str) if apart else starts,
-        y=rows,
-        colorscale=theme.SEQUENTIAL,
-        zmin=0,
-        zmax=max(high / scale, 1e-9),
-        colorbar={"title": {"text": unit}, "thickness": 12},
-        hovertemplate=f"rank %{{y}}, instance %{{x}}<br>%{{z:.3~g}} {unit} after the first"
-        "<extra></extra>",
+        x=x,
+        y=shown.rows.edges,
+        xaxis="x",
+        yaxis="y2",
+        colorscale=make_colour_scale(dark=dark),
+        zmin=-limit / scale,
+        zmax=limit / scale,
+        showscale=False,
+        customdata=np.broadcast_to(ranks[:, None], late.shape).astype(np.int32),
+        hovertemplate=f"rank %{{customdata}}{several}, instance %{{x:.0f}}<br>"
+        f"%{{z:+.3~g}} {unit} from the median<extra></extra>",
+        hoverongaps=False,
     )
-    xaxis: dict[str, Any] = {"title": "instance", "showgrid": False}
-    xaxis |= {"type": "category", "nticks": 20} if apart else _instance_range(numbers)
-    figure.update_layout(
-        height=int(min(max(120 + 14 * len(rows), 220), 460)),
-        margin=MARGIN,
-        xaxis=xaxis,
-        yaxis={**axes.RANK_ROWS, "nticks": 20},
-    )
-    return figure
 
 
-def heat_map_note(late: Float, ranks: Int, numbers: Int) -> str:
-    """Return a note on the aggregation of ranks and instances and on the clipping of colours."""
-    if not late.size or np.isnan(late).all():
-        return ""
-    per_cell = [-(-len(ranks) // late.shape[0]), -(-len(numbers) // late.shape[1])]
-    of = [f"{n} {name}" for n, name in zip(per_cell, ("ranks", "instances"), strict=True) if n > 1]
-    note = f"A cell is the greatest lateness of up to {' by '.join(of)}. " if of else ""
-    high, largest = float(np.nanquantile(late, CLIPPING_QUANTILE)), float(np.nanmax(late))
-    if 0 < high < largest:
-        note += (
-            f"Colours end at {format_time(high)}; the greatest lateness is {format_time(largest)}. "
-        )
-    opened = " and opens the ranks of the row" if per_cell[0] > 1 else ""
-    return f"{note}A click shows the instance{opened}."
+def colour_limit(shown: CallsiteArrivals) -> float:
+    """Return the distance from the median in ns at which the colours end."""
+    late = shown.arrivals.late_ns
+    row = shown.rows.late_row
+    others = late if row is None else np.delete(late, row, 0)
+    known = np.abs(others[~np.isnan(others)])
+    limit = float(np.quantile(known, CLIPPING_QUANTILE)) if len(known) else 0.0
+    if shown.late is None:  # pale: nobody is at fault
+        return max(PALE_SCALE * limit, 1.0)
+    return max(limit, shown.late.late_ns / LATE_SCALES, 1.0)
 
 
-def draw_instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Figure:
-    """Draw one instance as the paper's Figure 1: arrival, time in the call and wait of each rank.
+def make_colour_scale(*, dark: bool) -> list[tuple[float, str]]:
+    """Return a scale from early over transparent at the median to late."""
 
-    From columns rank, where, arrival_ns, exit_ns (0 if open), wait_ns; times count from the first
-    arrival. `message_ns` is the message time T, drawn beside ω for comparison.
-    """
-    if not len(table):
-        return axes.empty_figure("no rank of this instance passes the filters")
-    shown = table if len(table) <= axes.MAX_ROWS else _thin_ranks(table)
-    arrival = table["arrival_ns"].to_numpy(np.int64)
-    begin = int(arrival.min())
-    late = (shown["arrival_ns"].to_numpy(np.int64) - begin).astype(np.float64)
-    end = np.where(shown["exit_ns"] > 0, shown["exit_ns"] - begin, np.nan).astype(np.float64)
-    wait = shown["wait_ns"].to_numpy(np.float64)
-    unit, scale = unit_of(float(np.nanmax([*end.tolist(), late.max(), 1.0])))
-    names = [str(rank) for rank in shown["rank"]]
-    figure = go.Figure()
-    inside = np.where(np.isnan(end), late.max() - late, end - late)
-    for name, base, length, colour in (
-        ("waits for others", late, wait, colours.WAITING),
-        ("the rest of the call", late + wait, inside - wait, colours.WORK),
-    ):
-        times = [axes.format_durations(values) for values in (late, end, length)]
-        figure.add_bar(
-            y=names,
-            x=length / scale,
-            base=base / scale,
-            orientation="h",
-            name=name,
-            marker={"color": colour, "line": {"width": 0}},
-            customdata=np.stack([*times, shown["where"].to_numpy()], 1),
-            hovertemplate="rank %{y} on %{customdata[3]}<br>arrives at %{customdata[0]}, "
-            f"leaves at %{{customdata[1]}}<br>{name}: %{{customdata[2]}}<extra></extra>",
-        )
+    def mix(name: str, opacity: float) -> str:
+        colour = get_colour(name, dark=dark)
+        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        return f"rgba({red},{green},{blue},{opacity:g})"
+
+    distances = np.linspace(0, 1, COLOUR_STEPS).tolist()  # opacity grows with their square
+    early = [((1 - d) / 2, mix("early", d * d)) for d in distances[::-1]]
+    return [*early, *(((1 + d) / 2, mix("late", d * d)) for d in distances)]
+
+
+def _draw_phases(figure: go.Figure, phases: pd.DataFrame, *, dark: bool) -> None:
+    if len(phases) < 2:
+        return
+    ground = get_colour("q1", dark=dark)
+    for i, row in enumerate(phases.head(MAX_BANDS).to_dict("records")):
+        x0, x1 = row["first_instance"] - 0.5, row["last_instance"] + 0.5
+        if i % 2:
+            figure.add_shape(
+                type="rect", x0=x0, x1=x1, y0=UPPER[0], y1=1, yref="paper", layer="below",
+                fillcolor=ground, line_width=0,
+            )  # fmt: skip
+        figure.add_annotation(
+            text=f"phase {i + 1}", x=x0, y=1, yref="paper", xanchor="left", yanchor="top",
+            showarrow=False, font={"size": 10},
+        )  # fmt: skip
+
+
+def _draw_changes(figure: go.Figure, changes: pd.DataFrame, *, dark: bool) -> None:
+    colour = get_colour("link", dark=dark)
+    for row in changes.head(MAX_BANDS).to_dict("records"):
+        figure.add_shape(
+            type="line", x0=row["number"], x1=row["number"], y0=UPPER[0], y1=1, yref="paper",
+            line={"color": colour, "width": 1.2, "dash": "dot"},
+        )  # fmt: skip
+        figure.add_annotation(
+            text=str(row["algorithm"])[:24], x=row["number"], y=1, yref="paper", xanchor="left",
+            yanchor="top", showarrow=False, font={"size": 10, "color": colour},
+            hovertext=f"from instance {row['number']} on: {str(row['algorithm'])[:200]}",
+        )  # fmt: skip
+
+
+def _draw_probes(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -> None:
+    """Mark the instances in which the selector probed an algorithm."""
+    instances, values = shown.instances, shown.imbalance
+    if "choice" not in instances or not (values > 0).any():
+        return
+    at = np.flatnonzero((instances["choice"] == "probe").to_numpy())
+    at = at[axes.run_starts(len(at), MAX_POINTS)]
+    if not len(at):
+        return
     figure.add_scatter(
-        x=late / scale, y=names, mode="markers", name="arrival",
-        marker={"symbol": "line-ns-open", "size": 11, "color": colours.ORANGE,
-                "line": {"width": 3}},
-        hoverinfo="skip",
-    )  # fmt: skip
-    _draw_figure_one_marks(figure, (arrival - begin).astype(np.float64), scale, message_ns)
-    figure.update_layout(
-        barmode="overlay",
-        height=int(min(max(170 + 22 * len(names), 240), 620)),
-        xaxis={"title": f"time since the first arrival ({unit})", "rangemode": "tozero"},
-        yaxis={"title": "rank", "type": "category", "autorange": "reversed", "nticks": 40},
-        bargap=0.25 if len(names) < 60 else 0,
-        margin={"t": 66},
-        legend={"y": 0.99, "yanchor": "top", "yref": "container", "x": 0},
+        x=shown.places[at],
+        y=np.full(len(at), values[values > 0].min()),
+        mode="markers",
+        name="probes",
+        marker={"symbol": "triangle-up", "size": 6, "color": get_colour("link", dark=dark)},
+        customdata=[str(text)[:200] for text in instances["algorithm"].iloc[at]],
+        hovertemplate="instance %{x} probes<br>%{customdata}<extra></extra>",
     )
-    return figure
-
-
-def _draw_figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: float) -> None:
-    """Mark the mean arrival, and ω as a bracket above the ranks."""
-    mean, last = float(late.mean()), float(late.max())
-    figure.add_vline(
-        x=mean / scale, line={"dash": "dash", "width": 1.2, "color": colours.GREY},
-        annotation={"text": "ā", "font": {"size": 13}}, annotation_position="bottom right",
-    )  # fmt: skip
-    text = f"ω = {format_time(last)}"
-    if message_ns > 0:
-        text += f" = {format_factor(last / message_ns)} T"
-    figure.add_shape(
-        type="line", x0=0, x1=last / scale, y0=1.03, y1=1.03, yref="paper",
-        line={"width": 2, "color": colours.ORANGE},
-    )  # fmt: skip
-    figure.add_annotation(
-        text=text,
-        x=last / scale,
-        y=1.03,
-        yref="paper",
-        showarrow=False,
-        xanchor="left",
-        yanchor="bottom",
-        xshift=-4,
-    )
-
-
-def _thin_ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a subset of many ranks, evenly spaced in order of arrival, including the last."""
-    ordered = table.sort_values("arrival_ns", kind="stable")
-    at = np.unique(np.linspace(0, len(ordered) - 1, axes.MAX_ROWS).astype(int))
-    return ordered.iloc[at]
-
-
-def draw_late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
-    """Draw how often each rank arrives last, and its mean lateness.
-
-    From columns rank, where, last (instances), lateness_ns (sum). Many ranks are drawn as
-    runs: instances in which a rank of the run is last, and the latest rank's mean lateness.
-    """
-    if not len(table) or not instances:
-        return axes.empty_figure("no complete instance")
-    starts = axes.run_starts(len(table), axes.MAX_ROWS)
-    names = axes.label_runs(table["rank"].to_numpy(), axes.MAX_ROWS)
-    last = np.add.reduceat(table["last"].to_numpy(np.float64), starts) / instances * 100
-    lateness = table["lateness_ns"].to_numpy(np.float64)
-    latest = axes.run_peaks(lateness, axes.MAX_ROWS)
-    mean = lateness[latest] / instances
-    unit, scale = unit_of(float(mean.max(initial=0.0)))
-    ranks, hosts = (table[name].to_numpy()[latest] for name in ("rank", "where"))
-    run = " (runs, and the latest of each)" if len(names) < len(table) else ""
-    figure = go.Figure()
-    figure.add_bar(
-        x=names, y=last, name="comes last in",
-        marker={"color": colours.ORANGE, "line": {"width": 0}},
-        hovertemplate="rank %{x}<br>last in %{y:.3~g} % of the instances<extra></extra>",
-    )  # fmt: skip
-    figure.add_scatter(
-        x=names, y=mean / scale, name="mean lateness", yaxis="y2", mode="markers",
-        marker={"color": colours.BLUE, "size": 7 if len(names) < 100 else 4},
-        customdata=np.stack([axes.format_durations(mean), ranks, hosts], 1),
-        hovertemplate="rank %{customdata[1]} on %{customdata[2]}<br>mean lateness %{customdata[0]}"
-        "<extra></extra>",
-    )  # fmt: skip
-    figure.update_layout(
-        height=280,
-        xaxis={"title": f"rank{run}", "type": "category", "nticks": 20},
-        yaxis={"title": "last in (% of instances)", "rangemode": "tozero"},
-        yaxis2={
-            "title": f"mean lateness ({unit})", "overlaying": "y", "side": "right",
-            "rangemode": "tozero", "showgrid": False, "tickmode": "auto",
-        },
-        bargap=0.15 if len(names) < 100 else 0,
-    )  # fmt: skip
-    return figure

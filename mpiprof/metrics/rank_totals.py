@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,57 +141,6 @@ def _sum_outside(records: Array) -> float:
     plain = (kind >= CALL) & (kind <= COMPLETION) & (outside != WIDE)
     extended = (kind == EXTENSION) & (records["sequence"] == OUTSIDE) & (wide >= 0)
     return float(outside[plain].sum(dtype=np.float64) + wide[extended].sum(dtype=np.float64))
-
-
-def lateness_picture(
-    trace: Trace, instances: pd.DataFrame, ranks: Mapping[int, Int], rows: int, columns: int
-) -> dict[int, Float]:
-    """Return the lateness of ranks at some call sites, for pictures of at most rows x columns.
-
-    instances: rows of `Trace.instances` in its order. ranks: world ranks per call site, ascending.
-    Returns a float32 matrix per call site with the lateness after the first arrival in ns. Its
-    cells are maxima over runs of ranks x runs of consecutive instances, NaN without arrivals.
-    """
-    measure = InstanceMetrics(trace)
-    communicators = set(instances["communicator"].astype(str))
-    first: dict[int, Int] = {}
-    pictures: dict[int, Float] = {}
-    for callsite, callsite_rows in instances.groupby("callsite", sort=False):
-        key = int(str(callsite))
-        if key in ranks:
-            first[key] = callsite_rows["first_arrival_ns"].to_numpy(np.int64)
-            shape = (min(rows, len(ranks[key])), min(columns, len(callsite_rows)))
-            pictures[key] = np.full(shape, np.nan, np.float32)
-    for batch in trace.batches():
-        is_listed = batch.communicator.identity in communicators
-        # All signatures are visited, because call sites are numbered in order of appearance.
-        for signature, index in measure.group_by_signature(batch):
-            picture = pictures.get(signature.callsite)
-            if picture is not None and picture.size and is_listed:
-                first_arrivals, members = first[signature.callsite], ranks[signature.callsite]
-                _add_lateness(picture, batch, signature, index, first_arrivals, members)
-    return pictures
-
-
-def _add_lateness(
-    into: Float, batch: Batch, signature: Signature, part: slice | Int, first: Int, members: Int
-) -> None:
-    present = np.flatnonzero(signature.present)
-    world = batch.communicator.ranks[present]
-    arrival = batch.arrival_ns[:, part][present]
-    begin = arrival.min(0)
-    number = np.minimum(np.searchsorted(first, begin), len(first) - 1)
-    good = first[number] == begin
-    at = np.minimum(np.searchsorted(members, world), len(members) - 1)
-    chosen = np.flatnonzero(members[at] == world)
-    if not good.any() or not len(chosen):
-        return
-    late = (arrival[chosen][:, good] - begin[good]).astype(np.float32)
-    column = number[good] * into.shape[1] // len(first)
-    starts = np.flatnonzero(np.diff(column, prepend=-1))
-    late, column = np.maximum.reduceat(late, starts, axis=1), column[starts]
-    row = at[chosen] * into.shape[0] // len(members)
-    np.fmax.at(into, (row[:, None], column[None, :]), late)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from mpiprof.dashboard import callsite_detail, grid
+from mpiprof.dashboard import callsite_table, grid
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
 from support import ROOT
@@ -140,7 +140,7 @@ def test_the_grid_shows_an_added_column(folder: Path) -> None:
     assert grid.sort_model(PageState(page_keys={"sort": "-half_spread_ns"})) == {
         "half_spread_ns": {"sort": "desc", "sortIndex": 0}
     }
-    facts = dict(callsite_detail.callsite_facts(data.callsites.iloc[0].to_dict()))
+    facts = dict(callsite_table.callsite_facts(data.callsites.iloc[0].to_dict()))
     assert facts["half of last minus first arrival"] == "1.50 ms"
 
 

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import explanations, filtered_tables, grid, predictions, run_facts
+from mpiprof.dashboard import (
+    callsite_algorithms,
+    filtered_tables,
+    grid,
+    predictions,
+    run_facts,
+)
 from mpiprof.dashboard.pages import compare, live, timeline
 from mpiprof.dashboard.trace_data import MAX_RANKS, TraceContext, TraceData
 from mpiprof.dashboard.url_state import RUNS, SHARED_KEYS, PageState, parse, parse_ranks
@@ -18,12 +24,8 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.metrics.rank_totals import (
-    lateness_picture,
-    make_rank_totals,
-    point_to_point_time,
-    read_instance,
-)
+from mpiprof.metrics.arrival_pattern import read_arrival_pattern
+from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, read_instance
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +75,19 @@ def test_lateness_is_that_of_the_matrix(data: TraceData) -> None:
     ranks = np.array([1, 2, 5, 6])
     arrivals, _ = data.trace.matrix(callsite)
     late = np.where(arrivals >= 0, arrivals, np.nan)
-    late = (late - np.nanmin(late, axis=1, keepdims=True))[:, ranks]
-    whole = lateness_picture(data.trace, instances, {callsite: ranks}, 100, 1000)[callsite]
-    assert np.array_equal(whole, late.T, equal_nan=True)
-    # Runs of instances show their largest value.
-    small = lateness_picture(data.trace, instances, {callsite: ranks}, 2, 10)[callsite]
-    runs = np.nanmax(late.T.reshape(2, 2, 10, len(late) // 10), axis=(1, 3))
-    assert np.array_equal(small, runs)
+    others = np.array([[c for c in range(8) if c != rank] for rank in ranks])
+    late = np.stack(
+        [late[:, r] - np.nanmedian(late[:, o], 1) for r, o in zip(ranks, others, strict=True)]
+    )
+    found = read_arrival_pattern(data.trace, instances, ranks, np.arange(4), 1000, 5)
+    assert np.array_equal(found.late_ns, late.astype(np.float32), equal_nan=True)
+    # Without rank 5, the spread of its half, ranks 4 to 7, is not smaller: rank 7 is the last.
+    spread = instances["worst_imbalance_ns"].to_numpy()
+    assert np.array_equal(found.rest_ns, spread)
+    # Runs of ranks and instances show their largest value.
+    small = read_arrival_pattern(data.trace, instances, ranks, np.array([0, 2]), 10).late_ns
+    runs = np.nanmax(late.reshape(2, 2, 10, late.shape[1] // 10), axis=(1, 3))
+    assert np.array_equal(small, runs.astype(np.float32))
 
 
 def test_one_instance_is_a_row_of_the_matrix(data: TraceData) -> None:
@@ -334,7 +342,7 @@ def test_of_too_many_processes_no_page_waits_for_a_race(
     for begin in (predictions.simulate_work, predictions.predict_sizes):
         with pytest.raises(UsageError, match=r"8 processes are too many .* mpiprof tune "):
             begin(data, requested)
-    printed = str(explanations.algorithms_card(data, PageState(), requested.callsite))
+    printed = str(callsite_algorithms.make_section(data, PageState(), requested.callsite))
     assert "8 processes are too many to simulate for a page" in printed
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import callsite_detail, grid, message_tables
+from mpiprof.dashboard import callsite_table, grid, message_tables
 from mpiprof.dashboard.filtered_tables import time_composition, totals_by_rank
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
@@ -200,7 +200,7 @@ def test_the_grid_has_both_kinds_of_call_sites(folder: Path) -> None:
     assert rows[0]["calls"] == 12 and rows[0]["awaited_rank"] == "2 in 83 %"
     fields = [c["field"] for c in grid.make_grid(rows, PageState()).columnDefs]
     assert "calls" in fields and not {"worst_imbalance_ns", "latest_rank"} & {*fields}
-    facts = dict(callsite_detail.callsite_facts(data.trace.message_callsites.iloc[0].to_dict()))
+    facts = dict(callsite_table.callsite_facts(data.trace.message_callsites.iloc[0].to_dict()))
     assert facts["total wait, over ranks and instances"] == "600 µs"
 
 

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from mpiprof.dashboard.callsite_detail import callsite_facts
+from mpiprof.dashboard.callsite_table import callsite_facts
 from support.synthetic import Synthetic
 
 import mpiprof

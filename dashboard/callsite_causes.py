@@ -1,0 +1,123 @@
+"""Section of the page of a call site: where the lateness begins, and its reason.
+
+It needs passes over the trace, so the page loads it last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.late_rank import LateRank, find_previous_callsite
+from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.reports import conclusion, late_rank_sentences, phrases
+from mpiprof.reports.late_rank_sentences import STAGES
+from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages
+from mpiprof.reports.site_labels import format_callsite
+
+from . import callsite_arrivals, components, filtered_tables
+from . import url_state as states
+from .picture import Picture
+from .trace_data import TraceData
+
+MAX_RANKS, MAX_ORIGINS = 8, 6
+TITLE = "Where the lateness begins"
+HOW_TO_READ = (
+    "The lateness of the rank after each stage, from the exit of its previous collective to its "
+    "arrival here, against the median of the other ranks. The width of an arrow is the lateness "
+    "so far; the stage that adds most of it is framed."
+)
+
+
+def make_section(data: TraceData, state: states.PageState, callsite: int) -> Component:
+    """Return the stages of the lateness and the causes of a call site's arrival pattern."""
+    causes: Causes = data.derive("causes", callsite)
+    if not causes.instances:
+        return _section(html.P("No instance is complete, so no lateness is known."))
+    late = callsite_arrivals.get_late_rank(data, callsite)
+    row = dict(data.trace.callsites.loc[callsite])
+    problems = [html.P(line) for line in conclusion.callsite_problems(data.trace, row)]
+    parts: list[Any] = []
+    if late is not None and late.knows_stages:
+        parts += _stage_parts(data, causes, late, callsite)
+    elif late is not None:
+        parts.append(
+            html.P("The stages are unknown: the previous collective of the calls is not recorded.")
+        )
+    else:
+        parts.append(html.P("No rank is late consistently, so no stage can be named."))
+    details = [html.Li(line) for line in phrases.cause_sentences(causes)]
+    more: list[Component] = [html.Ul(details, className="told")]
+    ranks = causes.ranks[causes.ranks["late_ns"] > 0].head(MAX_RANKS)
+    if len(ranks):
+        ranks = ranks.assign(where=[data.describe_location(int(rank)) for rank in ranks["rank"]])
+        columns = [
+            ("rank", "rank"),
+            ("where", "on"),
+            ("late_ns", "mean"),
+            ("late_share", "late in"),
+        ]
+        more += [
+            html.H3("Ranks that arrive after the median of the others"),
+            components.make_table(ranks, columns),
+        ]
+    if len(causes.chain):
+        more += [html.H3("Origin of their lateness"), origin_list(causes.chain, state)]
+    more.append(
+        html.P(
+            f"From {format_count(causes.instances)} of "
+            f"{format_count(causes.complete_instances)} complete instances.",
+            className="note",
+        )
+    )
+    evidence = html.Details([html.Summary("Evidence"), *more], className="evidence")
+    return _section(*parts, html.Div(problems, className="reasons"), evidence)
+
+
+def _section(*children: Any) -> Component:
+    return html.Section([html.H2(TITLE), *children], className="callsite-stages")
+
+
+def _stage_parts(data: TraceData, causes: Causes, late: LateRank, callsite: int) -> list[Component]:
+    previous = find_previous_callsite(causes)
+    before = "unknown" if previous is None else format_callsite(data.trace, previous[0])
+    places = {"inherited": before, "outside": "outside MPI", "point_to_point": "point-to-point"}
+    stages = [
+        Stage(title, filtered_tables.shorten_text(places[name]), late.stages_ns[name])
+        for name, title in STAGES.items()
+    ]
+    here = filtered_tables.shorten_text(format_callsite(data.trace, callsite))
+    arrival = Stage("Arrival", here, late.late_ns)
+    times = ", ".join(
+        f"{s.title.lower()} {late_rank_sentences.signed_time(s.added_ns)}" for s in stages
+    )
+    label = f"Lateness of rank {late.rank} by stage: {times}, in all {format_time(late.late_ns)}."
+    number = format_count(late.instances)
+    mean = f"mean of {number} instances" if late.instances > 1 else "one instance"
+    note = (
+        f"How late rank {late.rank} is after each stage, against the median of the others; {mean}"
+    )
+    return [
+        html.P(note, className="note"),
+        Picture(draw_stages(stages, arrival, label), className="wide-flow"),
+        Picture(draw_stages(stages, arrival, label, tall=True), className="tall-flow"),
+        components.how_to_read(HOW_TO_READ),
+    ]
+
+
+def origin_list(table: Any, state: states.PageState) -> Component:
+    """Return the origins of lateness as a list with links to their call sites."""
+    items = []
+    for row in filtered_tables.table_records(table.head(MAX_ORIGINS)):
+        text = f"rank {row['rank']} at {filtered_tables.shorten_text(row['site'])}"
+        where: Any = text
+        if row["callsite"] >= 0:
+            where = dcc.Link(text, href=state.link_to("/callsites", callsite=row["callsite"]))
+        about = f" after {filtered_tables.shorten_text(row['after_site'])}" * (row["after"] >= 0)
+        about += f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
+        about += f": {format_share(row['share'])} of instances, late by "
+        items.append(html.Li([where, about + format_time(row["late_ns"])]))
+    return html.Ul(items, className="told")

@@ -1,0 +1,64 @@
+"""Source lines and all metrics of a call site, below the pictures of its page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from mpiprof.metrics import columns
+from mpiprof.reports.site_labels import format_site
+
+from . import components, filtered_tables, source_excerpt
+from .trace_data import TraceContext
+
+MAX_SOURCE_SITES = 4
+TITLE = ("operation", "sites", "algorithm")  # columns that the head or a longer column replaces
+
+
+def make_details(context: TraceContext, row: dict[str, Any]) -> Component:
+    """Return the source lines and the metrics of a call site, side by side."""
+    metrics = html.Section(
+        [html.H2("All numbers"), components.fact_list(callsite_facts(row))],
+        className="callsite-facts",
+    )
+    return html.Div([_source_section(context, row), metrics], className="callsite-details")
+
+
+def callsite_facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the metrics of a call site as pairs of name and text: the columns with headings."""
+    known = columns.recorded() if "instances" in row else columns.of_messages()
+    return [
+        (column.meaning, filtered_tables.shorten_text(column.text(row)))
+        for column in known
+        if column.heading and column.name not in TITLE and column.informs([row])
+    ]
+
+
+def source_card(context: TraceContext, row: dict[str, Any]) -> Component:
+    """Return the source lines around a call site, if its files exist and are allowed."""
+    return components.make_card("Source", *_source_parts(context, row))
+
+
+def _source_section(context: TraceContext, row: dict[str, Any]) -> Component:
+    return html.Section([html.H2("Source"), *_source_parts(context, row)])
+
+
+def _source_parts(context: TraceContext, row: dict[str, Any]) -> list[Component]:
+    parts: list[Component] = []
+    for site in row["sites"][:MAX_SOURCE_SITES]:
+        for frame in [site, *site.get("stack", [])[:MAX_SOURCE_SITES]]:
+            parts.append(html.H3(filtered_tables.shorten_text(format_site(frame))))
+            file, line = frame.get("file"), frame.get("line")
+            if not line:
+                continue
+            excerpt = source_excerpt.read_excerpt(str(file), int(line), context.sources)
+            if excerpt is not None:
+                parts.append(components.source_lines(excerpt))
+            else:
+                path = html.Code(filtered_tables.shorten_text(file))
+                parts.append(html.P(["not below --source: ", path]))
+    if len(row["sites"]) > MAX_SOURCE_SITES:
+        parts.append(html.P(f"and {len(row['sites']) - MAX_SOURCE_SITES} more places"))
+    return parts or [html.P("The location is unknown.")]
