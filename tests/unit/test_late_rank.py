@@ -1,0 +1,135 @@
+"""The late rank of a call site: who is called late, the stages, the sentence and the picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from support.dashboard_traces import MS, lateness
+
+import mpiprof
+from mpiprof.diagnosis.late_rank import LateRank, find_late_rank, find_previous_callsite
+from mpiprof.reports.late_rank_sentences import callsite_headline, join_phrases
+from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages
+from mpiprof.testing.program import Program
+
+ROW = {
+    "size": 8,
+    "complete_instances": 30,
+    "total_wait_ns": 1e9,
+    "worst_imbalance_ns": 2e6,
+    "latest_rank": 3,
+    "latest_share": 0.2,
+}
+
+
+def late_rank(**more: Any) -> LateRank:
+    """Return rank 5, late by 10 ms of its own in all of 30 instances."""
+    known = {"rank": 5, "late_ns": 10e6, "last_share": 1.0, "inherited_ns": 0.0}
+    known |= {"outside_ns": 10e6, "point_to_point_ns": 0.0, "similar": 0, "instances": 30}
+    return LateRank(**(known | more))
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 64, 1024])
+def test_a_planted_rank_is_found_with_its_lateness(tmp_path: Path, ranks: int) -> None:
+    late = np.zeros((12, ranks), np.int64)
+    late[:, ranks // 2] = 3 * MS
+    trace = mpiprof.open(lateness(late).write(tmp_path / "trace"))
+    found = find_late_rank(trace, 0)
+    assert found is not None and (found.rank, found.similar) == (ranks // 2, 0)
+    assert found.late_ns == pytest.approx(3 * MS) and found.last_share == 1
+    assert found.instances == 12
+
+
+def test_the_stages_add_up_to_the_lateness(tmp_path: Path) -> None:
+    """Rank 1 computes 5 ms longer before a barrier that all ranks leave together."""
+    program = Program(4)
+    for _ in range(20):
+        program.collective("alltoall", "fft.c:7:fft", 1 * MS, 64)
+        work = np.array([2, 7, 2, 2]) * MS
+        program.collective("allreduce", "app.c:9:dot", work)
+    trace = mpiprof.open(program.write(tmp_path / "trace"))
+    callsite = trace.callsite("allreduce")
+    found = find_late_rank(trace, callsite)
+    assert found is not None and found.rank == 1 and found.main_stage == "outside"
+    assert sum(found.stages_ns.values()) == pytest.approx(found.late_ns)
+    assert found.outside_ns == pytest.approx(5 * MS, rel=0.05)
+    previous = find_previous_callsite(trace.causes(callsite))
+    assert previous is not None and "alltoall" in previous[1]
+
+
+def test_random_lateness_has_no_late_rank(tmp_path: Path) -> None:
+    late = np.random.default_rng(3).integers(0, 2 * MS, (60, 16))
+    trace = mpiprof.open(lateness(late).write(tmp_path / "trace"))
+    assert find_late_rank(trace, 0) is None
+
+
+def test_ranks_that_are_late_together_are_counted(tmp_path: Path) -> None:
+    late = np.zeros((12, 16), np.int64)
+    late[:, [3, 9, 10]] = np.array([3, 2, 2]) * MS
+    found = find_late_rank(mpiprof.open(lateness(late).write(tmp_path / "trace")), 0)
+    assert found is not None and (found.rank, found.similar) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("late", "more", "sentence"),
+    [
+        (
+            late_rank(),
+            {},
+            "Rank 5 is last in every instance, 10.0 ms after the median: it takes longer outside "
+            "MPI.",
+        ),
+        (
+            late_rank(last_share=0.87, similar=2, outside_ns=0.0, inherited_ns=10e6),
+            {},
+            "Rank 5 is last in 87 % of the instances, 10.0 ms after the median; 2 more ranks are "
+            "late, too: it leaves the previous collective late.",
+        ),
+        (
+            late_rank(instances=1, outside_ns=np.nan),
+            {},
+            "Rank 5 is last in the only instance, 10.0 ms after the median.",
+        ),
+        (None, {}, "No rank is late consistently: arrivals are spread over 2.00 ms."),
+        (None, {"total_wait_ns": 0.0}, "No rank waits here."),
+        (None, {"size": 1}, "Only one rank takes part, so none waits."),
+        (
+            None,
+            {"complete_instances": 0},
+            "No instance is complete, so its waiting time is unknown.",
+        ),
+    ],
+)
+def test_the_headline_says_who_is_late(
+    late: LateRank | None, more: dict[str, Any], sentence: str
+) -> None:
+    phrases = callsite_headline(ROW | more, late, 0.0)
+    assert join_phrases(phrases) == sentence
+    assert [text for text, style in phrases if style == "late"] == ["Rank 5"] * (late is not None)
+
+
+def test_clocks_that_hide_the_order_are_named() -> None:
+    assert "cannot tell" in join_phrases(callsite_headline(ROW, None, 3e6))
+
+
+@pytest.mark.parametrize("tall", [False, True])
+def test_the_picture_of_the_stages_frames_the_largest(tall: bool) -> None:
+    stages = [
+        Stage("Previous exit", "alltoall at a<b>.c:7", 0.2 * MS),
+        Stage("Own time", "outside MPI", 9.9 * MS),
+        Stage("Messages", "point-to-point", -0.1 * MS),
+    ]
+    arrival = Stage("Arrival", "allreduce at app.c:9", 10 * MS)
+    text = draw_stages(stages, arrival, "Lateness of rank 5.", tall=tall)
+    root = ElementTree.fromstring(text)
+    assert root.get("role") == "img" and root.get("aria-label") == "Lateness of rank 5."
+    words = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert "alltoall at a<b>.c:7" in words
+    assert {"+200 µs", "+9.90 ms", "−100 µs", "+10.0 ms", "99 %"} <= set(words)
+    assert len(re.findall(r'<rect[^>]*stroke="var\(--late,', text)) == 1
+    assert (float(root.get("height", 0)) > 300) == tall
