@@ -91,8 +91,8 @@ def test_the_overview_links_to_the_most_costly_call_site(browser: Browser) -> No
     assert "8 ranks on 2 nodes" in text
     assert "Rank 5 delayed the other ranks" in text
     browser.page.locator(".sites-table a").first.click()
-    browser.page.wait_for_selector("#callsite-factors .main-svg")
-    assert "allreduce at solver.py:12 step" in browser.text()
+    browser.page.wait_for_selector("#callsite-pattern .main-svg")
+    assert "Rank 5 is last in every instance, 2.01 ms after the median" in browser.text()
     assert "line_12 = 12" in browser.page.inner_text(".source .meant")
 
 
@@ -100,7 +100,7 @@ def test_a_link_restores_the_view(chrome: Any, shown: View, browser: Browser) ->
     page = browser.page
     browser.open("/callsites")
     page.locator(".ag-row[row-id='1']").first.click()
-    page.wait_for_selector("#callsite-heat .main-svg")
+    page.wait_for_selector("#callsite-pattern .main-svg")
     page.click("text=next ›")
     browser.until("location.search.includes('instance=')")
     page.click("#filters > summary")
@@ -109,13 +109,13 @@ def test_a_link_restores_the_view(chrome: Any, shown: View, browser: Browser) ->
     browser.until("location.search.includes('rank=0-5')")
     browser.settled()
     link = page.url.removeprefix(shown.base)
-    reported = page.inner_text("#callsite-instance .note")
+    reported = page.inner_text("#callsite-instance .instance-note")
     assert "token" not in link and "callsite=1" in link
     context, other = open_overview(chrome, shown)
     other.open(link)
-    assert other.page.inner_text("#callsite-instance .note") == reported
+    assert other.page.inner_text("#callsite-instance .instance-note") == reported
     assert other.page.input_value("#filter-ranks") == "0-5"
-    assert other.page.locator(".ag-row-selected").first.get_attribute("row-id") == "1"
+    assert "fft.py:40 transpose" in other.page.inner_text(".crumb")
     context.close()
     page.go_back()
     browser.until("!location.search.includes('rank=')")
@@ -152,20 +152,30 @@ def test_arrow_keys_choose_a_call_site(browser: Browser) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Space")
     browser.until("location.search.includes('callsite=2')")
-    page.wait_for_selector("#callsite-factors .main-svg")
+    page.wait_for_selector("#callsite-pattern .main-svg")
 
 
 def test_clicking_an_instance_shows_it(browser: Browser) -> None:
     browser.open("/callsites?callsite=0&instance=3")
-    assert browser.page.inner_text("#callsite-instance .note").startswith("instance 3 ")
-    plot = browser.page.locator("#callsite-heat .nsewdrag").first
+    assert browser.page.inner_text("#callsite-instance .instance-note").startswith("instance 3:")
+    plot = browser.page.locator("#callsite-pattern .nsewdrag[data-subplot='xy2']")
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     browser.page.mouse.click(box["x"] + box["width"] * 20.5 / 30, box["y"] + box["height"] / 2)
     browser.until("location.search.includes('instance=20')")
     browser.until(
-        "document.querySelector('#callsite-instance .note').innerText.startsWith('instance 20 ')"
+        "document.querySelector('#callsite-instance .instance-note')?.innerText.startsWith("
+        "'instance 20:')"
     )
+    # The marks move with it, and the rows in view are the same at both sides.
+    shapes = "document.querySelector('#callsite-pattern .js-plotly-plot').layout.shapes"
+    browser.until(f"{shapes}[0].x0 === 20")
+    browser.page.evaluate(
+        "Plotly.relayout(document.querySelector('#callsite-pattern .js-plotly-plot'),"
+        "{'yaxis2.range[0]': 200, 'yaxis2.range[1]': 100})"
+    )
+    ends = "document.querySelector('#callsite-instance-figure .js-plotly-plot').layout.yaxis2.range"
+    browser.until(f"JSON.stringify({ends}) === '[200,100]'")
 
 
 # Call sites in the order of the grid, which moves rows some time after the request.
@@ -193,21 +203,46 @@ def test_the_grid_sorts_and_filters(chrome: Any, shown: View, browser: Browser) 
     other.open(page.url.removeprefix(shown.base))
     other.until(up)
 
-    page.locator(".ag-floating-filter input").nth(2).fill("100ms")
+    menu = ".ag-header-cell[col-id='total_wait_ns'] .ag-header-cell-filter-button"
+    page.hover(".ag-header-cell[col-id='total_wait_ns']")
+    page.click(menu)
+    page.locator(".ag-filter input[type=text]").first.fill("100ms")
     browser.until("document.querySelectorAll('.ag-row').length === 2")  # a row and its pinned part
     assert "solver.py:12" in page.inner_text(".ag-pinned-left-cols-container")
     browser.until("location.search.includes('where=')")
     other.open(page.url.removeprefix(shown.base))
     other.until("document.querySelectorAll('.ag-row').length === 2")
-    assert other.page.locator(".ag-floating-filter input").nth(2).input_value() == "100ms"
     other.page.context.close()
+
+
+def test_columns_fit_and_further_columns_can_be_shown(browser: Browser) -> None:
+    browser.open("/callsites")
+    page = browser.page
+    ends = "[...document.querySelectorAll('.ag-header-cell')].map((e) => e.getBoundingClientRect())"
+    browser.until(f"{ends}.length > 6")
+    assert page.evaluate(f"Math.max(...{ends}.map((box) => box.right))") <= 1280
+    hidden = ".ag-header-cell[col-id='total_elapsed_ns']"
+    assert not page.locator(hidden).count()
+    page.click("#column-button")
+    page.get_by_role("checkbox", name="time", exact=True).check()
+    page.wait_for_selector(hidden, state="attached")
+    browser.until("location.search.includes('total_elapsed_ns')")
+    link = page.url.removeprefix(browser.view.base)
+    browser.open("/")
+    browser.open(link)
+    page.wait_for_selector(hidden, state="attached")
 
 
 def test_algorithms_are_drawn_as_they_are_chosen(browser: Browser) -> None:
     page = browser.page
-    browser.open("/algorithms?callsite=0")
-    assert "allreduce at solver.py:12" in page.input_value("#race-callsite")
-    page.wait_for_selector("#race-sizes .main-svg")
+    browser.open("/callsites?callsite=0")
+    page.wait_for_selector("#callsite-race .main-svg")
+    page.click("text=Simulate larger jobs")
+    page.wait_for_selector("#callsite-sizes .main-svg")
+    page.click("text=Algorithms of allreduce in the catalogue")
+    browser.until("location.pathname === '/algorithms'")
+    browser.settled()
+    assert page.input_value("#catalogue-of") == "allreduce"
     page.click("#catalogue-of")
     page.get_by_role("option", name="alltoall", exact=True).click()
     browser.until("location.search.includes('of=alltoall')")
@@ -267,7 +302,7 @@ def test_a_growing_trace_is_followed(chrome: Any, tmp_path: Path) -> None:
         browser.page.wait_for_selector("text=not arrived: 1")
         browser.shot("live")
         browser.open("/callsites?callsite=0")
-        facts = "[...document.querySelectorAll('.facts dd')].map((one) => one.innerText)"
+        facts = "[...document.querySelectorAll('.facts dd')].map((e) => e.innerText)"
         browser.until(f"{facts}.slice(1, 3).join() === '6,5'")  # instances, known ones
         later = tmp_path / "later"
         growing(11, late=False).write(later, finished=True)
