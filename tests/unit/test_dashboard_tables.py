@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import (
-    callsite_algorithms,
-    filtered_tables,
-    grid,
-    predictions,
-    run_facts,
-)
+from mpiprof.dashboard import callsite_algorithms, filtered_tables, grid, predictions, run_facts
 from mpiprof.dashboard.pages import compare, live, timeline
 from mpiprof.dashboard.trace_data import MAX_RANKS, TraceContext, TraceData
 from mpiprof.dashboard.url_state import RUNS, SHARED_KEYS, PageState, parse, parse_ranks
