@@ -9,10 +9,12 @@ import pytest
 from support.dashboard_traces import lateness
 
 pytest.importorskip("dash")
-from mpiprof.dashboard import trace_figures
+from mpiprof.dashboard import callsite_arrivals, trace_figures
 from mpiprof.dashboard.figures import axes
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
+
+from mpiprof.metrics.variance_components import subtract_median_of_others
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(7, 3), (40, 12), (1000, 256)])
@@ -24,14 +26,18 @@ def test_a_cell_leads_to_the_instance_that_it_shows(
     late = np.random.default_rng(3).integers(1, 1_000_000, (40, 12))
     late -= late.min(1, keepdims=True)
     data = TraceData("t", lateness(late).write(tmp_path / "t"))
-    shown, ranks, numbers = trace_figures.heat_map_lateness(data, PageState(), 0)
-    heat = trace_figures.draw_arrivals(data, PageState(), 0).data[0]
-    assert shown.shape == (min(rows, 12), min(columns, 40)) == (len(heat.y), len(heat.x))
-    for i in range(0, shown.shape[0]):
-        for j in range(0, shown.shape[1], 3):
-            first = int(heat.x[j])
-            number = trace_figures.find_latest_in_cell(data, PageState(), 0, first, str(heat.y[i]))
-            low, _, high = str(heat.y[i]).partition("-")
-            row = late[number, int(low) : int(high or low) + 1]
-            assert row.max() == pytest.approx(shown[i, j], abs=0.5)
-    assert len(ranks) == 12 and len(numbers) == 40
+    shown = callsite_arrivals.read_arrivals(data, PageState(), 0)
+    heat = next(
+        t for t in trace_figures.draw_arrivals(data, PageState(), 0).data if t.type == "heatmap"
+    )
+    late_ns = shown.arrivals.late_ns
+    assert late_ns.shape == (len(heat.y) - 1, min(columns, 40))
+    x = np.array(heat.x, np.float64)
+    x = x if len(x) == late_ns.shape[1] else (x[1:] + x[:-1]) / 2
+    after_others = subtract_median_of_others(late.T.astype(np.float64))
+    for i, y in enumerate(shown.rows.centres.tolist()):
+        for j in range(0, late_ns.shape[1], 3):
+            number, label = callsite_arrivals.find_latest_in_cell(data, shown, x[j], y)
+            ranks = shown.rows.ranks_of(i)
+            assert label == (f"{ranks[0]}-{ranks[-1]}" if len(ranks) > 1 else "")
+            assert after_others[ranks, number].max() == pytest.approx(late_ns[i, j], abs=0.5)

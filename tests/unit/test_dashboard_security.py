@@ -217,13 +217,8 @@ def test_secrets_named_by_a_trace_are_not_shown(client: Any) -> None:
     sites = json.loads(page(client, "/callsites", ""))
     assert SCRIPT.split(">", 1)[0] in json.dumps(sites)
     for callsite in range(5):
-        inputs = [("url", "search", f"?callsite={callsite}")]
-        states = [("callsite-key", "data", None), *inputs, ("scheme", "data", "light")]
-        output = "..callsite-detail.children...callsite-key.data.."
-        answer = callback(client, output, inputs, states)
-        assert answer.status_code == 200
-        assert b"TOPSECRET" not in answer.data
-        assert b"callsite-instance" in answer.data
+        answer = page(client, "/callsites", f"?callsite={callsite}")
+        assert "TOPSECRET" not in answer and "callsite-instance" in answer
 
 
 # The whole server
