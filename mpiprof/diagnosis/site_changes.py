@@ -19,7 +19,10 @@ from mpiprof.trace.types import Float
 # Totals over all ranks and instances, and the mean whose interval the comparison has.
 WAITING = ("total_wait_ns", "wait_ns")
 TIME = ("total_elapsed_ns", "mean_elapsed_ns")
-ABSENT = np.zeros(1)  # time of a call site in a run without it
+ABSENT, UNKNOWN = (
+    np.zeros(1),
+    np.zeros(0),
+)  # times of a call site that a run lacks, or does not know
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,11 @@ def measure_site_changes(
     changes = []
     rows: list[Any] = table.to_dict("records")
     for row in rows:
-        first, other = (of.get(int(row[column]), ABSENT) for of, column in values)
+        # A total without a known mean, such as the waiting of a summary, is unknown.
+        first, other = (
+            of.get(int(row[column]), ABSENT) if row[column] < 0 or row[name] >= 0 else UNKNOWN
+            for (of, column), name in zip(values, (mean, f"other_{mean}"), strict=True)
+        )
         scale = _instances(row, total, mean) / max(before[0].ranks, 1)
         is_tested = not math.isnan(row[f"{mean}_p"])
         outcome = "chance" if is_tested else "untested"
