@@ -189,7 +189,7 @@ def _callsite_row(
     known = bool(row.get("complete_instances", not math.isnan(wait_ns)))
     waiting = wait_ns / ranks if known else math.nan
     share, always = _number(row, "latest_share"), _number(row, "latest_rank")
-    latest = "" if math.isnan(share) else f"rank {always:.0f}"
+    latest = "" if math.isnan(share) or math.isnan(always) else f"rank {always:.0f}"
     spread = lines.get(row["callsite"], [])
     label = f"Spread ω over the run at {row['place']}"[:200]
     href = state.link_to("/callsites", callsite=row["callsite"])

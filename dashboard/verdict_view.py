@@ -21,7 +21,7 @@ from mpiprof.reports import conclusion, delay_sentences, sentences
 from mpiprof.reports.pictures import icons, instance_arrivals
 from mpiprof.reports.site_labels import format_callsite, format_site, site_pattern
 
-from . import filtered_tables
+from . import components, filtered_tables
 from .picture import Picture
 from .trace_data import TraceData
 from .url_state import PageState, change_filters
@@ -243,7 +243,7 @@ def make_picture(data: TraceData, state: PageState) -> Component | None:
         for name, size in WIDTHS.items()
     ]
     head = html.Figcaption(dcc.Link(title, href=href))
-    return html.Figure([head, *pictures], className="proof")
+    return html.Figure([head, *pictures, components.picture_menu()], className="proof")
 
 
 def choose_instance(data: TraceData, finding: Finding) -> tuple[Any, int, int] | None:

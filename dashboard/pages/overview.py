@@ -69,7 +69,7 @@ def time_section(data: TraceData, state: states.PageState) -> Component:
     total = format_time(sum(part.time_ns for part in parts))
     title = html.H2(f"Where the {total} went")
     heading = html.Div([title, html.Span(f"mean of {of}")], className="heading")
-    return html.Section([heading, *pictures])
+    return html.Section([heading, *pictures, components.picture_menu()])
 
 
 def list_time_parts(data: TraceData, state: states.PageState) -> list[TimePart]:
@@ -86,7 +86,8 @@ def find_blamed_time(data: TraceData) -> BlamedTime | None:
     if finding is None or not verdict_view.is_blamed(finding):
         return None
     names = verdict_view.name_blamed(finding)
-    site = format_callsite(data.trace, finding.callsites[0]).partition(" at ")[2]
+    sites = [format_callsite(data.trace, callsite) for callsite in finding.callsites[:1]]
+    site = sites[0].partition(" at ")[2] if sites else ""  # messages alone carry some delays
     where = f" at {site.partition(' ')[0]}" if site else ""
     return BlamedTime(f"for {names}{where}", finding.cost_ns / max(data.trace.ranks, 1))
 

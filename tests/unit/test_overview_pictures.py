@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from mpiprof.dashboard.pages import overview
+from mpiprof.dashboard.trace_data import TraceContext
+from mpiprof.dashboard.url_state import PageState
 
 from mpiprof.reports import tokens
 from mpiprof.reports.pictures import instance_arrivals, row_pictures, time_split
 from mpiprof.reports.pictures.instance_arrivals import InstanceArrivals, draw_arrivals
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
 
 MS = 1_000_000
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -106,3 +112,16 @@ def test_bars_show_the_latest_of_each_run_of_ranks(ranks: int) -> None:
     assert len(others) == min(ranks, row_pictures.MAX_BARS) - 1
     assert culprit["height"] == max(box["height"] for box in [*others, culprit]) == 22.0
     assert tokens.resolve_colours(drawn, dark=True).count(tokens.DARK["late"]) == 1
+
+
+def test_a_delay_without_a_call_site_has_its_time(tmp_path: Path) -> None:
+    """The delay is between two calls of the whole program, so the finding lists no call site."""
+    program = Program(4)
+    work = np.full(4, MS // 10) + 2 * MS * (np.arange(4) == 2)
+    for _ in range(10):
+        program.halo(make_ring(4), own_ns=work, bytes_=4096)
+        program.collective("allreduce")
+    data = TraceContext([program.write(tmp_path / "halo")], []).latest_data("")
+    blamed = overview.find_blamed_time(data)
+    assert blamed is not None and blamed.text == "for rank 2"
+    assert overview.time_section(data, PageState()) is not None
