@@ -102,8 +102,14 @@ def _stage_parts(data: TraceData, causes: Causes, late: LateRank, callsite: int)
     )
     return [
         html.P(note, className="note"),
-        Picture(draw_stages(stages, arrival, label), className="wide-flow"),
-        Picture(draw_stages(stages, arrival, label, tall=True), className="tall-flow"),
+        html.Div(
+            [
+                Picture(draw_stages(stages, arrival, label), className="wide-flow"),
+                Picture(draw_stages(stages, arrival, label, tall=True), className="tall-flow"),
+                components.picture_menu(),
+            ],
+            className="picture",
+        ),
         components.how_to_read(HOW_TO_READ),
     ]
 
