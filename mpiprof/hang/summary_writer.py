@@ -52,6 +52,8 @@ def summarise_job(
     whole = run_ns * trace.thread_count
     summary: dict[str, Any] = {
         "program": trace.program,
+        "started": trace.meta.get("started"),
+        "commit": trace.meta.get("commit"),
         "state": state,
         "ranks": trace.ranks,
         "nodes": trace.node_count,

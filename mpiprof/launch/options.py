@@ -17,6 +17,7 @@ from mpiprof import __version__, elf
 from mpiprof.interface.parse_units import parse_budget, parse_positive, parse_size
 from mpiprof.interface.shell_hints import python_invocation
 from mpiprof.launch import job, library
+from mpiprof.launch.commit import find_commit
 from mpiprof.launch.folder import make_job_trace_name, trace_name_prefix
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import Program
@@ -335,6 +336,7 @@ def recorder_environment(
         "MPIPROF_BASE": str(Path.cwd() / trace_name_prefix(program)),
         "MPIPROF_PROGRAM": program.name,
         "MPIPROF_COMMAND": json.dumps(program.command),
+        "MPIPROF_COMMIT": find_commit(environment, Path.cwd()),
         "MPIPROF_VERSION": __version__,
         "MPIPROF_INVOCATION": python_invocation(),
     }

@@ -5,6 +5,7 @@
 
 struct options {
     const char *trace, *base, *program, *command, *machine, *skip_packages, *version, *invocation;
+    const char *commit; /* of the program's repository, empty if unknown */
     const char *job;   /* identity of the job, unique on this system */
     const char *alone; /* trace folder of a process that cannot learn it from others */
     unsigned sample;

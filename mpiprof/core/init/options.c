@@ -27,6 +27,7 @@
     X(AUTO, o->chooses, FLAG, NULL, true)                                                          \
     X(BASE, o->base, TEXT, "mpiprof-trace", false)                                                 \
     X(COMMAND, o->command, TEXT, "[]", false)                                                      \
+    X(COMMIT, o->commit, TEXT, "", false)                                                          \
     X(INTERVALS, intervals, TEXT, "on", false)                                                     \
     X(INVOCATION, o->invocation, TEXT, "python -m mpiprof", false)                                 \
     X(JOB, o->job, TEXT, "", false)                                                                \

@@ -109,6 +109,10 @@ bool meta_write_run(bool with_world, const struct text *machine, const char *ski
     text_json(&t, o->version, -1);
     text_add(&t, ", \"program\": ");
     text_json(&t, o->program, -1);
+    if (o->commit[0] != '\0') {
+        text_add(&t, ", \"commit\": ");
+        text_json(&t, o->commit, -1);
+    }
     text_add(&t, ", \"command\": %s, \"mpi\": ", o->command);
     text_json(&t, meta_library(), -1);
     text_add(&t, ", \"abi\": \"%s\", \"ranks\": %d, \"job\": \"%016llx\", \"started\": \"%s\", ",

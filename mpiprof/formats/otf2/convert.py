@@ -32,7 +32,10 @@ from mpiprof.trace.writer import make_chunks, make_head_chunk, pad_messages
 
 META = "MPIPROF::META"  # property of mpiprof's archives with the contents of meta.json
 # Entries of meta.json that are also true of the archive.
-COPIED_META = ("program", "command", "mpi", "abi", "sample", "options", "machine", "started", "job")
+COPIED_META = (
+    *("program", "commit", "command", "mpi", "abi", "sample", "options", "machine", "started"),
+    "job",
+)
 
 
 def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
