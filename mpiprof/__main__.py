@@ -15,12 +15,13 @@ from typing import Any, NoReturn
 
 from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface import ascii_fallback, shell_hints
+from mpiprof.interface import ascii_fallback, shell_hints, terminal_colour
 
 VERBS = (
     "run",
     "report",
     "compare",
+    "history",
     "view",
     "export",
     "pack",
@@ -112,6 +113,7 @@ def run_verb(words: Sequence[str]) -> int:
     verb_parser = CommandParser(prog=f"{PROGRAM} {verb}", **described(module))
     module.add_arguments(verb_parser)
     args = verb_parser.parse(arguments)
+    terminal_colour.set_mode(getattr(args, "color", "never"))
     args.workers = None
     if getattr(args, "dask", None) is None:
         return int(module.run(args))

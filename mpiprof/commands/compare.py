@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from mpiprof.commands import FAIL_ON_HELP, open_named_trace
 from mpiprof.errors import UsageError
+from mpiprof.interface import terminal_colour
 from mpiprof.interface.parse_units import parse_positive
 from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mpiprof.trace import Trace
+
+MAX_ROWS, SHORT_ROWS = 20, 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,12 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--to", nargs="+", type=Path, default=[], metavar="TRACE", help=changed)
     scaling = "show the scaling over numbers of ranks"
     add("--scaling", action="store_true", help=scaling)
-    top = "show at most N rows per comparison (20)"
-    add("--top", type=parse_positive, default=20, metavar="N", help=top)
+    top = "show at most N rows per comparison (20; where only 40 lines are shown, 10 in all)"
+    add("--top", type=parse_positive, metavar="N", help=top)
+    add("--all", action="store_true", help="show all call sites, not only 40 lines")
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--json", action="store_true", help="print JSON")
     add("--fail-on", metavar="EXPR", help=FAIL_ON_HELP)
     add("--incomplete", action="store_true", help="apply --fail-on to incomplete traces as well")
+    terminal_colour.add_argument(parser)
     dask_workers.add_argument(parser)
 
 
@@ -120,26 +125,37 @@ def report_text(
     args: argparse.Namespace, traces: list[Trace], to: list[Trace], table: pd.DataFrame
 ) -> str:
     """Return the verdicts, the runs, and the changed call sites."""
+    from mpiprof.interface.terminal_colour import paint
     from mpiprof.reports import compare as reports
     from mpiprof.reports.table import wrap_paragraph
+    from mpiprof.reports.terminal_sections import Section, join_sections
 
     names = [*args.traces, *args.to]
-    parts = [wrap_paragraph(line, 0) for line in find_repeated(names)]
-    first = len(parts)
-    for number, (_, paragraphs) in reports.make_verdicts(traces, to, table).items():
-        parts.append("\n".join(wrap_paragraph(text, 0) for text in paragraphs))
+    whole = args.all or args.top is not None
+    verdicts = reports.make_verdicts(traces, to, table)
+    top = args.top or (MAX_ROWS if args.all else max(SHORT_ROWS // max(len(verdicts), 1), 2))
+    sections = [Section("", wrap_paragraph(line, 0)) for line in find_repeated(names)]
+    tables = []
+    for number, (difference, paragraphs) in verdicts.items():
+        first, *others = [wrap_paragraph(text, 0) for text in paragraphs]
+        style = "good" if difference.outcome == "faster" else "strong"
+        verdict = "\n".join([paint(first, style), *others])
+        title = f"A → {chr(ord('A') + number)}"
+        sections.append(Section(title * (len(verdicts) > 1), verdict, essential=number == 1))
         part = table[table["other"] == number]
         if len(part):
-            limit_note = f", the first {args.top} of {len(part)}" if len(part) > args.top else ""
-            title = f"A → {chr(ord('A') + number)}: call sites by change of time{limit_note}"
-            parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
-    parts.insert(first + 1, reports.run_table(traces, to))
+            limit_note = f", the first {top} of {len(part)}" if len(part) > top else ""
+            title += f": call sites by change of time{limit_note}"
+            tables.append(Section(title, reports.change_table(part.head(top))))
+    sections.append(Section("", reports.run_table(traces, to)))
     if lacking := reports.describe_defects([*traces, *to]):
-        parts.insert(first + 2, "\n".join(wrap_paragraph(line, 2, 4) for line in lacking))
-    parts.append(wrap_paragraph(reports.LEGEND))
+        lines = [wrap_paragraph(line, 2, 4) for line in lacking]
+        sections.append(Section("Incomplete traces", "\n".join(lines)))
+    sections += tables
+    sections.append(Section("", paint(wrap_paragraph(reports.LEGEND), "quiet")))
     line = format_command("report", names[-1])
-    parts.append(f"next: {line}   (why ranks are late in the last trace)")
-    return "\n\n".join(parts)
+    last = f"next: {line}   (why ranks are late in the last trace)"
+    return join_sections(sections, last, whole=whole)
 
 
 def find_repeated(paths: Sequence[Path]) -> list[str]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.commands import FAIL_ON_HELP, open_named_trace
 from mpiprof.errors import UsageError
+from mpiprof.interface import terminal_colour
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.output_files import check_output, write_text
 from mpiprof.interface.parse_units import parse_positive
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 TracePaths = tuple[Path, ...]  # the trace as the user named it, or empty
 MAX_FINDINGS = 8
-MAX_KEYS = 8
+MAX_ROWS = 20
 FILE_ENDINGS = (".md", ".html", ".json")
 SIMULATION_BUDGET_S = 3.0
 
@@ -46,7 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     meaning = "routine: Tables 2 and 3; rank: time of each rank in MPI"
     add("--by", choices=("callsite", "routine", "rank"), default="callsite", help=meaning)
     add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
-    add("--top", type=parse_positive, default=20, metavar="N", help="show at most N rows (20)")
+    meaning = "show at most N rows of a table (20; where only 40 lines are shown, 8)"
+    add("--top", type=parse_positive, metavar="N", help=meaning)
+    add("--all", action="store_true", help="show all tables, not only 40 lines")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
     meaning = 'run time with a change, such as "rank 3 = median"; may be repeated'
     add("--what-if", action="append", default=[], metavar="CHANGE", help=meaning)
@@ -55,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", dest="output", type=Path, metavar="FILE", help="write a .md, .html or .json file")
     add("--fail-on", metavar="EXPR", help=FAIL_ON_HELP)
     add("--incomplete", action="store_true", help="apply --fail-on to an incomplete trace as well")
+    terminal_colour.add_argument(parser)
     dask_workers.add_argument(parser)
 
 
@@ -72,7 +76,6 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.reports.table import wrap_paragraph
     from mpiprof.store.cached_trace import refuse_unreadable
 
-    named = (args.trace,) if args.trace else ()
     trace = open_named_trace(args.trace, args.machine, args.workers)
     with show_work("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
@@ -95,11 +98,11 @@ def run(args: argparse.Namespace) -> int:
             from mpiprof.tune.gains import find_gains
 
             findings = trace.findings(find_gains(trace, SIMULATION_BUDGET_S))
-    wrong = verdict_text.fault_line(trace) if not args.json and not to else ""
-    if wrong:
-        print(f"{wrap_paragraph(wrong, 0)}\n")
-    if prediction is not None and not args.json and not to:
-        print(f"{wrap_paragraph(what_if.prediction_text(prediction), 0)}\n")
+    above = []
+    if wrong := verdict_text.fault_line(trace):
+        above.append(terminal_colour.paint(wrap_paragraph(wrong, 0), "late"))
+    if prediction is not None:
+        above.append(wrap_paragraph(what_if.prediction_text(prediction), 0))
     if args.json or to:
         document = make_document(args, to, trace, callsites, messages, findings, prediction)
         if args.output is None:
@@ -107,14 +110,8 @@ def run(args: argparse.Namespace) -> int:
         else:
             write_text(args.output, document + "\n" * (not document.endswith("\n")))
             print(f"{args.output}: the report")
-    elif args.site and not len(callsites):
-        print(report_message_callsites(trace, messages, args.top, named))
-    elif args.site:
-        print(report_one_callsite(trace, callsites, args.top, named))
-    elif args.by != "callsite":
-        print(report_sums(trace, args, named))
     else:
-        print(report_by_callsite(trace, callsites, findings, args, named))
+        print(report_text(args, trace, callsites, messages, findings, above))
     if condition is None:
         return 0
     if not args.incomplete:
@@ -122,6 +119,30 @@ def run(args: argparse.Namespace) -> int:
     rows = json.callsites_as_data(callsites) + json.message_callsites_as_data(messages)
     run_ = {f"run.{name}": value for name, value in json.totals_as_data(trace).items()}
     return fail_on.judge(args.fail_on, condition, rows, run_)
+
+
+def report_text(
+    args: argparse.Namespace,
+    trace: Trace,
+    callsites: Any,
+    messages: Any,
+    findings: list[Finding],
+    above: list[str],
+) -> str:
+    """Return the report for a terminal; `above` are the paragraphs before it."""
+    from mpiprof.reports import run_report, site_report
+
+    named = (args.trace,) if args.trace else ()
+    top = args.top or (MAX_ROWS if args.all else None)
+    if args.site and len(callsites):
+        return site_report.report_callsite(trace, callsites, top, named, above)
+    if args.site:
+        text = report_message_callsites(trace, messages, top or MAX_ROWS, named)
+    elif args.by != "callsite":
+        text = report_sums(trace, args.by, top or MAX_ROWS, named)
+    else:
+        return run_report.report_run(trace, callsites, findings, args.sort, top, named, above)
+    return "\n\n".join([*above, text])
 
 
 def make_document(
@@ -145,7 +166,8 @@ def make_document(
         from mpiprof.reports import markdown
 
         lines = verdict_text.fault_line(trace), predicted
-        return markdown.make_page(trace, lines, callsites, findings, args.top, MAX_FINDINGS)
+        top = args.top or MAX_ROWS
+        return markdown.make_page(trace, lines, callsites, findings, top, MAX_FINDINGS)
     if to == ".html":
         from mpiprof.reports import html
 
@@ -222,80 +244,13 @@ def select_callsites(tables: Sequence[Any], pattern: str) -> list[Any]:
     return selected
 
 
-def report_by_callsite(
-    trace: Trace,
-    callsites: Any,
-    findings: list[Finding],
-    args: argparse.Namespace,
-    named: TracePaths,
-) -> str:
-    """Return the whole report, call site by call site."""
-    from mpiprof.reports import (
-        callsite_table,
-        efficiency_table,
-        message_table,
-        selector_report,
-        sentences,
-        text,
-    )
-    from mpiprof.reports.table import render, wrap_paragraph
-
-    parts, top = [verdict_and_facts(trace, findings)], args.top
-    if findings:
-        problems = [sentences.finding_text(trace, f) for f in findings[:MAX_FINDINGS]]
-        lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
-        parts.append("What costs most\n" + "\n".join(lines))
-    if not len(callsites):
-        parts.append("No collective operation was recorded.")
-    else:
-        limit_note = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
-        names = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}
-        table = callsite_table.text(callsites.head(top))
-        legend = wrap_paragraph(callsite_table.legend(table))
-        title = f"Call sites by {names.get(args.sort, args.sort)}{limit_note}"
-        parts.append(f"{title}\n{table}\n{legend}")
-        if trace.record != "summary" or callsites["average_factor"].notna().any():
-            parts.append(f"{text.factor_heading(callsites)}\n{text.factor_table(callsites)}")
-        figure = text.distribution_table(trace) if trace.record != "summary" else ""
-        if figure:
-            parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
-        beyond = text.totals_table(trace)
-        if beyond:
-            title = "Totals of all calls" if trace.has_totals else text.SUMMED_TITLE
-            parts.append(f"{title}; time of all ranks\n{beyond}")
-        chosen = selector_report.section(trace, min(top, MAX_KEYS), named)
-        if chosen:
-            parts.append(f"Algorithms chosen\n{chosen}")
-    if messages := message_table.message_section(trace, top):
-        parts.append(messages)
-    if phases := efficiency_table.phase_columns(trace):
-        legend = wrap_paragraph(efficiency_table.LEGEND)
-        title = efficiency_table.phase_title(trace)
-        parts.append(f"{title}\n{render(*phases)}\n{legend}")
-    parts.append(text.next_command(named, callsites, message_table.reported_callsites(trace)))
-    return "\n\n".join(parts)
-
-
-def verdict_and_facts(trace: Trace, findings: list[Finding]) -> str:
-    """Return the program, the verdict and the facts of the run."""
-    from mpiprof.diagnosis.verdict import make_verdict
-    from mpiprof.reports import conclusion, text
-    from mpiprof.reports.table import wrap_paragraph
-
-    title, facts = text.fact_lines(trace).split("\n", 1)
-    if not len(trace.callsites) and not findings:
-        return f"{title}\n{facts}"
-    lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
-    return "\n".join([title, "", *map(wrap_paragraph, lines), "", facts])
-
-
-def report_sums(trace: Trace, args: argparse.Namespace, named: TracePaths) -> str:
+def report_sums(trace: Trace, by: str, top: int, named: TracePaths) -> str:
     """Return the time of each rank in MPI, or counts, message sizes and times of each routine."""
     from mpiprof.reports import text
 
     parts = [text.fact_lines(trace)]
-    if args.by == "rank":
-        parts.append(text.rank_time_table(trace, args.top))
+    if by == "rank":
+        parts.append(text.rank_time_table(trace, top))
     elif len(trace.callsites):
         parts.append(
             f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"
@@ -304,39 +259,6 @@ def report_sums(trace: Trace, args: argparse.Namespace, named: TracePaths) -> st
             "  *: average of different sizes; a range: call sites of different (average) sizes"
         )
     parts.append(f"next: {format_command('report', *named)}   (the call sites)")
-    return "\n\n".join(parts)
-
-
-def report_one_callsite(trace: Trace, callsites: Any, top: int, named: TracePaths) -> str:
-    """Return the first of the given call sites over its instances."""
-    from mpiprof.reports import callsite_report, callsite_table, conclusion, phrases
-    from mpiprof.reports.table import wrap_paragraph
-
-    row = callsites.iloc[0].to_dict()
-    callsite = int(row["callsite"])
-    parts = [callsite_report.callsite_title(row)]
-    if len(callsites) > 1:
-        parts[0] += f"\n  (the first of {len(callsites)} call sites that match)"
-    if row["total_wait_ns"] > 0:
-        parts.append(wrap_paragraph(phrases.cost_sentence(row, trace.process_time_ns), 0))
-    parts += [wrap_paragraph(line, 0) for line in conclusion.callsite_problems(trace, row)]
-    if trace.record == "summary":
-        table = callsite_table.text(callsites.head(1))
-        parts.append(f"{table}\n  recorded as summary: no instances")
-    else:
-        from mpiprof.metrics.coverage import first_recorded
-        from mpiprof.metrics.sampling_estimates import callsite_scales
-
-        series = trace.series(callsite)[callsite]
-        totals = trace.rank_totals[trace.rank_totals["callsite"] == callsite]
-        parts.append(report_causes(trace, callsite, top))
-        parts.append(f"How long its instances take\n{callsite_report.quantile_table(row)}")
-        first = first_recorded(trace, callsite)
-        over = callsite_report.instance_table(series, int(row["instances"]), top, first)
-        parts.append(f"Over its instances\n{over}")
-        ranks = callsite_report.rank_table(totals, top, float(callsite_scales(trace)[callsite]))
-        parts.append(f"Its ranks\n{ranks}")
-    parts.append(f"next: {format_command('report', *named)}   (all call sites)")
     return "\n\n".join(parts)
 
 
@@ -355,23 +277,3 @@ def report_message_callsites(trace: Trace, messages: Any, top: int, named: Trace
         f"next: {format_command('report', *named)}   (all call sites)",
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def report_causes(trace: Trace, callsite: int, top: int) -> str:
-    """Return why the ranks arrive at a call site at different times, and its phases."""
-    from mpiprof.reports import callsite_report, phrases
-    from mpiprof.reports.table import wrap_paragraph
-
-    causes, phases = trace.causes(callsite), trace.phases(callsite)
-    parts = ["\n".join(["Why", *map(wrap_paragraph, phrases.cause_sentences(causes))])]
-    if causes.instances:
-        parts.append(f"Imbalance before and at it\n{callsite_report.cause_table(causes)}")
-    if len(causes.chain):
-        chain = callsite_report.chain_table(causes.chain, min(top, 5))
-        parts.append(f"Where lateness began\n{chain}")
-    repeats = phrases.period_sentence(phases)
-    if repeats:
-        parts[0] += f"\n{wrap_paragraph(repeats)}"
-    if len(phases) > 1:
-        parts.append(f"Phases\n{callsite_report.phase_table(phases)}")
-    return "\n\n".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +12,19 @@ from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
 from mpiprof.hang.verdict import Verdict
 from mpiprof.hang.wait_graph import started_and_outside, took_part
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
+from mpiprof.interface.terminal_colour import paint
 from mpiprof.metrics.summary_tables import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import locations_of, plain_number
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.reports.table import Column, render, wrap_paragraph
+from mpiprof.reports.terminal_sections import Section, join_sections
 from mpiprof.trace import Trace
 from mpiprof.trace.pack import FILE_NAME as PACK
 
 MAX_SITES = 8
+MAX_GROUPS = 10  # rows of the table of ranks, unless all are requested
+MAX_PENDING, SHORT_PENDING = 20, 3
 
 
 def as_json(
@@ -82,36 +87,58 @@ def is_running(trace: Trace, positions: Positions) -> bool:
     return any(living.get(p.rank) for p in positions if not p.finished)
 
 
-def status_text(trace: Trace, positions: Positions, pending: Instances, verdict: Verdict) -> str:
-    """Return the verdict, the state of the job, a table of its ranks, and the pending instances."""
+def status_text(
+    trace: Trace,
+    positions: Positions,
+    pending: Instances,
+    verdict: Verdict,
+    notes: Sequence[str] = (),
+    last: str = "",
+    *,
+    whole: bool = False,
+) -> str:
+    """Return the verdict, the state of the job, a table of its ranks, and the pending instances.
+
+    notes: further paragraphs. last: the last line. whole: print everything, however long.
+    """
     living = find_alive(trace)
     now = trace_now_ns(trace) if is_running(trace, positions) else None
     state = _describe_state(trace, positions, living, verdict)
-    lines = [f"{trace.program} · {trace.ranks} ranks · {state}"]
+    lines = [paint(f"{trace.program} · {trace.ranks} ranks · {state}", "strong")]
     if verdict.is_bad:
         sentences = verdict_text.format_verdict(trace, positions, verdict, now)
-        lines += ["", wrap_paragraph(f"{verdict_text.verdict_title(verdict)}: {sentences}")]
+        title = verdict_text.verdict_title(verdict)
+        lines += ["", paint(wrap_paragraph(f"{title}: {sentences}"), "late")]
     if trace.tables.processes and not living and not all(p.finished for p in positions):
         lines.append(f"  {_describe_snapshot(trace)}")
-    lines += ["", _rank_table(trace, positions, living, now, verdict), ""]
-    for instance in pending[:20]:
-        lines += [_pending_sentence(trace, instance, positions, now, verdict), ""]
-    if len(pending) > 20:
-        lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
+    most = MAX_PENDING if whole else SHORT_PENDING
+    sections = [
+        Section("", "\n".join(lines), essential=True),
+        _rank_section(trace, positions, living, now, verdict, whole=whole),
+    ]
+    for number, instance in enumerate(pending[:most]):
+        sentence = _pending_sentence(trace, instance, positions, now, verdict)
+        sections.append(Section("", sentence, essential=number == 0))
+    if len(pending) > most:
+        remedy = "--json lists them" if whole else "--all shows them"
+        more = f"and {len(pending) - most} more pending operations ({remedy})"
+        sections.append(Section("", more, essential=True))
     unwritten = trace.unwritten_ranks
     lost = [p.rank for p in positions if p.state == "unknown" and p.rank in unwritten]
+    facts = []
     if lost:
         ranks = format_ranks(lost)
-        lines += [f"Records of {ranks} could not be written: their later calls are unknown.", ""]
+        facts.append(f"Records of {ranks} could not be written: their later calls are unknown.")
     if trace.record == "summary" and not pending and not all(p.finished for p in positions):
-        lines += ["Pending collectives are unknown, because calls are not logged.", ""]
+        facts.append("Pending collectives are unknown, because calls are not logged.")
     elif not pending and not any(p.state == "unknown" for p in positions):
-        lines += ["No collective is pending.", ""]
-    waits = _current_waits(trace)
-    if waits:
-        head = "Waiting so far, in the instances that were observed"
-        lines += [head, _wait_table(trace, waits), ""]
-    return "\n".join(lines)
+        facts.append("No collective is pending.")
+    facts += [wrap_paragraph(note, 0) for note in notes if note]
+    sections += [Section("", fact, essential=True) for fact in facts]
+    if waits := _current_waits(trace):
+        title = "Waiting so far, in the instances that were observed"
+        sections.append(Section(title, _wait_table(trace, waits)))
+    return join_sections(sections, last, whole=whole)
 
 
 def _describe_snapshot(trace: Trace) -> str:
@@ -175,9 +202,16 @@ def _describe_end(verdict: Verdict, position: Position) -> str:
     return how if position.state == "unknown" else f"{how} {position.state}"
 
 
-def _rank_table(
-    trace: Trace, positions: Positions, living: dict[int, bool], now: int | None, verdict: Verdict
-) -> str:
+def _rank_section(
+    trace: Trace,
+    positions: Positions,
+    living: dict[int, bool],
+    now: int | None,
+    verdict: Verdict,
+    *,
+    whole: bool,
+) -> Section:
+    """Return the table of ranks; ranks with the same state share a row."""
     groups: dict[tuple[str, str, str], list[tuple[int, int | None]]] = {}
     for position in positions:
         call = position.current
@@ -194,15 +228,23 @@ def _rank_table(
         where = "" if call is None else describe_site(trace, call.site)
         members = groups.setdefault((state, doing or unseen, where), [])
         members.append((position.rank, _call_since(trace, position)))
+    # Small groups differ from the others, so they come first if not all are shown.
+    count = len(groups)
+    if not whole and count > MAX_GROUPS:
+        smallest = sorted(groups, key=lambda key: len(groups[key]))[:MAX_GROUPS]
+        groups = {key: groups[key] for key in groups if key in smallest}
     states, calls, sites = zip(*groups, strict=True)
     since = [_format_since(trace, [s for _, s in group], now) for group in groups.values()]
-    return render(
-        Column("rank", [format_runs([r for r, _ in g]) for g in groups.values()], left=True),
+    table = render(
+        Column("rank", [format_runs([r for r, _ in g], 4) for g in groups.values()], left=True),
         Column("state", states, left=True),
         Column("call", calls, left=True),
         Column("place", sites, left=True, shrink=True),
-        Column("since", since),
+        Column("since", since, drop=1),
     )
+    if count > len(groups):
+        table += f"\n  and {count - len(groups)} larger groups of ranks (--all shows them)"
+    return Section("", table, essential=True)
 
 
 def _format_since(trace: Trace, since: list[int | None], now: int | None) -> str:

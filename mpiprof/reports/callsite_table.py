@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mpiprof.interface.ascii_fallback import replace_unwritable
+from mpiprof.interface.terminal_colour import remove_colour
 from mpiprof.metrics import columns
 from mpiprof.reports.table import Column, render
 
@@ -41,12 +42,13 @@ def metric_columns(rows: Rows, *names: str) -> list[Column]:
 def _cells(column: columns.Column, rows: Rows) -> Column:
     cells = [column.text(row) for row in rows]
     is_shrinkable = column.quantity == "sites"
-    return Column(column.heading, cells, left=column.is_text, shrink=is_shrinkable)
+    style = "late" if column.name == "latest_rank" else ""
+    return Column(column.heading, cells, column.is_text, is_shrinkable, style=style)
 
 
 def legend(table: str) -> str:
     """Return the meanings of the headings that occur in a table; "ω/T" explains T."""
-    heads = re.split(r" {2,}| *\| *", table.split("\n", 1)[0])
+    heads = re.split(r" {2,}| *\| *", remove_colour(table).split("\n", 1)[0])
     headings = {part for head in heads for part in (head, head.rpartition("/")[2])}
     return " ".join(
         f"{column.heading}: {column.meaning}."

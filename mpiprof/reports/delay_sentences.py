@@ -362,7 +362,8 @@ def _format_call(call: Mapping[str, Any]) -> str:
 
 def delay_title(finding: Finding) -> str:
     """Return the heading of a finding from delays."""
-    who = capitalise(finding.evidence.get("host") or format_ranks(finding.ranks))
+    host = finding.evidence.get("host")
+    who = f"Node {host}" if host else capitalise(format_ranks(finding.ranks))
     if finding.cause == "noise":
         return "Delays without a pattern"
     if finding.cause == "moving":

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from mpiprof.interface.ascii_fallback import replace_unwritable
 from mpiprof.interface.format_units import UNKNOWN
+from mpiprof.interface.terminal_colour import paint
 
 NO_BREAK = "\xa0"
 BEFORE_UNIT_PATTERN = re.compile(r"(?<=\d) (?=([nuµm]?s|[KMGT]?B|\d{3})\b|%)")
@@ -27,6 +28,7 @@ class Column:
     # Before cutting, columns are omitted: the highest `drop` first, and the last column among
     # equals. The first column and `shrink` columns are never omitted.
     drop: int = 0
+    style: str = ""  # of the cells (see interface.terminal_colour)
 
     @property
     def width(self) -> int:
@@ -68,7 +70,9 @@ def render(*columns: Column, width: int | None = None, indent: str = "  ") -> st
                 space = min(max(width_left, column.min_width), space)
             if len(cell) > space:
                 cell = _shorten(cell, space)
-            cells.append(cell.ljust(space) if column.left else cell.rjust(space))
+            padding = " " * (space - len(cell))
+            painted = paint(cell, "quiet" if row < 0 else column.style)
+            cells.append(painted + padding if column.left else padding + painted)
         lines.append((indent + "  ".join(cells)).rstrip())
     return "\n".join(lines)
 

@@ -31,13 +31,13 @@ from mpiprof.reports.table import Column, render, render_bar, terminal_width, wr
 from mpiprof.trace import Trace
 
 SUMMED_TITLE = "Summed up after the logs had reached their limit"
-NARROW = 80  # terminal width below which facts are wrapped
+NARROW = 80  # terminal width below which facts have no columns
 
 
 def fact_lines(trace: Trace) -> str:
     """Return the program, its run time, the shares of collectives and waiting, and their error."""
     title, rows = fact_rows(trace)
-    lines = [f"  {name:<14}  {text}" for name, text in rows]
+    lines = [wrap_paragraph(f"{name:<14}  {text}", 2, 18) for name, text in rows]
     if terminal_width() < NARROW:
         lines = [wrap_paragraph(f"{name}: {text}", 2, 4) for name, text in rows]
     return "\n".join([title, *lines])

@@ -77,7 +77,7 @@ def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
         assert sent["allreduce"] == 8 * calls["allreduce"]
         assert calls["bcast"] == 10 and calls["ibarrier"] == 1
         assert all(row["total_ns"] > 0 for row in rows)
-    report = run([mpi.python, "-m", "mpiprof", "report", trace], check=True).stdout
+    report = run([mpi.python, "-m", "mpiprof", "report", "--all", trace], check=True).stdout
     assert "Summed up after the logs had reached their limit" in report
     assert "app.py:6" in report
     data = json.loads(run([mpi.python, "-m", "mpiprof", "report", "--json", trace]).stdout)

@@ -103,11 +103,11 @@ def test_reports_state_the_recorded_span(openmpi: Mpi, tmp_path: Path) -> None:
         command = [str(openmpi.python), "-m", "mpiprof", *verb]
         return run(command, cwd=tmp_path, check=True, env={"COLUMNS": "200"}).stdout
 
-    report = output_of("report", "t")
+    report = output_of("report", "--all", "t")
     assert "of 9 303 instances (--record ring)" in report
     assert "Totals of all calls" in report and "18 000" in report
     assert "INCOMPLETE" not in report
-    assert "8999" in output_of("report", "t", "--site", "allreduce").split("Its ranks")[0]
+    assert "8999" in output_of("report", "t", "--all", "--site", "allreduce").split("Its ranks")[0]
     assert "the last calls of each rank are available" in output_of("status", "t")
     assert "the last " in output_of("compare", "t", "t").split("A → B")[0]
     output_of("export", "t", "--to", "html", "-o", "t.html")

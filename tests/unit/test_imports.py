@@ -124,6 +124,8 @@ def test_a_short_report_imports_little(tmp_path: Path) -> None:
         "allreduce", arrivals, arrivals.max(1, keepdims=True) + 5_000 + 0 * arrivals
     )
     trace = str(synthetic.write(tmp_path / "trace"))
-    loaded = modules_after(f"from mpiprof.__main__ import main; main(['report', {trace!r}])")
+    loaded = modules_after(
+        f"from mpiprof.__main__ import main; main(['report', '--all', {trace!r}])"
+    )
     assert "What" in loaded  # the findings were made
     assert not loaded & {"ruptures", "scipy.stats", "scipy.signal", "scipy.optimize", "plotly"}

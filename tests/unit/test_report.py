@@ -83,7 +83,7 @@ def test_json_schema_and_values(trace: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_text_has_every_part(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = out(capsys, "report", trace)
+    text = out(capsys, "report", "--all", trace)
     for part in (
         "synthetic.py · 4 ranks on 1 node",
         "one node, one clock",
