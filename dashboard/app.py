@@ -35,10 +35,12 @@ PAGE = """<!doctype html>
 class App(dash.Dash):
     """Dash app that sends an outline of the requested page in its first response."""
 
+    pages: Sequence[ModuleType] = ()
+
     def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
         """Return the HTML page that the scripts fill in."""
         index: str = super().interpolate_index(**parts)  # type: ignore[no-untyped-call]
-        return index.replace("{%skeleton%}", make_outline(list_pages(), request.path))
+        return index.replace("{%skeleton%}", make_outline(self.pages, request.path))
 
 
 def make_outline(pages: Sequence[ModuleType], path: str) -> str:
@@ -83,6 +85,7 @@ def make(context: TraceContext, token: str, hosts: Sequence[str] = ()) -> dash.D
     )
     for script in dash_ag_grid._js_dist:  # loaded by the pages with a grid
         script |= {} if script.get("dynamic") else {"async": "lazy"}
+    app.pages = list_pages(of_folder=context.lists_runs)
     app.layout = layout.make_layout(context)
     layout.register_callbacks(app, context)
     auth.protect(app.server, token, hosts, app.csp_hashes())

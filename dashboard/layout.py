@@ -18,7 +18,7 @@ from mpiprof.reports import phrases
 from . import components, filtered_tables, header, run_facts, search, theme
 from . import url_state as states
 from .header import FILTERS
-from .pages import list_pages, list_unlisted, live
+from .pages import list_pages, list_unlisted, live, runs
 from .trace_data import TraceContext, TraceData
 
 REFRESH_MS = 2000
@@ -37,7 +37,7 @@ def make_layout(context: TraceContext) -> Component:
             dcc.Store(id="version"),
             dcc.Store(id="scripts"),
             dcc.Interval(id="tick", interval=REFRESH_MS),
-            header.make_header(context, list_pages()),
+            header.make_header(context, list_pages(of_folder=context.lists_runs)),
             html.Section(id="run-facts", **components.aria_attributes(label="Facts of the run")),
             html.Div(id="live-strip", role="status"),
             html.Main(components.deferred_container("page"), tabIndex=-1),
@@ -50,7 +50,7 @@ def make_layout(context: TraceContext) -> Component:
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of the frame."""
-    pages = list_pages()
+    pages = list_pages(of_folder=context.lists_runs)
     _register_filters(app, context, pages)
     every = [*pages, *list_unlisted()]
     _register_page(app, context, {page.PATH: page for page in every})
@@ -97,7 +97,8 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
         changed = {trigger["prop_id"].partition(".")[0] for trigger in dash.ctx.triggered}
         if "trace" in changed and trace and trace != (state.trace or context.names[0]):
             # Another trace has other communicators, ranks and call sites, so no filter applies.
-            state = states.PageState(trace if trace != context.names[0] else "")
+            is_default = trace == context.names[0] and not context.lists_runs
+            state = states.PageState("" if is_default else trace)
         elif "filter-clear" in changed:
             state = states.clear_filters(state)
         elif "url" not in changed:
@@ -112,7 +113,7 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
             *_filter_choices(context, state),
             state.ranks,
             *_name_filters(context, state),
-            header.make_navigation(pages, path, state),
+            header.make_navigation(pages, page_path(context, path, state), state),
         )
 
 
@@ -131,8 +132,8 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
         """Rebuild the page, unless only keys that the page's own callbacks handle have changed."""
         if not scheme:
             raise PreventUpdate
-        page = by_path.get(path)
         state = states.parse(search, dark=scheme == "dark")
+        page = by_path.get(page_path(context, path, state))
         if page is None:
             return components.empty_state("No such page", "Choose one above."), None
         page_keys: frozenset[str] = getattr(page, "PAGE_KEYS", frozenset())
@@ -141,6 +142,11 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
         if now == shown:
             raise PreventUpdate
         return components.make_or_message(page.TITLE, lambda: page.make_layout(context, state)), now
+
+
+def page_path(context: TraceContext, path: str, state: states.PageState) -> str:
+    """Return the path of the page to show: of a folder of traces, the list comes first."""
+    return runs.PATH if context.lists_runs and path == "/" and not state.trace else path
 
 
 def _register_growth(app: dash.Dash, context: TraceContext) -> None:

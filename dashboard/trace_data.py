@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from mpiprof.trace import Trace
 from mpiprof.trace.trace import Workers
 from mpiprof.trace.types import Bool, Int
 
+from .run_list import RunList
 from .url_state import PageState, parse_ranks
 
 MAX_RANKS = 1 << 16  # limit of ranks that are shown individually
@@ -171,6 +173,7 @@ class TraceContext:
 
     workers: Dask workers that process data sets, or None if this process does.
     machine: a machine table that replaces the recorded tables (see store.cached_trace.open_trace).
+    lists_runs: the first page lists the traces.
     """
 
     def __init__(
@@ -179,8 +182,11 @@ class TraceContext:
         sources: Sequence[Path],
         workers: Workers | None = None,
         machine: dict[str, Any] | None = None,
+        *,
+        lists_runs: bool = False,
     ) -> None:
         self.workers, self.machine = workers, machine
+        self.lists_runs = lists_runs
         self.sources = [path.resolve() for path in sources]
         self._paths: dict[str, Path] = {}
         for path in paths:
@@ -190,6 +196,11 @@ class TraceContext:
             self._paths[name] = path
         self._open: dict[str, tuple[TraceData, float, float]] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def run_list(self) -> RunList:
+        """The runs of the traces."""
+        return RunList(self._paths)
 
     @property
     def names(self) -> list[str]:

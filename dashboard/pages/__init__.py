@@ -14,12 +14,14 @@ import importlib
 from types import ModuleType
 
 PAGE_NAMES = ("overview", "timeline", "callsites", "messages", "compare", "live")
+FOLDER_NAMES = ("runs", "history")  # of a folder of traces
 UNLISTED_NAMES = ("algorithms",)  # reached from other pages and from the search
 
 
-def list_pages() -> list[ModuleType]:
-    """Return the pages in the order of the navigation."""
-    return [importlib.import_module(f"{__name__}.{name}") for name in PAGE_NAMES]
+def list_pages(*, of_folder: bool = False) -> list[ModuleType]:
+    """Return the pages in the order of the navigation, with those for a folder of traces."""
+    names = PAGE_NAMES + FOLDER_NAMES * of_folder
+    return [importlib.import_module(f"{__name__}.{name}") for name in names]
 
 
 def list_unlisted() -> list[ModuleType]:

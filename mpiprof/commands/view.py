@@ -2,7 +2,8 @@
 
   python -m mpiprof view [TRACE ...] [--port P] [--host H] [--no-browser]
 
-Without TRACE, the newest trace in this folder is shown. By default the server accepts connections
+Without TRACE, the newest trace in this folder is shown. If TRACE is a folder that contains traces,
+the first page lists them. By default the server accepts connections
 from this machine only. --host selects another address. The address contains a token, and requests
 without the token are rejected. To view from another machine, forward the port by ssh as the printed
 line says. This verb requires the extra `dashboard`.
@@ -39,7 +40,7 @@ LOCALHOST = "127.0.0.1"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
-    add("traces", nargs="*", type=Path, metavar="TRACE", help="trace folders")
+    add("traces", nargs="*", type=Path, metavar="TRACE", help="traces, or a folder of traces")
     add("--port", type=int, metavar="P", help=f"port to listen on ({DEFAULT_PORT}, or a free port)")
     host = "address to listen on (default: this machine only)"
     add("--host", default=LOCALHOST, metavar="H", help=host)
@@ -58,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.model.machine import read_table
     from mpiprof.trace.machine import find_fault
 
-    paths, allowed = trace_folders(args.traces), args.source or [Path.cwd()]
+    paths, lists_runs = trace_folders(args.traces)
+    allowed = args.source or [Path.cwd()]
     for path in args.source or []:
         if not path.is_dir():
             raise UsageError(f"--source {path}: no such folder")
@@ -77,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
         if not args.no_browser and has_browser():
             webbrowser.open(address)
         app, data = import_dashboard("app"), import_dashboard("trace_data")
-        context = data.TraceContext(paths, allowed, args.workers, machine)
-        for name in context.names:
+        context = data.TraceContext(paths, allowed, args.workers, machine, lists_runs=lists_runs)
+        for name in context.names[: 1 if lists_runs else None]:
             threading.Thread(target=read, args=(context, name), daemon=True).start()
         server = app.make_server(app.make(context, token, [args.host]), listener)
         try:
@@ -99,15 +101,35 @@ def read(context: Any, name: str) -> None:
             data.start_preparation()
 
 
-def trace_folders(named: list[Path]) -> list[Path]:
-    """Return the trace folders to show; raises TraceError for a folder without a trace."""
-    from mpiprof.trace.default_trace import choose_trace
+def trace_folders(named: list[Path]) -> tuple[list[Path], bool]:
+    """Return the trace folders to show, and whether they come from a folder of traces.
+
+    The traces of a folder are in order of their start, the newest first. Raises TraceError for a
+    folder without a trace.
+    """
+    from mpiprof.reports.run_summary import is_trace
+    from mpiprof.trace.default_trace import OTF2, choose_trace
     from mpiprof.trace.folder import find_files
 
     folders = [choose_trace(path) for path in named] or [choose_trace(None)]
+    found, lists_runs = [], False
     for path in folders:
+        runs = [] if path.suffix == OTF2 or is_trace(path) else find_runs(path)
+        lists_runs |= bool(runs)
+        found += runs or [path]
+    for path in [] if lists_runs else found:
         find_files(path)
-    return folders
+    return found, lists_runs
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Return the traces in a folder, the newest first; none if it contains no traces."""
+    from mpiprof.errors import TraceError
+    from mpiprof.reports.run_summary import list_runs
+
+    with contextlib.suppress(TraceError):
+        return [run.path for run in reversed(list_runs([folder])) if run.is_trace]
+    return []
 
 
 def open_listener(host: str, port: int | None) -> socket.socket:
