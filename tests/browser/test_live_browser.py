@@ -38,7 +38,7 @@ def test_a_refresh_keeps_nodes_focus_scroll_and_open_details(tmp_path: Path) -> 
         sentence = page.locator("#live-verdict p").first.inner_text()
         assert "rank 5 waits in recv" in sentence and "for tag 7 from rank 2" in sentence
         assert page.locator("#live-graph svg [stroke^='var(--late']").count() >= 4
-        summary = page.locator("#live-graph summary")
+        summary = page.locator("#live-graph .how-to-read summary")
         summary.click()
         page.locator("#live-actions summary").click()
         summary.focus()
