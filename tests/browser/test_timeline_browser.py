@@ -351,12 +351,12 @@ def test_both_themes(page: Page) -> None:
     page.timeline("?from=5000000&to=60000000")
     page.point(5, 5)
     light = picture(page)
-    page.page.keyboard.press("T")
+    page.page.keyboard.press("t")
     page.settled()
     page.drawn()
     assert picture(page) != light
     page.shot("timeline-dark")
-    page.page.keyboard.press("T")
+    page.page.keyboard.press("t")
     page.settled()
 
 
