@@ -115,7 +115,7 @@ def test_a_link_restores_the_view(chrome: Any, shown: View, browser: Browser) ->
     other.open(link)
     assert other.page.inner_text("#callsite-instance .instance-note") == reported
     assert other.page.input_value("#filter-ranks") == "0-5"
-    assert "fft.py:40 transpose" in other.page.inner_text(".crumb")
+    assert "io.py:7 read" in other.page.inner_text(".crumb")
     context.close()
     page.go_back()
     browser.until("!location.search.includes('rank=')")
