@@ -105,10 +105,13 @@ def test_two_builds_in_one_job_of_2_or_3_ranks(
 
 def number_of(folder: Path, files: list[str], settings: str) -> str:
     """Return the fingerprint of a build of these files."""
-    script = ROOT / "mpiprof" / "core" / "init" / "fingerprint.cmake"
+    init = ROOT / "mpiprof" / "core" / "init"
     cmake = shutil.which("cmake", path=str(Path(sys.executable).parent)) or "cmake"
-    given = [f"-DFILES={';'.join(files)}", f"-DFOLDER={folder}", f"-DSETTINGS={settings}"]
-    run([cmake, *given, f"-DOUTPUT={folder}/number", "-P", script], check=True)
+    hashes = folder / "sources.sha256"
+    given = [f"-DFILES={';'.join(files)}", f"-DFOLDER={folder}", f"-DOUTPUT={hashes}"]
+    run([cmake, *given, "-P", init / "source_hashes.cmake"], check=True)
+    given = [f"-DHASHES={hashes}", f"-DSETTINGS={settings}", f"-DOUTPUT={folder}/number"]
+    run([cmake, *given, "-P", init / "fingerprint.cmake"], check=True)
     return (folder / "number").read_text()
 
 
