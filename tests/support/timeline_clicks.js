@@ -51,10 +51,13 @@ async ([query, clicks, seed, width, room]) => {
         return (x, y) => { const [r, , , alpha] = c.getImageData(Math.floor(x), Math.floor(y), 1, 1).data; return alpha ? { is: (cell) => of(cell.row, cell.column) === r } : null; };
     };
 
+    let begins = [0]; // of calls, around which the windows lie
     for (const share of [1, 0.2, 0.02, 0.002]) {
-        const from = Math.round(random() * (1 - share) * length), to = Math.round(Math.min(from + share * length, length));
+        const centre = begins[Math.floor(random() * begins.length)];
+        const from = Math.round(Math.min(Math.max(centre - share * length / 2, 0), (1 - share) * length)), to = Math.round(Math.min(from + share * length, length));
         const data = await load(`what=window&from=${from}&to=${to}&px=${width}`);
         if (data.kind === "events") data.events = data.arrays.events;
+        if (share === 1 && data.events) begins = data.events.map((event) => event.enter);
         const lens = Math.floor(random() * overview.rows.length);
         const view = Geometry.makeView({ from, to, width, ...Geometry.layOutRows(overview.rows.length, room, lens) });
         const drawn = (data.kind === "events" ? recordEvents : recordCells)(view, data), off = new Set();
