@@ -127,6 +127,7 @@ def test_repr_of_a_trace_describes_it(trace: mpiprof.Trace) -> None:
 
 def test_findings_are_a_table_in_the_words_of_the_report(trace: mpiprof.Trace) -> None:
     findings = trace.findings()
+    assert isinstance(findings, FindingList)
     page = findings._repr_html_()
     assert page.count("<tr>") == len(findings) + 1 > 1
     for finding in findings:
