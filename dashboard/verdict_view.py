@@ -173,9 +173,9 @@ def describe_reason(finding: Finding) -> tuple[str, str, str]:
     if finding.cause == "inside":
         return "algorithm", "inside the collective", ""
     if found is None:
-        return "processor", "computes longer", "no counters show why"
+        return "processor", "works longer", "no counters show why"
     if found["reason"] is None:
-        return "processor", "computes longer", "the counters do not show why"
+        return "processor", "works longer", "the counters do not show why"
     text = delay_sentences.REASONS[found["reason"]].partition(":")[0].partition(",")[0]
     icon = "processor" if "work" in text or "processor," in text else "paused"
     return icon, text, f"{format_share(found['shares'][found['reason']])} of the delay"

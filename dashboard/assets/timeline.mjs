@@ -142,6 +142,7 @@ class Timeline {
   // Load everything: rows, states and the strip, then the window.
   async load() {
     const mine = ++this.loads;
+    this.loadTimer = null;
     const found = await this.request(this.fetchData("overview", { px: Math.round(Math.max(this.width - Geometry.GUTTER, 50)) }));
     if (!found || mine !== this.loads) return;
     if (found.busy) {
@@ -219,7 +220,7 @@ class Timeline {
 
   // Report in aria-busy whether picture and URL are up to date.
   updateBusy() {
-    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.refreshTimer || this.writeTimer)));
+    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.refreshTimer || this.writeTimer)));
   }
 
   showMessage(message, progress = null) {

@@ -57,6 +57,7 @@ def _make_grid_page(context: TraceContext, state: states.PageState) -> Component
             ),
         ],
         position="bottom-end",
+        withRoles=False,  # they would be on a wrapper of the button
         withinPortal=True,
         shadow="md",
     )

@@ -6,8 +6,8 @@
 struct options {
     const char *trace, *base, *program, *command, *machine, *skip_packages, *version, *invocation;
     const char *commit; /* of the program's repository, empty if unknown */
-    const char *job;   /* identity of the job, unique on this system */
-    const char *alone; /* trace folder of a process that cannot learn it from others */
+    const char *job;    /* identity of the job, unique on this system */
+    const char *alone;  /* trace folder of a process that cannot learn it from others */
     unsigned sample;
     int stack;
     int64_t limit; /* maximum size of a rank's log in bytes */
