@@ -17,7 +17,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_ranks, format_share, format_time
 from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
 from mpiprof.metrics.rank_totals import read_instance
-from mpiprof.reports import conclusion, delay_sentences, sentences
+from mpiprof.reports import conclusion, delay_sentences, phrases, sentences
 from mpiprof.reports.pictures import icons, instance_arrivals
 from mpiprof.reports.site_labels import format_callsite, format_site, site_pattern
 
@@ -77,7 +77,8 @@ def make_answer(data: TraceData, state: PageState) -> Component | None:
 
 def _make_plain_answer(data: TraceData, verdict: Verdict, lines: Sequence[str]) -> Component | None:
     """Return the answer without a finding: nothing to gain, or a trace that cannot show causes."""
-    unknown = math.isnan(verdict.waiting) or data.trace.record == "summary"
+    # A trace that lacks calls does not show that nothing is to be gained.
+    unknown = math.isnan(verdict.waiting) or bool(phrases.state_sentence(data.trace))
     if not len(data.callsites) and not len(data.trace.message_waits):
         return None
     if unknown:

@@ -1,0 +1,35 @@
+"""The answer of the overview: whether it promises that nothing is to be gained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mpiprof.dashboard.trace_data import TraceData
+from mpiprof.dashboard.url_state import PageState
+from mpiprof.dashboard.verdict_view import make_answer
+from support.page_traces import write_damaged
+
+from mpiprof.reports.phrases import state_sentence
+from mpiprof.testing.program import Program
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_only_a_complete_trace_shows_that_nothing_is_to_be_gained(
+    is_damaged: bool, tmp_path: Path
+) -> None:
+    """The damaged trace has lost the calls of a rank, and so the waiting for the late rank."""
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    if is_damaged:
+        write_damaged(folder)
+    else:
+        program = Program(8)
+        for _ in range(40):
+            program.collective("allreduce", "app.py:1:main", np.full(8, 10_000_000))
+        program.write(folder)
+    data = TraceData("t", folder)
+    assert bool(state_sentence(data.trace)) == is_damaged
+    answer = str(make_answer(data, PageState()))
+    assert ("Nothing to gain" in answer) == (not is_damaged)
