@@ -209,7 +209,8 @@ def _row_note(shown: figures.CallsiteArrivals) -> str:
         note += f"; a cell is the latest of up to {' × '.join(several)}"
     late = shown.late
     if late is not None and shown.rows.late_row is not None and late.instances > 1:
-        note += f"; rank {late.rank} is last in {format_share(late.last_share)}"
+        # First, because a narrow page cuts the end of the line.
+        note = f"rank {late.rank} is last in {format_share(late.last_share)}; {note}"
     return note
 
 

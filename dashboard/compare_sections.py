@@ -130,7 +130,8 @@ def make_chart(
         "An arrow marks a change beyond chance: green is better. “Within chance” is no change."
     )
     omitted = len(changes) - len(shown)
-    more = [html.P(f"{omitted} more call sites below", className="note")] if omitted else []
+    rest = f"{omitted} more call site{'s' * (omitted != 1)} below"
+    more = [html.P(rest, className="note")] if omitted else []
     picture = components.wide_picture(draw_dumbbells(rows, label))
     return html.Section([*head, picture, *more, components.how_to_read(how)], id="sites-chart")
 

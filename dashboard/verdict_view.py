@@ -28,6 +28,7 @@ from .url_state import PageState, change_filters
 
 RANKS_FIRST = re.compile(r"[Rr]anks? \d[\d,\- ]*(?:and \d+ more)?")
 WIDTHS = {"wide": (760.0, 290.0), "narrow": (366.0, 230.0)}  # by class: of the picture in px
+LARGE_SHARE = 0.5  # of the 90th percentile of the spreads; smaller ones are not typical of a delay
 NOT_BLAMED = ("noise", "clock", "algorithm", "barrier", "none")
 
 
@@ -124,7 +125,7 @@ def _make_facts(data: TraceData, finding: Finding) -> Component:
     facts = [_describe_ranks(data, finding), _describe_place(data, finding)]
     icon, why, more = describe_reason(finding)
     facts.append(("Why", [Picture(icons.draw_icon(icon)), html.B(why)], more))
-    if finding.saved_ns > 0:
+    if finding.saved_ns > 0 and finding.cause != "noise":
         share = format_share(finding.saved_ns / max(float(data.trace.run_ns), 1.0))
         saved = html.B(format_time(finding.saved_ns), className="late" * is_blamed(finding))
         facts.append(("Would save", [saved], f"{share} of the run"))
@@ -250,8 +251,9 @@ def make_picture(data: TraceData, state: PageState) -> Component | None:
 def choose_instance(data: TraceData, finding: Finding) -> tuple[Any, int, int] | None:
     """Return a typical instance in which a blamed rank is last, its number, and their count.
 
-    It has the median spread among these instances, at the first call site of the finding that has
-    any. Without blamed ranks it is the instance with the largest spread.
+    It has the median spread among those of large spread, because a rank with occasional delays is
+    sometimes last by chance. It is at the first call site of the finding that has any. Without
+    blamed ranks it is the instance with the largest spread.
     """
     table: Any = data.instances
     for callsite in finding.callsites:
@@ -263,7 +265,8 @@ def choose_instance(data: TraceData, finding: Finding) -> tuple[Any, int, int] |
         spread = "worst_imbalance_ns"
         mine = good[good["last_rank"].isin(finding.ranks).to_numpy()]
         if len(mine) and is_blamed(finding):
-            row = mine.sort_values(spread, kind="stable").iloc[len(mine) // 2]
+            large = mine[mine[spread] >= LARGE_SHARE * mine[spread].quantile(0.9)]
+            row = large.sort_values(spread, kind="stable").iloc[len(large) // 2]
         else:
             row = good.loc[good[spread].idxmax()]
         return row, int(row["number"]), len(rows)

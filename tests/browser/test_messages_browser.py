@@ -102,7 +102,8 @@ def test_the_matrix_lists_the_pairs_of_a_cell_and_opens_them(browser: Browser) -
 
 def test_a_run_with_messages_alone_has_all_pages(browser: Browser) -> None:
     browser.open("/?trace=alone")
-    assert "waiting in point-to-point" in browser.text()
+    assert "No rank causes the waiting consistently." in browser.text()
+    assert "for messages" in browser.text()
     assert "halo.py:13 exchange" in browser.text()
     browser.open("/callsites?trace=alone")
     assert "calls" in headings(browser) and "ω" not in headings(browser)

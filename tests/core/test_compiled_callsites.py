@@ -53,7 +53,7 @@ def test_a_plan_of_a_compiled_program_names_lines(
     plan.write_text(json.dumps([{"operation": "alltoall", "algorithm": "ring", "why": "a test"}]))
     words = [*words_for(mpi, trace, "--switch", f"{plan},auto"), program, "40"]
     run_mpi(mpi, 3, words, cwd=tmp_path, check=True)
-    assert main(["report", str(trace)]) == 0
+    assert main(["report", str(trace), "--all"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert re.search(rf"alltoall of 512 B at {place} \w+.*? on 3 ranks: ring\.", shown)
     assert main(["tune", str(trace), "--found", "-o", str(found_plan)]) == 0
