@@ -305,7 +305,7 @@ def test_a_growing_trace_is_followed(chrome: Any, tmp_path: Path) -> None:
         browser.page.wait_for_selector("text=not arrived: 1")
         browser.shot("live")
         browser.open("/callsites?callsite=0")
-        facts = "[...document.querySelectorAll('.facts dd')].map((e) => e.innerText)"
+        facts = "[...document.querySelectorAll('main .facts dd')].map((e) => e.innerText)"
         browser.until(f"{facts}.slice(1, 3).join() === '6,5'")  # instances, known ones
         later = tmp_path / "later"
         growing(11, late=False).write(later, finished=True)
@@ -313,7 +313,7 @@ def test_a_growing_trace_is_followed(chrome: Any, tmp_path: Path) -> None:
             shutil.copy(file, folder / file.name)
         browser.until(f"{facts}[1] === '11'")
         browser.open("/live")
-        assert "The job has ended." in browser.text()
+        assert "The job has ended" in browser.text()
         complaints = browser.complaints
         context.close()
     assert not complaints

@@ -62,7 +62,7 @@ def test_pair_is_left_out_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     assert omitted == dict.fromkeys(
         ("pair", "pair_one_barrier", "pair_light_barrier"), "a power of two of processes"
     )
-    words = [str(openmpi.python), "-m", "mpiprof", "report", str(trace.path)]
+    words = [str(openmpi.python), "-m", "mpiprof", "report", "--all", str(trace.path)]
     names = ", ".join(omitted)
     printed = " ".join(run(words, check=True).stdout.split())
     assert f"not tried: {names} (a power of two of processes)" in printed
