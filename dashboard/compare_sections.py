@@ -19,7 +19,7 @@ from mpiprof.reports.pictures.dumbbells import Dumbbell, draw_dumbbells
 from mpiprof.reports.pictures.run_dots import draw_run_dots
 from mpiprof.reports.tokens import name_operation_colour
 
-from . import aligned_runs, components, live_sections
+from . import aligned_runs, components
 from .trace_data import TraceData
 from .url_state import PageState
 
@@ -57,7 +57,7 @@ def make_head(
     ]  # fmt: skip
     words = [run.path for run in first]
     further = ["--to", *(run.path for run in to)] if len(first) + len(to) > 2 else [to[0].path]
-    command = live_sections.command_line(format_command("compare", *words, *further))
+    command = components.show_command(format_command("compare", *words, *further))
     verdict = html.Div(sentences, className="verdict")
     facts = html.P(_common_facts(first, to), className="note")
     dots = [html.Div([components.show_picture(draw_run_dots(groups))], className="run-dots")]

@@ -204,3 +204,10 @@ def source_lines(excerpt: Excerpt) -> Component:
         for number, line in enumerate(excerpt.lines, excerpt.first)
     ]
     return html.Pre(lines, className="source", tabIndex=0)
+
+
+def show_command(command: str, note: str = "") -> Component:
+    """Return a command with a button that copies it, and a note."""
+    copy = html.Button("Copy", className="copy", title="Copy (c)", type="button")
+    notes = [html.Span(note, className="note")] if note else []
+    return html.Div([html.Code(command, tabIndex=0), copy, *notes], className="command")

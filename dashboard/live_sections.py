@@ -178,14 +178,14 @@ def _actions(job: Job, state: PageState) -> list[Component]:
     if job.now_ns is None:
         return commands
     if named and (command := _process_command(job.trace, named[0], "gdb -batch -ex bt -p")):
-        commands.append(command_line(command, f"stack of rank {named[0]}"))
+        commands.append(components.show_command(command, f"stack of rank {named[0]}"))
     first = job.unfinished[0].rank
     if command := _process_command(job.trace, first, "kill"):
         words = (
             "This page never changes or ends a job. Press Ctrl-C in the launcher's terminal, "
             f"cancel the job in the batch system, or end rank {first}:"
         )
-        content = [html.Summary("End the job"), html.P(words), command_line(command)]
+        content = [html.Summary("End the job"), html.P(words), components.show_command(command)]
         commands.append(html.Details(content, className="end-job"))
     return commands
 
@@ -198,14 +198,6 @@ def _process_command(trace: Trace, rank: int, command: str) -> str:
         return ""
     is_here = host == socket.gethostname()
     return f"{command} {int(pid)}" if is_here else f"ssh {host[:200]} {command} {int(pid)}"
-
-
-def command_line(command: str, note: str = "") -> Component:
-    """Return a command with a button that copies it."""
-    parts = [html.Code(command, tabIndex=0), html.Button("Copy", className="copy", type="button")]
-    return html.Div(
-        [*parts, html.Span(note, className="note")] if note else parts, className="command"
-    )
 
 
 def _source_lines(job: Job, context: TraceContext | None) -> list[Component]:

@@ -1,4 +1,4 @@
-"""What notebooks show of a trace: figures, `trace.plot.arrivals("md.py:93")`, and findings.
+"""Figures and findings of a trace in notebooks, such as `trace.plot.arrivals("md.py:93")`.
 
 The figures are those of `view`, made with Plotly, and need the extra `dashboard`. A call site is
 named as on the command line (by file and line, function or operation) or by number. Without a call

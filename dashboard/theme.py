@@ -23,7 +23,6 @@ from mpiprof.reports.tokens import (
 
 OUTSIDE = "#9AA5B1"
 BALANCED = GREEN
-SEQUENTIAL = "Cividis"  # suited to colour blindness; from dark blue to yellow
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 

@@ -69,7 +69,7 @@ def make_answer(data: TraceData, state: PageState) -> Component | None:
             html.Div(
                 [_make_button(finding, state), html.P(advice, className="note")], className="act"
             ),
-            _show_command(command),
+            components.show_command(command),
             *[html.P(line, className="note") for line in rest],
         ],
         className="answer",
@@ -215,11 +215,6 @@ def _make_command(data: TraceData, finding: Finding) -> str:
         rule = switch_value(site_pattern(row["sites"]), finding.algorithm)
         return format_command("run", "--switch", rule, "PROGRAM")
     return f"{format_command('compare', data.path)} --to {quote_word('AFTER')}"
-
-
-def _show_command(command: str) -> Component:
-    copy = html.Button("Copy", className="copy", title="Copy (c)")
-    return html.Div([html.Code(command, tabIndex=0), copy], className="command")
 
 
 def make_picture(data: TraceData, state: PageState) -> Component | None:

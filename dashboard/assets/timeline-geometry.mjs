@@ -1,4 +1,4 @@
-// Where rows, calls, cells and late ranks lie on the canvas. Painting and pointing both use these
+// Positions of rows, calls, cells and late ranks on the canvas. Painting and pointing both use these
 // functions, so that a click selects what is drawn under the pointer.
 export const AXIS = 28, GUTTER = 96; // height of the time axis, width of the row labels
 export const NO_STATE = 255;

@@ -53,7 +53,7 @@ class InstanceArrivals:
 
     @property
     def sentence(self) -> str:
-        """What the picture shows, for readers who do not see it."""
+        """Content of the picture, for readers who do not see it."""
         if not self.late.any():
             return f"{self.operation}: the last rank arrives {format_time(self.late_ns)} late."
         names, waiting = format_ranks(self.ranks[self.late].tolist()), int((~self.late).sum())
