@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-import test_sanitizers
 from support import PROGRAMS
 from support.compilation import compiled, core_built
 from support.jobs import run_mpi
 from support.mpis import Mpi
 
+from mpi import test_sanitizers
 from mpiprof.model.schedule import Algorithm, load_catalogue
 from mpiprof.tune import plan
 

@@ -12,8 +12,9 @@ from support import PROGRAMS
 from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from test_execute import used
-from test_execute_errors import switched
+
+from mpi.test_execute import used
+from mpi.test_execute_errors import switched
 
 FORCED = {
     "alltoall": "bruck",

@@ -16,8 +16,9 @@ from support.collective_calls import cases
 from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from test_execute import used
-from test_execute_errors import ORDERLY, switched
+
+from mpi.test_execute import used
+from mpi.test_execute_errors import ORDERLY, switched
 
 WISHED = {tuple(word.partition(":")[0].split("=")) for word in ORDERLY.split(",")}
 

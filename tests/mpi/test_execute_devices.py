@@ -14,7 +14,8 @@ import pytest
 from support import PROGRAMS
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from test_execute import used
+
+from mpi.test_execute import used
 
 RUNTIMES = {"CUDA": "libcuda.so.1", "HIP": "libamdhip64.so.6", "Level Zero": "libze_loader.so.1"}
 FORCED = {

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from support.mpis import Mpi
 from support.wait_until import HANG_S
-from test_execute import SEED, forced, nth_algorithms, used
-from test_mpi4py_suite import run_suite, suite
+
+from mpi.test_execute import SEED, forced, nth_algorithms, used
+from mpi.test_mpi4py_suite import run_suite, suite
 
 BLOCKING = r"cco_(buf|vec)\.py"
 FILES = ["cco_buf", "cco_vec", "cco_obj", "cco_buf_inter", "cco_vec_inter", "cco_obj_inter", "op"]

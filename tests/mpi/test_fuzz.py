@@ -14,7 +14,8 @@ from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.wait_until import HANG_S
-from test_sanitizers import check, environment, sanitized
+
+from mpi.test_sanitizers import check, environment, sanitized
 
 __all__ = ["sanitized"]  # a fixture
 

@@ -8,9 +8,9 @@ import pytest
 from support import PROGRAMS
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from test_messages import recorded, with_operation
 
 import mpiprof
+from mpi.test_messages import recorded, with_operation
 
 SOURCE = PROGRAMS / "messages_fortran.F90"
 

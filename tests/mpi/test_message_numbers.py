@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from support.compilation import compiled
 from support.mpis import Mpi
-from test_messages import recorded, with_operation
 
 import mpiprof
+from mpi.test_messages import recorded, with_operation
 
 # As in messages_numbers.c.
 COPIES, STARTS, PARTITIONED_BYTES, TAG, LONGEST = 100, 2, 20, 5, 1000

@@ -9,7 +9,8 @@ from support import raw_trace
 from support.compilation import compiled
 from support.jobs import run
 from support.mpis import Mpi, wheel_mpi
-from test_communicators import recorded
+
+from mpi.test_communicators import recorded
 
 LATE_NS = 200_000_000  # as in requests_completion.c
 Event = tuple[str, str, int, int]  # kind, operation, sequence, n-th start

@@ -13,9 +13,9 @@ from support import raw_trace
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from test_communicators import by_name, recorded
 
 import mpiprof
+from mpi.test_communicators import by_name, recorded
 
 
 def check_identities(lines: raw_trace.Raw) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from support.dataset_traces import bits
 from support.synthetic import Synthetic
-from test_barrier_what_if import loop_of_barriers
 
 import mpiprof
 from mpiprof.diagnosis import sampling
@@ -23,6 +22,7 @@ from mpiprof.metrics.instance_series import SeriesMaker
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import Block, Reader
 from mpiprof.trace.types import Int
+from unit.test_barrier_what_if import loop_of_barriers
 
 MS = 1_000_000
 ROUNDS = 3_000

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from support.jobs import run
 from support.mpis import Mpi
-from test_imports import modules_after
 
 from mpiprof.errors import UsageError
 from mpiprof.tune import plan, site_offsets
 from mpiprof.tune.rules import Rule
+from unit.test_imports import modules_after
 
 
 def written(folder: Path, data: object) -> Path:

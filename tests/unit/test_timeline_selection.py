@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_timeline import RANKS, made, opened, request, segments_of, timeline
 
 from mpiprof.testing.program import Program
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.selection import sum_span
 from mpiprof.timeline.window import MissingTiles, Timeline
+from unit.test_timeline import RANKS, made, opened, request, segments_of, timeline
 
 __all__ = ["timeline"]  # the fixture: sums of segments, and from tiles
 

@@ -1,0 +1,1 @@
+"""Tests of the emulated cluster, which need root."""

@@ -1,0 +1,1 @@
+"""Tests of schedules: the messages of each algorithm."""
