@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import sys
 from collections.abc import Mapping
@@ -69,26 +68,13 @@ def _check_sources(folder: Path, core: Path) -> None:
     """
     if not (core / "CMakeLists.txt").is_file():  # a wheel has no sources, and all files are from it
         return
-    differing = _find_differing_source(folder / "sources.sha256", core)
+    from mpiprof.interface import source_check  # not needed by an installed wheel
+
+    differing = source_check.find_differing_source(folder, core)
     if differing:
         fact = f"{differing} differs from the source of the libraries in {folder}"
         effect = "so they do not fit this Python code"
         raise MpiprofError(f"{fact}, {effect}: build them again with `{reinstall_command()}`")
-
-
-@functools.cache
-def _find_differing_source(hashes: Path, core: Path) -> Path | None:
-    """Return a source with another hash than in a file in sha256sum's format, or None."""
-    import hashlib  # not needed by an installed wheel
-
-    if not hashes.is_file():  # the libraries are older than this check
-        return core / "CMakeLists.txt"
-    for line in hashes.read_text().splitlines():
-        expected, name = line.split("  ", 1)
-        path = core / name
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-            return path.resolve()
-    return None
 
 
 def load_library(name: str) -> ctypes.CDLL:
