@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.run_times import lacks_complete_instances
+from mpiprof.reports.overview import callsite_rows
+from mpiprof.reports.overview.answer import shorten_text as shorten_text
+from mpiprof.reports.overview.time_sums import TimeSums
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.sites import label_site
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Int
 
 from . import message_tables
 from .trace_data import TraceData
 from .url_state import PageState
 
 SUM_COLUMNS = ["elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns", "last"]
-TIME_PARTS = (
-    *("outside", "point to point", "waiting for messages"),
-    *("work", "waiting", "other collectives"),
-)
-SPARKLINE_PARTS = 40  # points of a sparkline
 
 
 def filtered_totals(data: TraceData, state: PageState) -> pd.DataFrame:
@@ -64,28 +61,24 @@ def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
     return table
 
 
-def time_composition(data: TraceData, state: PageState) -> pd.DataFrame:
-    """Return the passing ranks' time (ns) by part (of TIME_PARTS); the parts sum to the whole.
+def sum_times(data: TraceData, state: PageState) -> TimeSums:
+    """Return the passing ranks' times, for the composition of the run's time.
 
     Collectives that the filters by operation or communicator exclude are a part of their own.
-    Point-to-point time is limited to the time outside collectives.
     """
     ranks = totals_by_rank(data, state)
     everything = totals_by_rank(data, PageState(ranks=state.ranks, nodes=state.nodes))
-    whole = float(data.trace.process_time_ns) * len(ranks) / max(data.trace.ranks, 1)
     elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["total_wait_ns"].sum())
     if data.trace.record == "summary":
         wait = min(float(filtered_callsites(data, state)["total_wait_ns"].sum()), elapsed)
-    collective = float(everything["elapsed_ns"].sum())
-    outside = max(whole - collective, 0.0)
-    between = min(float(ranks["point_to_point_ns"].sum()), outside)
-    waited = min(float(everything["message_wait_ns"].sum()), between)
-    values = [outside - between, between - waited, waited]
-    values += [elapsed - wait, wait, collective - elapsed]
-    names = [
-        "unknown" if p == "work" and lacks_complete_instances(data.trace) else p for p in TIME_PARTS
-    ]
-    return pd.DataFrame({"part": names, "ns": values})
+    return TimeSums(
+        float(data.trace.process_time_ns) * len(ranks) / max(data.trace.ranks, 1),
+        elapsed,
+        wait,
+        float(everything["elapsed_ns"].sum()),
+        float(ranks["point_to_point_ns"].sum()),
+        float(everything["message_wait_ns"].sum()),
+    )
 
 
 def filtered_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
@@ -105,7 +98,7 @@ def filtered_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
         table["total_wait_ns"] = np.nan
     if state.nodes or state.ranks or state.communicators:  # the interval covers all ranks
         table["total_wait_low_ns"] = table["total_wait_high_ns"] = table["total_wait_ns"]
-    table["place"] = [places(sites)[:400] for sites in table["sites"]]
+    table["place"] = [places(sites)[: callsite_rows.MAX_PLACES] for sites in table["sites"]]
     every = data.trace.process_time_ns / max(data.trace.ranks, 1)
     whole = max(every * len(data.filtered_ranks(state)), 1.0)
     table["wait_share"] = table["total_wait_ns"] / whole
@@ -116,9 +109,8 @@ def filtered_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
 def all_callsites(data: TraceData, state: PageState) -> list[dict[str, Any]]:
     """Return the passing call sites of collectives and of messages, costliest first."""
     tables = filtered_callsites(data, state), message_tables.filtered_message_callsites(data, state)
-    rows = [row for table in tables for row in table_records(table)]
-    order = ("total_wait_ns", "total_elapsed_ns")
-    return sorted(rows, key=lambda row: [-np.nan_to_num(float(row[n]), nan=-1) for n in order])
+    rows = (row for table in tables for row in table_records(table))
+    return callsite_rows.sort_callsites(rows)
 
 
 def parse_band(state: PageState) -> tuple[float, float] | None:
@@ -157,34 +149,9 @@ def filtered_instances(data: TraceData, callsite: int, state: PageState) -> pd.D
     return instances[passing]
 
 
-def make_sparklines(data: TraceData) -> dict[int, list[float | None]]:
-    """Return each call site's worst imbalance (ns) as means of SPARKLINE_PARTS parts of the run."""
-
-    def make() -> dict[int, list[float | None]]:
-        table = data.instances
-        return {
-            int(str(callsite)): bin_means(part["worst_imbalance_ns"].to_numpy(np.float64))
-            for callsite, part in table.groupby("callsite", sort=False)
-        }
-
-    return data.compute_once("sparklines", make)
-
-
-def bin_means(values: Float, max_parts: int = SPARKLINE_PARTS) -> list[float | None]:
-    """Return the means of at most `max_parts` consecutive parts; None for a part without values."""
-    if not len(values):
-        return []
-    edges = np.linspace(0, len(values), min(max_parts, len(values)) + 1).astype(int)[:-1]
-    known = ~np.isnan(values)
-    total = np.add.reduceat(np.where(known, values, 0.0), edges)
-    count = np.add.reduceat(known.astype(np.int64), edges)
-    return [float(t / c) if c else None for t, c in zip(total, count, strict=True)]
-
-
-def shorten_text(value: Any) -> str:
-    """Return text from a trace, cut to a length suitable for a page."""
-    text = str(value)
-    return text if len(text) <= 300 else text[:299] + "…"
+def get_sparklines(data: TraceData) -> dict[int, list[float | None]]:
+    """Return each call site's worst imbalance (ns) over the run."""
+    return data.compute_once("sparklines", lambda: callsite_rows.make_sparklines(data.instances))
 
 
 def table_records(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -135,7 +135,7 @@ def _as_text(column: Column) -> bool:
 
 def make_grid_rows(data: TraceData, state: PageState) -> list[dict[str, Any]]:
     """Return the rows of the grid, costliest first, of collectives and of messages."""
-    sparks = filtered_tables.make_sparklines(data)
+    sparks = filtered_tables.get_sparklines(data)
     rows = filtered_tables.all_callsites(data, state)[:MAX_ROWS]
     made = []
     for row in rows:

@@ -1,8 +1,9 @@
 """Figures and findings of a trace in notebooks, such as `trace.plot.arrivals("md.py:93")`.
 
-The figures are those of `view`, made with Plotly, and need the extra `dashboard`. A call site is
-named as on the command line (by file and line, function or operation) or by number. Without a call
-site, the figures of a call site show the one with most wait.
+The pictures are those of `view`. Those with a zoom are made with Plotly and need the extra
+`dashboard`; the others are SVG. A call site is named as on the command line (by file and line,
+function or operation) or by number. Without a call site, the pictures of a call site show the one
+with most wait.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import UsageError
@@ -18,6 +20,7 @@ from mpiprof.interface.installation import import_dashboard
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from mpiprof.reports.pictures.notebook_picture import NotebookPicture
     from mpiprof.trace import Trace
 
 Site = int | str | None
@@ -33,13 +36,32 @@ class Plots:
         names = ", ".join(name for name in vars(Plots) if not name.startswith("_"))
         return f"<pictures of {str(self._trace.path)!r}: {names}>"
 
-    def time(self) -> go.Figure:
-        """Time of all ranks by category."""
-        return self._draw("time")
+    def verdict(self) -> NotebookPicture:
+        """One instance of the worst call site, which proves the verdict."""
+        proofs = import_module("mpiprof.reports.overview.proof")
+        proof = None
+        if self._trace.record != "summary":
+            proof = proofs.find_proof(self._trace, self._verdict.worst, self._trace.instances)
+        if proof is None:
+            raise UsageError("no instance proves the verdict: see trace.findings()")
+        return self._show(proof.draw(), f"{proof.title}. {proofs.HOW_TO_READ}")
 
-    def ranks(self) -> go.Figure:
-        """Wait of each rank, and wait that each rank causes."""
-        return self._draw("ranks")
+    def time(self) -> NotebookPicture:
+        """Time of the run by category, mean of all ranks."""
+        sums = import_module("mpiprof.reports.overview.time_sums")
+        parts = sums.list_time_parts(self._trace, sums.sum_times(self._trace), self._trace.ranks)
+        blamed = sums.find_blamed_time(self._trace, self._verdict.worst)
+        drawing = import_module("mpiprof.reports.pictures.time_split")
+        return self._show(drawing.draw_split(parts, blamed), sums.HOW_TO_READ)
+
+    def ranks(self, site: Site = None) -> NotebookPicture:
+        """Mean lateness of each rank at a call site."""
+        if self._trace.record == "summary":
+            raise UsageError("a summary has no arrivals: record events to see late ranks")
+        rows = import_module("mpiprof.reports.overview.finding_rows")
+        callsite, findings = self._callsite_number(site), self._trace.findings()
+        drawn = rows.draw_lateness(self._trace.rank_totals, callsite, findings)
+        return self._show(drawn, rows.HOW_TO_READ, 480)
 
     def whom(self, site: Site = None) -> go.Figure:
         """Waits of each rank for each other rank, at all call sites or at one."""
@@ -83,6 +105,16 @@ class Plots:
     def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
         """State of each rank over time, between two times of the run or over the whole run."""
         return self._draw("timeline", begin_ns, end_ns)
+
+    @cached_property
+    def _verdict(self) -> Any:
+        verdict = import_module("mpiprof.diagnosis.verdict")
+        return verdict.make_verdict(self._trace, self._trace.derive("findings"))
+
+    def _show(self, svg: str, note: str, width: float = 0.0) -> NotebookPicture:
+        pictures = import_module("mpiprof.reports.pictures.notebook_picture")
+        shown: NotebookPicture = pictures.NotebookPicture(svg, note, width)
+        return shown
 
     @cached_property
     def _data(self) -> Any:

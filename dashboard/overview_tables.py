@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.interface.format_units import (
-    UNKNOWN,
-    format_count,
-    format_factor,
-    format_share,
-    format_size,
-    format_time,
-)
-from mpiprof.reports import sentences
-from mpiprof.reports.pictures import icons, row_pictures
-from mpiprof.reports.site_labels import format_callsite
+from mpiprof.interface.format_units import UNKNOWN, format_count
+from mpiprof.reports.overview import callsite_rows, finding_rows
+from mpiprof.reports.overview.callsite_rows import CallsiteRow
+from mpiprof.reports.overview.finding_rows import FindingRow
+from mpiprof.reports.pictures import icons
 from mpiprof.reports.tokens import name_operation_colour
-from mpiprof.trace.types import Float
 
-from . import filtered_tables, verdict_view
+from . import filtered_tables
 from .picture import Picture
 from .trace_data import TraceData
 from .url_state import PageState
-
-MAX_FINDINGS, MAX_SITES = 9, 12
-FINDING_HEADS = ("", "would save", "what", "who is late", "where", "why", "instances", "")
-SITE_HEADS = (
-    *("", "operation", "bytes", "instances", "waiting", "of the run"),
-    *("spread ω over the run", "mean ω", "ω / T", "latest"),
-)
 
 
 def pass_filters(data: TraceData, state: PageState, findings: Sequence[Finding]) -> list[Finding]:
@@ -54,21 +38,14 @@ def make_findings(
     data: TraceData, state: PageState, findings: Sequence[Finding], title: str = "Findings"
 ) -> Component | None:
     """Return the findings as ranked rows, or None without any."""
-    shown = pass_filters(data, state, findings)[:MAX_FINDINGS]
+    shown = pass_filters(data, state, findings)[: finding_rows.MAX_FINDINGS]
     if not shown:
         return None
-    largest = max(max(finding.saved_ns for finding in shown), 1.0)
-    rows = [
-        _finding_row(data, state, finding, number, largest)
-        for number, finding in enumerate(shown, 1)
-    ]
-    saved = sum(finding.saved_ns for finding in shown)
-    note = f"largest saving first; of {format_time(float(data.trace.run_ns))}"
-    if len(shown) > 1 and saved <= data.trace.run_ns:
-        note = f"largest saving first; together {format_time(saved)} of the "
-        note += format_time(float(data.trace.run_ns))
+    totals = None if data.trace.record == "summary" else data.derive("rank_totals")
+    rows = [_show_finding(row, state) for row in finding_rows.make_rows(data.trace, shown, totals)]
+    note = finding_rows.describe_savings(data.trace, shown)
     heading = html.Div([html.H2(title), html.Span(note)], className="heading")
-    return html.Section([heading, _make_table(FINDING_HEADS, rows, "findings-table")])
+    return html.Section([heading, _make_table(finding_rows.HEADS, rows, "findings-table")])
 
 
 def _make_table(heads: Sequence[str], rows: list[Component], name: str) -> Component:
@@ -79,68 +56,28 @@ def _make_table(heads: Sequence[str], rows: list[Component], name: str) -> Compo
     return html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className=f"rows {name}")
 
 
-def _finding_row(
-    data: TraceData, state: PageState, finding: Finding, number: int, largest: float
-) -> Component:
-    blamed = verdict_view.is_blamed(finding)
-    first = number == 1 and blamed
-    share = format_share(finding.saved_ns / max(float(data.trace.run_ns), 1.0))
-    bar = Picture(row_pictures.draw_saving(finding.saved_ns / largest, first=first))
-    icon, why, _ = verdict_view.describe_reason(finding)
-    site = format_callsite(data.trace, finding.callsites[0]) if finding.callsites else UNKNOWN
-    operation, _, place = site.partition(" at ")
-    href = state.link_to("/callsites", callsite=finding.callsites[0] if finding.callsites else None)
-    title = sentences.finding_title(data.trace, finding)
-    late, of = (finding.evidence.get(name) for name in ("late_instances", "instances"))
-    counted = UNKNOWN if late is None or of is None else f"{format_count(late)} of "
-    counted += "" if late is None or of is None else format_count(of)
+def _show_finding(row: FindingRow, state: PageState) -> Component:
+    href = state.link_to("/callsites", callsite=row.callsite)
+    site = " at ".join(part for part in (row.operation, row.place) if part)
     link = dcc.Link("Show", href=href, title=f"Show {site}"[:300])
+    late = f" {row.lateness}" if row.lateness else ""
     return html.Tr(
         [
-            html.Td(str(number), className="number"),
+            html.Td(str(row.number), className="number"),
             html.Td(
-                html.Div([bar, html.B(format_time(finding.saved_ns)), html.Span(share)]),
+                html.Div([Picture(row.bar), html.B(row.saved), html.Span(row.share)]),
                 className="saving",
             ),
-            html.Td([html.B(title), html.Span(_describe_lateness(finding))], className="what"),
-            html.Td(_draw_finding(data, finding), className="who-is-late"),
-            html.Td([_name_operation(operation), " ", html.Code(place)], className="place"),
-            html.Td([Picture(icons.draw_icon(icon)), why], className="why"),
-            html.Td(counted, className="numeric"),
+            html.Td([html.B(row.title), html.Span(late)], className="what"),
+            html.Td(Picture(row.picture) if row.picture else None, className="who-is-late"),
+            html.Td([_name_operation(row.operation), " ", html.Code(row.place)], className="place"),
+            html.Td([Picture(icons.draw_icon(row.icon)), row.reason], className="why"),
+            html.Td(row.instances, className="numeric"),
             html.Td(link, className="numeric"),
         ],
-        className="first" if first else "",
-        title=sentences.finding_text(data.trace, finding)[:1000],
+        className="first" if row.is_first else "",
+        title=row.text[:1000],
     )
-
-
-def _describe_lateness(finding: Finding) -> str:
-    late_ns = finding.evidence.get("late_ns")
-    return f" by {format_time(late_ns)}" if late_ns else ""
-
-
-def _draw_finding(data: TraceData, finding: Finding) -> Component | None:
-    """Return the mean lateness of the ranks at the call site, or the algorithms' times."""
-    if not finding.callsites or data.trace.record == "summary":
-        return None
-    callsite = finding.callsites[0]
-    if finding.cause == "algorithm":
-        row: Any = data.trace.callsites.loc[callsite]
-        total = float(row["total_elapsed_ns"])
-        left = max(1.0 - finding.cost_ns / max(total, 1.0), 0.0)
-        return Picture(row_pictures.draw_two_bars(left, str(finding.algorithm)))
-    ranks, late_ns = mean_lateness(data, callsite)
-    blamed = finding.ranks if verdict_view.is_blamed(finding) else ()
-    return Picture(row_pictures.draw_lateness_bars(late_ns, np.isin(ranks, blamed)))
-
-
-def mean_lateness(data: TraceData, callsite: int) -> tuple[Any, Float]:
-    """Return the members of a call site, and their mean lateness beyond the earliest mean."""
-    table = data.derive("rank_totals")
-    rows = table[(table["callsite"] == callsite).to_numpy()]
-    sums = rows.groupby("rank")[["lateness_ns", "instances"]].sum()
-    mean = (sums["lateness_ns"] / sums["instances"].clip(lower=1)).to_numpy(np.float64)
-    return sums.index.to_numpy(np.int64), mean - mean.min(initial=math.inf) if len(mean) else mean
 
 
 def _name_operation(operation: str) -> Component:
@@ -150,74 +87,39 @@ def _name_operation(operation: str) -> Component:
 
 def make_callsites(data: TraceData, state: PageState) -> Component | None:
     """Return the costliest call sites of collectives and messages as rows, or None without any."""
-    rows = filtered_tables.all_callsites(data, state)
-    if not rows:
+    every = filtered_tables.all_callsites(data, state)
+    if not every:
         return None
-    run_ns = max(float(data.trace.run_ns), 1.0)
-    summary = data.trace.record == "summary"
-    lines: dict[Any, Any] = {} if summary else dict(filtered_tables.make_sparklines(data))
-    ranks = max(len(data.filtered_ranks(state)), 1)
-    blamed = _blamed_callsites(data)
-    body = [
-        _callsite_row(row, state, run_ns, ranks, lines, late=row["callsite"] in blamed)
-        for row in rows[:MAX_SITES]
-    ]
+    shown = every[: callsite_rows.MAX_SITES]
+    ranks, run_ns = len(data.filtered_ranks(state)), float(data.trace.run_ns)
+    lines = {} if data.trace.record == "summary" else filtered_tables.get_sparklines(data)
+    blamed = callsite_rows.list_blamed_callsites(data.derive("findings"))
+    rows = callsite_rows.make_rows(shown, run_ns, ranks, lines, blamed)
     more = None
-    if len(rows) > MAX_SITES:
-        text = f"and {format_count(len(rows) - MAX_SITES)} more call sites"
+    if len(every) > len(rows):
+        text = f"and {format_count(len(every) - len(rows))} more call sites"
         more = dcc.Link(text, href=state.link_to("/callsites"))
     heading = html.Div([html.H2("Call sites"), html.Span("mean of the ranks")], className="heading")
-    return html.Section([heading, _make_table(SITE_HEADS, body, "sites-table"), more])
+    body = [_show_callsite(row, state) for row in rows]
+    return html.Section([heading, _make_table(callsite_rows.HEADS, body, "sites-table"), more])
 
 
-def _blamed_callsites(data: TraceData) -> set[int]:
-    """Return the call sites at which certain findings blame ranks."""
-    findings = [one for one in data.derive("findings") if verdict_view.is_blamed(one)]
-    return {callsite for finding in findings for callsite in finding.callsites[:1]}
-
-
-def _callsite_row(
-    row: dict[str, Any],
-    state: PageState,
-    run_ns: float,
-    ranks: int,
-    lines: dict[Any, list[float | None]],
-    *,
-    late: bool,
-) -> Component:
-    wait_ns = _number(row, "total_wait_ns")
-    known = bool(row.get("complete_instances", not math.isnan(wait_ns)))
-    waiting = wait_ns / ranks if known else math.nan
-    share, always = _number(row, "latest_share"), _number(row, "latest_rank")
-    latest = "" if math.isnan(share) or math.isnan(always) else f"rank {always:.0f}"
-    spread = lines.get(row["callsite"], [])
-    label = f"Spread ω over the run at {row['place']}"[:200]
-    href = state.link_to("/callsites", callsite=row["callsite"])
-    place, _, function = str(row["place"]).partition(" ")
+def _show_callsite(row: CallsiteRow, state: PageState) -> Component:
+    href = state.link_to("/callsites", callsite=row.callsite)
+    latest: list[Any] = [UNKNOWN]
+    if row.latest:
+        latest = [row.latest, html.Span(f" {row.latest_share}")]
     return html.Tr(
         [
-            html.Td([dcc.Link(html.Code(place), href=href), " ", html.Code(function)]),
-            html.Td(_name_operation(row["operation"])),
-            html.Td(_known(row, "bytes", format_size), className="numeric"),
-            html.Td(_known(row, "instances", format_count), className="numeric"),
-            html.Td(html.B(format_time(waiting)), className="numeric"),
-            html.Td(
-                UNKNOWN if math.isnan(waiting) else format_share(waiting / run_ns),
-                className="numeric",
-            ),
-            html.Td(Picture(row_pictures.draw_line(spread, label, late=late)) if spread else ""),
-            html.Td(_known(row, "worst_imbalance_ns", format_time), className="numeric"),
-            html.Td(_known(row, "worst_factor", format_factor), className="numeric"),
-            html.Td([latest, html.Span(f" {format_share(share)}")] if latest else UNKNOWN),
+            html.Td([dcc.Link(html.Code(row.place), href=href), " ", html.Code(row.function)]),
+            html.Td(_name_operation(row.operation)),
+            html.Td(row.size, className="numeric"),
+            html.Td(row.instances, className="numeric"),
+            html.Td(html.B(row.waiting), className="numeric"),
+            html.Td(row.share, className="numeric"),
+            html.Td(Picture(row.picture) if row.picture else ""),
+            html.Td(row.spread, className="numeric"),
+            html.Td(row.factor, className="numeric"),
+            html.Td(latest),
         ]
     )
-
-
-def _number(row: dict[str, Any], name: str) -> float:
-    value = row.get(name)
-    return math.nan if value is None else float(value)
-
-
-def _known(row: dict[str, Any], name: str, form: Any) -> str:
-    value = _number(row, name)
-    return UNKNOWN if math.isnan(value) or value < 0 else str(form(value))

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.interface.format_units import format_runs
 from mpiprof.metrics.tables import communicator_names
+from mpiprof.reports.overview import answer
 from mpiprof.store import cache, cached_trace
 from mpiprof.trace import Trace
 from mpiprof.trace.trace import Workers
@@ -124,13 +124,11 @@ class TraceData:
 
     def host_of(self, rank: int) -> str:
         """Return the host of a rank, "?" if unknown."""
-        return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
+        return answer.host_of(self.trace, rank)
 
     def describe_location(self, rank: int) -> str:
         """Return a rank's host and the processors that its affinity allows, as text."""
-        processors = self.trace.tables.processes.get(rank, {}).get("processors") or []
-        host, plural = self.host_of(rank)[:300], "s" * (len(processors) > 1)
-        return f"{host}, processor{plural} {format_runs(processors)}" if processors else host
+        return answer.describe_location(self.trace, rank)
 
     @property
     def hosts(self) -> list[str]:

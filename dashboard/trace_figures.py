@@ -20,7 +20,7 @@ from mpiprof.timeline.window import MissingTiles, Request, Timeline
 
 from . import callsite_arrivals, filtered_tables, message_tables, predictions, theme
 from .figures import algorithms as races
-from .figures import axes, overview, rank_pairs
+from .figures import axes, rank_pairs, rank_waits
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import instance as instances
@@ -32,19 +32,6 @@ from .url_state import PageState
 MAX_CANDIDATES = 40
 
 
-def draw_time(data: TraceData, state: PageState) -> go.Figure:
-    """Return the composition of all ranks' time."""
-    return overview.draw_time_bar(filtered_tables.time_composition(data, state))
-
-
-def draw_ranks(data: TraceData, state: PageState) -> go.Figure:
-    """Return the wait time of each rank and the wait time that each rank causes."""
-    table = filtered_tables.totals_by_rank(data, state)
-    table["total_wait_ns"] += table["message_wait_ns"]
-    table["caused_ns"] += table["message_caused_ns"]
-    return overview.draw_ranks(table)
-
-
 def draw_message_ranks(data: TraceData, state: PageState, rows: MessageRows) -> go.Figure:
     """Return the wait of each rank in some calls on messages, and the wait that it causes."""
     ranks = data.filtered_ranks(state)
@@ -53,7 +40,7 @@ def draw_message_ranks(data: TraceData, state: PageState, rows: MessageRows) -> 
         for name, by in (("total_wait_ns", "rank"), ("caused_ns", "awaited"))
     }
     where = [data.describe_location(rank) for rank in ranks.tolist()]
-    return overview.draw_ranks(pd.DataFrame({"rank": ranks, "where": where, **sums}))
+    return rank_waits.draw_ranks(pd.DataFrame({"rank": ranks, "where": where, **sums}))
 
 
 def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()) -> go.Figure:

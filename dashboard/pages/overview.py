@@ -8,11 +8,9 @@ import dash
 from dash import Input, Output, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import format_time
+from mpiprof.reports.overview.time_sums import WIDTHS, find_blamed_time, list_time_parts
 from mpiprof.reports.pictures import time_split
-from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
-from mpiprof.reports.site_labels import format_callsite
 
 from .. import components, filtered_tables, overview_tables, predictions, verdict_view
 from .. import url_state as states
@@ -21,16 +19,6 @@ from ..trace_data import TraceContext, TraceData
 
 TITLE, PATH = "Overview", "/"
 SKELETON = (330, 90, 200, 260)
-WIDTHS = {"wide": 1232.0, "narrow": 366.0}  # by class: of the bar of time in px
-TIME_PARTS = {  # name, colour and whether ranks wait, by part of filtered_tables.time_composition
-    "outside": ("computing", "q1", False),
-    "point to point": ("messages", "q2", False),
-    "work": ("collectives", "q3", False),
-    "unknown": ("collectives, waiting unknown", "q3", False),
-    "other collectives": ("filtered out", "line2", False),
-    "waiting for messages": ("for messages", "late", True),
-    "waiting": ("in collectives", "late", True),
-}
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
@@ -58,38 +46,20 @@ def time_section(data: TraceData, state: states.PageState) -> Component:
     if not filtered_tables.all_callsites(data, state):
         how = "passes the filters" if len(data.callsites) else "was recorded"
         return components.empty_state(f"No collective operation {how}", "")
-    parts = list_time_parts(data, state)
-    blamed = None if states.clear_filters(state) != state else find_blamed_time(data)
+    ranks = len(data.filtered_ranks(state))
+    parts = list_time_parts(data.trace, filtered_tables.sum_times(data, state), ranks)
+    blamed = None
+    if states.clear_filters(state) == state:
+        blamed = find_blamed_time(data.trace, verdict_view.find_verdict(data).worst)
     pictures = [
         Picture(time_split.draw_split(parts, blamed, width), className=f"picture {name}")
         for name, width in WIDTHS.items()
     ]
-    ranks = len(data.filtered_ranks(state))
     of = "all ranks" if ranks == data.trace.ranks else f"{ranks} ranks"
     total = format_time(sum(part.time_ns for part in parts))
     title = html.H2(f"Where the {total} went")
     heading = html.Div([title, html.Span(f"mean of {of}")], className="heading")
     return html.Section([heading, *pictures, components.picture_menu()])
-
-
-def list_time_parts(data: TraceData, state: states.PageState) -> list[TimePart]:
-    """Return the parts of the time as means of the ranks that pass the filters."""
-    ranks = max(len(data.filtered_ranks(state)), 1)
-    table = filtered_tables.time_composition(data, state)
-    parts = [(*TIME_PARTS[name], float(ns) / ranks) for name, ns in table.itertuples(index=False)]
-    return [TimePart(name, ns, colour, waits) for name, colour, waits, ns in parts]
-
-
-def find_blamed_time(data: TraceData) -> BlamedTime | None:
-    """Return the waiting that the worst finding causes, mean of the ranks, or None."""
-    finding: Finding | None = verdict_view.find_verdict(data).worst
-    if finding is None or not verdict_view.is_blamed(finding):
-        return None
-    names = verdict_view.name_blamed(finding)
-    sites = [format_callsite(data.trace, callsite) for callsite in finding.callsites[:1]]
-    site = sites[0].partition(" at ")[2] if sites else ""  # messages alone carry some delays
-    where = f" at {site.partition(' ')[0]}" if site else ""
-    return BlamedTime(f"for {names}{where}", finding.cost_ns / max(data.trace.ranks, 1))
 
 
 def findings_section(data: TraceData, state: states.PageState) -> Component | None:

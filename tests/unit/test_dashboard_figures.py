@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpiprof.dashboard import theme
-from mpiprof.dashboard.figures import algorithms, axes, compare, overview
+from mpiprof.dashboard.figures import algorithms, axes, compare, rank_waits
 
 from mpiprof.interface.format_units import unit_of
 from mpiprof.model import problem_spec
@@ -17,17 +17,10 @@ from mpiprof.reports import colours
 MS = 1e6
 
 
-def test_the_time_bar_adds_up_to_all() -> None:
-    parts = pd.DataFrame({"part": ["outside", "work", "waiting"], "ns": [50.0, 30.0, 20.0]})
-    figure = overview.draw_time_bar(parts)
-    assert [bar.x[0] for bar in figure.data] == pytest.approx([50, 30, 20])
-    assert figure.data[2].marker.color == colours.WAITING
-
-
 def test_ranks_are_aggregated_to_visible_rows() -> None:
     ranks = np.arange(4096)
     table = pd.DataFrame({"rank": ranks, "where": "n", "total_wait_ns": ranks * MS, "caused_ns": 0})
-    bar = overview.draw_ranks(table).data[0]
+    bar = rank_waits.draw_ranks(table).data[0]
     assert len(bar.x) == axes.MAX_ROWS
     assert bar.x[0] == "0-15"
     scale = unit_of(4095 * MS)[1]
@@ -64,7 +57,7 @@ def test_comparisons_share_a_scale() -> None:
 
 def test_empty_tables_give_a_figure_with_a_message() -> None:
     nothing = pd.DataFrame(columns=["rank", "where", "total_wait_ns", "caused_ns"])
-    assert overview.draw_ranks(nothing).layout.annotations[0].text
+    assert rank_waits.draw_ranks(nothing).layout.annotations[0].text
 
 
 def contrast(one: str, other: str) -> float:

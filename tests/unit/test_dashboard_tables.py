@@ -20,6 +20,7 @@ from mpiprof.__main__ import main
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, read_instance
+from mpiprof.reports.overview import callsite_rows, time_sums
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +108,24 @@ def test_one_instance_is_a_row_of_the_matrix(data: TraceData) -> None:
     ids=str,
 )
 def test_where_the_time_went_adds_up_under_every_filter(data: TraceData, state: PageState) -> None:
-    parts = filtered_tables.time_composition(data, state).set_index("part")["ns"]
-    assert (parts >= 0).all()
-    assert parts.sum() == pytest.approx(data.trace.duration_ns * len(data.filtered_ranks(state)))
+    parts = filtered_tables.sum_times(data, state).compose()
+    assert min(parts.values()) >= 0
+    assert sum(parts.values()) == pytest.approx(
+        data.trace.duration_ns * len(data.filtered_ranks(state))
+    )
     sums = filtered_tables.filtered_totals(data, state)
     assert parts["waiting"] == sums["total_wait_ns"].sum()
+
+
+def test_the_page_without_filters_has_the_times_of_the_report(data: TraceData) -> None:
+    state = PageState()
+    assert filtered_tables.sum_times(data, state) == time_sums.sum_times(data.trace)
+    page = filtered_tables.all_callsites(data, state)
+    report = callsite_rows.list_callsites(data.trace)
+    for names in (("place", "operation"), ("total_wait_ns", "bytes")):
+        assert [[row[n] for n in names] for row in page] == [
+            [row[n] for n in names] for row in report
+        ]
 
 
 def test_the_location_of_a_rank_has_its_host_and_processors(data: TraceData) -> None:
@@ -136,8 +150,8 @@ def test_filters_apply_to_call_sites_and_instances(data: TraceData) -> None:
 
 def test_sparklines_are_means_of_equal_parts() -> None:
     values = np.array([1.0, 3.0, np.nan, 5.0, np.nan, np.nan])
-    assert filtered_tables.bin_means(values, 3) == [2.0, 5.0, None]
-    assert filtered_tables.bin_means(np.array([4.0]), 3) == [4.0]
+    assert callsite_rows.bin_means(values, 3) == [2.0, 5.0, None]
+    assert callsite_rows.bin_means(np.array([4.0]), 3) == [4.0]
 
 
 def test_the_address_is_read_and_written_back() -> None:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import mpiprof
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.reports import sentences
+from mpiprof.reports import sentences, tokens
 from mpiprof.reports.finding_list import FindingList
 from mpiprof.testing.synthetic import Synthetic
 
 go = pytest.importorskip("plotly.graph_objects")
 MS = 1_000_000
+DRAWN = ("verdict", "time", "ranks")  # as SVG
 SITED = ("arrivals", "instance", "whom", "algorithms")
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> mpiprof.Trace:
     synthetic = Synthetic(4)
+    synthetic.started_ns, synthetic.ended_ns = 0, 800 * MS
     for number, (operation, site, late) in enumerate(
         [("allreduce", "md.py:93:force", 3 * MS), ("bcast", "md.py:12:start", MS)]
     ):
@@ -58,12 +61,24 @@ def test_an_unknown_name_lists_the_names(trace: mpiprof.Trace) -> None:
 @pytest.mark.heavy
 def test_every_picture_in_a_line(trace: mpiprof.Trace) -> None:
     names = [name for name in dir(trace.plot) if not name.startswith("_")]
-    assert set(names) == {*SITED, "time", "ranks", "messages", "compare", "timeline"}
+    assert set(names) == {*SITED, *DRAWN, "messages", "compare", "timeline"}
     assert all(name in repr(trace.plot) for name in names)
-    for name in set(names) - {"compare"}:
+    for name in set(names) - {"compare", *DRAWN}:
         assert isinstance(getattr(trace.plot, name)(), go.Figure)
     for name in SITED:
         assert isinstance(getattr(trace.plot, name)("bcast"), go.Figure)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_pictures_of_the_overview_are_svg(name: str, trace: mpiprof.Trace, tmp_path: Path) -> None:
+    """Rank 3 is late at the allreduce, so it has the accent in each picture."""
+    picture = getattr(trace.plot, name)()
+    picture.save(tmp_path / "picture.svg")
+    drawn = (tmp_path / "picture.svg").read_text()
+    assert ElementTree.fromstring(drawn).get("role") == "img"
+    assert drawn == picture._repr_svg_() in picture._repr_html_()
+    assert tokens.LIGHT["late"] in drawn and "var(" not in picture._repr_html_()
+    assert repr(picture).startswith("<picture: ")
 
 
 def test_figures_show_the_planted_values(trace: mpiprof.Trace) -> None:

@@ -11,8 +11,10 @@ import pytest
 from mpiprof.dashboard.pages import overview
 from mpiprof.dashboard.trace_data import TraceContext
 from mpiprof.dashboard.url_state import PageState
+from mpiprof.dashboard.verdict_view import find_verdict
 
 from mpiprof.reports import tokens
+from mpiprof.reports.overview.time_sums import find_blamed_time
 from mpiprof.reports.pictures import instance_arrivals, row_pictures, time_split
 from mpiprof.reports.pictures.instance_arrivals import InstanceArrivals, draw_arrivals
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
@@ -122,6 +124,6 @@ def test_a_delay_without_a_call_site_has_its_time(tmp_path: Path) -> None:
         program.halo(make_ring(4), own_ns=work, bytes_=4096)
         program.collective("allreduce")
     data = TraceContext([program.write(tmp_path / "halo")], []).latest_data("")
-    blamed = overview.find_blamed_time(data)
+    blamed = find_blamed_time(data.trace, find_verdict(data).worst)
     assert blamed is not None and blamed.text == "for rank 2"
     assert overview.time_section(data, PageState()) is not None

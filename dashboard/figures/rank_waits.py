@@ -1,4 +1,4 @@
-"""Figures of the time spent: over all ranks, and per rank."""
+"""Figure of the wait time per rank."""
 
 from __future__ import annotations
 
@@ -6,53 +6,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import format_share, format_time, unit_of
+from mpiprof.interface.format_units import unit_of
 from mpiprof.reports import colours
 
-from .. import theme
 from . import axes
-
-TIME_PART_STYLES = {  # title and colour of each part of filtered_tables.time_composition
-    "outside": ("outside MPI collectives", theme.OUTSIDE),
-    "point to point": ("point-to-point", colours.SKY),
-    "waiting for messages": ("waiting in point-to-point", colours.MESSAGE_WAITING),
-    "work": ("collectives' own work", colours.WORK),
-    "unknown": ("collectives; waiting: unknown", colours.WORK),
-    "waiting": ("waiting in collectives", colours.WAITING),
-    "other collectives": ("collectives filtered out", colours.OLIVE),
-}
-
-
-def draw_time_bar(parts: pd.DataFrame) -> go.Figure:
-    """Draw one bar of the composition of all ranks' time, from columns part and ns."""
-    whole = max(float(parts["ns"].sum()), 1.0)
-    figure = go.Figure()
-    for part, ns in parts.itertuples(index=False):
-        if ns <= 0:
-            continue
-        of_all = ns / whole
-        title, colour = TIME_PART_STYLES[part]
-        figure.add_bar(
-            x=[100 * of_all],
-            y=[""],
-            orientation="h",
-            name=title,
-            marker={"color": colour, "line": {"width": 0}},
-            text=format_share(of_all) if of_all > 0.04 else "",
-            textposition="inside",
-            insidetextanchor="middle",
-            textangle=0,
-            hovertemplate=f"{title}<br>{format_share(of_all)} ({format_time(ns)})<extra></extra>",
-        )
-    figure.update_layout(
-        barmode="stack",
-        height=64,
-        showlegend=False,
-        xaxis={"visible": False, "range": [0, 100]},
-        yaxis={"visible": False},
-        margin={"l": 0, "r": 0, "t": 4, "b": 4},
-    )
-    return figure
 
 
 def draw_ranks(table: pd.DataFrame) -> go.Figure:

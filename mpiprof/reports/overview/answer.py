@@ -1,0 +1,223 @@
+"""The answer to the first question on a run: share lost, who, where, why, saving and command."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
+from mpiprof.diagnosis.verdict import Verdict
+from mpiprof.interface.format_units import format_ranks, format_runs, format_share, format_time
+from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
+from mpiprof.reports import conclusion, delay_sentences, phrases, sentences
+from mpiprof.reports.site_labels import format_callsite, format_site, site_pattern
+from mpiprof.trace import Trace
+
+RANKS_FIRST = re.compile(r"[Rr]anks? \d[\d,\- ]*(?:and \d+ more)?")
+NOT_BLAMED = ("noise", "clock", "algorithm", "barrier", "none")
+MAX_TEXT = 300  # characters of a text from a trace
+GOOD = "Nothing to gain here."
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A part of a sentence. mark: "late", "strong", "good" or ""."""
+
+    text: str
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact below the sentence: its name, its text, a second line, and the name of an icon."""
+
+    name: str
+    text: str
+    more: str = ""
+    icon: str = ""
+    is_late: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer in the order of the page. share is "" if the waiting is unknown.
+
+    finding: the worst finding, or None. Then there are no facts, advice and command.
+    """
+
+    finding: Finding | None
+    share: str
+    amount: str
+    is_late: bool
+    sentences: Sequence[Sequence[TextPart]]
+    facts: Sequence[Fact] = ()
+    advice: str = ""
+    command: str = ""
+    notes: Sequence[str] = ()
+
+
+def make_answer(trace: Trace, verdict: Verdict, path: Path) -> Answer | None:
+    """Return the answer, or None if nothing was recorded. path: the trace as the user named it."""
+    lines = conclusion.verdict_lines(trace, verdict)
+    finding = verdict.worst
+    if finding is None:
+        return _make_plain_answer(trace, verdict, lines)
+    rest = lines[2:] if verdict.beside is not None else lines[3:]
+    return Answer(
+        finding,
+        format_share(verdict.waiting),
+        _describe_amount(trace, verdict),
+        is_blamed(finding),
+        [_mark_names(trace, finding)],
+        list_facts(trace, finding),
+        _make_advice(trace, finding),
+        _make_command(trace, finding, path),
+        rest,
+    )
+
+
+def is_blamed(finding: Finding) -> bool:
+    """Return whether a finding blames ranks with certainty, so that they get the accent."""
+    certain = finding.certainty >= MIN_CERTAINTY
+    return bool(finding.ranks) and certain and finding.cause not in NOT_BLAMED
+
+
+def name_blamed(finding: Finding) -> str:
+    """Return the name of the blamed ranks: of their node if they are all of its ranks."""
+    return str(finding.evidence.get("host") or "") or format_ranks(finding.ranks)
+
+
+def _make_plain_answer(trace: Trace, verdict: Verdict, lines: Sequence[str]) -> Answer | None:
+    """Return the answer without a finding: nothing to gain, or a trace that cannot show causes."""
+    if not len(trace.callsites) and not len(trace.message_waits):
+        return None
+    # A trace that lacks calls does not show that nothing is to be gained.
+    if math.isnan(verdict.waiting):
+        return Answer(None, "", "", False, [[TextPart(line)] for line in lines])
+    if phrases.state_sentence(trace):
+        share, amount = format_share(verdict.waiting), _describe_amount(trace, verdict)
+        return Answer(None, share, amount, False, [[TextPart(line)] for line in lines[1:]])
+    good = [TextPart(f"{GOOD} ", "good"), TextPart(lines[0])]
+    return Answer(None, "", "", False, [good], notes=lines[1:])
+
+
+def _describe_amount(trace: Trace, verdict: Verdict) -> str:
+    run_ns = float(trace.run_ns)
+    amount = f"{format_time(verdict.waiting * run_ns)} of {format_time(run_ns)}"
+    return f" of this run is waiting: {amount}"
+
+
+def _mark_names(trace: Trace, finding: Finding) -> list[TextPart]:
+    """Return the problem with the ranks and the call sites marked."""
+    text = f"{sentences.problem_clause(trace, finding)}."
+    names = [re.escape(format_callsite(trace, one)) for one in finding.callsites[:3]]
+    sites = re.compile("|".join(sorted(names, key=len, reverse=True)) or "$^")
+    parts: list[TextPart] = []
+    found = RANKS_FIRST.match(text)
+    if found:
+        parts.append(TextPart(found[0].rstrip(), "late" if is_blamed(finding) else "strong"))
+        text = " " + text[found.end() :].lstrip()
+    at = 0
+    for match in sites.finditer(text):
+        parts += [TextPart(text[at : match.start()]), TextPart(match[0], "strong")]
+        at = match.end()
+    return [*parts, TextPart(text[at:])]
+
+
+def list_facts(trace: Trace, finding: Finding) -> list[Fact]:
+    """Return who, where, why and the saving, each with a second line."""
+    icon, why, more = describe_reason(finding)
+    facts = [
+        _describe_ranks(trace, finding),
+        _describe_place(trace, finding),
+        Fact("Why", why, more, icon),
+    ]
+    if finding.saved_ns > 0 and finding.cause != "noise":
+        share = format_share(finding.saved_ns / max(float(trace.run_ns), 1.0))
+        saved = format_time(finding.saved_ns)
+        late = is_blamed(finding)
+        facts.append(Fact("Would save", saved, f"{share} of the run", is_late=late))
+    return facts
+
+
+def _describe_ranks(trace: Trace, finding: Finding) -> Fact:
+    if not finding.ranks or not is_blamed(finding):
+        return Fact("Who", "no rank in particular")
+    if len(finding.ranks) == 1:
+        where = shorten_text(describe_location(trace, finding.ranks[0]))
+        return Fact("Who", f"rank {finding.ranks[0]}", where)
+    of_host = format_ranks(finding.ranks) if finding.evidence.get("host") else ""
+    return Fact("Who", name_blamed(finding), of_host)
+
+
+def _describe_place(trace: Trace, finding: Finding) -> Fact:
+    location = (finding.evidence.get("work") or [None])[0]
+    if location is None or location["share"] < delay_sentences.MAIN_SHARE:
+        place = format_callsite(trace, finding.callsites[0]) if finding.callsites else "–"
+        operation, _, site = place.partition(" at ")
+        return Fact("Where", site or operation, operation if site else "")
+    before, after = location["before"], location["after"]
+    name = "Happens inside" if location["inside"] else "Begins after"
+    first = format_site(before) if before.get("operation") else "the start of the run"
+    more = f"before {after['operation']} at {format_site(after)}" if after.get("operation") else ""
+    return Fact(name, first, "" if location["inside"] else more)
+
+
+def describe_reason(finding: Finding) -> tuple[str, str, str]:
+    """Return the icon, the reason and its share or source, as short texts."""
+    if finding.cause == "algorithm":
+        return "algorithm", "algorithm", str(finding.evidence["how"])
+    if finding.cause in ("barrier", "clock"):
+        texts = {"barrier": "barrier", "clock": "clocks too far apart"}
+        return finding.cause, texts[finding.cause], ""
+    if not delay_sentences.is_delay(finding) or finding.cause == "noise":
+        return "unknown", "no pattern", ""
+    found = finding.evidence.get("reason")
+    if finding.cause == "inside":
+        return "algorithm", "inside the collective", ""
+    if found is None:
+        return "processor", "works longer", "no counters show why"
+    if found["reason"] is None:
+        return "processor", "works longer", "the counters do not show why"
+    text = delay_sentences.REASONS[found["reason"]].partition(":")[0].partition(",")[0]
+    icon = "processor" if "work" in text or "processor," in text else "paused"
+    return icon, text, f"{format_share(found['shares'][found['reason']])} of the delay"
+
+
+def _make_advice(trace: Trace, finding: Finding) -> str:
+    load = finding.cause in conclusion.LOAD_CAUSES
+    no_help = " No algorithm would help: it is the load." if load else ""
+    if finding.cause == "algorithm":
+        return "Run it with this algorithm:"
+    return f"{sentences.advise(trace, finding)}{no_help}"
+
+
+def _make_command(trace: Trace, finding: Finding, path: Path) -> str:
+    """Return the command to type next: try the algorithm, or compare with the next run."""
+    if finding.cause == "algorithm":
+        row: Any = trace.callsites.loc[finding.callsites[0]]
+        rule = switch_value(site_pattern(row["sites"]), finding.algorithm)
+        return format_command("run", "--switch", rule, "PROGRAM")
+    return f"{format_command('compare', path)} --to {quote_word('AFTER')}"
+
+
+def host_of(trace: Trace, rank: int) -> str:
+    """Return the host of a rank, "?" if unknown."""
+    return str(trace.tables.processes.get(rank, {}).get("host") or "?")
+
+
+def describe_location(trace: Trace, rank: int) -> str:
+    """Return a rank's host and the processors that its affinity allows, as text."""
+    processors = trace.tables.processes.get(rank, {}).get("processors") or []
+    host, plural = host_of(trace, rank)[:MAX_TEXT], "s" * (len(processors) > 1)
+    return f"{host}, processor{plural} {format_runs(processors)}" if processors else host
+
+
+def shorten_text(value: Any) -> str:
+    """Return text from a trace, cut to a length suitable for a page."""
+    text = str(value)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

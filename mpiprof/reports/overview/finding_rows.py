@@ -1,0 +1,129 @@
+"""Findings as ranked rows: saving, title, small picture, place, reason and number of instances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.interface.format_units import UNKNOWN, format_count, format_share, format_time
+from mpiprof.reports import sentences
+from mpiprof.reports.overview.answer import describe_reason, is_blamed
+from mpiprof.reports.pictures import row_pictures
+from mpiprof.reports.site_labels import format_callsite
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Float
+
+MAX_FINDINGS = 9
+HEADS = ("", "would save", "what", "who is late", "where", "why", "instances", "")
+
+HOW_TO_READ = (
+    "A bar is a rank, or the latest of consecutive ranks. Its height is the mean lateness, beyond "
+    "that of the earliest rank. Orange ranks are those that the others wait for."
+)
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A row. bar, picture: SVG; picture is "" if nothing can be drawn. icon: name of an icon."""
+
+    number: int
+    is_first: bool
+    bar: str
+    saved: str
+    share: str
+    title: str
+    lateness: str
+    picture: str
+    callsite: int | None
+    operation: str
+    place: str
+    icon: str
+    reason: str
+    instances: str
+    text: str
+
+
+def make_rows(
+    trace: Trace, findings: Sequence[Finding], totals: pd.DataFrame | None
+) -> list[FindingRow]:
+    """Return the rows in the order of the findings. totals: `rank_totals`, None in a summary."""
+    largest = max([1.0, *(finding.saved_ns for finding in findings)])
+    return [
+        _make_row(trace, finding, number, largest, totals)
+        for number, finding in enumerate(findings, 1)
+    ]
+
+
+def describe_savings(trace: Trace, findings: Sequence[Finding]) -> str:
+    """Return the note beside the heading: the order, and the sum if it is below the run time."""
+    saved, run = sum(one.saved_ns for one in findings), format_time(float(trace.run_ns))
+    if len(findings) > 1 and saved <= trace.run_ns:
+        return f"largest saving first; together {format_time(saved)} of the {run}"
+    return f"largest saving first; of {run}"
+
+
+def _make_row(
+    trace: Trace, finding: Finding, number: int, largest: float, totals: pd.DataFrame | None
+) -> FindingRow:
+    first = number == 1 and is_blamed(finding)
+    icon, reason, _ = describe_reason(finding)
+    callsite = finding.callsites[0] if finding.callsites else None
+    site = UNKNOWN if callsite is None else format_callsite(trace, callsite)
+    operation, _, place = site.partition(" at ")
+    late_ns = finding.evidence.get("late_ns")
+    late, of = (finding.evidence.get(name) for name in ("late_instances", "instances"))
+    counted = UNKNOWN
+    if late is not None and of is not None:
+        counted = f"{format_count(late)} of {format_count(of)}"
+    return FindingRow(
+        number,
+        first,
+        row_pictures.draw_saving(finding.saved_ns / largest, first=first),
+        format_time(finding.saved_ns),
+        format_share(finding.saved_ns / max(float(trace.run_ns), 1.0)),
+        sentences.finding_title(trace, finding),
+        f"by {format_time(late_ns)}" if late_ns else "",
+        _draw_finding(trace, finding, totals),
+        callsite,
+        operation,
+        place,
+        icon,
+        reason,
+        counted,
+        sentences.finding_text(trace, finding),
+    )
+
+
+def _draw_finding(trace: Trace, finding: Finding, totals: pd.DataFrame | None) -> str:
+    """Return the mean lateness of the ranks at the call site, or the algorithms' times."""
+    if not finding.callsites or totals is None:
+        return ""
+    callsite = finding.callsites[0]
+    if finding.cause == "algorithm":
+        row: Any = trace.callsites.loc[callsite]
+        total = float(row["total_elapsed_ns"])
+        left = max(1.0 - finding.cost_ns / max(total, 1.0), 0.0)
+        return row_pictures.draw_two_bars(left, str(finding.algorithm))
+    return draw_lateness(totals, callsite, [finding])
+
+
+def draw_lateness(totals: pd.DataFrame, callsite: int, findings: Sequence[Finding]) -> str:
+    """Return the mean lateness of the ranks at a call site, ranks that findings blame in accent."""
+    here = [one for one in findings if is_blamed(one) and callsite in one.callsites]
+    ranks, late_ns = mean_lateness(totals, callsite)
+    blamed = {rank for finding in here[:1] for rank in finding.ranks}
+    return row_pictures.draw_lateness_bars(late_ns, np.isin(ranks, list(blamed)))
+
+
+def mean_lateness(totals: pd.DataFrame, callsite: int) -> tuple[Any, Float]:
+    """Return the members of a call site, and their mean lateness beyond the earliest mean."""
+    rows = totals[(totals["callsite"] == callsite).to_numpy()]
+    sums = rows.groupby("rank")[["lateness_ns", "instances"]].sum()
+    mean = (sums["lateness_ns"] / sums["instances"].clip(lower=1)).to_numpy(np.float64)
+    return sums.index.to_numpy(np.int64), mean - mean.min(initial=math.inf) if len(mean) else mean

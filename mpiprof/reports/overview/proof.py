@@ -1,0 +1,102 @@
+"""The picture that proves the answer: a typical instance of the worst call site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.errors import MpiprofError
+from mpiprof.metrics.rank_totals import read_instance
+from mpiprof.reports.overview.answer import host_of, is_blamed
+from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
+from mpiprof.reports.site_labels import format_callsite
+from mpiprof.trace import Trace
+
+WIDTHS = {"wide": (760.0, 290.0), "narrow": (366.0, 230.0)}  # by class: of the picture in px
+LARGE_SHARE = 0.5  # of the 90th percentile of the spreads; smaller ones are not typical of a delay
+HOW_TO_READ = (
+    "Time runs from left to right, from the median arrival of the other ranks. Grey is computing, "
+    "hatched is waiting, orange is the lateness of the rank that the others wait for."
+)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An instance of a call site: its number in the call site, its title, and its arrivals."""
+
+    callsite: int
+    number: int
+    title: str
+    arrivals: InstanceArrivals
+
+    def draw(self, size: tuple[float, float] = WIDTHS["wide"]) -> str:
+        """Return the picture."""
+        return draw_arrivals(self.arrivals, *size)
+
+
+def find_proof(trace: Trace, finding: Finding | None, instances: pd.DataFrame) -> Proof | None:
+    """Return the instance that proves a finding, or None if none can. instances: of the trace."""
+    chosen = None if finding is None else choose_instance(instances, finding)
+    if finding is None or chosen is None:
+        return None
+    row, number, count = chosen
+    try:
+        arrivals = read_arrivals(trace, finding, row)
+    except MpiprofError:
+        return None
+    callsite = int(row["callsite"])
+    ranks = "a row is a rank"
+    if len(arrivals.ranks) > MAX_ROWS:
+        ranks = "a row is the latest of several ranks"
+    place = f"{format_callsite(trace, callsite)}, instance {number} of {count}"
+    return Proof(callsite, number, f"{place}; {ranks}, from the median of the others", arrivals)
+
+
+def choose_instance(table: Any, finding: Finding) -> tuple[Any, int, int] | None:
+    """Return a typical instance in which a blamed rank is last, its number, and their count.
+
+    It has the median spread among those of large spread, because a rank with occasional delays is
+    sometimes last by chance. It is at the first call site of the finding that has any. Without
+    blamed ranks it is the instance with the largest spread.
+    """
+    for callsite in finding.callsites:
+        rows = table[(table["callsite"] == callsite).to_numpy()].reset_index(drop=True)
+        rows = rows.assign(number=np.arange(len(rows)))
+        good = rows[rows["complete"].to_numpy(np.bool_) & (rows["size"] > 1).to_numpy()]
+        if not len(good):
+            continue
+        spread = "worst_imbalance_ns"
+        mine = good[good["last_rank"].isin(finding.ranks).to_numpy()]
+        if len(mine) and is_blamed(finding):
+            large = mine[mine[spread] >= LARGE_SHARE * mine[spread].quantile(0.9)]
+            row = large.sort_values(spread, kind="stable").iloc[len(large) // 2]
+        else:
+            row = good.loc[good[spread].idxmax()]
+        return row, int(row["number"]), len(rows)
+    return None
+
+
+def read_arrivals(trace: Trace, finding: Finding, row: Any) -> InstanceArrivals:
+    """Return the times of one instance; `row`: of `Trace.instances`."""
+    since = int(row["first_arrival_ns"])
+    found = read_instance(
+        trace, str(row["communicator"]), int(row["sequence"]), int(row["start"]), since
+    )
+    order = np.argsort(found.ranks)
+    ranks = found.ranks[order]
+    late = np.isin(ranks, finding.ranks) if is_blamed(finding) else np.zeros(len(ranks), np.bool_)
+    nodes = [host_of(trace, int(rank)) for rank in ranks]
+    names = nodes if len(set(nodes)) > 1 else []
+    return InstanceArrivals(
+        ranks,
+        found.arrival[order],
+        found.wait[order],
+        found.finish[order],
+        late,
+        names,
+        str(row["operation"]),
+    )

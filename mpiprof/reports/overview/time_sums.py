@@ -1,0 +1,101 @@
+"""Composition of the run's time: computing, messages, collectives and waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.metrics.message_callsite_sums import find_located_waits
+from mpiprof.metrics.run_times import lacks_complete_instances
+from mpiprof.reports.overview.answer import is_blamed, name_blamed
+from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
+from mpiprof.reports.site_labels import format_callsite
+from mpiprof.trace import Trace
+
+WIDTHS = {"wide": 1232.0, "narrow": 366.0}  # by class: of the bar of time in px
+TIME_PARTS = {  # name, colour and whether ranks wait, by part of TimeSums.compose
+    "outside": ("computing", "q1", False),
+    "point to point": ("messages", "q2", False),
+    "waiting for messages": ("for messages", "late", True),
+    "work": ("collectives", "q3", False),
+    "unknown": ("collectives, waiting unknown", "q3", False),
+    "waiting": ("in collectives", "late", True),
+    "other collectives": ("filtered out", "line2", False),
+}
+
+HOW_TO_READ = (
+    "The bar is the time of the run, mean of the ranks. Hatched parts are waiting. The filled part "
+    "is the waiting for the ranks that the verdict names."
+)
+
+
+@dataclass(frozen=True)
+class TimeSums:
+    """Times of some ranks in ns, summed over the ranks.
+
+    whole_ns: of the run. elapsed_ns, wait_ns: in collectives that pass the filters.
+    collective_ns: in all collectives. message_ns, message_wait_ns: in point-to-point calls.
+    """
+
+    whole_ns: float
+    elapsed_ns: float
+    wait_ns: float
+    collective_ns: float
+    message_ns: float
+    message_wait_ns: float
+
+    def compose(self) -> dict[str, float]:
+        """Return the time by part (of TIME_PARTS); the parts sum to the whole.
+
+        Point-to-point time is limited to the time outside collectives.
+        """
+        outside = max(self.whole_ns - self.collective_ns, 0.0)
+        between = min(self.message_ns, outside)
+        waited = min(self.message_wait_ns, between)
+        return {
+            "outside": outside - between,
+            "point to point": between - waited,
+            "waiting for messages": waited,
+            "work": self.elapsed_ns - self.wait_ns,
+            "waiting": self.wait_ns,
+            "other collectives": self.collective_ns - self.elapsed_ns,
+        }
+
+
+def sum_times(trace: Trace) -> TimeSums:
+    """Return the times of all ranks."""
+    if trace.record == "summary":
+        elapsed = float(trace.summary["total_ns"].sum())
+        wait = min(float(trace.callsites["total_wait_ns"].sum()), elapsed)
+    else:
+        totals = trace.rank_totals
+        elapsed, wait = (float(totals[name].sum()) for name in ("elapsed_ns", "total_wait_ns"))
+    # `point_to_point` ends with the last collective, and older traces have no message sums.
+    sums = trace.message_sums.groupby("rank")["total_ns"].sum()
+    in_messages = sums.reindex(range(trace.ranks), fill_value=0).to_numpy(np.float64)
+    message_ns = float(np.maximum(trace.point_to_point, in_messages).sum())
+    waits = float(find_located_waits(trace)["wait_ns"].sum())
+    whole = float(trace.process_time_ns)
+    return TimeSums(whole, elapsed, wait, elapsed, message_ns, waits)
+
+
+def list_time_parts(trace: Trace, sums: TimeSums, ranks: int) -> list[TimePart]:
+    """Return the parts of the time as means of the ranks."""
+    parts = sums.compose()
+    if lacks_complete_instances(trace):
+        parts = {"unknown" if name == "work" else name: ns for name, ns in parts.items()}
+    named = [(*TIME_PARTS[name], ns / max(ranks, 1)) for name, ns in parts.items()]
+    return [TimePart(name, ns, colour, waits) for name, colour, waits, ns in named]
+
+
+def find_blamed_time(trace: Trace, finding: Finding | None) -> BlamedTime | None:
+    """Return the waiting that the worst finding causes, mean of the ranks, or None."""
+    if finding is None or not is_blamed(finding):
+        return None
+    sites = [format_callsite(trace, callsite) for callsite in finding.callsites[:1]]
+    site = sites[0].partition(" at ")[2] if sites else ""  # messages alone carry some delays
+    where = f" at {site.partition(' ')[0]}" if site else ""
+    text = f"for {name_blamed(finding)}{where}"
+    return BlamedTime(text, finding.cost_ns / max(trace.ranks, 1))
