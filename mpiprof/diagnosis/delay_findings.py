@@ -57,7 +57,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     if not waiting > 0:
         return []
     found = _find_patterns(trace, delays, cost_ns, chosen)
-    count = max((grid.count for grid, _ in found), default=len(delays.meetings_of_all))
+    count = max((matrix.count for matrix, _ in found), default=len(delays.meetings_of_all))
     joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
@@ -113,11 +113,13 @@ def _find_patterns(
     """
 
     def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
-        patterns = ((grid, one) for grid in grids for one in join_patterns(find_patterns(grid)[0]))
+        patterns = (
+            (matrix, one) for matrix in grids for one in join_patterns(find_patterns(matrix)[0])
+        )
         return [
-            (grid, one)
-            for grid, one in patterns
-            if _is_by_work(delays, one) and count_late_instances(one, grid)
+            (matrix, one)
+            for matrix, one in patterns
+            if _is_by_work(delays, one) and count_late_instances(one, matrix)
         ]
 
     steps = find_steps(trace, delays)
@@ -132,7 +134,7 @@ def _find_patterns(
     by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
     if steps is not None:
         # All outliers of the run show in its steps. Periods without a rank are periods of the step.
-        by_pair = [(grid, one) for grid, one in by_pair if one.ranks and one.cause != "outlier"]
+        by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks and one.cause != "outlier"]
     return by_step if MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair) else by_pair
 
 
@@ -167,8 +169,8 @@ def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Findi
 
 def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float) -> Finding:
     """Return the finding of a pattern; parts: the same pattern in one or several matrices."""
-    grid, pattern = parts[0]
-    number, delays = grid.number[pattern.instances], grid.delays
+    matrix, pattern = parts[0]
+    number, delays = matrix.number[pattern.instances], matrix.delays
     chosen: Bool = np.any([_find_intervals(*part) for part in parts], axis=0)
     work = list(_find_locations(trace, delays, cost_ns, chosen))
     concerned = _are_concerned(delays, pattern)
@@ -178,23 +180,23 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "late_ns": pattern.late_ns,
         "late_instances": round(sum(late)),
         "instances": sum(of.count for of, _ in parts),
-        "spans": find_spans(number, grid) if len(number) < grid.instance_count else [],
+        "spans": find_spans(number, matrix) if len(number) < matrix.instance_count else [],
         "offsets": list(pattern.offsets),
         "step": pattern.step,
         "each": pattern.each,
-        "stay": _find_stay(grid, pattern) if pattern.cause == "moving" else None,
-        "late_by_rank": _find_lateness(grid, pattern),
+        "stay": _find_stay(matrix, pattern) if pattern.cause == "moving" else None,
+        "late_by_rank": _find_lateness(matrix, pattern),
         "levels": [list(level) for level in pattern.levels],
         "grows": None if pattern.grows is None else list(pattern.grows),
-        "unit": grid.unit,
+        "unit": matrix.unit,
         "sampled": trace.sampling_interval > 1,
         "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
-        "recorded": [int(grid.number[0]), int(grid.number[-1])],
+        "recorded": [int(matrix.number[0]), int(matrix.number[-1])],
         "host": find_host(trace, pattern.node),
         "work": work,
         "reason": _find_reason(trace, delays, cost_ns, chosen),
         "mainly_at": _find_main_callsite(delays, concerned),
-        "alone_ns": grid.alone_ns if pattern.cause in ("rank", "periodic") else None,
+        "alone_ns": matrix.alone_ns if pattern.cause in ("rank", "periodic") else None,
     }
     cost = sum_gains(parts)
     return _make_finding(
@@ -223,18 +225,18 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
     groups, intervals = trace.derive("work_groups"), parts[0][0].delays.intervals
     before = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
     length = before
-    for grid, pattern in parts:
+    for matrix, pattern in parts:
         ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
         others = ~np.isin(np.arange(trace.ranks), ranks)
-        chosen = _find_intervals(grid, replace(pattern, ranks=ranks))
+        chosen = _find_intervals(matrix, replace(pattern, ranks=ranks))
         limited, comparable = groups.limit(length, chosen, others if others.any() else ~others)
-        excess = grid.compute_excess(ranks, pattern.instances)
-        rest = np.where(comparable, 0.0, grid.spread_over_intervals(excess, ranks))
+        excess = matrix.compute_excess(ranks, pattern.instances)
+        rest = np.where(comparable, 0.0, matrix.spread_over_intervals(excess, ranks))
         length = np.maximum(limited - rest, 0.0)
     replay = trace.derive("replay")
     ends = replay.find_ends(intervals)
     saved = float(replay.find_saved_time(trace, intervals.rank, ends, before - length))
-    scales = [grid.find_scale(pattern.instances) for grid, pattern in parts]
+    scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
     scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
     saved = max(saved * float(scale), 0.0)
     # At least one rank waits for each delay. Estimates of a sample may differ. Without ranks, the
@@ -242,32 +244,32 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
     return saved if scale == 1 and parts[0][1].ranks else min(saved, sum_gains(parts))
 
 
-def _find_stay(grid: DelayMatrix, pattern: Pattern) -> int:
+def _find_stay(matrix: DelayMatrix, pattern: Pattern) -> int:
     """Return the number of columns for which the delay stays at a rank before it moves.
 
     It is that of most columns, because noise divides the stay at some ranks.
     """
-    latest = np.nanargmax(grid.arrival[:, pattern.instances], axis=0)
+    latest = np.nanargmax(matrix.work_ns[:, pattern.instances], axis=0)
     edges = np.flatnonzero(np.diff(latest)) + 1
     lengths = np.diff([0, *edges, len(latest)])
     return round(float(np.median(np.repeat(lengths, lengths))))
 
 
-def _find_lateness(grid: DelayMatrix, pattern: Pattern) -> list[tuple[int, float]]:
+def _find_lateness(matrix: DelayMatrix, pattern: Pattern) -> list[tuple[int, float]]:
     """Return the usual delay of each rank of a pattern in ns, the largest first."""
-    excess = grid.compute_excess(pattern.ranks, pattern.instances)[:, pattern.instances]
-    row = np.searchsorted(grid.ranks, pattern.ranks)
+    excess = matrix.compute_excess(pattern.ranks, pattern.instances)[:, pattern.instances]
+    row = np.searchsorted(matrix.ranks, pattern.ranks)
     late = np.median(excess[row], axis=1).tolist() if len(row) else []
     return sorted(zip(pattern.ranks, late, strict=True), key=lambda pair: -pair[1])
 
 
-def _find_intervals(grid: DelayMatrix, pattern: Pattern) -> Bool:
+def _find_intervals(matrix: DelayMatrix, pattern: Pattern) -> Bool:
     """Return which intervals belong to the ranks and columns of a pattern."""
-    in_pattern = np.zeros(grid.instance_count + 1, np.bool_)  # the last element is for OUTSIDE
+    in_pattern = np.zeros(matrix.instance_count + 1, np.bool_)  # the last element is for OUTSIDE
     in_pattern[pattern.instances] = True
-    chosen: Bool = in_pattern[grid.column]
+    chosen: Bool = in_pattern[matrix.column]
     if pattern.ranks:
-        chosen &= np.isin(grid.delays.intervals.rank, pattern.ranks)
+        chosen &= np.isin(matrix.delays.intervals.rank, pattern.ranks)
     return chosen
 
 

@@ -1,8 +1,8 @@
 """Work of all ranks by step or repetition, as input to the search for patterns.
 
-The search (patterns.py) needs values whose excess over the other ranks costs wait. For one call
-site these are arrivals. For a whole run it is work: time without waits, whose costs are known
-(delay_graph.py). A rank that waits for others has no excess here, however late it arrives.
+The search (patterns.py) needs times whose excess over the other ranks costs wait. Work is time
+without waits, whose costs are known (delay_graph.py). A rank that waits for others has no excess
+here, however late it arrives.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class StepMatrix(DelayMatrix):
         self.wait_ns = self._sum_by_rank(waits.rank, wait_column, wait_ns * counted).sum(0)
         of_all = self._sum_by_rank(waits.rank, wait_column, weighted).sum(0)
         self.scale *= np.where(self.wait_ns > 0, of_all / np.maximum(self.wait_ns, 1.0), 1.0)
-        self.arrival = waited.max(0) - waited
+        self.work_ns = waited.max(0) - waited
 
     def _sum_by_rank(self, rank: Int, column: Int, values: Float | Int) -> Float:
         """Return the sum of values by rank and column, without OUTSIDE ones."""
@@ -164,13 +164,13 @@ class StepMatrix(DelayMatrix):
         sums = np.bincount(cell, values[inside], shape[0] * shape[1])
         return sums.reshape(shape).astype(np.float64)
 
-    def compute_waiting(self, arrival: Float) -> Float:
+    def compute_waiting(self, work_ns: Float) -> Float:
         """Return the wait in ns that remains in each step if the ranks took that long.
 
         Each rank waits for the slowest one until they meet, in whichever call. If ranks waited for
         each other in turn, they waited longer than that, and keep the rest.
         """
-        whole, remaining = ((times.max(0) - times).sum(0) for times in (self.arrival, arrival))
+        whole, remaining = ((times.max(0) - times).sum(0) for times in (self.work_ns, work_ns))
         share = np.minimum(self.wait_ns / np.where(whole > 0, whole, 1.0), 1.0)
         waits = np.maximum(self.wait_ns + share * (remaining - whole), 0.0)
         return np.asarray(waits * self.scale)
@@ -221,20 +221,20 @@ class RepetitionMatrix(DelayMatrix):
         else:
             work[~present] = np.nan
         self.cost_ns = self.sum_cells(cost_ns) * scale
-        self.arrival = work - np.nanmin(work, 0)
-        self._excess = np.nan_to_num(self.arrival - column_medians(self.arrival))
+        self.work_ns = work - np.nanmin(work, 0)
+        self._excess = np.nan_to_num(self.work_ns - column_medians(self.work_ns))
         # Work of the usual length may cost wait, too, as in a pipeline that fills.
         by_rank = np.sort(self.cost_ns.mean(1))
         self._usual_cost = np.minimum(self.cost_ns, by_rank[(len(ranks) - 1) // 2])
 
-    def compute_waiting(self, arrival: Float) -> Float:
+    def compute_waiting(self, work_ns: Float) -> Float:
         """Return the wait in ns that remains in each repetition if the ranks worked that long.
 
         The cost of a rank's work shrinks in proportion to its excess over the median, to that of
         the usual work.
         """
         late = self._excess > 0
-        excess = np.nan_to_num(np.maximum(arrival - column_medians(self.arrival), 0.0))
+        excess = np.nan_to_num(np.maximum(work_ns - column_medians(self.work_ns), 0.0))
         share = np.where(late, excess / np.where(late, self._excess, 1.0), 1.0)
         remaining = self._usual_cost + (self.cost_ns - self._usual_cost) * np.minimum(share, 1.0)
         return np.asarray(remaining.sum(0))

@@ -24,9 +24,9 @@ FoundPattern: TypeAlias = tuple[DelayMatrix, Pattern]
 def join_matrices(found: Sequence[FoundPattern]) -> list[list[FoundPattern]]:
     """Join patterns of the same ranks in several matrices, the costliest of each first."""
     groups: dict[Any, list[FoundPattern]] = {}
-    for grid, pattern in found:
+    for matrix, pattern in found:
         key = pattern.cause, frozenset(pattern.ranks), pattern.period, pattern.each
-        groups.setdefault(key, []).append((grid, pattern))
+        groups.setdefault(key, []).append((matrix, pattern))
     return [sorted(parts, key=lambda part: -part[1].gain_ns) for parts in groups.values()]
 
 

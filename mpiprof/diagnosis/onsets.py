@@ -25,27 +25,27 @@ ONSETS = 16  # positions at which a trend may begin
 MIN_GROWTH = 1.5  # minimum ratio of the lateness at both ends
 
 
-def find_phases(grid: WorkMatrix, arrival: Float) -> list[Int]:
+def find_phases(matrix: WorkMatrix, work_ns: Float) -> list[Int]:
     """Return the columns of each phase. Within a phase the same ranks may be late."""
-    signal, last = phase_signals(grid, arrival)
-    _, edges = find_edges(signal, grid.number, last)
-    return np.split(np.arange(grid.instance_count), edges)
+    signal, last = phase_signals(matrix, work_ns)
+    _, edges = find_edges(signal, matrix.number, last)
+    return np.split(np.arange(matrix.instance_count), edges)
 
 
-def phase_signals(grid: WorkMatrix, arrival: Float) -> tuple[Float, Int]:
+def phase_signals(matrix: WorkMatrix, work_ns: Float) -> tuple[Float, Int]:
     """Return the logarithm of each instance's spread, and its last rank (-1 if unknown)."""
-    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
-    row = np.nanargmax(arrival, 0)
+    low, high = np.nanmin(work_ns, 0), np.nanmax(work_ns, 0)
+    row = np.nanargmax(work_ns, 0)
     spread = high - low
-    last = np.where(spread > grid.least_ns, grid.ranks[row], -1)
-    return np.log(np.maximum(spread, grid.least_ns)), last
+    last = np.where(spread > matrix.least_ns, matrix.ranks[row], -1)
+    return np.log(np.maximum(spread, matrix.least_ns)), last
 
 
-def rows_lateness(arrival: Float, rows: Int) -> Float:
-    """Return how much later some rows arrive than the other rows, per instance."""
-    other_rows = np.setdiff1d(np.arange(len(arrival)), rows)
+def rows_lateness(work_ns: Float, rows: Int) -> Float:
+    """Return how much longer some rows work than the other rows, per instance."""
+    other_rows = np.setdiff1d(np.arange(len(work_ns)), rows)
     return np.asarray(
-        np.nan_to_num(column_means(arrival[rows]) - column_medians(arrival[other_rows]))
+        np.nan_to_num(column_means(work_ns[rows]) - column_medians(work_ns[other_rows]))
     )
 
 
@@ -56,7 +56,7 @@ def is_flat(late: Float) -> bool:
 
 
 def refine_span(
-    grid: WorkMatrix, arrival: Float, rows: Int, columns: Int, spans: list[Int]
+    matrix: WorkMatrix, work_ns: Float, rows: Int, columns: Int, spans: list[Int]
 ) -> Int | None:
     """Return the columns of a phase, with boundaries moved to changes of these rows' lateness.
 
@@ -64,10 +64,10 @@ def refine_span(
     rows. Returns None if that lateness does not change abruptly: wandering ranks are late for a
     while, without phases.
     """
-    other_rows = np.setdiff1d(np.arange(len(arrival)), rows)
+    other_rows = np.setdiff1d(np.arange(len(work_ns)), rows)
     if not len(other_rows):
         return columns
-    late = rows_lateness(arrival, rows)
+    late = rows_lateness(work_ns, rows)
     begin, end = int(columns[0]), int(columns[-1]) + 1
     usual = float(np.median(late[begin:end]))
     flat = is_flat(late[begin:end])
@@ -79,8 +79,8 @@ def refine_span(
         begin = low + find_best_cut(late[low : min(begin + EDGE_REACH, half), None])
         if not _is_abrupt(late[begin:], late[:begin][::-1], usual, beside[0]):
             return None
-    if end < grid.instance_count:
-        start, high = max(end - EDGE_REACH, half), min(end + EDGE_REACH, grid.instance_count)
+    if end < matrix.instance_count:
+        start, high = max(end - EDGE_REACH, half), min(end + EDGE_REACH, matrix.instance_count)
         end = start + find_best_cut(late[start:high, None])
         if not _is_abrupt(late[:end][::-1], late[end:], usual, beside[-1]):
             return None
@@ -123,23 +123,23 @@ def find_levels(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, fl
 
 @dataclass(frozen=True)
 class Trend:
-    """A trend: row of the arrival matrix, lateness in each instance (ns), and p-value."""
+    """A trend: row of the work matrix, lateness in each instance (ns), and p-value."""
 
     row: int
     fitted_line: Float
     p: float
 
 
-def find_trend_onset(arrival: Float, waits: Float) -> int:
+def find_trend_onset(work_ns: Float, waits: Float) -> int:
     """Return the instance at which the lateness of the costliest rank begins to change steadily.
 
     The lateness is constant before and a line from there on, with the least squares of errors among
     ONSETS positions. Returns 0 if the change begins in the first stretch.
     """
-    ranks, count = arrival.shape
-    if count < 2 * MIN_TREND_INSTANCES or ranks < 2 or np.isnan(arrival).any():
+    ranks, count = work_ns.shape
+    if count < 2 * MIN_TREND_INSTANCES or ranks < 2 or np.isnan(work_ns).any():
         return 0
-    late = _costliest_lateness(arrival, waits)[1]
+    late = _costliest_lateness(work_ns, waits)[1]
     along = np.arange(count, dtype=np.float64)
     best, least = 0, np.inf
     for onset in (np.arange(ONSETS) * count // ONSETS).tolist():
@@ -152,24 +152,24 @@ def find_trend_onset(arrival: Float, waits: Float) -> int:
     return best
 
 
-def _costliest_lateness(arrival: Float, waits: Float) -> tuple[int, Float]:
+def _costliest_lateness(work_ns: Float, waits: Float) -> tuple[int, Float]:
     """Return the row that causes most wait, and its lateness after the other rows."""
-    row = int(np.argmax(np.bincount(arrival.argmax(0), waits, len(arrival))))
-    return row, arrival[row] - column_medians(np.delete(arrival, row, 0))
+    row = int(np.argmax(np.bincount(work_ns.argmax(0), waits, len(work_ns))))
+    return row, work_ns[row] - column_medians(np.delete(work_ns, row, 0))
 
 
-def find_trend(arrival: Float, waits: Float, sure: float, begin: int = 0) -> Trend | None:
+def find_trend(work_ns: Float, waits: Float, sure: float, begin: int = 0) -> Trend | None:
     """Return the steady change in lateness of the rank that causes most wait, or None.
 
     begin: instance at which the change begins. A wandering rank has a regression line, too, so its
     slope is compared with slow fluctuations of the whole series.
     """
-    ranks, count = arrival.shape
+    ranks, count = work_ns.shape
     count -= begin
-    if count < MIN_TREND_INSTANCES or ranks < 2 or np.isnan(arrival).any():
+    if count < MIN_TREND_INSTANCES or ranks < 2 or np.isnan(work_ns).any():
         return None
-    row, _ = _costliest_lateness(arrival[:, begin:], waits[begin:])
-    series = arrival[row] - column_medians(np.delete(arrival, row, 0))
+    row, _ = _costliest_lateness(work_ns[:, begin:], waits[begin:])
+    series = work_ns[row] - column_medians(np.delete(work_ns, row, 0))
     late = series[begin:]
     along = np.arange(count) - (count - 1) / 2
     power = float(along @ along)

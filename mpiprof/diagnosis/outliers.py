@@ -17,7 +17,7 @@ MIN_TAIL_VALUES = 3  # smallest tail, for each possible outlier
 SAME_RANKS_SHARE = 0.4  # minimum share of the wait in outliers
 
 
-def find_outliers(grid: WorkMatrix, arrival: Float, waits: Float) -> Int:
+def find_outliers(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Int:
     """Return the columns of the few instances with much of the wait; empty if there are none.
 
     If the outliers with the same late ranks as the worst one have enough wait, only these are
@@ -30,7 +30,7 @@ def find_outliers(grid: WorkMatrix, arrival: Float, waits: Float) -> Int:
     costly = _find_costly(waits)
     if waits[costly].sum() < SAME_RANKS_SHARE * whole:
         return nothing
-    who = [frozenset(find_late_ranks(grid, arrival[:, [column]])) for column in costly.tolist()]
+    who = [frozenset(find_late_ranks(matrix, work_ns[:, [column]])) for column in costly.tolist()]
     same_ranks = costly[[ranks == who[0] for ranks in who]]
     return np.sort(same_ranks if waits[same_ranks].sum() >= SAME_RANKS_SHARE * whole else costly)
 
@@ -77,16 +77,16 @@ def _p_beyond(others: Float, count: int, possible: int, beyond: float) -> float:
     return float(possible * (total / max(total + beyond, 1e-9)) ** count)
 
 
-def find_late_ranks(grid: WorkMatrix, arrival: Float) -> tuple[int, ...]:
-    """Return the ranks that arrived far behind all other ranks, the latest first.
+def find_late_ranks(matrix: WorkMatrix, work_ns: Float) -> tuple[int, ...]:
+    """Return the ranks that worked far longer than all other ranks, the latest first.
 
     Returns () if there are none, also if some ranks were far ahead and all others late together.
     """
-    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
-    middle = column_medians(arrival)
-    far = (arrival - middle) > (high - middle) / 2
-    far &= far.sum(0) <= len(arrival) / 2
-    far &= (arrival > (low + high) / 2).sum(0) <= len(arrival) / 2
+    low, high = np.nanmin(work_ns, 0), np.nanmax(work_ns, 0)
+    middle = column_medians(work_ns)
+    far = (work_ns - middle) > (high - middle) / 2
+    far &= far.sum(0) <= len(work_ns) / 2
+    far &= (work_ns > (low + high) / 2).sum(0) <= len(work_ns) / 2
     rows = np.flatnonzero(far.any(1))
-    late = np.nanmax(np.where(far, arrival, 0.0), 1)[rows]
-    return tuple(grid.ranks[rows[np.argsort(-late, kind="stable")]].tolist())
+    late = np.nanmax(np.where(far, work_ns, 0.0), 1)[rows]
+    return tuple(matrix.ranks[rows[np.argsort(-late, kind="stable")]].tolist())

@@ -16,7 +16,7 @@ class Pattern:
 
     - cause: an entry of findings.CAUSES. ranks: world ranks, the latest first.
     - late_ns: usual lateness, or for an outlier, lateness in the worst of its instances.
-    - instances: columns of the arrival matrix in which the pattern holds.
+    - instances: columns of the work matrix in which the pattern holds.
     - period, offsets: the pattern affects instances with number % period in offsets.
     - step: number of ranks by which lateness moves on each time.
     - gain_ns: wait in the sample that the pattern explains. p: p-value of the pattern.
@@ -46,25 +46,25 @@ class Pattern:
     grows: tuple[float, float] | None = None
 
 
-def count_late_instances(pattern: Pattern, grid: WorkMatrix) -> int:
+def count_late_instances(pattern: Pattern, matrix: WorkMatrix) -> int:
     """Return the number of instances in which a pattern has half of its mean lateness or more."""
-    arrival = grid.arrival[:, pattern.instances]
-    rows = np.searchsorted(grid.ranks, pattern.ranks)
-    other_rows = np.setdiff1d(np.arange(len(arrival)), rows)
+    work_ns = matrix.work_ns[:, pattern.instances]
+    rows = np.searchsorted(matrix.ranks, pattern.ranks)
+    other_rows = np.setdiff1d(np.arange(len(work_ns)), rows)
     if pattern.cause == "outlier":
         return len(pattern.instances)
     if pattern.shows is not None:
         return pattern.shows
     if not len(rows) or not len(other_rows):
-        return int((np.nanmax(arrival, 0) > pattern.late_ns / 2).sum())
-    apart = arrival[rows[0]] - column_medians(arrival[other_rows])
+        return int((np.nanmax(work_ns, 0) > pattern.late_ns / 2).sum())
+    apart = work_ns[rows[0]] - column_medians(work_ns[other_rows])
     apart = -apart if pattern.cause == "early" else apart
     return int((apart > pattern.late_ns / 2).sum())
 
 
-def find_spans(number: Int, grid: WorkMatrix) -> list[list[int]]:
+def find_spans(number: Int, matrix: WorkMatrix) -> list[list[int]]:
     """Return the runs of instances that a pattern covers, as first and last number."""
-    columns = np.searchsorted(grid.number, number)
+    columns = np.searchsorted(matrix.number, number)
     edges = np.flatnonzero(np.diff(columns) > 1)
     first, last = number[np.r_[0, edges + 1]], number[np.r_[edges, len(number) - 1]]
     return [[int(a), int(b)] for a, b in zip(first, last, strict=True)]

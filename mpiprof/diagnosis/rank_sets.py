@@ -1,4 +1,4 @@
-"""Sets of ranks that are late or early together: from mean arrivals, with significance tests."""
+"""Sets of ranks that are late or early together: from mean work, with significance tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.metrics.variance_components import nodes_differ
 from mpiprof.trace.types import Float, Int
 
-MAX_SPLITS = 4  # gaps between mean arrivals at which ranks are divided
+MAX_SPLITS = 4  # gaps between the ranks' mean work, at which ranks are divided
 MIN_LINEAR_SHARE = 0.9  # minimum share of the variance that a line along the ranks explains
 MIN_LINEAR_RANKS = 4  # ranks
 MAX_LEVEL_SHARE = 0.6  # minimum lateness of each rank of a set, as a share of the first one's
@@ -25,8 +25,8 @@ class RankSet:
     """Ranks that differ from the other ranks.
 
     kind: "rank", "early", "node", "gradient", or "each" if all ranks differ and the rows are the
-    latest ones. rows: rows of the arrival matrix, the most different first. late_ns: difference of
-    the first row. shift: time by which each row would have to arrive earlier, negative for later.
+    latest ones. rows: rows of the work matrix, the most different first. late_ns: difference of
+    the first row. shift: time that each row would have to work less, negative for more.
     p: p-value.
     """
 
@@ -43,25 +43,25 @@ class RankSet:
         return self.kind, frozenset(self.rows.tolist())
 
 
-def find_rank_sets(grid: WorkMatrix, arrival: Float, sure: float) -> Iterator[RankSet]:
+def find_rank_sets(matrix: WorkMatrix, work_ns: Float, sure: float) -> Iterator[RankSet]:
     """Yield the sets of ranks that differ significantly, the simplest first.
 
-    arrival: columns of the instances to examine. sure: maximum p-value.
+    work_ns: columns of the instances to examine. sure: maximum p-value.
     """
-    if arrival.shape[1] < 2:
+    if work_ns.shape[1] < 2:
         return
-    centred = arrival - column_medians(arrival)
+    centred = work_ns - column_medians(work_ns)
     mean = _trimmed_means(centred)
-    of_node, p = _find_node_effect(grid, centred, mean)
+    of_node, p = _find_node_effect(matrix, centred, mean)
     if p > sure:
         of_node[:] = 0.0
     if of_node.any():
-        yield _find_slow_nodes(grid, of_node, p)
+        yield _find_slow_nodes(matrix, of_node, p)
     for rank_set in (
-        _find_costliest_rank(grid, centred, mean),
-        *_find_splits(grid, centred - of_node[:, None], mean - of_node),
-        _find_gradient(grid, centred, mean),
-        _every_rank_set(grid, centred, mean),
+        _find_costliest_rank(matrix, centred, mean),
+        *_find_splits(matrix, centred - of_node[:, None], mean - of_node),
+        _find_gradient(matrix, centred, mean),
+        _every_rank_set(matrix, centred, mean),
     ):
         if rank_set is not None and rank_set.p <= sure:
             yield rank_set
@@ -79,7 +79,7 @@ def _trimmed_means(centred: Float) -> Float:
     return np.asarray((sums[row, high] - sums[row, low]) / np.maximum(high - low, 1))
 
 
-def _find_splits(grid: WorkMatrix, centred: Float, mean: Float) -> list[RankSet | None]:
+def _find_splits(matrix: WorkMatrix, centred: Float, mean: Float) -> list[RankSet | None]:
     """Return divisions of the ranks in two, at the gaps that explain most."""
     order = np.argsort(-mean, kind="stable")
     values = mean[order]
@@ -94,20 +94,20 @@ def _find_splits(grid: WorkMatrix, centred: Float, mean: Float) -> list[RankSet 
         *np.argsort(-gaps, kind="stable")[:1],
     ]
     at = [c for c in dict.fromkeys(map(int, chosen)) if gaps[c] > 0]
-    return [_divide(grid, centred, mean, order[: c + 1], order[c + 1 :]) for c in at]
+    return [_divide(matrix, centred, mean, order[: c + 1], order[c + 1 :]) for c in at]
 
 
-def _find_costliest_rank(grid: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
+def _find_costliest_rank(matrix: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
     """Return the rank that causes most wait, if other ranks may be late with no rank waiting."""
-    caused = grid.compute_caused_waits()
+    caused = matrix.compute_caused_waits()
     worst = np.argmax(caused, keepdims=True)
     if not caused[worst] > 0:
         return None
-    return _divide(grid, centred, mean, worst, np.setdiff1d(np.arange(len(mean)), worst))
+    return _divide(matrix, centred, mean, worst, np.setdiff1d(np.arange(len(mean)), worst))
 
 
 def _divide(
-    grid: WorkMatrix, centred: Float, mean: Float, upper: Int, lower: Int
+    matrix: WorkMatrix, centred: Float, mean: Float, upper: Int, lower: Int
 ) -> RankSet | None:
     """Return the smaller of two sets of ranks as late or early, or None if it is not separate."""
     few = upper if len(upper) <= len(lower) else lower
@@ -122,43 +122,43 @@ def _divide(
     few = few[np.argsort(-sign * shift[few], kind="stable")]
     amount = sign * float(shift[few[0]])
     least = sign * float(shift[few[-1]])
-    if least <= max(grid.least_ns, MAX_LEVEL_SHARE * amount):
+    if least <= max(matrix.least_ns, MAX_LEVEL_SHARE * amount):
         return None
     p_apart = p_apart_from_others(sign * mean[few], sign * mean[other_rows])
     p = min(float(p_above(sign * apart, p_apart, len(mean)).max()), 1.0)
     return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
 
 
-def _find_node_effect(grid: WorkMatrix, centred: Float, mean: Float) -> tuple[Float, float]:
+def _find_node_effect(matrix: WorkMatrix, centred: Float, mean: Float) -> tuple[Float, float]:
     """Return the lateness of each rank's node (0 if the node is not slow), and its p-value.
 
     A node's lateness is the median of its ranks, so that one late rank does not make a slow node.
     """
     node_lateness = np.zeros_like(mean)
-    counts = np.bincount(grid.node)
+    counts = np.bincount(matrix.node)
     if len(counts) < 2 or counts.max() < 2:
         return node_lateness, 1.0
-    median = np.array([np.median(mean[grid.node == node]) for node in range(len(counts))])
+    median = np.array([np.median(mean[matrix.node == node]) for node in range(len(counts))])
     order = np.argsort(median, kind="stable")
     gap = int(np.argmax(np.diff(median[order])))
-    slow = np.isin(grid.node, order[gap + 1 :])
+    slow = np.isin(matrix.node, order[gap + 1 :])
     apart = float(median[order[gap + 1]] - median[order[gap]])
     difference = column_medians(centred[slow]) - column_medians(centred[~slow])
     p = min(float(p_above(difference[None, :])[0]) * len(counts), 1.0)
-    if apart > grid.least_ns and nodes_differ(mean, grid.node, grid.least_ns):
+    if apart > matrix.least_ns and nodes_differ(mean, matrix.node, matrix.least_ns):
         node_lateness[slow] = np.median(mean[slow]) - np.median(mean[~slow])
     return node_lateness, p
 
 
-def _find_slow_nodes(grid: WorkMatrix, of_node: Float, p: float) -> RankSet:
+def _find_slow_nodes(matrix: WorkMatrix, of_node: Float, p: float) -> RankSet:
     """Return the ranks of the slow nodes."""
     rows = np.flatnonzero(of_node)
-    names = {grid.nodes[node] for node in grid.node[rows]}
+    names = {matrix.nodes[node] for node in matrix.node[rows]}
     node = names.pop() if len(names) == 1 else None
     return RankSet("node", rows, float(of_node.max()), of_node, p, node)
 
 
-def _find_gradient(grid: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
+def _find_gradient(matrix: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
     """Return a gradient if a line along the ranks explains nearly all lateness."""
     ranks = len(mean)
     if ranks < MIN_LINEAR_RANKS:
@@ -171,14 +171,14 @@ def _find_gradient(grid: WorkMatrix, centred: Float, mean: Float) -> RankSet | N
     line = slope * along
     top = ranks - 1 if slope > 0 else 0
     shift = line - line.min()
-    if shift[top] <= grid.least_ns:
+    if shift[top] <= matrix.least_ns:
         return None
     slopes = np.sign(slope) * (along @ np.nan_to_num(centred))
     p = float(p_above(slopes[None, :])[0])
     return RankSet("gradient", np.array([top]), float(shift[top]), shift, p)
 
 
-def _every_rank_set(grid: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
+def _every_rank_set(matrix: WorkMatrix, centred: Float, mean: Float) -> RankSet | None:
     """Return the set "each": every rank has a different, constant lateness over the whole run.
 
     Wandering ranks differ at any time, too, but in another order in the second half.
@@ -187,13 +187,13 @@ def _every_rank_set(grid: WorkMatrix, centred: Float, mean: Float) -> RankSet | 
         return None
     first, second = (_trimmed_means(half) for half in np.array_split(centred, 2, axis=1))
     constant = float(np.corrcoef(first, second)[0, 1]) >= MIN_CORRELATION
-    if centred.shape[1] < grid.instance_count or not constant:
+    if centred.shape[1] < matrix.instance_count or not constant:
         return None
     shift = mean - mean.min()
     lateness = mean - np.median(mean)
     order = np.argsort(-mean, kind="stable")
     rows = order[lateness[order] >= lateness.max() / 2]
-    if not len(rows) or lateness[rows[-1]] <= grid.least_ns:
+    if not len(rows) or lateness[rows[-1]] <= matrix.least_ns:
         return None
     p = min(float(p_above(centred[rows]).max()) * len(mean), 1.0)
     late = float(mean[rows[0]] - np.median(np.delete(mean, rows)))

@@ -20,15 +20,15 @@ class WorkMatrix(ABC):
 
     - ranks: world ranks of the rows, ascending.
     - number: number of each column's step. first_ns: its begin.
-    - arrival: the times; NaN for ranks that do not take part.
+    - work_ns: the times; NaN for ranks that do not take part.
     - node: index into `nodes` for each row.
     - least_ns: the clock error, at least 1 us. Smaller differences are not significant.
     """
 
-    arrival: Float
+    work_ns: Float
 
     def __init__(self, trace: Trace, ranks: Int, number: Int, first_ns: Int) -> None:
-        """Prepare the rows and columns; a subclass adds `arrival`."""
+        """Prepare the rows and columns; a subclass adds `work_ns`."""
         self.ranks, self.number, self.first_ns = ranks, number, first_ns
         self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
         self.nodes, self.node = number_nodes(trace, ranks)
@@ -39,7 +39,7 @@ class WorkMatrix(ABC):
         return len(self.number)
 
     @abstractmethod
-    def compute_waiting(self, arrival: Float) -> Float:
+    def compute_waiting(self, work_ns: Float) -> Float:
         """Return the wait in ns, summed over the ranks of each step, for given times."""
 
     def compute_excess(self, ranks: Sequence[int], columns: Int) -> Float:
@@ -50,10 +50,10 @@ class WorkMatrix(ABC):
         rows = np.isin(self.ranks, ranks)
         if rows.all() or not rows.any():
             rows[:] = True
-        others = self.arrival[:, columns] if rows.all() else self.arrival[np.ix_(~rows, columns)]
+        others = self.work_ns[:, columns] if rows.all() else self.work_ns[np.ix_(~rows, columns)]
         cells = np.ix_(rows, columns)
-        excess = np.zeros_like(self.arrival)
-        excess[cells] = np.maximum(self.arrival[cells] - column_medians(others), 0.0)
+        excess = np.zeros_like(self.work_ns)
+        excess[cells] = np.maximum(self.work_ns[cells] - column_medians(others), 0.0)
         return np.nan_to_num(excess)
 
     def compute_caused_waits(self) -> Float:
