@@ -25,10 +25,11 @@ def find_sampled_code(
     """
     times: Counter[int] = Counter()
     samples = blind_ns = 0
+    calls = list_call_frames(trace, after)
     for (of, left, entered, location), (count, ns) in trace.tables.presite_samples.items():
         if of == rank and entered in after and left in before:
             samples += count
-            if location in after and "module" not in trace.tables.sites[location][0]:
+            if trace.tables.sites[location][0] in calls:
                 blind_ns += ns
             else:
                 times[location] += ns
@@ -38,6 +39,12 @@ def find_sampled_code(
     return _find_most_frequent(
         list(zip(descriptions, times.values(), strict=True)), times.total() + blind_ns
     )
+
+
+def list_call_frames(trace: Trace, sites: Collection[int]) -> list[dict[str, Any]]:
+    """Return the innermost frames of call sites in Python, at which samples are inconclusive."""
+    frames = [trace.tables.sites[site][0] for site in sites if site >= 0]
+    return [frame for frame in frames if "module" not in frame]
 
 
 def _find_most_frequent(locations: list[tuple[dict[str, Any], int]], whole: int) -> dict[str, Any]:

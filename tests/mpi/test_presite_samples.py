@@ -11,6 +11,8 @@ from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
 from mpiprof.diagnosis.sampled_code import find_sampled_code
+from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.trace import Trace
 
 LATE = """
 import sys, time
@@ -34,20 +36,37 @@ def wrapped(mpi: Mpi, folder: Path) -> list[str | Path]:
     return [mpi.python, "-m", "mpiprof", "run", "-q", "--where", "-o", folder / "trace"]
 
 
-def sampled_function(folder: Path) -> tuple[str, str]:
+def sampled_function(trace: Trace) -> tuple[str, str]:
     """Return the file and function of most of rank 1's time between two calls of site 0."""
-    trace = mpiprof.open(folder / "trace")
     sites = next(of.sites for of, number in trace.aggregate[1].items() if number == 0)
     place = find_sampled_code(trace, 1, sites, sites)
     assert place is not None and place["share"] > 0.5 and place["line"] > 0
     return Path(place["file"]).name, place["function"]
 
 
-def test_a_function_in_c_is_named(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: no sleep ends early, and most of rank 1's time is in heavy()."""
-    done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), compiled(mpi, "presite_late_function.c")])
+def sampled_stacks(trace: Trace) -> set[str]:
+    """Return rank 1's stacks, as functions from the outermost to the innermost."""
+    stacks = [site for rank, _, _, site in trace.tables.presite_samples if rank == 1]
+    described = describe_sites(trace.tables.sites, [stacks])[0]
+    return {
+        " ".join(frame["function"] for frame in (*reversed(site.get("stack", [])), site))
+        for site in described
+    }
+
+
+@pytest.mark.parametrize("flags", [["-fno-omit-frame-pointer"], ["-O2"]], ids=["frames", "none"])
+def test_a_function_in_c_is_named(mpi: Mpi, tmp_path: Path, flags: list[str]) -> None:
+    """On 2 ranks: no sleep ends early, and most of rank 1's time is in heavy().
+
+    Callers are recorded if the program has frame pointers.
+    """
+    program = compiled(mpi, "presite_late_function.c", *flags)
+    done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), program])
     assert done.returncode == 7, done
-    assert sampled_function(tmp_path) == ("presite_late_function.c", "heavy")
+    trace = mpiprof.open(tmp_path / "trace")
+    assert sampled_function(trace) == ("presite_late_function.c", "heavy")
+    if flags == ["-fno-omit-frame-pointer"]:
+        assert any(stack.endswith("main heavy") for stack in sampled_stacks(trace))
 
 
 @SLOW_WITH_MPICH
@@ -65,7 +84,9 @@ def test_a_function_in_python_is_named(mpi: Mpi, tmp_path: Path, end: str) -> No
         assert done.returncode != 0
     else:
         assert done.returncode == 0, done.stderr
-        assert sampled_function(tmp_path) == ("late.py", "assemble")
+        trace = mpiprof.open(tmp_path / "trace")
+        assert sampled_function(trace) == ("late.py", "assemble")
+        assert "<module> assemble" in sampled_stacks(trace)
 
 
 def test_threads_and_children_beside_it(mpi: Mpi, tmp_path: Path) -> None:

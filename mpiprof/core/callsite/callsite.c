@@ -16,7 +16,7 @@
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 
-enum { MOST_FRAMES = 32, OWN_FRAMES = 8, MOST_SAMPLED = 8192 };
+enum { OWN_FRAMES = 8 };
 
 static struct map native_sites;
 static char executable[PATH_BYTES];
@@ -106,17 +106,38 @@ struct site *callsite_find(const void *address)
     return known != NULL ? known : site_of(key, frames, count);
 }
 
-/* Return the site of a sampled instruction, or NULL if there are too many sites. */
-struct site *callsite_at(const void *instruction)
+static uint64_t stack_key(const void **frames, int count)
+{
+    uint64_t key = (uint64_t)(uintptr_t)frames[0];
+
+    for (int i = 1; i < count; i++)
+        key = hash_mix(key, (uint64_t)(uintptr_t)frames[i]);
+    return key;
+}
+
+/* Return the site of a sampled stack, or NULL if there are too many sites. The first address is an
+ * instruction. The next ones are return addresses, up to the first that cannot be one. This check
+ * is slow, so a stack that passed it is found without it. */
+struct site *callsite_at(const uint64_t *stack, int count)
 {
     static atomic_int made;
-    const void *behind = (const char *)instruction + 1;
-    const uint64_t key = (uint64_t)(uintptr_t)behind;
-    struct site *const known = map_get(&native_sites, key);
+    const void *frames[MOST_FRAMES] = {(const void *)(uintptr_t)(stack[0] + 1)};
+    const int most = count < MOST_FRAMES ? count : MOST_FRAMES;
+    int checked = 1;
 
+    for (int i = 1; i < most; i++)
+        frames[i] = (const void *)(uintptr_t)stack[i];
+    struct site *known = map_get(&native_sites, stack_key(frames, most));
+
+    while (known == NULL && checked < most && unwind_is_return_address(frames[checked]))
+        checked++;
+    if (known == NULL && checked < most)
+        known = map_get(&native_sites, stack_key(frames, checked));
     if (known != NULL)
         return known;
-    return atomic_fetch_add(&made, 1) < MOST_SAMPLED ? site_of(key, &behind, 1) : NULL;
+    return atomic_fetch_add(&made, 1) < MOST_SAMPLED
+               ? site_of(stack_key(frames, checked), frames, checked)
+               : NULL;
 }
 
 /* Return true if a native frame, as text, is in the program's executable and not in a library. */

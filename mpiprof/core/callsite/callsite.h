@@ -5,6 +5,8 @@
 
 /* ---- table of call sites (site.c) */
 
+enum { MOST_FRAMES = 32, MOST_SAMPLED = 8192 }; /* frames of a site; sites of samples */
+
 struct site {
     uint32_t id;
     const int *overrides; /* rules.c: the rules that name the site, or NULL */
@@ -16,7 +18,8 @@ void site_name(const struct site *s, struct text *name);
 /* ---- call sites: the locations in the program that call MPI (callsite.c) */
 
 struct site *callsite_find(const void *address);
-struct site *callsite_at(const void *instruction); /* NULL beyond MOST_SAMPLED */
+/* of a sample; innermost first; NULL beyond MOST_SAMPLED */
+struct site *callsite_at(const uint64_t *stack, int count);
 bool callsite_is_of_program(const char *frame);
 void callsite_start(void);
 
@@ -27,6 +30,7 @@ struct span {
 };
 bool unwind_is_own(const void *address);
 bool unwind_is_live(const void *address);
+bool unwind_is_return_address(const void *address);
 struct span unwind_caller(void);
 int unwind_frames(const void **found, int most);
 

@@ -17,7 +17,7 @@
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 
-enum { MOST_FRAMES = 32, LONGEST_NAME = 4096 };
+enum { LONGEST_NAME = 4096 };
 
 bool python_site_is_possible;
 static struct map python_sites, file_kinds;
@@ -155,16 +155,16 @@ static void location_add(struct text *t, const struct frame_place *p)
 /* Return the next outer frame in p. Returns false if there is none. */
 typedef bool next_place(object **frame, struct frame_place *p);
 
-/* Return the site of the user's frames, innermost first. If there are none, as in a program that is
- * itself a skipped package, the innermost frame is used. */
-static struct site *site_of_frames(next_place *next, object *frame)
+/* Return the site of up to `most` of the user's frames, innermost first. If there are none, as in a
+ * program that is itself a skipped package, the innermost frame is used. spare: number of sites
+ * that may still be made, after which NULL is returned; NULL for any number. */
+static struct site *site_of_frames(next_place *next, object *frame, int most, int *spare)
 {
     struct frame_place places[MOST_FRAMES], first = {0}, p;
-    const int most = recorder.options.stack < MOST_FRAMES ? recorder.options.stack : MOST_FRAMES;
     uint64_t key = 0;
     int count = 0;
 
-    while (count < most && next(&frame, &p)) {
+    while (count < most && count < MOST_FRAMES && next(&frame, &p)) {
         if (first.code == NULL)
             first = p;
         if (place_skipped(&p))
@@ -182,6 +182,8 @@ static struct site *site_of_frames(next_place *next, object *frame)
 
     if (known != NULL)
         return known;
+    if (spare != NULL && (*spare)-- <= 0)
+        return NULL;
     struct text t = {0};
 
     for (int i = 0; i < count; i++)
@@ -219,12 +221,15 @@ struct site *python_site_read(void)
     if (thread == NULL)
         return NULL;
     if (python_frame_readable(thread))
-        return site_of_frames(python_frame_next, python_frame_first(thread));
+        return site_of_frames(python_frame_next, python_frame_first(thread), recorder.options.stack,
+                              NULL);
     if (!python_site_can_take_gil())
         return NULL;
     const int lock = py.PyGILState_Ensure();
     struct site *const s =
-        py.PyErr_Occurred() == NULL ? site_of_frames(api_next, py.PyEval_GetFrame()) : NULL;
+        py.PyErr_Occurred() == NULL
+            ? site_of_frames(api_next, py.PyEval_GetFrame(), recorder.options.stack, NULL)
+            : NULL;
 
     py.PyGILState_Release(lock);
     return s;
@@ -243,11 +248,13 @@ bool python_site_is_exit_address(const void *address)
            python.dli_fbase == caller.dli_fbase;
 }
 
-/* Return the current site of another thread. */
+/* Return the stack of another thread as a site, or NULL if there are too many. */
 struct site *python_site_of(object *thread)
 {
+    static int spare = MOST_SAMPLED;
     object *const frame = py.PyThreadState_GetFrame(thread);
-    struct site *const s = frame != NULL ? site_of_frames(api_next, frame) : NULL;
+    struct site *const s =
+        frame != NULL ? site_of_frames(api_next, frame, MOST_FRAMES, &spare) : NULL;
 
     if (frame != NULL)
         py.Py_DecRef(frame);

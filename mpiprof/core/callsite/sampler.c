@@ -1,8 +1,8 @@
 /* Samples of the program's location outside MPI, every few milliseconds, without a signal.
  *
  * A signal would interrupt the program's sleeps. In a compiled program the kernel samples
- * (perf_event_open): it writes instruction addresses of MPI_Init's thread to a buffer while that
- * thread is on a processor. The buffer is read when the thread next calls a collective. In a Python
+ * (perf_event_open): it writes the stacks of MPI_Init's thread to a buffer while that thread is on a
+ * processor. It finds callers by frame pointers, so code without them ends a stack. The buffer is read when the thread next calls a collective. In a Python
  * program a sampling thread acquires the GIL and reads the main thread's frames. If the main thread
  * runs C code without releasing the GIL, the whole time counts as one long sample.
  *
@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -23,7 +24,7 @@
 #include "callsite/callsite.h"
 #include "timing/timing.h"
 
-enum { PAGES = 16 };
+enum { MOST_PAGES = 32, LEAST_PAGES = 4 };
 
 static sampler_found *found;
 static int64_t period_ns; /* between two samples */
@@ -93,6 +94,28 @@ static const char *ticks_start(void)
 /* ---- kernel samples */
 
 static struct perf_event_mmap_page *buffer;
+static size_t buffer_bytes; /* of the samples, which follow the first page */
+
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Map the largest buffer that the limits on locked memory allow. */
+static const char *buffer_map(int descriptor)
+{
+    for (size_t pages = MOST_PAGES; pages >= LEAST_PAGES; pages /= 2) {
+        void *const found_at = mmap(NULL, (pages + 1) * page_bytes(), PROT_READ | PROT_WRITE,
+                                    MAP_SHARED, descriptor, 0);
+
+        if (found_at != MAP_FAILED) {
+            buffer_bytes = pages * page_bytes();
+            buffer = found_at;
+            return NULL;
+        }
+    }
+    return strerror(errno);
+}
 
 static const char *perf_start(void)
 {
@@ -100,7 +123,10 @@ static const char *perf_start(void)
                                 .type = PERF_TYPE_SOFTWARE,
                                 .config = PERF_COUNT_SW_TASK_CLOCK,
                                 .sample_period = (uint64_t)period_ns,
-                                .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TIME,
+                                .sample_type =
+                                    PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
+                                .sample_max_stack = MOST_FRAMES,
+                                .exclude_callchain_kernel = 1,
                                 .exclude_kernel = 1,
                                 .exclude_hv = 1,
                                 .use_clockid = 1,
@@ -109,38 +135,53 @@ static const char *perf_start(void)
 
     if (obstacle != NULL)
         return obstacle;
-    const int descriptor = perf_event_create(&a, -1);
+    int descriptor = perf_event_create(&a, -1);
 
+    if (descriptor < 0) { /* kernel.perf_event_max_stack may be lower, and an old kernel has none */
+        a.sample_type &= ~(uint64_t)PERF_SAMPLE_CALLCHAIN;
+        a.sample_max_stack = 0;
+        a.exclude_callchain_kernel = 0;
+        descriptor = perf_event_create(&a, -1);
+    }
     if (descriptor < 0)
         return perf_event_failure(errno);
-    void *const found_at = mmap(NULL, (size_t)(PAGES + 1) * (size_t)sysconf(_SC_PAGESIZE),
-                                PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    const int error = errno;
+    const char *const failure = buffer_map(descriptor);
 
     close(descriptor); /* the mapping keeps the event open; a forked child has none */
-    if (found_at == MAP_FAILED)
-        return strerror(error);
-    buffer = found_at;
-    return NULL;
+    return failure;
 }
 
 /* Copy from the ring buffer. */
 static void perf_copy(void *to, uint64_t from, size_t bytes)
 {
-    const char *const data = (const char *)buffer + sysconf(_SC_PAGESIZE);
-    const uint64_t room = (uint64_t)PAGES * (uint64_t)sysconf(_SC_PAGESIZE);
+    const char *const data = (const char *)buffer + page_bytes();
 
     for (size_t i = 0; i < bytes; i++)
-        ((char *)to)[i] = data[(from + i) % room];
+        ((char *)to)[i] = data[(from + i) % buffer_bytes];
+}
+
+struct sample {
+    struct perf_event_header head;
+    uint64_t address, at, count;     /* of addresses that follow; none without call chains */
+    uint64_t stack[MOST_FRAMES + 1]; /* begins with a mark of the kernel */
+};
+
+/* Return the site of a sample, or NULL if there are too many. */
+static struct site *sample_site(struct sample *s)
+{
+    const uint64_t least = offsetof(struct sample, stack);
+    const uint64_t stored = s->head.size > least ? (s->head.size - least) / sizeof *s->stack : 0;
+    const uint64_t count = stored < s->count ? stored : s->count;
+
+    if (count < 2 || s->stack[1] != s->address)
+        return callsite_at(&s->address, 1);
+    return callsite_at(s->stack + 1, (int)count - 1);
 }
 
 /* Process the kernel's samples after `since`. */
 void sampler_drain(int64_t since)
 {
-    struct {
-        struct perf_event_header head;
-        uint64_t address, at;
-    } sample;
+    struct sample sample;
 
     if (buffer == NULL)
         return;
@@ -150,11 +191,10 @@ void sampler_drain(int64_t since)
         perf_copy(&sample, at, sizeof sample.head);
         if (sample.head.size < sizeof sample.head)
             break;
-        if (sample.head.type == PERF_RECORD_SAMPLE && sample.head.size == sizeof sample) {
-            perf_copy(&sample, at, sizeof sample);
-            struct site *const site = (int64_t)sample.at > since /* not within MPI */
-                                          ? callsite_at((const void *)(uintptr_t)sample.address)
-                                          : NULL;
+        if (sample.head.type == PERF_RECORD_SAMPLE && sample.head.size <= sizeof sample) {
+            perf_copy(&sample, at, sample.head.size);
+            struct site *const site =
+                (int64_t)sample.at > since /* not within MPI */ ? sample_site(&sample) : NULL;
 
             if (site != NULL)
                 found(site, (int64_t)sample.at, period_ns);
@@ -183,6 +223,6 @@ void sampler_stop(void)
 {
     ticks_stop();
     if (buffer != NULL)
-        munmap(buffer, (size_t)(PAGES + 1) * (size_t)sysconf(_SC_PAGESIZE));
+        munmap(buffer, buffer_bytes + page_bytes());
     buffer = NULL;
 }

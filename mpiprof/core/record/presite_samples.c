@@ -2,14 +2,14 @@
  *
  * Samples are stored until the thread calls a collective, and then added to its call site. Samples
  * taken within a call are discarded. The totals are written to the tables after every thousand
- * samples and in MPI_Finalize; readers add the rows of one pair of location and call site. A few
- * locations have most of the time, so samples that exceed the tables are dropped.
+ * samples and in MPI_Finalize; readers add the rows of one pair of stack and call site. A few
+ * stacks have most of the time, so samples that exceed the tables are dropped.
  */
 
 #include "record/call.h"
 #include "tracefile/tracefile.h"
 
-enum { MOST_PLACES = 64, MOST_PAIRS = 4096, MOST_TRIED = 16, WRITE_EVERY = 1024 };
+enum { MOST_PLACES = 256, MOST_PAIRS = 8192, MOST_TRIED = 16, WRITE_EVERY = 1024 };
 
 struct sample_time {
     uint32_t place, after, site, samples; /* between two call sites; after is 0 at the start */
