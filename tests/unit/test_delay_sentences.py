@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.planted_programs import MS, Noise
+from support.where_samples import add_samples
 
 import mpiprof
 from mpiprof.diagnosis.verdict import make_verdict
@@ -15,7 +16,6 @@ from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import describe_sites, format_site
-from mpiprof.trace.tables import SAMPLE_KEYS
 
 RANKS, STEPS, LATE_MS = 8, 200, 6
 FEW = (11, 12, 60, 97, 140, 171, 189)  # steps
@@ -103,17 +103,8 @@ def test_a_site_names_the_first_caller_that_distinguishes_it() -> None:
 
 def test_sampled_code_is_named(tmp_path: Path) -> None:
     program = helper_at_two_places(messages=True, stack=True)
-    lines = program.synthetic.lines[2]
-    code = program.synthetic.add_site(2, "live.c:71:assemble")
-    norm, residual = (
-        program.synthetic.add_site(2, f"{HELPER} < live.c:{line}:main") for line in (30, 44)
-    )
-    lines.append(
-        {
-            "rank": 2,
-            "where": dict(zip(SAMPLE_KEYS, (norm, residual, code, 90, 60 * MS), strict=True)),
-        }
-    )
+    norm, residual = (f"{HELPER} < live.c:{line}:main" for line in (30, 44))
+    add_samples(program.synthetic, 2, norm, residual, "live.c:71:assemble", 90, 60 * MS)
     trace = mpiprof.open(program.write(tmp_path / "t"))
     assert "100 % of that time it is in live.c:71 assemble (sampled)." in lines_of(trace)
 

@@ -1,0 +1,175 @@
+"""Tree of the stacks that `run --where` sampled between collectives, for groups of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.late_rank import SIMILAR_SHARE, find_late_rank
+from mpiprof.diagnosis.sampled_code import list_call_frames
+from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+NO_SAMPLES = "--where: no samples: "  # of the recorder's note, before the reason
+OUTERMOST = ("<module>", "main")  # functions at which a stack is complete
+CALLERS_UNKNOWN = "callers not recorded"
+INCONCLUSIVE = "at the MPI call: inconclusive"
+Function = tuple[str | None, str]  # file and name
+
+
+@dataclass(frozen=True)
+class StackTree:
+    """Time of functions by their callers. The first node is the root; parents precede children.
+
+    functions: file and name of each node; the file of the root and of notes is None. lines: the
+    line of each node with most time, 0 if unknown. parents: -1 for the root. self_ns and total_ns:
+    node x group, means over the ranks of the group. samples: node x group, sums. ranks: number of
+    sampled ranks of each group.
+    """
+
+    functions: list[Function]
+    lines: Int
+    parents: Int
+    self_ns: Float
+    total_ns: Float
+    samples: Int
+    ranks: Int
+
+    def get_path(self, node: int) -> list[int]:
+        """Return the nodes from below the root to a node."""
+        path: list[int] = []
+        while node > 0:
+            path.append(node)
+            node = int(self.parents[node])
+        return path[::-1]
+
+
+def make_stack_tree(
+    trace: Trace, groups: Sequence[Collection[int]], sites: Collection[int] | None = None
+) -> StackTree:
+    """Return the tree of the samples of groups of ranks before calls at `sites`, or at any site.
+
+    Ranks on which sampling was impossible do not count. Ranks without a sample do: their thread
+    slept, or reached its next call too soon.
+    """
+    failed = set(explain_missing_samples(trace))
+    counted = [set(group) - failed for group in groups]
+    rows = [
+        (rank, entered, location, count, ns)
+        for (rank, _, entered, location), (count, ns) in trace.tables.presite_samples.items()
+        if sites is None or entered in sites
+    ]
+    calls = {entered: list_call_frames(trace, [entered]) for _, entered, *_ in rows}
+    locations = sorted({location for _, _, location, _, _ in rows})
+    described = describe_sites(trace.tables.sites, [locations])[0]
+    stacks = {
+        location: list(_list_functions(site))
+        for location, site in zip(locations, described, strict=True)
+    }
+    builder = _TreeBuilder(counted)
+    for rank, entered, location, count, ns in rows:
+        stack = stacks[location]
+        if trace.tables.sites[location][0] in calls[entered]:
+            stack = [(None, INCONCLUSIVE, 0)]
+        builder.add(rank, stack, count, ns)
+    return builder.build()
+
+
+def explain_missing_samples(trace: Trace) -> dict[int, str]:
+    """Return the reason of each rank on which sampling was impossible."""
+    return {
+        rank: note.removeprefix(NO_SAMPLES)
+        for rank, note in trace.tables.notes
+        if note.startswith(NO_SAMPLES)
+    }
+
+
+def find_late_ranks(trace: Trace, callsite: int | None) -> list[int]:
+    """Return the late ranks of a call site, the latest first; [] if none is late consistently.
+
+    Without a call site, return the ranks of the finding that would save most.
+    """
+    if callsite is None:
+        return next((list(one.ranks) for one in trace.findings() if one.ranks), [])
+    late = find_late_rank(trace, callsite)
+    if late is None:
+        return []
+    causes: Causes = trace.causes(callsite)
+    chosen = causes.ranks[causes.ranks["late_ns"] >= SIMILAR_SHARE * late.late_ns]
+    return [int(rank) for rank in chosen["rank"]]
+
+
+def _list_functions(site: dict[str, Any]) -> Iterator[tuple[str | None, str, int]]:
+    """Yield file, function and line of a stack's frames, outermost first, from main inwards."""
+    frames = [
+        (frame["file"], *_name_function(frame))
+        for frame in (*reversed(site.get("stack", [])), site)
+        if not str(frame["file"]).startswith("<frozen ")
+    ]
+    names = [name for _, name, _ in frames]
+    outermost = next((name for name in OUTERMOST if name in names), None)
+    if outermost is None:
+        yield None, CALLERS_UNKNOWN, 0
+    first = names.index(outermost) if outermost else 0  # the C library calls main
+    yield from frames[first:]
+
+
+def _name_function(frame: dict[str, Any]) -> tuple[str, int]:
+    name = str(frame["function"] or "?")
+    # The text of a function without a line ends in an offset, which is removed.
+    return (name, frame["line"]) if frame["line"] else (name.partition("+0x")[0], 0)
+
+
+class _TreeBuilder:
+    """Sums of the samples by function and callers; `groups` are sets of ranks."""
+
+    def __init__(self, groups: Sequence[set[int]]) -> None:
+        self.groups = groups
+        self.functions: list[Function] = [(None, "all samples")]
+        self.parents = [-1]
+        self.children: dict[tuple[int, Function], int] = {}
+        self.self_ns: list[Float] = [np.zeros(len(groups))]
+        self.samples: list[Int] = [np.zeros(len(groups), np.int64)]
+        self.line_ns: list[dict[int, int]] = [{}]
+
+    def add(
+        self, rank: int, stack: Sequence[tuple[str | None, str, int]], count: int, ns: int
+    ) -> None:
+        member = np.array([rank in group for group in self.groups])
+        if not member.any():
+            return
+        node = 0
+        self.samples[0] += member * count
+        for file, name, line in stack:
+            node = self._find_child(node, (file, name))
+            self.samples[node] += member * count
+            self.line_ns[node][line] = self.line_ns[node].get(line, 0) + ns
+        self.self_ns[node] += member * ns
+
+    def _find_child(self, parent: int, function: Function) -> int:
+        node = self.children.setdefault((parent, function), len(self.parents))
+        if node == len(self.parents):
+            self.functions.append(function)
+            self.parents.append(parent)
+            self.self_ns.append(np.zeros(len(self.groups)))
+            self.samples.append(np.zeros(len(self.groups), np.int64))
+            self.line_ns.append({})
+        return node
+
+    def build(self) -> StackTree:
+        ranks = np.array([len(group) for group in self.groups], np.int64)
+        self_ns = np.array(self.self_ns) / np.maximum(ranks, 1)
+        total_ns = self_ns.copy()
+        for node in range(len(self.parents) - 1, 0, -1):
+            total_ns[self.parents[node]] += total_ns[node]
+        lines = [max(ns, key=ns.__getitem__, default=0) for ns in self.line_ns]
+        parents = np.array(self.parents, np.int64)
+        samples = np.array(self.samples, np.int64)
+        return StackTree(
+            self.functions, np.array(lines, np.int64), parents, self_ns, total_ns, samples, ranks
+        )

@@ -1,0 +1,15 @@
+"""Samples of `run --where` in synthetic traces."""
+
+from __future__ import annotations
+
+from mpiprof.testing.synthetic import Synthetic
+from mpiprof.trace.tables import SAMPLE_KEYS
+
+
+def add_samples(
+    trace: Synthetic, rank: int, left: str, entered: str, stack: str, count: int, ns: int
+) -> None:
+    """Add samples of a stack between two calls; all three as in `Synthetic.add_site`."""
+    ids = [trace.add_site(rank, text) for text in (left, entered, stack)]
+    values = dict(zip(SAMPLE_KEYS, (*ids, count, ns), strict=True))
+    trace.lines[rank].append({"rank": rank, "where": values})
