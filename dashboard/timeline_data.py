@@ -22,10 +22,13 @@ import pandas as pd
 from flask import Response, request
 
 from mpiprof.errors import MpiprofError
+from mpiprof.reports import sentences
 from mpiprof.store import cache
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import selection, wait_chain
+from mpiprof.timeline.cause_marks import list_causes
 from mpiprof.timeline.late_ranks import find_late_ranks
+from mpiprof.timeline.message_marks import MessageMarks, list_message_marks, read_message_marks
 from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
@@ -151,26 +154,37 @@ class TimelineStore:
             self._making[entry_path] = Computation(description, make)
         return self._making[entry_path]
 
-    def message_waits(self, data: TraceData) -> pd.DataFrame | None:
-        """Return the waits for messages, None if the trace has no messages; raises BusyError."""
+    def message_marks(self, data: TraceData) -> MessageMarks | None:
+        """Return the calls on messages, None if the trace has none; raises BusyError."""
         if not data.trace.ranks_with_messages:
             return None
-        entry_path = (data.name, f"waits {data.version}")
+        marks: MessageMarks = self._compute_table(
+            data, "messages", "reading the messages", lambda: read_message_marks(data.trace)
+        )
+        return marks
+
+    def blamed_work(self, data: TraceData) -> pd.DataFrame:
+        """Return the work by which blamed ranks delay others; raises BusyError."""
+        work: pd.DataFrame = self._compute_table(
+            data, "causes", "looking for the causes", lambda: data.derive("blamed_work")
+        )
+        return work
+
+    def _compute_table(
+        self, data: TraceData, name: str, description: str, make: Callable[[], Any]
+    ) -> Any:
+        """Return a table of a version of the trace, computed once; raises BusyError."""
+        entry_path = (data.name, f"{name} {data.version}")
         with self._lock:
-            for name, what in list(self._making):
-                if name == data.name and what.startswith("waits ") and what != entry_path[1]:
-                    del self._making[name, what]  # of an earlier version of the trace
-            making = self._start(
-                entry_path,
-                "reading the messages",
-                lambda _: wait_chain.describe_message_waits(data.trace),
-            )
+            for of_trace, what in list(self._making):
+                if of_trace == data.name and what.startswith(f"{name} ") and what != entry_path[1]:
+                    del self._making[of_trace, what]  # of an earlier version of the trace
+            making = self._start(entry_path, description, lambda _: make())
         if not making.has_ended(REQUEST_WAIT_S):
             raise BusyError(making)
         if making.error is not None:
             raise making.error
-        found: pd.DataFrame = making.result
-        return found
+        return making.result
 
     def drop_timeline(self, data: TraceData) -> None:
         """Remove a trace's timeline and its damaged cache, so that both are built again."""
@@ -230,6 +244,9 @@ def _answer_window(
         if what == "overview":
             head["searched"] = timeline_find.search_label(timeline, wanted.find)
         return _pack_response(head, arrays)
+    if what == "causes":
+        shown = store.resolve_window(data, timeline, wanted)
+        return _json_response(_list_causes(store, data, timeline, wanted, shown))
     if what in ("waited", "chain"):
         return _answer_waits(store, data, state, timeline, wanted)
     if what == "search":
@@ -259,16 +276,35 @@ def _answer_waits(
     wanted: Request,
 ) -> Response:
     """Return the waits for messages in a window, or the chain from a wait to its cause."""
-    waits = store.message_waits(data)
+    marks = store.message_marks(data)
     if state.get("what") == "chain":
-        chain = wait_chain.find_chain(
-            timeline, state.get_number("member", -1), state.get_number("at"), waits
-        )
+        at, waits = state.get_number("at"), None if marks is None else marks.waits
+        chain = wait_chain.find_chain(timeline, state.get_number("member", -1), at, waits)
         return _json_response({"chain": [asdict(wait) for wait in chain]})
-    if waits is None:
-        return _json_response({"waits": []})
+    if marks is None:
+        return _json_response({"waits": [], "calls": [], "sites": []})
     shown = store.resolve_window(data, timeline, wanted)
-    return _json_response({"waits": wait_chain.list_waits(timeline, wanted, shown, waits)})
+    return _json_response(list_message_marks(timeline, wanted, shown, marks))
+
+
+def _list_causes(
+    store: TimelineStore,
+    data: TraceData,
+    timeline: Timeline,
+    wanted: Request,
+    shown: ResolvedRequest,
+) -> dict[str, Any]:
+    """Return the blamed ranks of the run, the costliest first, and their work in a window.
+
+    The marks have the index of a title.
+    """
+    work = store.blamed_work(data)
+    findings = data.derive("findings")
+    numbers = dict.fromkeys(work["finding"].tolist())
+    ranks = [rank for number in sorted(numbers) for rank in findings[number].ranks]
+    titles = [sentences.finding_title(data.trace, one) for one in findings]
+    marks = list_causes(timeline, wanted, shown, work)
+    return {"ranks": list(dict.fromkeys(ranks)), "titles": titles, "marks": marks}
 
 
 def _answer_instance(

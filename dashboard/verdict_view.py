@@ -8,12 +8,12 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.interface.format_units import format_ranks
 from mpiprof.reports.overview import answer as answers
 from mpiprof.reports.overview import proof as proofs
-from mpiprof.reports.overview.answer import Answer, Fact, TextPart, is_blamed
+from mpiprof.reports.overview.answer import Answer, Fact, TextPart
 from mpiprof.reports.pictures import icons
 
 from . import components

@@ -9,11 +9,13 @@ const { AXIS, GUTTER } = Geometry, AGAIN_MS = 500, ARROW = 6; // pixels of an ar
 // Request the messages of the window that ranks waited for, after the picture is shown.
 export const requestWaited = async (t) => {
   clearTimeout(t.waitedTimer);
+  t.waitedTimer = 0;
   const { from, to } = t, found = await t.request(t.fetchData("waited", { from, to, px: Math.round(t.view.width) }));
   if (!found || t.from !== from || t.to !== to) return;
   if (found.busy) t.waitedTimer = setTimeout(() => { if (t.root.isConnected) requestWaited(t); }, AGAIN_MS);
   if (!found.waits) return;
-  t.waited = found.waits;
+  Object.assign(t, { waited: found.waits, calls: found.calls, messageSites: found.sites });
+  Details.showLegend(t);
   t.draw();
 };
 
@@ -42,28 +44,17 @@ export const describe = (t) => {
   return links.length ? `${links.join("; ")}. It began on ${cause}.` : `on ${cause}`;
 };
 
-const boxOf = (t, view, one) => {
-  const row = t.rowOf.get(one.rank);
-  return row === undefined || t.overview.drawn[row] !== one.rank ? null : Geometry.lateBox(view, [0, row, one.begin, one.end]);
+export const waitLines = (one) => [`rank ${one.rank}`, `waits ${Format.time(one.until - one.begin)} in ${one.operation}`, `for rank ${one.awaited}`,
+  `${Format.shorten(one.site)} · tag ${one.tag}${one.bytes >= 0 ? ` · ${Format.bytes(one.bytes)}` : ""}`];
+
+export const callLines = (t, [rank, begin, end, at]) => {
+  const [operation, site] = t.messageSites[at];
+  return [`rank ${rank}`, `${Format.time(end - begin)} in ${operation}, no wait for a message`, null, Format.shorten(site)];
 };
 
-const waitedAt = (t, x, y) => {
-  const { view } = t;
-  return (t.waited || []).find((one) => { const box = boxOf(t, view, one); return box && x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h; }) || null;
-};
-
-export const waitedLines = (t, x, y) => {
-  const one = waitedAt(t, x, y);
-  return one && [`rank ${one.rank}`, `waits ${Format.time(one.until - one.begin)} in ${one.operation}`, `for rank ${one.awaited}`,
-    `${Format.shorten(one.site)} · tag ${one.tag}${one.bytes >= 0 ? ` · ${Format.bytes(one.bytes)}` : ""}`];
-};
-
-export const selectWaited = (t, x, y) => {
-  const one = waitedAt(t, x, y);
-  if (!one) return false;
+export const selectWait = (t, one) => {
   if (t.instance) t.clearInstance();
   requestChain(t, one.rank, (one.begin + one.until) / 2);
-  return true;
 };
 
 const drawArrow = (c, x0, y0, x1, y1) => {
@@ -74,14 +65,23 @@ const drawArrow = (c, x0, y0, x1, y1) => {
   c.closePath(); c.fill();
 };
 
-// Draw waits for messages as hatch, and a line from the sender to the receiver of each message.
-export const drawWaited = (c, t, theme) => {
-  if (!t.waited || !t.waited.length) return;
-  const { view } = t, [colours] = Paint.makePalette([{ colour: "q3" }], theme);
-  c.save();
-  c.beginPath(); c.rect(GUTTER, AXIS, view.width, view.bottom - AXIS); c.clip();
-  for (const one of t.waited) {
-    const box = boxOf(t, view, one);
+// The palette of calls on messages, as in the legend.
+export const palette = (theme) => Paint.makePalette([{ colour: "q3" }], theme)[0];
+
+// Draw calls on messages that wait for no other rank, or too briefly to show.
+export const drawCalls = (c, view, scene, theme, items) => {
+  c.fillStyle = palette(theme).soft;
+  for (const one of items) {
+    const box = Geometry.boxOf(view, scene, "call", one);
+    if (box) c.fillRect(box.x, box.y, box.w, box.h);
+  }
+};
+
+// Draw calls that wait for a message, the wait as a hatch.
+export const drawWaits = (c, view, scene, theme, items) => {
+  const colours = palette(theme);
+  for (const one of items) {
+    const box = Geometry.boxOf(view, scene, "wait", one);
     if (!box) continue;
     const until = Math.min(Math.max(view.x(one.until), box.x), box.x + box.w);
     c.fillStyle = Paint.waitFill(c, colours, box.h);
@@ -89,15 +89,18 @@ export const drawWaited = (c, t, theme) => {
     c.fillStyle = colours.fill;
     c.fillRect(until, box.y, box.x + box.w - until, box.h);
   }
+};
+
+// Draw a line from the sender to the receiver of each message that a rank waited for.
+export const drawMessageLines = (c, view, scene, theme) => {
   c.strokeStyle = c.fillStyle = theme.ink2;
   c.lineWidth = 1;
-  for (const one of t.waited) {
-    const here = t.rowOf.get(one.rank), there = t.rowOf.get(one.awaited);
+  for (const one of scene.waited || []) {
+    const here = scene.rowOf.get(one.rank), there = scene.rowOf.get(one.awaited);
     if (here === there || here === undefined || there === undefined) continue;
     const mine = [view.x(one.end), view.centre(here)], other = [view.x(one.until), view.centre(there)];
     drawArrow(c, ...(one.is_sent ? [...mine, ...other] : [...other, ...mine]));
   }
-  c.restore();
 };
 
 // Draw the chain from the selected wait: an arrow at the end of each wait, from the rank that ended it.

@@ -1,6 +1,7 @@
 // Texts beside the timeline: status, legend, and the inspector of an instance.
 import * as Chain from "./timeline-chain.mjs";
 import * as Format from "./timeline-format.mjs";
+import * as Geometry from "./timeline-geometry.mjs";
 import * as Paint from "./timeline-paint.mjs";
 import { copyLink } from "./timeline-toolbar.mjs";
 import { element as E, drawing as D } from "./timeline-format.mjs";
@@ -21,7 +22,24 @@ export const showStatus = (t) => {
 const swatchBackground = (colours) =>
   `linear-gradient(90deg, ${colours.fill} 50%, transparent 50%), repeating-linear-gradient(135deg, rgb(${colours.ground}) 0 2px, rgb(${colours.line}) 2px 3px)`;
 
+// The entries of marks that are in the window: messages, blamed ranks, and last arrivals.
+const markEntries = (t, theme) => {
+  const entry = (name, shown, title, background) => {
+    const swatch = E("span", { className: "tl-swatch" });
+    if (background) swatch.style.background = background;
+    return E("span", { className: `tl-entry ${name}`, title }, swatch, shown);
+  };
+  const of = Chain.palette(theme);
+  return [
+    t.calls?.length ? entry("", "messages", "Calls on messages without a wait, thin. Calls shorter than 1.5 pixels are not drawn.", of.soft) : null,
+    t.waited?.length ? entry("", "waits for a message", "Calls that wait for a message, hatched while they wait, and a line from its sender to its receiver. The longest in the window.", swatchBackground(of)) : null,
+    t.causes?.length ? entry("tl-late", "late: the cause", "Work of the ranks that findings blame, beyond that of other ranks.") : null,
+    Geometry.itemsOf(t, "late").length ? entry("", "last to arrive", "From the median arrival at a collective to the last one. The last rank is not the cause if it waited itself.", theme.q2) : null,
+  ].filter(Boolean);
+};
+
 export const showLegend = (t) => {
+  if (!t.data) return;
   const { data } = t, theme = Paint.readTheme(t.root), palette = Paint.makePalette(data.states, theme);
   const focused = document.activeElement && document.activeElement.dataset.state;
   const toggle = (name, only) => {
@@ -44,8 +62,7 @@ export const showLegend = (t) => {
     button.dataset.state = name;
     return button;
   });
-  const late = data.late.length ? [E("span", { className: "tl-entry tl-late" }, E("span", { className: "tl-swatch" }), "late")] : [];
-  t.legend.replaceChildren(...entries, ...late, E("span", { className: "tl-hatched" }, "hatched: waiting"));
+  t.legend.replaceChildren(...entries, ...markEntries(t, theme), E("span", { className: "tl-hatched" }, "hatched: waiting"));
   if (focused) [...t.legend.children].find((b) => b.dataset.state === focused)?.focus();
 };
 
@@ -55,11 +72,11 @@ const median = (values) => {
 };
 
 // The sentence of the inspector: who came last, how late, and how many ranks waited.
-const sentence = (one, middle) => {
+const sentence = (one, middle, blamed) => {
   if (one.last === null) return [`${one.absent} of ${one.size} ranks have not come.`];
   const waiting = one.members.filter((m) => m[4] > 0).length;
   const waits = waiting ? `${waiting} rank${waiting === 1 ? "" : "s"} waited ${Format.time(one.wait)}${waiting === 1 ? "" : " together"}.` : "No rank waited.";
-  return [E(waiting ? "em" : "b", {}, `rank ${one.lastRank}`), " came last, ", E("b", {}, Format.time(one.last - middle)), ` after the median. ${waits}`];
+  return [E(waiting && blamed.has(one.lastRank) ? "em" : "b", {}, `rank ${one.lastRank}`), " came last, ", E("b", {}, Format.time(one.last - middle)), ` after the median. ${waits}`];
 };
 
 // The arrival curve: each rank waits from its arrival on, to the right of the curve.
@@ -77,17 +94,17 @@ const arrivalCurve = (t, one) => {
     D("pattern", { id: hatch, width: 5, height: 5, patternUnits: "userSpaceOnUse" }, D("rect", { width: 5, height: 5, fill: `rgb(${colours.ground})` }), D("path", { d: "M-1 6L6 -1M-1 1L1 -1M4 6L6 4", stroke: `rgb(${colours.line})`, "stroke-width": 1.1 })),
     bars((m) => m[2], (m) => m[2] + m[4], `url(#${hatch})`), bars((m) => m[2] + m[4], (m) => m[3], colours.fill),
     D("path", { d: curve, fill: "none", stroke: theme.ink, "stroke-width": 1.5 }),
-    ...(one.last !== null && one.wait > 0 ? [D("circle", { cx: x(one.last), cy: high - 1, r: 4, fill: theme.late })] : []),
+    ...(one.last !== null && one.wait > 0 ? [D("circle", { cx: x(one.last), cy: high - 1, r: 4, fill: t.blamed.has(one.lastRank) ? theme.late : theme.ink })] : []),
     ...ticks.found.filter((ns) => x(one.first + ns) < width - 20).map((ns) => D("text", { x: x(one.first + ns), y: height - 4, "text-anchor": ns ? "middle" : "start" }, Format.moment(ns, ticks.step))));
 };
 
-const memberTable = (one, middle, rows, caption) => {
+const memberTable = (t, one, middle, rows, caption) => {
   const threads = rows.some((m) => m[6] > 0);
   const heads = ["rank", "arrived", "waited", "inside", ...(threads ? ["thread"] : [])];
   const cells = (m) => [String(m[0]), `${m[1] >= middle ? "+" : "−"}${Format.time(Math.abs(m[1] - middle))}`, Format.time(m[4]), m[5] ? "inside" : Format.time(m[3] - m[1]), ...(threads ? [m[6] === null ? "?" : String(m[6])] : [])];
   return E("table", {}, E("caption", {}, caption),
     E("thead", {}, E("tr", {}, ...heads.map((head) => E("th", { scope: "col" }, head)))),
-    E("tbody", {}, ...rows.map((m) => E("tr", { className: m[0] === one.lastRank && one.wait > 0 ? "late" : "" }, ...cells(m).map((text) => E("td", {}, text))))));
+    E("tbody", {}, ...rows.map((m) => E("tr", { className: one.wait > 0 && t.blamed.has(m[0]) ? "late" : "" }, ...cells(m).map((text) => E("td", {}, text))))));
 };
 
 const modelFact = (t, one) => {
@@ -112,9 +129,9 @@ export const showDetail = (t) => {
     E("div", { className: "tl-head" }, swatch, E("h2", {}, one.operation), E("span", {}, `instance ${one.instance} of ${one.of}`),
       icon("‹", "Previous instance ( , )", () => t.stepInstance(-1)), icon("›", "Next instance ( . )", () => t.stepInstance(1)), icon("×", "Close (Escape)", () => t.clearInstance())),
     E("p", { className: "tl-mono" }, [one.sites.map(Format.shorten).join(" | "), one.bytes === null ? "" : Format.bytes(one.bytes), Format.shorten(one.communicator)].filter(Boolean).join(" · ")),
-    E("p", { className: "tl-sentence" }, ...sentence(one, middle)),
+    E("p", { className: "tl-sentence" }, ...sentence(one, middle, t.blamed)),
     arrivalCurve(t, one),
-    memberTable(one, middle, latest.slice(0, LAST_RANKS), "Last to arrive, from the median"),
+    memberTable(t, one, middle, latest.slice(0, LAST_RANKS), "Last to arrive, from the median"),
     Format.factList([
       ["spread ω", one.last === null ? null : `${Format.time(one.last - one.first)}${one.factor === null ? "" : ` = ${Format.count(one.factor)} T`}`],
       ["it began", Chain.describe(t)],
@@ -125,5 +142,5 @@ export const showDetail = (t) => {
     E("div", { className: "tl-links" }, button("Previous late one", () => t.stepInstance(-1, true)), button("Next", () => t.stepInstance(1, true), { "aria-label": "Next late instance" }),
       button(isOnly ? "All call sites" : "Only this site", () => t.setSearch(isOnly ? "" : site)), button("Copy link", () => copyLink(t))),
     E("details", { open: isOpen }, E("summary", {}, "All facts and ranks"), Format.factList(Format.instanceFacts(one)),
-      memberTable(one, middle, latest.slice(0, MOST_ROWS), latest.length > MOST_ROWS ? `The latest ${MOST_ROWS} of ${latest.length} ranks` : "All ranks, the latest first")));
+      memberTable(t, one, middle, latest.slice(0, MOST_ROWS), latest.length > MOST_ROWS ? `The latest ${MOST_ROWS} of ${latest.length} ranks` : "All ranks, the latest first")));
 };

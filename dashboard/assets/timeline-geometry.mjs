@@ -1,5 +1,5 @@
-// Positions of rows, calls, cells and late ranks on the canvas. Painting and pointing both use these
-// functions, so that a click selects what is drawn under the pointer.
+// Positions of rows, calls, cells and marks on the canvas. Painting and pointing both use these
+// functions and their order, so that a click selects what is drawn under the pointer.
 export const AXIS = 28, GUTTER = 96; // height of the time axis, width of the row labels
 export const NO_STATE = 255;
 const LENS = 18; // least height of the row of the latest rank
@@ -64,11 +64,39 @@ export const eventBox = (view, event, parts) => {
   return { x, y: view.top(event.row), w: stop - x, h: view.high(event.row), wait: parts.wait ? until - x : 0 };
 };
 
-// Return the rectangle from the median arrival to the arrival of a late rank, or null.
-export const lateBox = (view, [, row, median, arrival]) => {
-  if (arrival < view.from || median > view.to) return null;
-  const x = Math.max(view.x(median), GUTTER - 2), end = Math.min(view.x(arrival), view.right + 2);
-  return { x, y: view.top(row), w: Math.max(end - x, 1), h: view.high(row) };
+// Return the rectangle of a span of time in a row, or null.
+export const spanBox = (view, row, begin, end) => {
+  if (row < 0 || row >= view.rows || end < view.from || begin > view.to) return null;
+  const x = Math.max(view.x(begin), GUTTER - 2), right = Math.min(view.x(end), view.right + 2);
+  return { x, y: view.top(row), w: Math.max(right - x, 1), h: view.high(row) };
+};
+
+// Return the rectangle of a call without a wait in it: thin, in the middle of its row.
+const thinBox = (box) => {
+  if (box === null || box.h < 6) return box;
+  const h = Math.max(Math.round(box.h / 3), 3);
+  return { ...box, y: box.y + Math.floor((box.h - h) / 2), h };
+};
+
+// What lies over each other, from the bottom to the top. Painters and pointers follow this order.
+export const LAYERS = { cells: ["cells", "late", "cause", "call", "wait"], events: ["late", "event", "cause", "call", "wait"] };
+
+// Return the things of a layer. scene: data of the window, hidden states, messages and causes. The work of a
+// blamed rank replaces the mark of its late arrival.
+export const itemsOf = (scene, kind) => {
+  if (kind === "event") return scene.data.events;
+  if (kind === "late") return (scene.data.late || []).filter(([, row]) => !scene.blamed.has(scene.overview.drawn[row]));
+  return { cause: scene.causes, call: scene.calls, wait: scene.waited }[kind] || [];
+};
+
+// Return the rectangle of a thing of a layer, or null if it is not drawn. `rowOf` is the row of a rank.
+export const boxOf = (view, scene, kind, one) => {
+  if (kind === "event") return eventBox(view, one, visibleParts(scene.data, scene.hiddenStates));
+  if (kind === "late") return spanBox(view, one[1], one[2], one[3]); // from the median arrival on
+  const row = scene.rowOf.get(kind === "wait" ? one.rank : one[0]) ?? -1;
+  if (kind === "wait") return scene.isDrawn(one.rank) ? spanBox(view, row, one.begin, one.end) : null;
+  if (kind === "call") return scene.isDrawn(one[0]) ? thinBox(spanBox(view, row, one[1], one[2])) : null;
+  return spanBox(view, row, one[1], one[2]);
 };
 
 const contains = (box, x, y) => box !== null && x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h;
@@ -76,25 +104,22 @@ const distance = (box, x, y) => Math.hypot(Math.max(box.x - x, x - box.x - box.w
 
 const pixelCentre = (value) => Math.floor(value) + 0.5;
 
-// Return the call drawn at a point: the one painted last there, or else the nearest within reach.
-export const findEvent = (view, data, off, x, y) => {
-  const parts = visibleParts(data, off), px = pixelCentre(x), py = pixelCentre(y);
+// Return { kind, one } drawn at a point: what was painted last there, or else the nearest call or mark
+// within reach; null on the ground and on cells.
+export const findAt = (view, scene, x, y) => {
+  const px = pixelCentre(x), py = pixelCentre(y), kinds = LAYERS[scene.data.kind].filter((kind) => kind !== "cells").reverse();
   if (px < GUTTER || px >= view.right) return null;
-  let best = null, least = REACH;
-  for (let i = data.events.length - 1; i >= 0; i--) {
-    const box = eventBox(view, data.events[i], parts);
-    if (contains(box, px, py)) return data.events[i];
-    const far = box === null ? Infinity : distance(box, px, py);
-    if (far < least) [best, least] = [data.events[i], far];
+  let best = null, least = scene.data.kind === "cells" ? 0 : REACH;
+  for (const kind of kinds) {
+    const items = itemsOf(scene, kind);
+    for (let i = items.length - 1; i >= 0; i--) {
+      const box = boxOf(view, scene, kind, items[i]);
+      if (contains(box, px, py)) return { kind, one: items[i] };
+      const far = box === null ? Infinity : distance(box, px, py);
+      if (far < least) [best, least] = [{ kind, one: items[i] }, far];
+    }
   }
-  return findLate(view, data, x, y) ? null : best;
-};
-
-// Return the late rank drawn at a point, unless a call is drawn over it.
-export const findLate = (view, data, x, y) => {
-  const px = pixelCentre(x), py = pixelCentre(y);
-  if (px < GUTTER || px >= view.right) return null;
-  return (data.late || []).findLast((one) => contains(lateBox(view, one), px, py)) || null;
+  return best;
 };
 
 // Return the rectangle that the image of all cells fills.

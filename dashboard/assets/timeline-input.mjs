@@ -1,4 +1,5 @@
 // Wheel, drag and keyboard input of the timeline, its search box and its help.
+import * as Causes from "./timeline-causes.mjs";
 import * as Chain from "./timeline-chain.mjs";
 import * as Geometry from "./timeline-geometry.mjs";
 import { element as E } from "./timeline-format.mjs";
@@ -90,7 +91,7 @@ export const bindGestures = (t) => {
   on(t.strip, "pointercancel", () => { stripDrag = null; });
 };
 
-const eventAt = (t, x, y) => (t.data && t.data.kind === "events" ? Geometry.findEvent(t.view, t.data, t.hiddenStates, x, y) : null);
+const hitAt = (t, x, y) => (t.data ? Geometry.findAt(t.view, t, x, y) : null);
 
 // Return the ruler's point on a rank, snapped to the begin or end of a nearby call.
 const pointAt = (t, x, y) => {
@@ -116,9 +117,8 @@ const handleHover = (t, x, y) => {
     return;
   }
   t.canvas.style.cursor = "crosshair";
-  const event = eventAt(t, x, y);
-  const lines = event ? eventLines(t, event) : Chain.waitedLines(t, x, y) || lateLines(t, x, y) || cellLines(t, x, y);
-  t.setHovered(event);
+  const hit = hitAt(t, x, y), lines = hit ? hitLines(t, hit) : cellLines(t, x, y);
+  t.setHovered(hit);
   if (lines) showTip(t, x, y, lines);
   else t.tip.hidden = true;
 };
@@ -135,10 +135,10 @@ const eventLines = (t, event) => {
     [shape.site, shape.communicator, shape.sent >= 0 ? `${Format.bytes(shape.sent)} sent` : "", shape.algorithm, ...shape.flags].filter(Boolean).map(Format.shorten).join(" · ")];
 };
 
-const lateLines = (t, x, y) => {
-  const late = Geometry.findLate(t.view, t.data, x, y);
-  return late && [who(t, late[1]), `arrives ${Format.time(late[3] - late[2])} after the median`, "the other ranks wait for it", "click to see the instance"];
-};
+const lateLines = (t, one) => [who(t, one[1]), `arrives last, ${Format.time(one[3] - one[2])} after the median`, "the other ranks wait for it", "click to see the instance"];
+
+const hitLines = (t, { kind, one }) => ({ event: () => eventLines(t, one), late: () => lateLines(t, one), cause: () => Causes.causeLines(t, one),
+  wait: () => Chain.waitLines(one), call: () => Chain.callLines(t, one) })[kind]();
 
 const cellLines = (t, x, y) => {
   const { data } = t, cell = data.kind === "cells" ? Geometry.findCell(t.view, data, x, y) : null;
@@ -172,13 +172,18 @@ const handleClick = (t, x, y) => {
     if (t.overview.rows[row].length > 1) window.mpiprof.address({ rank: rankRanges(t.overview.rows[row]) });
     return;
   }
-  const event = eventAt(t, x, y);
-  if (event) { t.selectInstance({ number: event.instance }, false, "instance", t.overview.drawn[event.row]); return; }
-  if (Chain.selectWaited(t, x, y)) return;
-  const late = t.data && Geometry.findLate(t.view, t.data, x, y);
-  if (late) { t.selectInstance({ number: late[0] }); return; }
+  const hit = hitAt(t, x, y);
+  if (hit) { selectHit(t, hit); return; }
   const cell = t.data && t.data.kind === "cells" ? Geometry.findCell(t.view, t.data, x, y) : null;
   if (cell) t.selectInstance(cellRequest(t, cell, x), false, "under");
+  else t.clearInstance();
+};
+
+const selectHit = (t, { kind, one }) => {
+  if (kind === "event") t.selectInstance({ number: one.instance }, false, "instance", t.overview.drawn[one.row]);
+  else if (kind === "late") t.selectInstance({ number: one[0] });
+  else if (kind === "wait") Chain.selectWait(t, one);
+  else if (kind === "cause") Causes.selectCause(t, one);
   else t.clearInstance();
 };
 

@@ -131,13 +131,13 @@ export const drawCells = (c, view, data, image) => {
   c.drawImage(image, box.x, box.y, box.w, box.h);
 };
 
-export const drawEvents = (c, view, data, palette, theme, searching, off) => {
-  const waiting = data.colour === "waiting", parts = Geometry.visibleParts(data, off), captions = [];
-  for (const e of data.events) {
-    const box = Geometry.eventBox(view, e, parts);
+export const drawEvents = (c, view, scene, palette, theme, events = scene.data.events) => {
+  const { data } = scene, waiting = data.colour === "waiting", captions = [];
+  for (const e of events) {
+    const box = Geometry.boxOf(view, scene, "event", e);
     if (!box) continue;
     const { x, y, w, h, wait } = box, own = waiting ? palette[1] : palette[e.state] || palette[0];
-    c.globalAlpha = searching && !(e.flags & 4) ? 0.22 : 1;
+    c.globalAlpha = scene.searchTerm && !(e.flags & 4) ? 0.22 : 1;
     if (wait > 0) {
       c.fillStyle = waitFill(c, waiting ? palette[0] : own, h);
       c.fillRect(x, y, wait, h);
@@ -174,33 +174,49 @@ const drawCaption = (c, data, event, { x, y, w, h, wait }, own, theme) => {
   c.fillText(words, left + 8, y + h / 2 + 0.5);
 };
 
-export const drawHovered = (c, view, data, event, theme, off) => {
-  const box = event && data.kind === "events" ? Geometry.eventBox(view, event, Geometry.visibleParts(data, off)) : null;
+export const drawHovered = (c, view, scene, theme) => {
+  const box = scene.hovered ? Geometry.boxOf(view, scene, scene.hovered.kind, scene.hovered.one) : null;
   if (!box) return;
   c.strokeStyle = theme.ink;
   c.lineWidth = 1.5;
   c.strokeRect(box.x, box.y, box.w, box.h);
 };
 
-// Draw the last rank of instances in the accent, from the median arrival to its own.
-export const drawLate = (c, view, data, theme) => {
-  for (const one of data.late || []) {
-    const box = Geometry.lateBox(view, one);
+// Draw text in the middle of a rectangle if it fits.
+const drawInside = (c, box, words, colour, theme) => {
+  c.font = `600 11px ${theme.font}`;
+  if (box.h < 11 || c.measureText(words).width + 8 > box.w) return;
+  c.textAlign = "center";
+  c.textBaseline = "middle";
+  c.fillStyle = colour;
+  c.fillText(words, box.x + box.w / 2, box.y + box.h / 2 + 0.5);
+};
+
+// Draw the last rank of instances, from the median arrival to its own: neutral, because it may have waited.
+export const drawLate = (c, view, scene, theme, items) => {
+  for (const one of items) {
+    const box = Geometry.boxOf(view, scene, "late", one);
     if (!box) continue;
-    c.fillStyle = theme.late;
+    c.fillStyle = theme.q2;
     c.fillRect(box.x, box.y, box.w, box.h);
-    const words = `+${Format.time(one[3] - one[2])}${box.h > 28 ? " late" : ""}`;
-    c.font = `600 11px ${theme.font}`;
-    if (box.h < 11 || c.measureText(words).width + 8 > box.w) continue;
-    c.textAlign = "center";
-    c.textBaseline = "middle";
-    c.fillStyle = theme.btn_ink;
-    c.fillText(words, box.x + box.w / 2, box.y + box.h / 2 + 0.5);
+    drawInside(c, box, `+${Format.time(one[3] - one[2])}${box.h > 28 ? ", last" : ""}`, theme.ink, theme);
   }
 };
 
-// Draw row labels and the limits of nodes; the row of the latest rank has the accent.
-export const drawGutter = (c, view, overview, theme, sort) => {
+// Draw the work by which blamed ranks delay others, in the accent.
+export const drawCauses = (c, view, scene, theme, items) => {
+  for (const one of items) {
+    const box = Geometry.boxOf(view, scene, "cause", one);
+    if (!box) continue;
+    c.fillStyle = theme.late;
+    c.fillRect(box.x, box.y, box.w, box.h);
+    drawInside(c, box, `+${Format.time(one[2] - one[1])}${box.h > 28 ? " late" : ""}`, theme.btn_ink, theme);
+  }
+};
+
+// Draw row labels and the limits of nodes. Rows of blamed ranks have the accent.
+export const drawGutter = (c, view, scene, theme) => {
+  const { overview, sort } = scene;
   c.fillStyle = theme.surface;
   c.fillRect(0, 0, GUTTER - 1, view.bottom + 4);
   c.textBaseline = "middle";
@@ -217,9 +233,9 @@ export const drawGutter = (c, view, overview, theme, sort) => {
     if (!isLens && (y - 7 < free || Math.abs(y - lens) < 14)) continue;
     free = y + 7;
     c.textAlign = "right";
-    c.fillStyle = isLens ? theme.late_text : theme.ink3;
+    c.fillStyle = !isLens ? theme.ink3 : view.isBlamed ? theme.late_text : theme.ink;
     c.font = `${isLens ? "600 12" : "11"}px ${theme.font}`;
-    c.fillText(isLens ? `rank ${overview.drawn[row]}` : overview.labels[row], GUTTER - 10, y, GUTTER - 14);
+    c.fillText(isLens ? `rank ${scene.lensRank}` : overview.labels[row], GUTTER - 10, y, GUTTER - 14);
     if (isLens || !(sort === "nodes" || sort === "switches" || isFirst)) continue;
     c.textAlign = "left";
     c.fillStyle = theme.ink2;
@@ -233,12 +249,13 @@ export const drawGutter = (c, view, overview, theme, sort) => {
 };
 
 // Outline one instance over all rows, with its name, and mark its last arrival.
-export const drawInstance = (c, view, one, theme) => {
+export const drawInstance = (c, view, scene, theme) => {
+  const one = scene.instance;
   const end = Math.max(...one.members.map((m) => m[3]), one.first + 1);
   const left = Math.max(view.x(one.first), GUTTER - 4) - 2, right = Math.min(view.x(end), view.right + 4) + 2;
   if (right < GUTTER || left > view.right) return;
   if (one.last !== null && one.wait > 0 && one.last >= view.from && one.last <= view.to) {
-    c.fillStyle = theme.late;
+    c.fillStyle = scene.blamed.has(one.lastRank) ? theme.late : theme.ink2;
     c.fillRect(view.x(one.last) - 0.75, AXIS - 4, 1.5, view.bottom - AXIS + 4);
   }
   c.strokeStyle = theme.ink;

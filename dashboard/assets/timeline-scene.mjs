@@ -3,7 +3,9 @@ import * as Chain from "./timeline-chain.mjs";
 import * as Marks from "./timeline-marks.mjs";
 import * as Messages from "./timeline-messages.mjs";
 import * as Paint from "./timeline-paint.mjs";
-import { AXIS, GUTTER } from "./timeline-geometry.mjs";
+import * as Geometry from "./timeline-geometry.mjs";
+
+const { AXIS, GUTTER } = Geometry;
 
 export const STRIP_HEIGHT = 44; // height of the strip in pixels
 
@@ -15,31 +17,41 @@ export const drawStrip = (c, t, theme) => {
   Marks.drawOnStrip(c, t, theme, STRIP_HEIGHT);
 };
 
+const drawAllCells = (c, t, theme, palette) => {
+  const look = `${t.view.tops.join()} ${theme.surface}`;
+  if (!t.image || t.imageKey !== look) t.image = Paint.makeCellImage(t.data, palette, t.view);
+  t.imageKey = look;
+  Paint.drawCells(c, t.view, t.data, t.image);
+};
+
+// Draw some things of a layer of the window; see Geometry.LAYERS.
+export const drawLayer = (c, view, scene, kind, items, theme, palette) => {
+  if (kind === "event") Paint.drawEvents(c, view, scene, palette, theme, items);
+  else if (kind === "late") Paint.drawLate(c, view, scene, theme, items);
+  else if (kind === "cause") Paint.drawCauses(c, view, scene, theme, items);
+  else if (kind === "call") Chain.drawCalls(c, view, scene, theme, items);
+  else if (kind === "wait") Chain.drawWaits(c, view, scene, theme, items);
+};
+
 export const drawRows = (c, t, theme) => {
-  const { overview, data, view } = t;
+  const { data, view } = t;
   Paint.drawRowGrounds(c, view, theme);
   Paint.drawAxis(c, view, theme);
   if (data) {
     const palette = Paint.makePalette(data.states, theme);
     c.save();
     c.beginPath(); c.rect(GUTTER, AXIS, view.width, view.bottom - AXIS); c.clip();
-    if (data.kind === "cells") {
-      const look = `${view.tops.join()} ${theme.surface}`;
-      if (!t.image || t.imageKey !== look) t.image = Paint.makeCellImage(data, palette, view);
-      t.imageKey = look;
-      Paint.drawCells(c, view, data, t.image);
-      Paint.drawLate(c, view, data, theme);
-    } else {
-      Paint.drawLate(c, view, data, theme);
-      Paint.drawEvents(c, view, data, palette, theme, Boolean(t.searchTerm), t.hiddenStates);
+    for (const kind of Geometry.LAYERS[data.kind]) {
+      if (kind === "cells") drawAllCells(c, t, theme, palette);
+      else drawLayer(c, view, t, kind, Geometry.itemsOf(t, kind), theme, palette);
     }
-    Paint.drawHovered(c, view, data, t.hovered, theme, t.hiddenStates);
+    Chain.drawMessageLines(c, view, t, theme);
+    Paint.drawHovered(c, view, t, theme);
     c.restore();
-    Chain.drawWaited(c, t, theme);
     Paint.drawMessages(c, view, Messages.visibleMessages(t), t.rowOf, theme);
-    if (t.instance) Paint.drawInstance(c, view, t.instance, theme);
+    if (t.instance) Paint.drawInstance(c, view, t, theme);
     Chain.drawChain(c, t, theme);
   }
   Marks.drawOnRows(c, t, theme);
-  Paint.drawGutter(c, view, overview, theme, t.sort);
+  Paint.drawGutter(c, view, t, theme);
 };

@@ -9,6 +9,7 @@ import * as Scene from "./timeline-scene.mjs";
 import * as Format from "./timeline-format.mjs";
 import * as Details from "./timeline-details.mjs";
 import * as Geometry from "./timeline-geometry.mjs";
+import * as Causes from "./timeline-causes.mjs";
 import * as Chain from "./timeline-chain.mjs";
 import * as Toolbar from "./timeline-toolbar.mjs";
 
@@ -22,6 +23,8 @@ class Timeline {
     this.models = new Map();
     this.abort = new AbortController();
     this.chain = this.waited = null; // links from a wait to its cause; messages that ranks waited for
+    this.calls = this.causes = null; // other calls on messages; work by which blamed ranks delay others
+    this.blamed = new Set(); // ranks that findings blame, the costliest first
     this.loads = this.pendingRequests = 0; // number of overview requests; number of pending requests
     Url.readUrl(this);
     this.build();
@@ -41,6 +44,7 @@ class Timeline {
     clearTimeout(this.writeTimer);
     clearTimeout(this.selectionTimer);
     clearTimeout(this.waitedTimer);
+    clearTimeout(this.causesTimer);
   }
 
 
@@ -85,8 +89,8 @@ class Timeline {
 
   // Geometry of the window. All painters and pointers use it.
   get view() {
-    const width = Math.max(this.width - Geometry.GUTTER, 50), { tops, gap, lens } = this.rowLayout;
-    return { ...Geometry.makeView({ from: this.from, to: this.to, width, tops, gap }), lens };
+    const width = Math.max(this.width - Geometry.GUTTER, 50), { tops, gap, lens, isBlamed } = this.rowLayout;
+    return { ...Geometry.makeView({ from: this.from, to: this.to, width, tops, gap }), lens, isBlamed };
   }
 
   resize() {
@@ -100,18 +104,25 @@ class Timeline {
     this.draw();
   }
 
-  // Rows fill the height. The latest rank has the accent if it is twice as late as all other ranks.
+  // Rows fill the height. The row of the rank that a finding blames stays legible; until it is known, that
+  // of the latest rank, if this rank is twice as late as all other ranks.
   layOutRows() {
     const { rows, late, drawn } = this.overview, below = 150; // strip, status and legend
     const top = this.stage.getBoundingClientRect().top + window.scrollY;
     const [first, second] = [...late].sort((a, b) => b - a);
-    const lens = rows.length > 2 && first > 0 && first > 2 * Math.max(second, 0) ? late.indexOf(first) : -1;
-    this.rowLayout = { ...Geometry.layOutRows(rows.length, Math.max(window.innerHeight - top - below, 280), lens), lens };
+    const latest = rows.length > 2 && first > 0 && first > 2 * Math.max(second, 0) ? late.indexOf(first) : -1;
+    const [culprit] = this.blamed, blamed = culprit === undefined ? -1 : rows.findIndex((ranks) => ranks.includes(culprit));
+    const lens = blamed >= 0 ? blamed : latest;
+    this.lensRank = blamed >= 0 ? culprit : drawn[lens];
+    this.rowLayout = { ...Geometry.layOutRows(rows.length, Math.max(window.innerHeight - top - below, 280), lens), lens, isBlamed: blamed >= 0 };
     this.rowOf = new Map();
     rows.forEach((ranks, row) => ranks.forEach((rank) => this.rowOf.set(rank, row)));
     this.canvas.dataset.rows = this.rowLayout.tops.join(" ");
     this.canvas.dataset.drawn = drawn.join(" ");
   }
+
+  // Return whether the row of a rank shows this rank.
+  isDrawn(rank) { return this.overview.drawn[this.rowOf.get(rank)] === rank; }
 
   draw() {
     cancelAnimationFrame(this.frame);
@@ -197,6 +208,7 @@ class Timeline {
       this.draw();
       Messages.requestMessages(this);
       Chain.requestWaited(this);
+      Causes.requestCauses(this);
       this.root.dataset.shown = `${found.kind} ${found.from} ${found.to}`;
     } else if (found && found.busy) {
       this.loadTimer = setTimeout(() => this.load(), 250);
@@ -220,7 +232,7 @@ class Timeline {
 
   // Report in aria-busy whether picture and URL are up to date.
   updateBusy() {
-    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.refreshTimer || this.writeTimer)));
+    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.refreshTimer || this.writeTimer || this.waitedTimer || this.causesTimer)));
   }
 
   showMessage(message, progress = null) {
@@ -327,10 +339,10 @@ class Timeline {
 
   hideTip() { this.tip.hidden = true; this.setHovered(null); }
 
-  // The call under the pointer is outlined.
-  setHovered(event) {
-    if (event === this.hovered) return;
-    this.hovered = event;
+  // The call or mark under the pointer is outlined.
+  setHovered(hit) {
+    if (hit?.one === this.hovered?.one) return;
+    this.hovered = hit;
     this.draw();
   }
 }

@@ -92,7 +92,7 @@ class DelayMatrix(WorkMatrix):
         intervals = self.delays.intervals
         length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
         others = ~np.isin(intervals.rank, ranks)
-        usual = _group_medians(intervals.key, length, others if others.any() else ~others)
+        usual = group_medians(intervals.key, length, others if others.any() else ~others)
         part = np.minimum(self._spread(values, np.maximum(length - usual, 0.0)), length)
         missing = np.maximum(values - self.sum_cells(part), 0.0)
         return part + np.minimum(self._spread(missing, length - part), length - part)
@@ -303,7 +303,7 @@ def _find_longest(intervals: Intervals, ends_ns: Int, ranks: Int) -> Float:
     return longest
 
 
-def _group_medians(group: Int, values: Float, counted: Bool) -> Float:
+def group_medians(group: Int, values: Float, counted: Bool) -> Float:
     """Return for each value the median of its group's counted values, 0 if there are none."""
     groups = int(group.max(initial=-1)) + 1
     of, chosen = group[counted], values[counted]

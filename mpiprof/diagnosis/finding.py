@@ -10,6 +10,8 @@ MAX_CERTAINTY = 0.999
 NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
 MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
 
+NOT_BLAMED = ("noise", "clock", "algorithm", "barrier", "none")  # causes without late ranks
+
 # Causes of findings, by their names in the JSON output.
 CAUSES = {
     "rank": "the same ranks are late",
@@ -60,3 +62,9 @@ class Finding:
     def rank(self) -> int | None:
         """The latest rank, or None if the finding concerns no ranks."""
         return self.ranks[0] if self.ranks else None
+
+
+def is_blamed(finding: Finding) -> bool:
+    """Return whether a finding blames ranks with certainty, so that they get the accent."""
+    certain = finding.certainty >= MIN_CERTAINTY
+    return bool(finding.ranks) and certain and finding.cause not in NOT_BLAMED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mpiprof.diagnosis.blamed_work import find_blamed_work
 from mpiprof.diagnosis.causes import compute_causes
 from mpiprof.diagnosis.delay_costs import find_delays, make_delay_table
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
@@ -29,6 +30,7 @@ from mpiprof.metrics.wait_matrix import compute_wait_matrix
 # A Trace refers to these tables by name only, because `trace` must not import this package.
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
+    "blamed_work": find_blamed_work,
     "callsites": make_callsites,
     "causes": compute_causes,
     "collective_waits": find_collective_waits,

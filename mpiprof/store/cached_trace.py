@@ -21,8 +21,8 @@ from mpiprof.trace.trace import Workers
 
 # Small tables that take a pass over the trace. Values of unsupported types are not cached.
 CACHED_TABLES = {
-    *("callsites", "causes", "conclusions", "efficiencies", "findings", "hot", "instances"),
-    "matrix_ranks",
+    *("blamed_work", "callsites", "causes", "conclusions", "efficiencies", "findings", "hot"),
+    *("instances", "matrix_ranks"),
     *("phases", "point_to_point", "rank_totals", "run_times", "series", "summary", "waiting_for"),
     "wrong",
 }

@@ -1,4 +1,4 @@
-"""Waits for messages in a window, and the chain from a wait back to the rank that caused it.
+"""The chain from a wait back to the rank that caused it.
 
 A wait lasts until the awaited rank arrives or posts its message. If the awaited rank itself waited
 during this time, its wait is the next link of the chain. The chain ends at a rank that waited for
@@ -13,13 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
-from mpiprof.trace import Trace
+from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Int
 
 MAX_LINKS = 16
-MAX_WAITS = 300  # of a window, the longest first
-MIN_PIXELS = 1.5  # length of the shortest wait that is shown
 
 
 @dataclass(frozen=True)
@@ -35,53 +32,9 @@ class Wait:
     instance: int = -1
 
 
-def describe_message_waits(trace: Trace) -> pd.DataFrame:
-    """Return `Trace.message_waits` with operation, site and exit of the call, and the message."""
-    waits = trace.message_waits
-    call, message = waits["call"].to_numpy(), waits["message"].to_numpy()
-    calls, messages = trace.message_calls, trace.messages
-    return waits.assign(
-        operation=calls["operation"].astype(str).to_numpy()[call],
-        site=calls["site"].astype(str).to_numpy()[call],
-        end_ns=calls["exit_ns"].to_numpy()[call],
-        source=messages["source"].to_numpy()[message],
-        tag=messages["tag"].to_numpy()[message],
-        bytes=messages["bytes"].to_numpy()[message],
-    )
-
-
-def _records(waits: pd.DataFrame) -> list[dict[str, Any]]:
+def list_records(waits: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries by column."""
     return [{str(name): value for name, value in row.items()} for row in waits.to_dict("records")]
-
-
-def list_waits(
-    timeline: Timeline, request: Request, shown: ResolvedRequest, waits: pd.DataFrame
-) -> list[dict[str, Any]]:
-    """Return the longest waits for messages between shown ranks in a window."""
-    base = timeline.events.begin_ns
-    begin, end = (base + ns for ns in timeline.clip_request(request))
-    rows, least = shown.rows.of_rank, MIN_PIXELS * (end - begin) / request.pixels
-    last = len(rows) - 1
-    good = (waits["until_ns"] > begin) & (waits["begin_ns"] < end) & (waits["wait_ns"] >= least)
-    for name in ("rank", "awaited"):
-        good &= rows[np.clip(waits[name].to_numpy(np.int64), 0, last)] >= 0
-    longest = waits[good].nlargest(MAX_WAITS, "wait_ns")
-    return [
-        {
-            "rank": int(one["rank"]),
-            "awaited": int(one["awaited"]),
-            "begin": int(one["begin_ns"]) - base,
-            "until": int(one["until_ns"]) - base,
-            "end": max(int(one["end_ns"]), int(one["until_ns"])) - base,
-            "is_sent": bool(one["source"] == one["rank"]),
-            "operation": one["operation"],
-            "site": one["site"],
-            "tag": int(one["tag"]),
-            "bytes": int(one["bytes"]),
-        }
-        for one in _records(longest)
-    ]
 
 
 def find_chain(
@@ -136,7 +89,7 @@ def _waits_of_rank(
     of = of[(of["until_ns"] > base + begin) if begin < until else (of["until_ns"] >= base + begin)]
     if begin < until:
         of = of[of["until_ns"] <= base + until]
-    for one in _records(of):
+    for one in list_records(of):
         times = int(one["begin_ns"]) - base, int(one["until_ns"]) - base
         found.append(Wait(rank, int(one["awaited"]), *times, one["operation"], one["site"]))
     return found

@@ -55,7 +55,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[View, Path
 def test_random_clicks_select_what_is_drawn(
     chrome: Any, shown: tuple[View, Path], ranks: int
 ) -> None:
-    """The call at the pixel is the one painted last there, and the trace has it there."""
+    """The call or mark at the pixel is the one painted last there.
+
+    The trace has the call there. Waits for messages and other marks are drawn at random times.
+    """
     served, base = shown
     context = chrome.new_context(viewport={"width": 1280, "height": 900})
     page = Browser(context.new_page(), served, f"/timeline?trace=r{ranks}")
@@ -81,11 +84,12 @@ def test_random_clicks_select_what_is_drawn(
             kinds.add(kind)
             if kind == "cell":
                 assert hit[0] <= high and hit[1] >= low
+            if kind not in ("event", "late"):
                 continue
             here = rank_of == rank
             if kind == "event":  # a call is at least one pixel wide
                 here &= (enter <= high) & (leave + (high - low) >= low)
             assert hit[0] in of[here]
-    assert kinds >= {"event", "late"}
+    assert kinds >= {"event", "late", "wait", "call", "cause"}
     assert page.complaints == []
     context.close()

@@ -1,8 +1,8 @@
 // Clicks at random points of the timeline's picture, for the page's modules. A recording context
 // gives the independent reference: what was painted last at the pixel.
 async ([query, clicks, seed, width, room]) => {
-    const modules = ["geometry", "paint", "format"].map((name) => import(`/assets/timeline-${name}.mjs`));
-    const [Geometry, Paint, Format] = await Promise.all(modules);
+    const modules = ["geometry", "paint", "format", "scene"].map((name) => import(`/assets/timeline-${name}.mjs`));
+    const [Geometry, Paint, Format, Scene] = await Promise.all(modules);
     const load = async (more) => {
         for (let tries = 0; tries < 1000; tries++) {
             const answer = await fetch(`/timeline-data?${query}&${more}`);
@@ -20,23 +20,34 @@ async ([query, clicks, seed, width, room]) => {
     const overview = await load("what=overview&px=300");
     const length = overview.length, found = [], wrong = [];
 
-    const recordEvents = (view, data) => {
+    const rowOf = new Map();
+    overview.rows.forEach((ranks, row) => ranks.forEach((rank) => rowOf.set(rank, row)));
+    // Marks at random times: waits for messages, other calls on messages, and work of blamed ranks.
+    const makeScene = (data, from, to) => {
+        const span = to - from, marks = (count, make) => Array.from({ length: count }, () => {
+            const begin = Math.round(from + (random() * 1.1 - 0.1) * span), end = begin + Math.round(random() ** 3 * span / 20);
+            return make(overview.drawn[Math.floor(random() * overview.drawn.length)], begin, end);
+        });
+        return { data, overview, rowOf, blamed: new Set(), hiddenStates: new Set(), searchTerm: "", isDrawn: (rank) => overview.drawn[rowOf.get(rank)] === rank,
+                 waited: marks(60, (rank, begin, end) => ({ rank, begin, until: Math.round((begin + end) / 2), end })),
+                 calls: marks(60, (rank, begin, end) => [rank, begin, end, 0]), causes: marks(20, (rank, begin, end) => [rank, begin, end, 0, 0]) };
+    };
+
+    // Return what was painted last at a point: { kind, one }.
+    const record = (view, scene) => {
         const rectangles = [], none = () => {};
-        const c = { fillRect: (x, y, w, h) => rectangles.push([c.fillStyle, x, y, w, h]), hatch: (ground) => ground.replace("wait-", ""),
+        let now = null;
+        const c = { fillRect: (x, y, w, h) => rectangles.push([now, x, y, w, h]), hatch: (ground) => ground,
                     fillText: none, strokeRect: none, measureText: () => ({ width: 1e9 }) };
-        const palette = data.events.map((_, i) => ({ fill: `${i}`, soft: `${i}`, ground: [i], line: [i] }));
-        const painted = data.late.filter(([, , from, to]) => to >= view.from && from <= view.to);
-        let late = 0;
-        const theme = { get late() { return `late ${late++}`; }, ink: "ink", font: "" };
-        Paint.drawLate(c, view, data, theme);
-        const events = data.events.map((event, i) => ({ ...event, state: i, flags: 0 }));
-        Paint.drawEvents(c, view, { ...data, events }, palette, theme, false, new Set());
-        return (x, y) => {
-            const hit = rectangles.findLast(([, left, top, w, h]) => x >= left && x < left + w && y >= top && y < top + h);
-            if (!hit) return null;
-            const name = String(hit[0]);
-            return name.startsWith("late") ? painted[Number(name.slice(5))] : data.events[Number(name.replace(/^rgba\((\d+).*$/, "$1"))];
-        };
+        const theme = { late: "late", q2: "q2", ink: "ink", font: "", surface: "#ffffff", colour: () => "#808080" };
+        const palette = Paint.makePalette(scene.data.states, theme);
+        for (const kind of Geometry.LAYERS[scene.data.kind].filter((name) => name !== "cells")) {
+            for (const one of Geometry.itemsOf(scene, kind)) {
+                now = { kind, one };
+                Scene.drawLayer(c, view, scene, kind, [one], theme, palette);
+            }
+        }
+        return (x, y) => rectangles.findLast(([, left, top, w, h]) => x >= left && x < left + w && y >= top && y < top + h)?.[0] ?? null;
     };
 
     const recordCells = (view, data) => {
@@ -60,29 +71,29 @@ async ([query, clicks, seed, width, room]) => {
         if (share === 1 && data.events) begins = data.events.map((event) => event.enter);
         const lens = Math.floor(random() * overview.rows.length);
         const view = Geometry.makeView({ from, to, width, ...Geometry.layOutRows(overview.rows.length, room, lens) });
-        const drawn = (data.kind === "events" ? recordEvents : recordCells)(view, data), off = new Set();
+        const scene = makeScene(data, from, to), painted = record(view, scene);
+        const cellAt = data.kind === "cells" ? recordCells(view, data) : () => null;
         for (let i = 0; i < clicks / 4; i++) {
-            // Half of the points are near the edge of a call, where a wrong rounding shows.
+            // Half of the points are near the edge of a call or a mark, where a wrong rounding shows.
             let x = Geometry.GUTTER + random() * width, y = view.tops[0] + random() * (view.bottom - view.tops[0]);
-            if (data.kind === "events" && data.events.length && i % 2) {
-                const event = data.events[Math.floor(random() * data.events.length)];
-                x = view.x(random() < 0.5 ? event.enter : event.exit) + 4 * (random() - 0.5);
-                y = view.top(event.row) + (random() * 1.2 - 0.1) * view.pitch(event.row);
+            const kinds = Geometry.LAYERS[data.kind].filter((kind) => Geometry.itemsOf(scene, kind).length);
+            if (i % 2) {
+                const kind = kinds[Math.floor(random() * kinds.length)], items = Geometry.itemsOf(scene, kind);
+                const box = Geometry.boxOf(view, scene, kind, items[Math.floor(random() * items.length)]);
+                if (box) [x, y] = [box.x + (random() < 0.5 ? 0 : box.w) + 4 * (random() - 0.5), box.y + (random() * 1.2 - 0.1) * box.h];
             }
             x = Math.min(Math.max(x, Geometry.GUTTER), view.right - 1);
             y = Math.min(Math.max(y, view.tops[0]), view.bottom - 1);
-            const reference = drawn(Math.floor(x) + 0.5, Math.floor(y) + 0.5);
-            if (data.kind === "cells") {
-                const cell = Geometry.findCell(view, data, x, y);
-                if (reference === null ? cell && data.arrays.state[cell.at] === undefined : !cell || !reference.is(cell)) wrong.push(["cell", share, x, y]);
-                found.push(["cell", overview.drawn[Geometry.rowAt(view, y)], view.timeAt(Math.floor(x)), view.timeAt(Math.floor(x) + 1), cell ? cell.from : -1, cell ? cell.to : -1]);
-                continue;
-            }
-            const event = Geometry.findEvent(view, data, off, x, y), late = Geometry.findLate(view, data, x, y), hit = event || late;
-            if (reference ? hit !== reference : hit && hit === late) wrong.push(["event", share, x, y]);
+            const px = Math.floor(x), reference = painted(px + 0.5, Math.floor(y) + 0.5), hit = Geometry.findAt(view, scene, x, y);
+            const where = [overview.drawn[Geometry.rowAt(view, y)], view.timeAt(px), view.timeAt(px + 1)];
+            if (reference ? hit?.one !== reference.one : hit && data.kind === "cells") wrong.push([data.kind, reference?.kind, hit?.kind, share, x, y]);
             if (reference) {
-                const instance = hit && hit === late ? late[0] : event ? event.instance : -1;
-                found.push([hit === late ? "late" : "event", overview.drawn[Geometry.rowAt(view, y)], view.timeAt(Math.floor(x)), view.timeAt(Math.floor(x) + 1), instance]);
+                const { kind, one } = reference;
+                found.push([kind, ...where, kind === "event" ? one.instance : kind === "late" ? one[0] : -1]);
+            } else if (data.kind === "cells") {
+                const cell = Geometry.findCell(view, data, x, y), shown = cellAt(px + 0.5, Math.floor(y) + 0.5);
+                if (shown === null ? cell && data.arrays.state[cell.at] === undefined : !cell || !shown.is(cell)) wrong.push(["cell", share, x, y]);
+                found.push(["cell", ...where, cell ? cell.from : -1, cell ? cell.to : -1]);
             }
         }
     }

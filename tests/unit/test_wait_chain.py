@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.store import cache
 from mpiprof.timeline import build as timeline_build
-from mpiprof.timeline.wait_chain import find_chain, list_waits
+from mpiprof.timeline.message_marks import MessageMarks, list_message_marks
+from mpiprof.timeline.wait_chain import find_chain
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
 
 US = 1_000
@@ -81,18 +83,30 @@ def test_a_chain_passes_through_messages(tmp_path: Path) -> None:
     assert chain[-1].operation == "recv" and chain[-1].instance == -1
 
 
-def test_waits_too_short_to_draw_and_filtered_ranks_are_left_out(tmp_path: Path) -> None:
+def test_marks_too_short_to_draw_and_filtered_ranks_are_left_out(tmp_path: Path) -> None:
     timeline = chained(tmp_path / "trace")
-    waits = message_waits()
+    columns = {
+        "rank": [0, 2, 3, 3],
+        "enter_ns": [START, START + 10, START + 20, START + 20 * US],
+        "exit_ns": [START + 60 * US, START + 20, START + 20 * US, START + 71 * US],
+    }
+    calls = pd.DataFrame(columns).assign(operation="recv", site="a.py:3:h", call=range(4))
+    marks = MessageMarks(calls, message_waits().assign(call=[3, 1]))
 
-    def listed(ranks: list[int]) -> list[tuple[int, int, int]]:
+    def listed(ranks: list[int], begin: int = 0) -> tuple[list[Any], list[Any]]:
         wanted = Request(
-            0, timeline.length_ns, 500, "operation", "rank", frozenset(), np.array(ranks)
+            begin, timeline.length_ns, 500, "operation", "rank", frozenset(), np.array(ranks)
         )
         shown = timeline.resolve(wanted)
         assert not isinstance(shown, MissingTiles)
-        found = list_waits(timeline, wanted, shown, waits)
-        return [(w["rank"], w["awaited"], w["until"] - w["begin"]) for w in found]
+        found = list_message_marks(timeline, wanted, shown, marks)
+        assert found["sites"] == ([["recv", "a.py:3:h"]] if found["calls"] else [])
+        return (
+            [(w["rank"], w["awaited"], w["until"] - w["begin"]) for w in found["waits"]],
+            [(rank, end - first) for rank, first, end, _ in found["calls"]],
+        )
 
-    assert listed([0, 1, 2, 3]) == [(3, 1, 50 * US)]
-    assert listed([2, 3]) == []
+    assert listed([0, 1, 2, 3]) == ([(3, 1, 50 * US)], [(0, 60 * US), (3, 20 * US - 20)])
+    assert listed([2, 3]) == ([], [(3, 20 * US - 20), (3, 51 * US)])
+    late = START + 30 * US - timeline.events.begin_ns
+    assert listed([0, 1, 2, 3], late) == ([(3, 1, 50 * US)], [(0, 60 * US)])

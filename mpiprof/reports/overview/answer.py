@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
+from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_ranks, format_runs, format_share, format_time
 from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
@@ -18,7 +18,6 @@ from mpiprof.reports.site_labels import format_callsite, format_site, site_patte
 from mpiprof.trace import Trace
 
 RANKS_FIRST = re.compile(r"[Rr]anks? \d[\d,\- ]*(?:and \d+ more)?")
-NOT_BLAMED = ("noise", "clock", "algorithm", "barrier", "none")
 MAX_TEXT = 300  # characters of a text from a trace
 GOOD = "Nothing to gain here."
 
@@ -78,12 +77,6 @@ def make_answer(trace: Trace, verdict: Verdict, path: Path) -> Answer | None:
         _make_command(trace, finding, path),
         rest,
     )
-
-
-def is_blamed(finding: Finding) -> bool:
-    """Return whether a finding blames ranks with certainty, so that they get the accent."""
-    certain = finding.certainty >= MIN_CERTAINTY
-    return bool(finding.ranks) and certain and finding.cause not in NOT_BLAMED
 
 
 def name_blamed(finding: Finding) -> str:

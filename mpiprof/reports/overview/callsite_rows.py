@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,
@@ -19,7 +19,6 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.reports.overview.answer import is_blamed
 from mpiprof.reports.pictures import row_pictures
 from mpiprof.reports.site_labels import places
 from mpiprof.trace import Trace

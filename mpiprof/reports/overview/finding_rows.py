@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_share, format_time
 from mpiprof.reports import sentences
-from mpiprof.reports.overview.answer import describe_reason, is_blamed
+from mpiprof.reports.overview.answer import describe_reason
 from mpiprof.reports.pictures import row_pictures
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.trace import Trace

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.errors import MpiprofError
 from mpiprof.metrics.rank_totals import read_instance
-from mpiprof.reports.overview.answer import host_of, is_blamed
+from mpiprof.reports.overview.answer import host_of
 from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.trace import Trace

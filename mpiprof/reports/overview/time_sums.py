@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.run_times import lacks_complete_instances
-from mpiprof.reports.overview.answer import is_blamed, name_blamed
+from mpiprof.reports.overview.answer import name_blamed
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.trace import Trace

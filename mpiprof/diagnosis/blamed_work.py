@@ -1,0 +1,65 @@
+"""Work by which the ranks of findings delay other ranks, as spans of time to mark in pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.diagnosis.delay_costs import Delays
+from mpiprof.diagnosis.delay_matrix import group_medians
+from mpiprof.diagnosis.finding import Finding, is_blamed
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float
+
+MIN_LATE_SHARE = 0.25  # of the usual delay of a finding, from which work is marked
+COLUMNS = {**{"finding": "i8", "rank": "i8", "begin_ns": "i8", "end_ns": "i8"}, "cost_ns": "f8"}
+
+
+def find_blamed_work(trace: Trace) -> pd.DataFrame:
+    """Return the excess work of the ranks that findings blame, by begin.
+
+    finding (index into `findings`), rank, begin_ns and end_ns (the time beyond the usual length of
+    the work, at its end), cost_ns (waiting of all ranks that the work causes). An interval counts
+    once, for the first finding that blames it.
+    """
+    findings: list[Finding] = trace.derive("findings")
+    blaming = [(at, one) for at, one in enumerate(findings) if _names_late_ranks(one)]
+    if trace.record == "summary" or not blaming:
+        return pd.DataFrame({name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()})
+    delays: Delays = trace.derive("delays_found")
+    intervals, cost_ns = delays.intervals, delays.costs.interval_ns
+    of = np.full(len(intervals.rank), -1, np.int64)
+    excess = np.zeros(len(intervals.rank))
+    for at, finding in blaming:
+        excess_of = _find_excess(delays, finding)
+        least = max(MIN_LATE_SHARE * float(finding.evidence.get("late_ns") or 0), 1.0)
+        mine = np.isin(intervals.rank, finding.ranks) & (cost_ns > 0) & (excess_of >= least)
+        mine &= of < 0
+        of[mine], excess[mine] = at, excess_of[mine]
+    chosen = np.flatnonzero(of >= 0)
+    chosen = chosen[np.argsort(intervals.end_ns[chosen] - excess[chosen], kind="stable")]
+    columns = {
+        "finding": of[chosen],
+        "rank": intervals.rank[chosen].astype(np.int64),
+        "begin_ns": intervals.end_ns[chosen] - excess[chosen].astype(np.int64),
+        "end_ns": intervals.end_ns[chosen].astype(np.int64),
+        "cost_ns": cost_ns[chosen],
+    }
+    return pd.DataFrame(columns)
+
+
+def _names_late_ranks(finding: Finding) -> bool:
+    """Return whether a finding blames ranks that work longer; early ranks have less to do."""
+    return is_blamed(finding) and finding.cause != "early"
+
+
+def _find_excess(delays: Delays, finding: Finding) -> Float:
+    """Return the length of each interval beyond the median of the ranks that are not blamed.
+
+    If a finding blames all ranks, each of them is compared with all.
+    """
+    intervals = delays.intervals
+    length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
+    others = ~np.isin(intervals.rank, finding.ranks)
+    usual = group_medians(intervals.key, length, others if others.any() else ~others)
+    return np.maximum(length - usual, 0.0)

@@ -1,0 +1,136 @@
+"""Calls on messages in a window, and the waits for messages therein."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.timeline.wait_chain import list_records
+from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Bool, Int
+
+MAX_WAITS = 300  # of a window, the longest first
+MAX_CALLS = 1500  # of a window without a wait that is shown, the longest first
+MIN_PIXELS = 1.5  # length of the shortest wait or call that is shown
+
+
+@dataclass(frozen=True)
+class MessageMarks:
+    """Calls on messages of a trace, by begin, and the waits therein.
+
+    calls: rank, enter_ns, exit_ns (the end of the trace if open), operation, site, call (row of
+    `Trace.message_calls`). waits: rows of `Trace.message_waits` with operation, site and end_ns of
+    the call, and source, tag and bytes of the message.
+    """
+
+    calls: pd.DataFrame
+    waits: pd.DataFrame
+
+    @cached_property
+    def begins(self) -> Int:
+        """The begin of each call, ascending."""
+        return self.calls["enter_ns"].to_numpy(np.int64)
+
+    @cached_property
+    def last_ends(self) -> Int:
+        """The latest end of all calls up to each call, ascending."""
+        return np.maximum.accumulate(self.calls["exit_ns"].to_numpy(np.int64))
+
+
+def read_message_marks(trace: Trace) -> MessageMarks:
+    """Return the calls on messages of a trace, and the waits for messages."""
+    waits, calls, messages = trace.message_waits, trace.message_calls, trace.messages
+    call, message = waits["call"].to_numpy(), waits["message"].to_numpy()
+    described = waits.assign(
+        operation=calls["operation"].astype(str).to_numpy()[call],
+        site=calls["site"].astype(str).to_numpy()[call],
+        end_ns=calls["exit_ns"].to_numpy()[call],
+        source=messages["source"].to_numpy()[message],
+        tag=messages["tag"].to_numpy()[message],
+        bytes=messages["bytes"].to_numpy()[message],
+    )
+    enter, exit_ = (calls[name].to_numpy(np.int64) for name in ("enter_ns", "exit_ns"))
+    order = np.argsort(enter, kind="stable")
+    end_ns = trace.calls_start_ns + trace.duration_ns
+    in_order = calls[["rank", "enter_ns", "operation", "site"]].iloc[order]
+    closed = np.where(exit_ == 0, np.maximum(end_ns, enter), np.maximum(exit_, enter))[order]
+    return MessageMarks(in_order.assign(exit_ns=closed, call=order), described)
+
+
+def list_message_marks(
+    timeline: Timeline, request: Request, shown: ResolvedRequest, marks: MessageMarks
+) -> dict[str, Any]:
+    """Return the longest waits for messages and calls on messages in a window.
+
+    waits: between shown ranks. calls: [rank, begin, end, index into `sites`] of other calls on
+    drawn ranks. sites: [operation, site]. Times are in ns after the begin.
+    """
+    chosen = _choose_waits(timeline, request, shown, marks.waits)
+    base = timeline.events.begin_ns
+    waits = [
+        {
+            "rank": int(one["rank"]),
+            "awaited": int(one["awaited"]),
+            "begin": int(one["begin_ns"]) - base,
+            "until": int(one["until_ns"]) - base,
+            "end": max(int(one["end_ns"]), int(one["until_ns"])) - base,
+            "is_sent": bool(one["source"] == one["rank"]),
+            "operation": one["operation"],
+            "site": one["site"],
+            "tag": int(one["tag"]),
+            "bytes": int(one["bytes"]),
+        }
+        for one in list_records(chosen)
+    ]
+    calls = _choose_calls(timeline, request, shown, marks, chosen["call"].to_numpy(np.int64))
+    names = list(zip(calls["operation"].astype(str), calls["site"].astype(str), strict=True))
+    sites = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    times = [calls[name].to_numpy(np.int64) - base for name in ("enter_ns", "exit_ns")]
+    columns = [calls["rank"].tolist(), *(of.tolist() for of in times), [sites[n] for n in names]]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return {"waits": waits, "calls": rows, "sites": [list(name) for name in sites]}
+
+
+def _choose_waits(
+    timeline: Timeline, request: Request, shown: ResolvedRequest, waits: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the longest waits for messages between shown ranks in a window."""
+    begin, end, least = _find_window(timeline, request)
+    good = (waits["until_ns"] > begin) & (waits["begin_ns"] < end) & (waits["wait_ns"] >= least)
+    for name in ("rank", "awaited"):
+        good &= _are_in(shown.rows.of_rank, waits[name].to_numpy(np.int64))
+    return waits[good].nlargest(MAX_WAITS, "wait_ns")
+
+
+def _choose_calls(
+    timeline: Timeline, request: Request, shown: ResolvedRequest, marks: MessageMarks, known: Int
+) -> pd.DataFrame:
+    """Return the longest calls on messages of drawn ranks in a window, without known ones."""
+    begin, end, least = _find_window(timeline, request)
+    first = int(np.searchsorted(marks.last_ends, begin, side="right"))
+    calls = marks.calls.iloc[first : int(np.searchsorted(marks.begins, end))]
+    length = (calls["exit_ns"] - calls["enter_ns"]).to_numpy(np.int64)
+    good = (length >= least) & (calls["exit_ns"].to_numpy(np.int64) > begin)
+    good &= _are_in(shown.rows.of_drawn, calls["rank"].to_numpy(np.int64))
+    good &= ~np.isin(calls["call"].to_numpy(np.int64), known)
+    chosen = np.flatnonzero(good)
+    longest = chosen[np.argsort(-length[chosen], kind="stable")[:MAX_CALLS]]
+    return calls.iloc[np.sort(longest)]
+
+
+def _find_window(timeline: Timeline, request: Request) -> tuple[int, int, float]:
+    """Return begin and end of a window on the joint clock, and the least length to show."""
+    begin, end = (timeline.events.begin_ns + ns for ns in timeline.clip_request(request))
+    return begin, end, MIN_PIXELS * (end - begin) / request.pixels
+
+
+def _are_in(rows: Int, ranks: Int) -> Bool:
+    """Return whether each rank has a row."""
+    good: Bool = (ranks >= 0) & (ranks < len(rows))
+    good &= rows[np.clip(ranks, 0, len(rows) - 1)] >= 0
+    return good
