@@ -32,6 +32,7 @@ from . import (
     callsite_table,
     components,
     filtered_tables,
+    finding_links,
     trace_figures,
 )
 from . import url_state as states
@@ -113,7 +114,9 @@ def _make_head(
 ) -> Component:
     callsite = int(row["callsite"])
     late = callsite_arrivals.get_late_rank(data, callsite)
-    phrases = late_rank_sentences.callsite_headline(row, late, float(data.trace.clock_error_ns))
+    causes = finding_links.find_causes(data, callsite)
+    clock_ns = float(data.trace.clock_error_ns)
+    phrases = late_rank_sentences.callsite_headline(row, late, clock_ns, causes)
     site = filtered_tables.shorten_text(format_site((row["sites"] or [{}])[0]))
     more = f" and {len(row['sites']) - 1} more places" if len(row["sites"]) > 1 else ""
     facts = [row["operation"], *_size_facts(data, row, instances)]
@@ -124,6 +127,7 @@ def _make_head(
                 [html.Span(text, className=style) if style else text for text, style in phrases],
                 className="headline",
             ),
+            *finding_links.list_causes(data, state, causes),
         ]
     )
     return html.Div([sentence, _make_numbers(data, state, row), *_timeline_button(state, row)],

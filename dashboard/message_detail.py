@@ -9,10 +9,18 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import UsageError
+from mpiprof.reports import late_rank_sentences
 from mpiprof.reports.message_table import message_cost_sentence
 from mpiprof.reports.site_labels import format_site
 
-from . import callsite_table, components, filtered_tables, message_tables, trace_figures
+from . import (
+    callsite_table,
+    components,
+    filtered_tables,
+    finding_links,
+    message_tables,
+    trace_figures,
+)
 from .figures.rank_pairs import draw_pair_matrix
 from .message_tables import MessageRows
 from .trace_data import TraceContext
@@ -24,6 +32,11 @@ NOTES = {
     "bytes": "Bytes from each rank (down) to each rank (across).",
     "messages": "Number of messages from each rank (down) to each rank (across).",
 }
+
+NO_IMBALANCE = (
+    "Calls on messages have no instance that all ranks enter, so there is no imbalance ω, and no "
+    "algorithm to choose."
+)
 
 
 def make_layout(context: TraceContext, state: PageState, callsite: str) -> Component:
@@ -39,12 +52,20 @@ def make_layout(context: TraceContext, state: PageState, callsite: str) -> Compo
     )
     site = filtered_tables.shorten_text(format_site(row["sites"][0]))
     cost = message_cost_sentence(row)
+    causes = finding_links.find_causes(data, (str(row["operation"]), int(row["site_id"])))
+    phrases = late_rank_sentences.message_headline(row, causes)
     ranks = trace_figures.draw_message_ranks(data, state, rows)
     return components.stack(
         html.Div(
             [
                 html.H1([row["operation"], " at ", site]),
+                html.H2(
+                    [html.Span(text, className=style) for text, style in phrases],
+                    className="headline",
+                ),
+                *finding_links.list_causes(data, state, causes),
                 *[html.P(cost, className="lead")] * bool(cost),
+                html.P(NO_IMBALANCE, className="note"),
                 components.fact_list(callsite_table.callsite_facts(row)),
             ],
             className="detail-head",

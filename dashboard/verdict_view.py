@@ -16,7 +16,7 @@ from mpiprof.reports.overview import proof as proofs
 from mpiprof.reports.overview.answer import Answer, Fact, TextPart
 from mpiprof.reports.pictures import icons
 
-from . import components
+from . import components, finding_links
 from .picture import Picture
 from .trace_data import TraceData
 from .url_state import PageState, change_filters
@@ -90,8 +90,8 @@ def _make_button(finding: Finding, state: PageState) -> Component:
         target = chosen if len(finding.ranks) > 1 else state.without_page_keys()
         href = "/timeline" + target.format_query()
         return dcc.Link(f"Show {name} in the timeline", href=href, className="primary")
-    if finding.callsites:
-        href = state.link_to("/callsites", callsite=finding.callsites[0])
+    if finding.main_callsite is not None:
+        href = finding_links.link_to_callsite(state, finding)
         return dcc.Link("Show the call site", href=href, className="primary")
     return dcc.Link("Show the timeline", href=state.link_to("/timeline"), className="primary")
 

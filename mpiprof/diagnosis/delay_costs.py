@@ -40,6 +40,7 @@ class Delays:
     graph: DelayGraph
     sites: list[tuple[int, int]]
     callsite: Int  # of each group of waits; -1 in messages
+    message: Int  # row of `Trace.message_waits` of each group of messages; negative in collectives
     communicator: Int  # index, if a group of waits ends when all members have arrived, else -1
     counted: Float  # weight of each group that is a wait state, 1 in a whole trace, else 0
     meetings_of_all: Int  # times at which all ranks had arrived at a synchronising collective
@@ -76,6 +77,7 @@ def find_delays(trace: Trace) -> Delays:
         DelayGraph(waits, intervals, trace.ranks),
         sites,
         callsite,
+        order,
         groups["met"],
         weigh_groups(trace, waits, (callsite, order), counted, is_known),
         meetings,

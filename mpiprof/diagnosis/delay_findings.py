@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.diagnosis.delay_callsites import CallsiteWaits, find_main_callsite, make_waits_at
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_matrix import (
     MIN_REPETITION_SHARE,
@@ -21,7 +22,7 @@ from mpiprof.diagnosis.delay_matrix import (
     StepMatrix,
 )
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
-from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding
+from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding, WaitSite
 from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_patterns, sum_gains
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
@@ -43,7 +44,6 @@ MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
 MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
 MIN_HIDDEN_SHARE = 0.5  # of the waiting without work, from which missing records may be the reason
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
-MIN_MAIN_SHARE = 0.5  # of the waiting at one call site, from which most of it is there
 
 
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
@@ -61,8 +61,13 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
+    kept = [parts for parts in joined if sum_gains(parts) >= least]
+    intervals = [np.any([_find_intervals(*part) for part in parts], axis=0) for parts in kept]
+    callsites = CallsiteWaits(trace, delays, chosen)
+    waits_at, rest_at = make_waits_at(callsites, [parts[0][1] for parts in kept], intervals)
     findings = [
-        _pattern_finding(trace, parts, cost_ns) for parts in joined if sum_gains(parts) >= least
+        _pattern_finding(trace, parts, cost_ns, mine, at)
+        for parts, mine, at in zip(kept, intervals, waits_at, strict=True)
     ]
     rest = waiting - sum(finding.cost_ns for finding in findings)
     if not findings or rest >= MIN_REST_SHARE * waiting:
@@ -71,12 +76,9 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
         evidence["missing"] = _find_missing_records(trace, delays) if hidden else None
         evidence["inside"] = _find_collective_inside(trace, delays, cost_ns)
         evidence["shared_processors"] = _find_shared_processors(trace)
-        evidence["mainly_at"] = None if findings else _find_main_callsite(delays, chosen)
-        fields = {"evidence": evidence, "callsites": _find_callsites(delays, chosen)}
-        saved_ns = rest / trace.ranks
-        findings.append(
-            _make_finding(trace, "noise", rest, certainty=0.0, saved_ns=saved_ns, **fields)
-        )
+        evidence["mainly_at"] = None if findings else find_main_callsite(rest_at)
+        fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": rest / trace.ranks}
+        findings.append(_make_finding(trace, "noise", rest, certainty=0.0, **fields))
     return findings
 
 
@@ -163,17 +165,24 @@ def _is_by_work(delays: Delays, pattern: Pattern) -> bool:
 
 def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Finding:
     whole = max(trace.process_time_ns, 1)
-    callsites = fields.pop("callsites", ())
+    callsites = tuple(at.callsite for at in fields["waits_at"] if isinstance(at.callsite, int))
     return Finding(cause, round(cost), cost / whole, callsites, **fields)
 
 
-def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float) -> Finding:
-    """Return the finding of a pattern; parts: the same pattern in one or several matrices."""
+def _pattern_finding(
+    trace: Trace,
+    parts: Sequence[FoundPattern],
+    cost_ns: Float,
+    chosen: Bool,
+    waits_at: tuple[WaitSite, ...],
+) -> Finding:
+    """Return the finding of a pattern.
+
+    parts: the same pattern in one or several matrices. chosen: its intervals of work.
+    """
     matrix, pattern = parts[0]
     number, delays = matrix.number[pattern.instances], matrix.delays
-    chosen: Bool = np.any([_find_intervals(*part) for part in parts], axis=0)
     work = list(_find_locations(trace, delays, cost_ns, chosen))
-    concerned = _are_concerned(delays, pattern)
     is_inside = bool(work) and work[0]["inside"] and work[0]["share"] >= MIN_INSIDE_SHARE
     late = (count_late_instances(one, of) * of.count / of.instance_count for of, one in parts)
     evidence = {
@@ -195,16 +204,20 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         "host": find_host(trace, pattern.node),
         "work": work,
         "reason": _find_reason(trace, delays, cost_ns, chosen),
-        "mainly_at": _find_main_callsite(delays, concerned),
+        "mainly_at": find_main_callsite(waits_at),
         "alone_ns": matrix.alone_ns if pattern.cause in ("rank", "periodic") else None,
     }
     cost = sum_gains(parts)
+    # If early ranks take over work, all ranks end earlier by the mean of the waiting.
+    saved_ns, saved_work_ns = cost / trace.ranks, 0.0
+    if pattern.cause != "early":
+        saved_ns, saved_work_ns = _find_saved_time(trace, parts)
+    evidence["saved_work_ns"] = saved_work_ns
     return _make_finding(
         trace,
         "inside" if is_inside and pattern.cause == "rank" else pattern.cause,
         cost,
-        # If early ranks take over work, all ranks end earlier by the mean of the waiting.
-        saved_ns=cost / trace.ranks if pattern.cause == "early" else _find_saved_time(trace, parts),
+        saved_ns=saved_ns,
         ranks=pattern.ranks,
         node=pattern.node,
         period=pattern.period,
@@ -212,12 +225,16 @@ def _pattern_finding(trace: Trace, parts: Sequence[FoundPattern], cost_ns: Float
         last_instance=int(number[-1]),
         certainty=min(max(1.0 - pattern.p, 0.0), MAX_CERTAINTY),
         evidence=evidence,
-        callsites=_find_callsites(delays, concerned),
+        waits_at=waits_at,
     )
 
 
-def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
+def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> tuple[float, float]:
     """Return how much earlier the run would end if a pattern's ranks worked as long as the median.
+
+    The second time is the work that they would not do, as a mean of all ranks. The rest of the
+    first is less waiting. A late rank does not wait but works, so the time saved may exceed the
+    waiting.
 
     If all ranks differ, all are at most at the median of all. The excess in a step is removed from
     work that no other rank does.
@@ -239,9 +256,11 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> float:
     scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
     scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
     saved = max(saved * float(scale), 0.0)
+    work = min(float((before - length).sum() * scale) / trace.ranks, saved)
     # At least one rank waits for each delay. Estimates of a sample may differ. Without ranks, the
     # delays of other patterns are removed, too.
-    return saved if scale == 1 and parts[0][1].ranks else min(saved, sum_gains(parts))
+    is_exact = scale == 1 and parts[0][1].ranks
+    return (saved if is_exact else min(saved, sum_gains(parts))), work
 
 
 def _find_stay(matrix: DelayMatrix, pattern: Pattern) -> int:
@@ -356,37 +375,3 @@ def _describe_call(trace: Trace, site: int) -> dict[str, Any]:
     location = describe_sites(trace.tables.sites, [[site]])[0][0]
     known = {name: value for name, value in location.items() if name != "stack"}
     return {"operation": next(iter(operations), None)} | known
-
-
-def _find_callsites(delays: Delays, chosen: Float | Bool) -> tuple[int, ...]:
-    """Return the call sites of collectives with most of the waiting in the chosen groups."""
-    cost = _sum_by_callsite(delays, chosen)[:-1]
-    return tuple(int(at) for at in np.argsort(-cost, kind="stable")[:3] if cost[at] > 0)
-
-
-def _find_main_callsite(delays: Delays, chosen: Float | Bool) -> int | None:
-    """Return the call site of collectives with half of the waiting in the chosen groups, or None.
-
-    The waiting includes that for messages.
-    """
-    cost = _sum_by_callsite(delays, chosen)
-    main = int(cost[:-1].argmax()) if len(cost) > 1 else -1
-    return main if main >= 0 and cost[main] >= MIN_MAIN_SHARE * cost.sum() else None
-
-
-def _sum_by_callsite(delays: Delays, chosen: Float | Bool) -> Float:
-    """Return the waiting in the chosen groups by call site, and last that for messages."""
-    waits, count = delays.waits, int(delays.callsite.max(initial=-1)) + 1
-    length = np.bincount(waits.group, waits.end_ns - waits.begin_ns, len(waits.awaited))
-    callsite = np.where(delays.callsite >= 0, delays.callsite, count)
-    return np.bincount(callsite, length * (chosen > 0), count + 1).astype(np.float64)
-
-
-def _are_concerned(delays: Delays, pattern: Pattern) -> Bool:
-    """Return which groups of waits a pattern causes or, if its ranks are early, consists of."""
-    waits = delays.waits
-    if pattern.cause != "early":
-        return np.isin(waits.awaited, pattern.ranks)
-    waiting = np.zeros(len(waits.awaited), np.bool_)
-    waiting[waits.group[np.isin(waits.rank, pattern.ranks)]] = True
-    return waiting

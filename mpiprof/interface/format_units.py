@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 UNKNOWN = "–"
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 FACTOR_UNITS = (("K", 1e3), ("M", 1e6), ("G", 1e9))
+MIN_ERROR_SHARE = 0.005  # of a time, from which its error is shown
 SIZE_UNITS = (("KB", 2.0**10), ("MB", 2.0**20), ("GB", 2.0**30), ("TB", 2.0**40))
 
 
@@ -25,6 +26,18 @@ def format_time(ns: float) -> str:
     if minutes < 60:
         return f"{sign}{minutes}m{seconds:02d}s"
     return f"{sign}{minutes // 60}h{minutes % 60:02d}m"
+
+
+def format_uncertain_time(ns: float, error_ns: float) -> str:
+    """Return a time with its error: "12.3 ms ± 400 µs", or "about 12.3 ms" if that is unknown.
+
+    An error that does not change the three digits is left out.
+    """
+    if math.isnan(error_ns):
+        return f"about {format_time(ns)}"
+    if error_ns <= MIN_ERROR_SHARE * abs(ns):
+        return format_time(ns)
+    return f"{format_time(ns)} ± {format_time(error_ns)}"
 
 
 def format_link(alpha_ns: float, beta_ns: float) -> str:

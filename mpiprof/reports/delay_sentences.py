@@ -15,7 +15,7 @@ from mpiprof.interface.format_units import (
     format_share,
     format_time,
 )
-from mpiprof.reports.site_labels import format_callsite, format_site
+from mpiprof.reports.site_labels import format_callsite, format_site, format_wait_site
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import label_site
 
@@ -60,7 +60,7 @@ def delay_clause(trace: Trace, finding: Finding) -> str:
     if finding.cause in ("noise", "early"):
         callsite = finding.evidence["mainly_at"]
         most = "; most of it is" if finding.cause == "noise" else ", most"
-        place = "" if callsite is None else f"{most} at {format_callsite(trace, callsite)}"
+        place = "" if callsite is None else f"{most} at {format_wait_site(trace, callsite)}"
         return f"{CLAUSES[finding.cause](finding)}{place}"
     if not finding.ranks and finding.cause not in ("noise", "gradient", "moving"):
         return f"the work of the ranks differs by {_format_late(finding)}{_where_and_when(finding)}"

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.late_rank import LateRank
-from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_count,
+    format_ranks,
+    format_share,
+    format_time,
+)
 
 WHOLE_SHARE = 0.995  # share of the instances that is called "every"
 MAIN_SHARE = 0.5  # minimum share of the instances in which a rank is last
@@ -23,14 +30,19 @@ STAGES = {"inherited": "Previous exit", "outside": "Own time", "point_to_point":
 Phrases = list[tuple[str, str]]  # text, and its style: "late", "good", "bold" or ""
 
 
-def callsite_headline(row: Mapping[str, Any], late: LateRank | None, clock_ns: float) -> Phrases:
+def callsite_headline(
+    row: Mapping[str, Any], late: LateRank | None, clock_ns: float, causes: Sequence[Finding] = ()
+) -> Phrases:
     """Return who is late at a call site, by how much and at which stage, as styled phrases.
 
-    row: of the call sites. clock_ns: error of the clocks.
+    A rank that waits elsewhere for the cause of the waiting may be the last one here, so the cause
+    comes first. row: of the call sites. clock_ns: error of the clocks. causes: find_causes_at.
     """
     spread = float(row["worst_imbalance_ns"])
     if row["size"] == 1:
         return [("Only one rank takes part, so none waits.", "good")]
+    if causes and (late is None or late.rank not in causes[0].ranks):
+        return _cause_phrases(causes[0], int(row["callsite"]), _last_clause(row, late))
     if late is not None:
         return _late_phrases(late)
     if not row["complete_instances"]:
@@ -51,6 +63,49 @@ def callsite_headline(row: Mapping[str, Any], late: LateRank | None, clock_ns: f
         (format_time(spread), "bold"),
         (".", ""),
     ]
+
+
+def message_headline(row: Mapping[str, Any], causes: Sequence[Finding]) -> Phrases:
+    """Return who causes the waiting at a call site of messages, as styled phrases.
+
+    row: of the call sites of messages. causes: find_causes_at.
+    """
+    if not row["total_wait_ns"] > 0:
+        return [("No rank waits here.", "good")]
+    share, rank = format_share(float(row["awaited_share"])), row["awaited_rank"]
+    if not causes:
+        return [(f"Rank {rank}", "bold"), (f" is waited for most, in {share} of the waiting.", "")]
+    direct = f"though most waits are for rank {rank} ({share}), which waits itself"
+    if rank in causes[0].ranks:
+        direct = f"{share} in waits for rank {rank} itself, the rest in waits for its victims"
+        if float(row["awaited_share"]) >= WHOLE_SHARE:
+            direct = f"all in waits for rank {rank} itself"
+    return _cause_phrases(causes[0], (str(row["operation"]), int(row["site_id"])), direct)
+
+
+def _cause_phrases(finding: Finding, callsite: int | tuple[str, int], more: str) -> Phrases:
+    """Return the ranks that cause waiting at a call site and their share of it."""
+    ranks = capitalise(format_ranks(finding.ranks))
+    share = finding.share_at(callsite)
+    amount = [(format_share(share), "bold"), (" of the waiting here", "")]
+    if finding.cause == "early":
+        verb = " have" if len(finding.ranks) > 1 else " has"
+        less = ", because they have less to do" if len(finding.ranks) > 1 else ""
+        less = less or ", because it has less to do"
+        return [(ranks, "late"), (verb + " ", ""), *amount, (f"{less}.", "")]
+    verb = " cause " if len(finding.ranks) > 1 else " causes "
+    return [(ranks, "late"), (verb, ""), *amount, (f", {more}." if more else ".", "")]
+
+
+def _last_clause(row: Mapping[str, Any], late: LateRank | None) -> str:
+    """Return which rank arrives last, which is not the cause of the waiting; "" if unknown."""
+    if late is not None:
+        rank, share = late.rank, late.last_share
+    elif pd.notna(row["latest_rank"]):
+        rank, share = int(row["latest_rank"]), float(row["latest_share"])
+    else:
+        return ""
+    return f"though rank {rank} arrives last most often ({format_share(share)} of the instances)"
 
 
 def _late_phrases(late: LateRank) -> Phrases:

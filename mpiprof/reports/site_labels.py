@@ -34,6 +34,19 @@ def format_callsite(trace: Trace, callsite: int) -> str:
     return routine_at(row)
 
 
+def make_callsite_key(callsite: int | tuple[str, int]) -> int | str:
+    """Return the key of a call site in addresses: its number, or "waitall:2" of messages."""
+    return callsite if isinstance(callsite, int) else f"{callsite[0]}:{callsite[1]}"
+
+
+def format_wait_site(trace: Trace, callsite: int | tuple[str, int]) -> str:
+    """Return a call site of collectives, or of messages as (operation, site_id), as text."""
+    if isinstance(callsite, int):
+        return format_callsite(trace, callsite)
+    operation, site_id = callsite
+    return f"{operation} at {describe_site(trace, site_id)}"
+
+
 def site_as_data(trace: Trace, site: int) -> dict[str, Any]:
     """Return the known ones of file, line and function of a site."""
     return describe_sites(trace.tables.sites, [[site]])[0][0]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import Finding, WaitSite
 from mpiprof.metrics.disagreement import Disagreement, Side
 from mpiprof.metrics.run_times import RunTimes
 from mpiprof.metrics.variance_components import Estimate
@@ -18,7 +18,7 @@ from mpiprof.metrics.wait_matrix import WaitMatrix
 from mpiprof.store.cache import DamagedError, Entry, Writer
 from mpiprof.trace.clock import Clock
 
-CLASSES = (Causes, Clock, Disagreement, Estimate, Finding, RunTimes, Side, WaitMatrix)
+CLASSES = (Causes, Clock, Disagreement, Estimate, Finding, RunTimes, Side, WaitMatrix, WaitSite)
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in CLASSES}
 TEXT = ("str", "string", "object")
 

@@ -116,8 +116,8 @@ def test_bars_show_the_latest_of_each_run_of_ranks(ranks: int) -> None:
     assert tokens.resolve_colours(drawn, dark=True).count(tokens.DARK["late"]) == 1
 
 
-def test_a_delay_without_a_call_site_has_its_time(tmp_path: Path) -> None:
-    """The delay is between two calls of the whole program, so the finding lists no call site."""
+def test_the_time_of_a_delay_names_the_call_site_of_messages(tmp_path: Path) -> None:
+    """The neighbours of the late rank wait for its messages, before the allreduce."""
     program = Program(4)
     work = np.full(4, MS // 10) + 2 * MS * (np.arange(4) == 2)
     for _ in range(10):
@@ -125,5 +125,5 @@ def test_a_delay_without_a_call_site_has_its_time(tmp_path: Path) -> None:
         program.collective("allreduce")
     data = TraceContext([program.write(tmp_path / "halo")], []).latest_data("")
     blamed = find_blamed_time(data.trace, find_verdict(data).worst)
-    assert blamed is not None and blamed.text == "for rank 2"
+    assert blamed is not None and blamed.text == "for rank 2 at halo.py:13"
     assert overview.time_section(data, PageState()) is not None

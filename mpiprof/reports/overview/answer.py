@@ -14,7 +14,8 @@ from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_ranks, format_runs, format_share, format_time
 from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
 from mpiprof.reports import conclusion, delay_sentences, phrases, sentences
-from mpiprof.reports.site_labels import format_callsite, format_site, site_pattern
+from mpiprof.reports.savings import describe_saving
+from mpiprof.reports.site_labels import format_site, format_wait_site, site_pattern
 from mpiprof.trace import Trace
 
 RANKS_FIRST = re.compile(r"[Rr]anks? \d[\d,\- ]*(?:and \d+ more)?")
@@ -107,7 +108,8 @@ def _describe_amount(trace: Trace, verdict: Verdict) -> str:
 def _mark_names(trace: Trace, finding: Finding) -> list[TextPart]:
     """Return the problem with the ranks and the call sites marked."""
     text = f"{sentences.problem_clause(trace, finding)}."
-    names = [re.escape(format_callsite(trace, one)) for one in finding.callsites[:3]]
+    callsites = [at.callsite for at in finding.waits_at] or finding.callsites[:3]
+    names = [re.escape(format_wait_site(trace, one)) for one in callsites]
     sites = re.compile("|".join(sorted(names, key=len, reverse=True)) or "$^")
     parts: list[TextPart] = []
     found = RANKS_FIRST.match(text)
@@ -130,10 +132,9 @@ def list_facts(trace: Trace, finding: Finding) -> list[Fact]:
         Fact("Why", why, more, icon),
     ]
     if finding.saved_ns > 0 and finding.cause != "noise":
-        share = format_share(finding.saved_ns / max(float(trace.run_ns), 1.0))
-        saved = format_time(finding.saved_ns)
-        late = is_blamed(finding)
-        facts.append(Fact("Would save", saved, f"{share} of the run", is_late=late))
+        saving = describe_saving(trace, finding)
+        more = f"{saving.share} of the run" + (f": {saving.parts}" if saving.parts else "")
+        facts.append(Fact("Would save", saving.text, more, is_late=is_blamed(finding)))
     return facts
 
 
@@ -150,7 +151,8 @@ def _describe_ranks(trace: Trace, finding: Finding) -> Fact:
 def _describe_place(trace: Trace, finding: Finding) -> Fact:
     location = (finding.evidence.get("work") or [None])[0]
     if location is None or location["share"] < delay_sentences.MAIN_SHARE:
-        place = format_callsite(trace, finding.callsites[0]) if finding.callsites else "–"
+        main = finding.main_callsite
+        place = "–" if main is None else format_wait_site(trace, main)
         operation, _, site = place.partition(" at ")
         return Fact("Where", site or operation, operation if site else "")
     before, after = location["before"], location["after"]

@@ -20,7 +20,7 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.reports.pictures import row_pictures
-from mpiprof.reports.site_labels import places
+from mpiprof.reports.site_labels import make_callsite_key, places
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -75,20 +75,21 @@ def make_rows(
     run_ns: float,
     ranks: int,
     lines: Sparklines,
-    blamed: Collection[int],
+    blamed: Collection[int | str],
 ) -> list[CallsiteRow]:
     """Return the rows; times are means of the ranks. blamed: call sites in accent."""
     run_ns = max(run_ns, 1.0)
     return [_make_row(row, run_ns, max(ranks, 1), lines, blamed) for row in rows]
 
 
-def list_blamed_callsites(findings: Iterable[Finding]) -> set[int]:
-    """Return the call sites at which certain findings blame ranks."""
-    return {one for finding in findings if is_blamed(finding) for one in finding.callsites[:1]}
+def list_blamed_callsites(findings: Iterable[Finding]) -> set[int | str]:
+    """Return the keys of the call sites at which certain findings blame ranks."""
+    mains = [finding.main_callsite for finding in findings if is_blamed(finding)]
+    return {make_callsite_key(main) for main in mains if main is not None}
 
 
 def _make_row(
-    row: dict[str, Any], run_ns: float, ranks: int, lines: Sparklines, blamed: Collection[int]
+    row: dict[str, Any], run_ns: float, ranks: int, lines: Sparklines, blamed: Collection[int | str]
 ) -> CallsiteRow:
     wait_ns = _number(row, "total_wait_ns")
     known = bool(row.get("complete_instances", not math.isnan(wait_ns)))

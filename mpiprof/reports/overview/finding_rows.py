@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.finding import Finding, is_blamed
-from mpiprof.interface.format_units import UNKNOWN, format_count, format_share, format_time
+from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
 from mpiprof.reports import sentences
 from mpiprof.reports.overview.answer import describe_reason
 from mpiprof.reports.pictures import row_pictures
-from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.savings import describe_saving
+from mpiprof.reports.site_labels import format_wait_site, make_callsite_key
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -30,7 +31,10 @@ HOW_TO_READ = (
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A row. bar, picture: SVG; picture is "" if nothing can be drawn. icon: name of an icon."""
+    """A row. bar, picture: SVG; picture is "" if nothing can be drawn. icon: name of an icon.
+
+    callsite: key of the call site with most of the waiting.
+    """
 
     number: int
     is_first: bool
@@ -40,7 +44,7 @@ class FindingRow:
     title: str
     lateness: str
     picture: str
-    callsite: int | None
+    callsite: int | str | None
     operation: str
     place: str
     icon: str
@@ -73,8 +77,9 @@ def _make_row(
 ) -> FindingRow:
     first = number == 1 and is_blamed(finding)
     icon, reason, _ = describe_reason(finding)
-    callsite = finding.callsites[0] if finding.callsites else None
-    site = UNKNOWN if callsite is None else format_callsite(trace, callsite)
+    saving = describe_saving(trace, finding)
+    main = finding.main_callsite
+    site = UNKNOWN if main is None else format_wait_site(trace, main)
     operation, _, place = site.partition(" at ")
     late_ns = finding.evidence.get("late_ns")
     late, of = (finding.evidence.get(name) for name in ("late_instances", "instances"))
@@ -85,12 +90,12 @@ def _make_row(
         number,
         first,
         row_pictures.draw_saving(finding.saved_ns / largest, first=first),
-        format_time(finding.saved_ns),
-        format_share(finding.saved_ns / max(float(trace.run_ns), 1.0)),
+        saving.text,
+        saving.share,
         sentences.finding_title(trace, finding),
         f"by {format_time(late_ns)}" if late_ns else "",
         _draw_finding(trace, finding, totals),
-        callsite,
+        None if main is None else make_callsite_key(main),
         operation,
         place,
         icon,

@@ -11,7 +11,7 @@ from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.reports.overview.answer import name_blamed
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
-from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.site_labels import format_wait_site
 from mpiprof.trace import Trace
 
 WIDTHS = {"wide": 1232.0, "narrow": 366.0}  # by class: of the bar of time in px
@@ -94,8 +94,8 @@ def find_blamed_time(trace: Trace, finding: Finding | None) -> BlamedTime | None
     """Return the waiting that the worst finding causes, mean of the ranks, or None."""
     if finding is None or not is_blamed(finding):
         return None
-    sites = [format_callsite(trace, callsite) for callsite in finding.callsites[:1]]
-    site = sites[0].partition(" at ")[2] if sites else ""  # messages alone carry some delays
+    main = finding.main_callsite
+    site = "" if main is None else format_wait_site(trace, main).partition(" at ")[2]
     where = f" at {site.partition(' ')[0]}" if site else ""
     text = f"for {name_blamed(finding)}{where}"
     return BlamedTime(text, finding.cost_ns / max(trace.ranks, 1))

@@ -1,0 +1,48 @@
+"""Where a finding leads: the page of its call site, which states the finding and leads back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from mpiprof.diagnosis.finding import Finding, find_causes_at
+from mpiprof.reports import sentences
+from mpiprof.reports.delay_sentences import saving_sentence
+from mpiprof.reports.site_labels import make_callsite_key
+
+from .filtered_tables import shorten_text
+from .trace_data import TraceData
+from .url_state import PageState
+
+MAX_CAUSES = 3
+
+
+def link_to_callsite(state: PageState, finding: Finding) -> str:
+    """Return the address of the call site with most of a finding's waiting, or of all of them."""
+    main = finding.main_callsite
+    return state.link_to("/callsites", callsite=None if main is None else make_callsite_key(main))
+
+
+def find_causes(data: TraceData, callsite: int | tuple[str, int]) -> list[Finding]:
+    """Return the findings that blame ranks for the waiting at a call site."""
+    if data.trace.record == "summary":
+        return []
+    return find_causes_at(data.derive("findings"), callsite)[:MAX_CAUSES]
+
+
+def list_causes(data: TraceData, state: PageState, causes: list[Finding]) -> list[Component]:
+    """Return the sentences of findings at a call site, with links back to the list of findings."""
+    findings = data.derive("findings") if causes else []
+    return [_make_line(data, state, finding, findings.index(finding) + 1) for finding in causes]
+
+
+def _make_line(data: TraceData, state: PageState, finding: Finding, number: int) -> Component:
+    parts = (
+        f"{sentences.problem_clause(data.trace, finding)}.",
+        saving_sentence(data.trace, finding),
+    )
+    text: list[Any] = [shorten_text(" ".join(part for part in parts if part)), " "]
+    link = dcc.Link("All findings", href=state.link_to("/"))
+    return html.P([html.B(f"Finding {number}: "), *text, link], className="finding-line")

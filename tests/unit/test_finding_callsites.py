@@ -1,0 +1,128 @@
+"""Where a finding leads: the call site with most of its waiting, which blames the same ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.planted_families import planted_causes
+
+import mpiprof
+from mpiprof.diagnosis.finding import Finding, find_causes_at, is_blamed
+from mpiprof.diagnosis.late_rank import find_late_rank
+from mpiprof.reports.late_rank_sentences import (
+    Phrases,
+    callsite_headline,
+    join_phrases,
+    message_headline,
+)
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
+from mpiprof.trace import Trace
+
+MS = 1_000_000
+RANKS, LATE = 8, 3
+FAMILIES_WITH_PAGES = (
+    *("ring", "grid", "ring only", "pipeline", "workers", "sendrecv", "late receiver"),
+    *("hot centre", "several ranks", "two causes", "slow node", "moving", "own loads", "outlier"),
+)
+
+
+def make_headline(trace: Trace, callsite: int | tuple[str, int]) -> Phrases:
+    """Return the headline of the page of a call site, given all findings of the run."""
+    causes = find_causes_at(trace.findings(), callsite)
+    if isinstance(callsite, int):
+        row: Any = dict(trace.callsites.loc[callsite])
+        return callsite_headline(row, find_late_rank(trace, callsite), 0.0, causes)
+    table = trace.message_callsites
+    mine = (table["operation"] == callsite[0]) & (table["site_id"] == callsite[1])
+    return message_headline(dict(table[mine].iloc[0]), causes)
+
+
+def name_ranks(phrases: Phrases) -> set[int]:
+    """Return the ranks that a headline blames."""
+    blamed = " ".join(text for text, style in phrases if style == "late")
+    ranks: set[int] = set()
+    for word in blamed.replace(",", " ").split():
+        first, _, last = word.partition("-")
+        if first.isdigit():
+            ranks |= set(range(int(first), int(last or first) + 1))
+    return ranks
+
+
+def write_halo(folder: Path, every: int, steps: int = 60) -> Trace:
+    """Write a ring of ranks, of which LATE works 5 ms longer in each step with a reduction.
+
+    Only every `every`-th step has a reduction, so that the neighbours wait for messages before it.
+    """
+    program, random = Program(RANKS), np.random.default_rng(1)
+    for step in range(steps):
+        work = random.integers(2 * MS, 2 * MS + 50_000, RANKS)
+        work[LATE] += 5 * MS * (step % 5 == 2)
+        program.halo(make_ring(RANKS), own_ns=work)
+        if step % every == 0:
+            program.collective("allreduce", "app.py:1:main", random.integers(0, 20_000, RANKS))
+    return mpiprof.open(program.write(folder))
+
+
+def test_waiting_for_messages_leads_to_their_call_site(tmp_path: Path) -> None:
+    """The neighbours of the late rank wait in Waitall, and their neighbours for them."""
+    trace = write_halo(tmp_path / "trace", every=4)
+    first = trace.findings()[0]
+    assert first.ranks == (LATE,)
+    assert first.main_callsite is not None and not isinstance(first.main_callsite, int)
+    assert first.main_callsite[0] == "waitall"
+    headline = make_headline(trace, first.main_callsite)
+    assert name_ranks(headline) == {LATE}
+    assert f"Rank {LATE} causes" in join_phrases(headline)
+
+
+def test_the_waiting_of_a_finding_is_divided_among_call_sites(tmp_path: Path) -> None:
+    """All waiting of the run is caused by work, nearly all of it by that of the late rank."""
+    trace = write_halo(tmp_path / "trace", every=1)
+    sites = {at.callsite: at for at in trace.findings()[0].waits_at}
+    table = trace.message_callsites
+    for callsite, at in sites.items():
+        if isinstance(callsite, int):
+            total = float(trace.callsites["total_wait_ns"][callsite])
+        else:
+            mine = (table["operation"] == callsite[0]) & (table["site_id"] == callsite[1])
+            total = float(table.loc[mine, "total_wait_ns"].iloc[0])
+        assert at.wait_ns == pytest.approx(at.share * total, rel=1e-3)
+        assert 0 < at.share <= 1 + 1e-9
+    assert len(sites) == 2
+    assert sum(at.wait_ns for at in sites.values()) >= 0.95 * trace.findings()[0].cost_ns
+
+
+def list_contradictions(trace: Trace, findings: Sequence[Finding]) -> list[str]:
+    """Return findings that blame ranks, whose page blames only others."""
+    wrong = []
+    for finding in findings:
+        if not is_blamed(finding) or finding.main_callsite is None:
+            continue
+        causes = find_causes_at(findings, finding.main_callsite)
+        headline = make_headline(trace, finding.main_callsite)
+        if finding not in causes or not name_ranks(headline) & set(causes[0].ranks):
+            wrong.append(f"{finding.ranks}, {finding.main_callsite}: {join_phrases(headline)}")
+    return wrong
+
+
+def check_savings(trace: Trace, findings: Sequence[Finding]) -> None:
+    """A repair saves no more than the waiting and the work that it removes, as means of ranks."""
+    waiting = float(trace.run_times.total_wait.value) / trace.ranks
+    for finding in findings:
+        work = float(finding.evidence.get("saved_work_ns", 0.0))
+        assert finding.saved_ns <= 1.01 * waiting + work + 1000, (finding.cause, finding.ranks)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("family", FAMILIES_WITH_PAGES)
+def test_the_page_of_a_finding_blames_its_ranks(family: str, tmp_path: Path) -> None:
+    """Planted causes of families with messages, several ranks or few steps."""
+    trace = mpiprof.open(next(planted_causes(families=(family,))).planted.build().write(tmp_path))
+    findings = trace.findings()
+    assert list_contradictions(trace, findings) == []
+    check_savings(trace, findings)
