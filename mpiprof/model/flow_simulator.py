@@ -10,8 +10,9 @@ It replaces the model of model/simulate.py if the machine describes its transpor
 - A longer message leaves when its receive is posted, too (rendezvous). Its send ends when it has
   been received.
 - A message leaves in chunks of 64 KB, or of half a window if that is less. A port sends one chunk
-  at a time, and serves its messages in turn. At most one window of a message is under way. Half of
-  alpha is spent at the sending port, and half at the receiving port.
+  at a time, and serves its messages in turn. At most one window of a message is under way.
+- Of alpha, `latency_share` occupies no port: the last chunk arrives that much later (L of LogP).
+  Half of the rest occupies the sending port, and half the receiving port (o of LogP).
 - A receiving port queues the chunks. While k ports send to it, its queue grows by k - 1 bytes per
   byte of time, so that two messages halve the bandwidth of each other. A chunk has been received
   when everything has been received that was in the queue when the chunk's last byte arrived.
@@ -56,7 +57,8 @@ class _Flow:
     eager: bool
     buffered: bool
     ports: tuple[int, int]  # of the sender and of the receiver
-    overhead: float  # half of alpha
+    overhead: float  # ns of each port besides its bytes
+    latency: float  # ns that occupy no port
     beta: float
     chunk: int
     most: float  # chunks under way
@@ -176,7 +178,9 @@ class FlowSimulation(ProcessRounds):
         eager, at = length <= m.eager_limit, self.processes[who].round
         buffered = m.buffered and eager and self.unsent[pair] + length <= m.window
         kinds, chunks = (eager, buffered), self._limit_chunks(length)
-        flow = _Flow(who, target, length, at, *kinds, ports, alpha / 2, beta, *chunks, length)
+        latency = alpha * m.latency_share
+        costs = ((alpha - latency) / 2, latency, beta)
+        flow = _Flow(who, target, length, at, *kinds, ports, *costs, *chunks, length)
         self.unsent[pair] += length
         if buffered:
             self._schedule(now + flow.overhead + length * m.copy, self._end_message, who)
@@ -243,9 +247,11 @@ class FlowSimulation(ProcessRounds):
         receiving, sending = self.receiving[flow.ports[1]], self.sending[flow.ports[0]]
         receiving.advance(now)
         receiving.senders -= senders
+        latency = 0.0
         if not flow.left:
             receiving.queue += flow.overhead
-        self._schedule(now + receiving.queue, self._receive_chunk, flow)
+            latency = flow.latency
+        self._schedule(now + receiving.queue + latency, self._receive_chunk, flow)
         sending.busy = False
         flow.stopped = flow.left > 0 and flow.under_way >= flow.most
         if flow.left and not flow.stopped:

@@ -41,6 +41,7 @@ class Machine:
     eager_limit: int = -1  # bytes of the longest message that leaves before its receive is posted
     window: int = 0  # bytes of a message that may be under way; 0: no limit
     copy: float = 0.0  # ns per byte of a message that comes before its receive is posted
+    latency_share: float = 0.0  # of alpha, in which a message occupies no port
     buffered: bool = False  # an eager send ends when copied, if the window has room for it
 
     @property
@@ -50,7 +51,7 @@ class Machine:
 
     def without_transport(self) -> Machine:
         """Return the machine of the plain model."""
-        return replace(self, eager_limit=-1, window=0, copy=0.0, buffered=False)
+        return replace(self, eager_limit=-1, window=0, copy=0.0, latency_share=0.0, buffered=False)
 
     @property
     def distinguishes_ways(self) -> bool:

@@ -28,6 +28,7 @@ TRANSPORTS = {
     "buffered": replace(EAGER, buffered=True),
     "mixed": replace(EAGER, eager_limit=64, window=96),
     "shared ports": replace(EAGER, node_port=True, window=1000),
+    "latency": replace(EAGER, latency_share=0.5),
 }
 
 
@@ -40,7 +41,9 @@ def run(
     return list(map(float, ends))
 
 
-@pytest.mark.parametrize("machine", [EAGER, RENDEZVOUS, replace(EAGER, window=100)])
+@pytest.mark.parametrize(
+    "machine", [EAGER, RENDEZVOUS, replace(EAGER, window=100), TRANSPORTS["latency"]]
+)
 def test_a_single_message_takes_alpha_and_beta(machine: Machine) -> None:
     assert run("bcast flat_tree", machine, [0.0, 0.0])[1] == MESSAGE
 
@@ -99,6 +102,18 @@ def test_processes_of_a_node_share_its_port() -> None:
     )
     # Each process sends three blocks, and each node four blocks to the other node.
     assert (free, shared) == (3 * BYTES * BETA, 4 * BYTES * BETA)
+
+
+def test_latency_delays_a_message_and_occupies_no_port() -> None:
+    """The last of seven messages leaves after seven times the overhead of a port."""
+    machine = replace(EAGER, latency_share=0.5)
+    overhead, latency = ALPHA / 4, ALPHA / 2
+    sends = 7 * (overhead + BYTES * BETA)
+    ends = run("bcast flat_tree", machine, [0.0] * 8)
+    assert ends[0] == sends
+    assert ends[7] == sends + latency + overhead
+    received = run("gather linear", replace(machine, beta=0.0, beta_within=0.0), [0.0] * 8)[0]
+    assert received == overhead + latency + 7 * overhead
 
 
 def test_a_window_limits_the_bytes_under_way() -> None:

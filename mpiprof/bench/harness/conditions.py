@@ -67,7 +67,9 @@ def describe_transport(machine: Machine) -> str:
         eager = f"eager up to {format_size(machine.eager_limit)}"
     window = f"windows of {format_size(machine.window)}" if machine.window else "no windows"
     eager += ", buffered" * machine.buffered
-    return f"{eager}, {window}, copies at {machine.copy:.3g} ns a byte"
+    text = f"{eager}, {window}, copies at {machine.copy:.3g} ns a byte"
+    share = machine.latency_share
+    return text + f", {share:.0%} of the start-up in the network" * (share > 0)
 
 
 def describe_machine(machine: Machine, per_node: int) -> str:
