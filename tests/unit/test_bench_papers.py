@@ -144,6 +144,13 @@ def test_claims_are_counted_by_state(tmp_path: Path) -> None:
     assert report.summary == f"1 of 1 exhibits; 1 claims ({IN_PART}: 1)"
 
 
+def test_runs_of_two_papers_with_equal_names_have_their_own_results(tmp_path: Path) -> None:
+    first = make_paper([{"right": 1}])
+    second = replace(make_paper([{"right": 2}]), name="traff")
+    assert [compose(paper, tmp_path).counts[HOLDS] for paper in (first, second)] == [0, 1]
+    assert [compose(paper, tmp_path).counts[HOLDS] for paper in (first, second)] == [0, 1]
+
+
 def test_claims_as_a_table_of_the_documentation(tmp_path: Path) -> None:
     lines = make_claims_table(compose(make_paper([{"right": 1}]), tmp_path)).splitlines()
     assert lines[0] == "## Somebody 2000" and lines[2].startswith("Quick run: 1 of 1 exhibits")

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from mpiprof.bench.harness.figures import Map
+from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers import rabenseifner, rabenseifner_claims
 from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results
+from mpiprof.bench.papers.machines import CRAY_T3E
 from mpiprof.bench.papers.paper_values import read_paper_values
 from mpiprof.bench.papers.runs import Simulation
 from mpiprof.bench.studies.reduction import PROTOCOLS
@@ -89,18 +91,29 @@ def test_formulas_with_one_way_costs() -> None:
     assert expected in verdict.reason
 
 
-def test_the_binary_tree_needs_cheaper_messages_one_way() -> None:
-    """Powers of two and sizes up to 32 B do not count; the run with a half is only named."""
+def test_the_binary_tree_may_share_the_lead() -> None:
+    """Powers of two and sizes up to 32 B do not count."""
     rows = make_rows(6, 128, binary_tree=2.0, recursive_doubling=1.0)
+    rows += make_rows(7, 128, binary_tree=1.0, recursive_doubling=1.0)
     rows += make_rows(8, 128, binary_tree=1.0, recursive_doubling=2.0)
-    half = make_rows(6, 128, binary_tree=1.0, recursive_doubling=2.0)
+    rows += make_rows(6, 32, binary_tree=1.0, recursive_doubling=2.0)
     results = make_results(rows)
-    results = replace(results, rows={**results.rows, "Cray T3E, one way half": half})
     verdict = rabenseifner_claims.check_short_tree(results)
-    assert verdict.state == FAILS and verdict.reason.startswith("0 of 1 cells")
-    assert verdict.reason.endswith("; with a half, no protocol is faster in 1 of 1")
+    assert verdict.state == IN_PART
+    assert verdict.reason == "1 of 2 cells have no faster protocol; not on 6 processes"
     verdict = rabenseifner_claims.check_short_doubling(results)
     assert verdict.state == IN_PART and "up to 2 times" in verdict.reason
+
+
+@pytest.mark.parametrize(("factor", "state"), [(1.0, FAILS), (0.5, HOLDS)])
+def test_the_binary_tree_needs_cheaper_messages_one_way(factor: float, state: str) -> None:
+    machine = replace(CRAY_T3E, one_way_alpha=factor, one_way_beta=factor)
+    options = Options((1024,), processes=(6, 7, 12), only=("allreduce",))
+    run = rabenseifner.RUNS["Cray T3E"]
+    assert isinstance(run, Simulation)
+    run = replace(run, quick=options, machine=machine)
+    results = make_results(run.obtain(quick=True).rows)
+    assert rabenseifner_claims.check_short_tree(results).state == state
 
 
 def test_binary_blocks_by_the_difference_of_exponents() -> None:

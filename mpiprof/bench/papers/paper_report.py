@@ -9,6 +9,7 @@ from mpiprof.bench.papers import claims_table, import_paper, page, pdf
 from mpiprof.bench.papers.exhibits import Exhibit, Paper
 from mpiprof.bench.papers.report_sections import compose_report
 from mpiprof.bench.papers.result_files import (
+    RESULTS,
     RunResult,
     load_result,
     make_key,
@@ -53,7 +54,7 @@ def obtain_results(
     """Return the results of all runs of these exhibits, from files where they exist."""
     names = list(dict.fromkeys(name for e in exhibits for name in e.all_runs))
     keys = {name: make_key(paper.runs[name], quick) for name in names}
-    paths = {name: result_path(folder, name, quick) for name in names}
+    paths = {name: result_path(folder / RESULTS / paper.name, name, quick) for name in names}
     results = {name: load_result(paths[name], keys[name]) for name in names}
     missing = [name for name, result in results.items() if result is None]
     expected = {name: paper.runs[name].estimate_s(quick) for name in missing}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mpiprof.bench.harness.figures import Lines
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
@@ -76,15 +74,6 @@ RUNS: dict[str, Run] = {
         Options(SIZES, processes=SMALL_COUNTS + LARGE_COUNTS, only=("allreduce",)),
         Options(QUICK_SIZES, processes=SMALL_COUNTS + LARGE_COUNTS[:-2], only=("allreduce",)),
         machines.CRAY_T3E,
-        note=machines.ASSUMED,
-        labels=SUM,
-    ),
-    "Cray T3E, one way half": Simulation(
-        "reduction",
-        32,
-        Options((128, KB), processes=SMALL_COUNTS, only=("allreduce",)),
-        machine=replace(machines.CRAY_T3E, one_way_alpha=0.5, one_way_beta=0.5),
-        algorithms=PROTOCOLS,
         note=machines.ASSUMED,
         labels=SUM,
     ),
@@ -183,7 +172,7 @@ EXHIBITS = (
         "Section 4",
         "Fastest of the paper's five protocols, allreduce of doubles. The vendor's protocol is "
         "not among them. A second map has all algorithms of mpiprof.",
-        ("Cray T3E", "Cray T3E, all algorithms", "Cray T3E, one way half"),
+        ("Cray T3E", "Cray T3E, all algorithms"),
         show_figure_4,
         (
             Claim("Up to 32 B recursive doubling is the fastest.", check_short),

@@ -165,18 +165,16 @@ def check_short_doubling(results: Results) -> Verdict:
 
 
 def check_short_tree(results: Results) -> Verdict:
-    """Judge that the binary tree is the fastest from 33 B to 1 KB off powers of two."""
+    """Judge that no protocol is faster than the binary tree from 33 B to 1 KB off powers of two.
 
-    def count(run: str) -> tuple[int, int]:
-        cells = find_times(results.rows[run])
-        chosen = [t for (p, n), t in cells.items() if 32 < n <= 1024 and p & (p - 1)]
-        return sum(_is_fastest(MPICH_1, times) for times in chosen), len(chosen)
-
-    right, total = count("Cray T3E")
-    half, of_half = count("Cray T3E, one way half")
-    reason = "cells with one-way costs as two-way costs; with a half, no protocol is faster in "
-    reason += f"{half} of {of_half}"
-    return judge_share(right, total, reason)
+    If messages one way cost half as much, recursive doubling takes the same time.
+    """
+    return _judge_cells(
+        results,
+        lambda p, n: 32 < n <= 1024 and bool(p & (p - 1)),
+        lambda _p, _n, times: _is_fastest(MPICH_1, times),
+        "cells have no faster protocol",
+    )
 
 
 def check_33(results: Results) -> Verdict:

@@ -22,7 +22,7 @@ from mpiprof.bench.papers.runs import Run
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.output_files import write_text
 
-FOLDER = "results"
+RESULTS = "results"  # folder beside the reports, with a folder for each paper
 CODE = ("bench", "model", "lib/libmpiprof-schedule.so")  # below the package
 
 
@@ -60,9 +60,9 @@ def make_key(run: Run, quick: bool) -> str:
 
 
 def result_path(folder: Path, name: str, quick: bool) -> Path:
-    """Return the file of a run's result."""
+    """Return the file of a run's result in a paper's folder."""
     stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    return folder / FOLDER / f"{stem}{'-quick' if quick else ''}.json"
+    return folder / f"{stem}{'-quick' if quick else ''}.json"
 
 
 def load_result(path: Path, key: str) -> RunResult | None:
