@@ -69,7 +69,7 @@ def _show_facts(facts: Sequence[Fact]) -> Component:
                 html.Dt(fact.name),
                 html.Dd(
                     [
-                        *[Picture(icons.draw_icon(fact.icon))] * bool(fact.icon),
+                        *([Picture(icons.draw_icon(fact.icon))] if fact.icon else ()),
                         html.B(fact.text, className="late" * fact.is_late),
                     ]
                 ),
