@@ -129,7 +129,7 @@ struct site *callsite_at(const uint64_t *stack, int count)
         frames[i] = (const void *)(uintptr_t)stack[i];
     struct site *known = map_get(&native_sites, stack_key(frames, most));
 
-    while (known == NULL && checked < most && unwind_is_return_address(frames[checked]))
+    while (known == NULL && checked < most && return_address_is_possible(frames[checked]))
         checked++;
     if (known == NULL && checked < most)
         known = map_get(&native_sites, stack_key(frames, checked));

@@ -15,6 +15,10 @@ struct site {
 struct site *site_new(struct map *m, uint64_t key, const struct text *frames);
 void site_name(const struct site *s, struct text *name);
 
+/* ---- stacks of samples (return_address.c) */
+
+bool return_address_is_possible(const void *address);
+
 /* ---- call sites: the locations in the program that call MPI (callsite.c) */
 
 struct site *callsite_find(const void *address);
@@ -30,7 +34,6 @@ struct span {
 };
 bool unwind_is_own(const void *address);
 bool unwind_is_live(const void *address);
-bool unwind_is_return_address(const void *address);
 struct span unwind_caller(void);
 int unwind_frames(const void **found, int most);
 

@@ -2,9 +2,10 @@
  *
  * A signal would interrupt the program's sleeps. In a compiled program the kernel samples
  * (perf_event_open): it writes the stacks of MPI_Init's thread to a buffer while that thread is on a
- * processor. It finds callers by frame pointers, so code without them ends a stack. The buffer is read when the thread next calls a collective. In a Python
- * program a sampling thread acquires the GIL and reads the main thread's frames. If the main thread
- * runs C code without releasing the GIL, the whole time counts as one long sample.
+ * processor. It finds callers by frame pointers, so code without them ends a stack. The buffer is
+ * read when the thread next calls a collective. In a Python program a sampling thread acquires the
+ * GIL and reads the main thread's frames. If the main thread runs C code without releasing the GIL,
+ * the whole time counts as one long sample.
  *
  * The sampling thread makes no MPI calls. It ends with MPI_Finalize or with Python, whichever is
  * first.

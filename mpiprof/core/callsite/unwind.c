@@ -12,7 +12,6 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <string.h>
 #include <unwind.h>
 
 #include "callsite/callsite.h"
@@ -52,41 +51,6 @@ bool unwind_is_own(const void *address)
 
     return dladdr((const char *)address - 1, &there) != 0 &&
            dladdr((const void *)&once, &here) != 0 && here.dli_fbase == there.dli_fbase;
-}
-
-/* Return true if the instruction before an address is a call. */
-static bool follows_call(const unsigned char *address)
-{
-#if defined(__x86_64__)
-    static const int lengths[] = {2, 3, 4, 6, 7}; /* of an indirect call, from its opcode */
-
-    if (address[-5] == 0xe8)
-        return true;
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-        if (address[-lengths[i]] == 0xff && (address[1 - lengths[i]] & 0x38) == 0x10)
-            return true;
-    return false;
-#elif defined(__aarch64__)
-    uint32_t word;
-
-    memcpy(&word, address - sizeof word, sizeof word);
-    return (word & 0xfc000000) == 0x94000000 || (word & 0xfefff000) == 0xd63f0000;
-#else
-    return address != NULL;
-#endif
-}
-
-/* Return true if an address can be a return address: in a loaded object, after a call. The kernel
- * follows frame pointers. In code without them, it follows any value. */
-bool unwind_is_return_address(const void *address)
-{
-    enum { LONGEST_CALL = 7 };
-    Dl_info first, last;
-
-    return (uintptr_t)address > LONGEST_CALL &&
-           dladdr((const char *)address - LONGEST_CALL, &first) != 0 &&
-           dladdr((const char *)address - 1, &last) != 0 && first.dli_fbase == last.dli_fbase &&
-           follows_call(address);
 }
 
 static void frames_walk(_Unwind_Trace_Fn step, void *walk)
