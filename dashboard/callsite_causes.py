@@ -12,13 +12,13 @@ from dash.development.base_component import Component
 
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.late_rank import LateRank, find_previous_callsite
-from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.interface.format_units import format_count, format_ranks, format_share, format_time
 from mpiprof.reports import conclusion, late_rank_sentences, phrases
 from mpiprof.reports.late_rank_sentences import STAGES
 from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages
 from mpiprof.reports.site_labels import format_callsite
 
-from . import callsite_arrivals, components, filtered_tables
+from . import callsite_arrivals, components, filtered_tables, finding_links
 from . import url_state as states
 from .picture import Picture
 from .trace_data import TraceData
@@ -48,10 +48,11 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
             html.P("The stages are unknown: the previous collective of the calls is not recorded.")
         )
     else:
-        parts.append(html.P("No rank is late consistently, so no stage can be named."))
+        parts.append(html.P(_absent_stages(data, callsite)))
     details = [html.Li(line) for line in phrases.cause_sentences(causes)]
     more: list[Component] = [html.Ul(details, className="told")]
-    ranks = causes.ranks[causes.ranks["late_ns"] > 0].head(MAX_RANKS)
+    late_ranks = causes.ranks[causes.ranks["late_ns"] > 0]
+    ranks = late_ranks.head(MAX_RANKS)
     if len(ranks):
         ranks = ranks.assign(where=[data.describe_location(int(rank)) for rank in ranks["rank"]])
         columns = [
@@ -63,9 +64,11 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
         more += [
             html.H3("Ranks that arrive after the median of the others"),
             components.make_table(ranks, columns),
+            *_count_rest(len(late_ranks) - len(ranks), "ranks"),
         ]
     if len(causes.chain):
         more += [html.H3("Origin of their lateness"), origin_list(causes.chain, state)]
+        more += _count_rest(len(causes.chain) - MAX_ORIGINS, "origins")
     more.append(
         html.P(
             f"From {format_count(causes.instances)} of "
@@ -77,8 +80,25 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
     return _section(*parts, html.Div(problems, className="reasons"), evidence)
 
 
+def _count_rest(count: int, name: str) -> list[Component]:
+    """Return the note that counts what a list leaves out."""
+    return [html.P(f"and {format_count(count)} more {name}", className="note")] * (count > 0)
+
+
 def _section(*children: Any) -> Component:
     return html.Section([html.H2(TITLE), *children], className="callsite-stages")
+
+
+def _absent_stages(data: TraceData, callsite: int) -> str:
+    """Return the reason why no stage of the lateness is named."""
+    causes = finding_links.find_causes(data, callsite)
+    if not causes:
+        return "No rank is late consistently, so no stage can be named."
+    who = format_ranks(causes[0].ranks)
+    return (
+        f"The delay of {who} reaches other ranks before they arrive here, so the stages of one "
+        "rank do not show it."
+    )
 
 
 def _stage_parts(data: TraceData, causes: Causes, late: LateRank, callsite: int) -> list[Component]:

@@ -12,7 +12,7 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.interface.format_units import format_time
+from mpiprof.interface.format_units import capitalise, format_instance, format_time
 
 from . import components, filtered_tables, trace_figures
 from . import url_state as states
@@ -43,7 +43,7 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
     at = choose_position(table, state)
     row = filtered_tables.table_records(table.iloc[[at]])[0]
     figure = trace_figures.draw_instance(data, state, callsite, row)
-    title = f"Instance {row['number']}"
+    title = capitalise(format_instance(int(row["number"]), count_instances(data, callsite)))
     return html.Section(
         [
             html.H2(["How often ", html.Span("instances, same axis")], className="upper-title"),
@@ -63,6 +63,11 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
         ],
         className="callsite-picture",
     )  # fmt: skip
+
+
+def count_instances(data: TraceData, callsite: int) -> int:
+    """Return the number of recorded instances of a call site."""
+    return int((data.instances["callsite"] == callsite).sum())
 
 
 def _instance_note(row: dict[str, Any]) -> str:

@@ -93,8 +93,8 @@ def make_callsites(data: TraceData, state: PageState) -> Component | None:
     shown = every[: callsite_rows.MAX_SITES]
     ranks, run_ns = len(data.filtered_ranks(state)), float(data.trace.run_ns)
     lines = {} if data.trace.record == "summary" else filtered_tables.get_sparklines(data)
-    blamed = callsite_rows.list_blamed_callsites(data.derive("findings"))
-    rows = callsite_rows.make_rows(shown, run_ns, ranks, lines, blamed)
+    causes = callsite_rows.name_causes(data.derive("findings"))
+    rows = callsite_rows.make_rows(shown, run_ns, ranks, lines, causes)
     more = None
     if len(every) > len(rows):
         text = f"and {format_count(len(every) - len(rows))} more call sites"
@@ -121,5 +121,6 @@ def _show_callsite(row: CallsiteRow, state: PageState) -> Component:
             html.Td(row.spread, className="numeric"),
             html.Td(row.factor, className="numeric"),
             html.Td(latest),
+            html.Td(row.cause or UNKNOWN, className="late" if row.cause else ""),
         ]
     )

@@ -6,7 +6,7 @@ window.dashAgGridComponentFunctions.Sparkline = (props) => {
   const create = window.React.createElement;
   const known = values.filter((value) => !Number.isNaN(value));
   if (!known.length) return create("span", { className: "faint" }, "–");
-  const [width, height] = [126, 24];
+  const [width, height] = [106, 22];
   const top = Math.max(...known) || 1;
   const x = (i) => (values.length < 2 ? width / 2 : (i / (values.length - 1)) * width);
   const y = (value) => height - 2 - (value / top) * (height - 4);

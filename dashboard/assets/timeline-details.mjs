@@ -126,7 +126,7 @@ export const showDetail = (t) => {
   const isOpen = t.detail.querySelector("details")?.open || false;
   t.detail.hidden = false;
   t.detail.replaceChildren(
-    E("div", { className: "tl-head" }, swatch, E("h2", {}, one.operation), E("span", {}, `instance ${one.instance} of ${one.of}`),
+    E("div", { className: "tl-head" }, swatch, E("h2", {}, one.operation), E("span", {}, Format.instanceOf(one.instance, one.of)),
       icon("‹", "Previous instance ( , )", () => t.stepInstance(-1)), icon("›", "Next instance ( . )", () => t.stepInstance(1)), icon("×", "Close (Escape)", () => t.clearInstance())),
     E("p", { className: "tl-mono" }, [one.sites.map(Format.shorten).join(" | "), one.bytes === null ? "" : Format.bytes(one.bytes), Format.shorten(one.communicator)].filter(Boolean).join(" · ")),
     E("p", { className: "tl-sentence" }, ...sentence(one, middle, t.blamed)),

@@ -292,7 +292,7 @@ def _draw_phases(figure: go.Figure, phases: pd.DataFrame, *, dark: bool) -> None
                 fillcolor=ground, line_width=0,
             )  # fmt: skip
         figure.add_annotation(
-            text=f"phase {i + 1}", x=x0, y=1, yref="paper", xanchor="left", yanchor="top",
+            text=f"phase {i}", x=x0, y=1, yref="paper", xanchor="left", yanchor="top",
             showarrow=False, font={"size": 10},
         )  # fmt: skip
 

@@ -21,7 +21,8 @@ class LateRank:
     to it: inherited_ns (at the exit from the previous collective), outside_ns (since then, outside
     MPI) and point_to_point_ns (since then, in messages). They are NaN if a previous collective is
     unknown. last_share: share of the instances in which it is the last. similar: number of other
-    ranks that are late by half as much. instances: number of sampled instances.
+    ranks that are late by half as much. instances: number of sampled instances. error_ns: of
+    late_ns, NaN if unknown.
     """
 
     rank: int
@@ -32,6 +33,7 @@ class LateRank:
     point_to_point_ns: float
     similar: int
     instances: int
+    error_ns: float = 0.0
 
     @property
     def knows_stages(self) -> bool:
@@ -83,6 +85,7 @@ def find_late_rank(trace: Trace, callsite: int) -> LateRank | None:
         float(latest["point_to_point_ns"]),
         similar,
         causes.instances,
+        least if causes.instances > 1 else 0.0,
     )
 
 

@@ -105,6 +105,14 @@ def format_count(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ")
 
 
+def format_instance(number: int, count: int) -> str:
+    """Return the number of an instance among all of its call site: "instance 20 of 0–39".
+
+    Instances count from 0, as in files, addresses and options.
+    """
+    return f"instance {number} of 0–{count - 1}" if count > 1 else "the only instance"
+
+
 def format_estimate(total: float, known: float) -> str:
     """Return a count, with ~ if it is an estimate from fewer known items."""
     return format_count(total) if total == known else f"~{format_count(total)}"

@@ -46,7 +46,7 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
         *algorithm_columns,
         *metric_columns(means, *metrics),
         *metric_columns([{"total_wait_ns": value} for value in waited], "total_wait_ns"),
-        Column("latest", [most_frequent_last(p) for p in parts]),
+        Column("arrives last", [most_frequent_last(p) for p in parts]),
         Column("ω", [render_bar(value / largest) for value in spread], left=True),
     )
 

@@ -42,8 +42,7 @@ def metric_columns(rows: Rows, *names: str) -> list[Column]:
 def _cells(column: columns.Column, rows: Rows) -> Column:
     cells = [column.text(row) for row in rows]
     is_shrinkable = column.quantity == "sites"
-    style = "late" if column.name == "latest_rank" else ""
-    return Column(column.heading, cells, column.is_text, is_shrinkable, style=style)
+    return Column(column.heading, cells, column.is_text, is_shrinkable)
 
 
 def legend(table: str) -> str:

@@ -210,9 +210,11 @@ def _basis_sentences(trace: Trace, finding: Finding) -> str:
         return ""
     unit = evidence["unit"]
     places = [format_callsite(trace, callsite) for callsite in evidence["steps_of"]]
-    meaning = f"A step ends when all ranks meet in {_join_or(places) or 'a collective'}."
+    meaning = f"A step ends when all ranks meet in {_join_or(places) or 'a collective'}"
     if unit != "step":
-        meaning = "The ranks are compared at equal repetitions of this work."
+        meaning = "The ranks are compared at equal repetitions of this work"
+    # Programs and people count from 0 or 1.
+    meaning += f"; {unit} 0 is the first." if evidence["spans"] or finding.period else "."
     if evidence["instances"] == 1:
         return f"One {unit} does not tell a habit from an accident."
     if evidence["grows"]:

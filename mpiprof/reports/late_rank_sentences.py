@@ -14,12 +14,15 @@ from mpiprof.interface.format_units import (
     capitalise,
     format_count,
     format_ranks,
+    format_runs,
     format_share,
     format_time,
+    format_uncertain_time,
 )
 
 WHOLE_SHARE = 0.995  # share of the instances that is called "every"
 MAIN_SHARE = 0.5  # minimum share of the instances in which a rank is last
+MAX_RUNS = 2  # of ranks in a cell
 REASONS = {
     "inherited": "it leaves the previous collective late",
     "outside": "it takes longer outside MPI",
@@ -42,7 +45,7 @@ def callsite_headline(
     if row["size"] == 1:
         return [("Only one rank takes part, so none waits.", "good")]
     if causes and (late is None or late.rank not in causes[0].ranks):
-        return _cause_phrases(causes[0], int(row["callsite"]), _last_clause(row, late))
+        return _cause_phrases(causes[0], int(row["callsite"]), _last_clause(row, late, causes[0]))
     if late is not None:
         return _late_phrases(late)
     if not row["complete_instances"]:
@@ -63,6 +66,12 @@ def callsite_headline(
         (format_time(spread), "bold"),
         (".", ""),
     ]
+
+
+def format_cause(finding: Finding, callsite: int | tuple[str, int]) -> str:
+    """Return the ranks of a finding and their share of the waiting at a call site, for a cell."""
+    ranks = format_runs(list(finding.ranks), MAX_RUNS)
+    return f"{ranks} in {format_share(finding.share_at(callsite))}"
 
 
 def message_headline(row: Mapping[str, Any], causes: Sequence[Finding]) -> Phrases:
@@ -97,15 +106,18 @@ def _cause_phrases(finding: Finding, callsite: int | tuple[str, int], more: str)
     return [(ranks, "late"), (verb, ""), *amount, (f", {more}." if more else ".", "")]
 
 
-def _last_clause(row: Mapping[str, Any], late: LateRank | None) -> str:
-    """Return which rank arrives last, which is not the cause of the waiting; "" if unknown."""
+def _last_clause(row: Mapping[str, Any], late: LateRank | None, cause: Finding) -> str:
+    """Return which rank arrives last most often, "" if unknown."""
     if late is not None:
         rank, share = late.rank, late.last_share
     elif pd.notna(row["latest_rank"]):
         rank, share = int(row["latest_rank"]), float(row["latest_share"])
     else:
         return ""
-    return f"though rank {rank} arrives last most often ({format_share(share)} of the instances)"
+    often = f"in {format_share(share)} of the instances"
+    if rank in cause.ranks:
+        return f"and rank {rank} arrives last {often}"
+    return f"though rank {rank} arrives last most often, {often}"
 
 
 def _late_phrases(late: LateRank) -> Phrases:
@@ -119,7 +131,7 @@ def _late_phrases(late: LateRank) -> Phrases:
     phrases = [
         (f"Rank {late.rank}", "late"),
         (f" {often}, ", ""),
-        (format_time(late.late_ns), "bold"),
+        (format_uncertain_time(late.late_ns, late.error_ns), "bold"),
         (" after the median", ""),
     ]
     if late.similar:

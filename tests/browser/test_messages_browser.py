@@ -57,7 +57,7 @@ def headings(browser: Browser) -> list[str]:
 def test_a_row_of_messages_opens_its_pairs(browser: Browser) -> None:
     browser.open("/callsites?trace=both")
     page = browser.page
-    assert {"calls", "mostly for", "ω", "latest"} <= set(headings(browser))
+    assert {"calls", "mostly for", "ω", "arrives last", "cause"} <= set(headings(browser))
     page.click("text=halo.py:13 exchange")
     browser.until("location.search.includes('callsite=waitall')")
     browser.settled()

@@ -139,7 +139,7 @@ def test_phases_and_changes_of_the_algorithm_are_marked() -> None:
     changes = pd.DataFrame({"number": [6], "algorithm": ["ring"]})
     figure = draw(shown(4, 10), phases=phases, changes=changes)
     texts = [a.text for a in figure.layout.annotations]
-    assert {"phase 1", "phase 2", "ring"} <= set(texts)
+    assert {"phase 0", "phase 1", "ring"} <= set(texts)
     assert any(s.type == "line" and s.x0 == 6 for s in figure.layout.shapes)
 
 

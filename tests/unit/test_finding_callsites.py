@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.page_traces import write_damaged
 from support.planted_families import planted_causes
 
 import mpiprof
-from mpiprof.diagnosis.finding import Finding, find_causes_at, is_blamed
+from mpiprof.diagnosis.finding import Finding, WaitSite, find_causes_at, is_blamed
 from mpiprof.diagnosis.late_rank import find_late_rank
 from mpiprof.reports.late_rank_sentences import (
     Phrases,
@@ -19,6 +21,8 @@ from mpiprof.reports.late_rank_sentences import (
     join_phrases,
     message_headline,
 )
+from mpiprof.reports.overview.callsite_rows import name_causes
+from mpiprof.reports.savings import describe_saving
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
@@ -95,6 +99,82 @@ def test_the_waiting_of_a_finding_is_divided_among_call_sites(tmp_path: Path) ->
         assert 0 < at.share <= 1 + 1e-9
     assert len(sites) == 2
     assert sum(at.wait_ns for at in sites.values()) >= 0.95 * trace.findings()[0].cost_ns
+
+
+SITE = ("waitall", 2)
+CAUSE = Finding("rank", 1, 0.5, (0,), (LATE,), waits_at=(WaitSite(0, 9.0, 0.9),))
+ROW = {"callsite": 0, "size": 8, "worst_imbalance_ns": 2e6}
+MESSAGES = {"operation": "waitall", "site_id": 2, "total_wait_ns": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("rank", "sentence"),
+    [
+        (
+            6,
+            "Rank 3 causes 90 % of the waiting here, though rank 6 arrives last most often, in "
+            "31 % of the instances.",
+        ),
+        (
+            3,
+            "Rank 3 causes 90 % of the waiting here, and rank 3 arrives last in 31 % of the "
+            "instances.",
+        ),
+    ],
+)
+def test_the_cause_comes_before_the_last_rank(rank: int, sentence: str) -> None:
+    row = ROW | {"latest_rank": rank, "latest_share": 0.31}
+    assert join_phrases(callsite_headline(row, None, 0.0, [CAUSE])) == sentence
+
+
+@pytest.mark.parametrize(
+    ("rank", "sentence"),
+    [
+        (
+            3,
+            "Rank 3 causes 90 % of the waiting here, 30 % in waits for rank 3 itself, the rest in "
+            "waits for its victims.",
+        ),
+        (
+            6,
+            "Rank 3 causes 90 % of the waiting here, though most waits are for rank 6 (30 %), "
+            "which waits itself.",
+        ),
+    ],
+)
+def test_the_cause_of_waiting_for_messages_is_named(rank: int, sentence: str) -> None:
+    cause = replace(CAUSE, waits_at=(WaitSite(SITE, 9.0, 0.9),))
+    row = MESSAGES | {"awaited_rank": rank, "awaited_share": 0.3}
+    assert join_phrases(message_headline(row, [cause])) == sentence
+    assert name_causes([cause]) == {"waitall:2": "3 in 90 %"}
+
+
+@pytest.mark.parametrize(
+    ("saved_ns", "certainty", "evidence", "texts"),
+    [
+        (0.0, 0.9, {}, ("nothing alone", "–", "other ranks are as late")),
+        (40e6, 0.9, {}, ("40.0 ms", "10 %", "")),
+        (40e6, 0.1, {}, ("up to 40.0 ms", "10 %", "")),
+        (
+            40e6,
+            0.9,
+            {"saved_work_ns": 5e6},
+            ("40.0 ms", "10 %", "35.0 ms of waiting, 5.00 ms of work"),
+        ),
+    ],
+)
+def test_a_saving_is_divided_into_waiting_and_work(
+    saved_ns: float, certainty: float, evidence: Any, texts: tuple[str, str, str], tmp_path: Path
+) -> None:
+    trace = write_halo(tmp_path / "trace", every=1, steps=2)
+    vars(trace)["run_ns"] = 400e6
+    finding = replace(CAUSE, saved_ns=saved_ns, certainty=certainty, evidence=evidence)
+    assert astuple(describe_saving(trace, finding)) == texts
+
+
+def test_a_damaged_trace_does_not_show_what_a_repair_saves(tmp_path: Path) -> None:
+    write_damaged(tmp_path)
+    assert describe_saving(mpiprof.open(tmp_path), CAUSE).text == "unknown"
 
 
 def list_contradictions(trace: Trace, findings: Sequence[Finding]) -> list[str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from mpiprof.interface.format_units import (
     format_count,
     format_factor,
+    format_instance,
     format_runs,
     format_share,
     format_size,
     format_time,
+    format_uncertain_time,
 )
 
 
@@ -44,3 +48,20 @@ def test_small_units() -> None:
     assert format_count(48779) == "48 779"
     assert format_runs([0, 1, 2, 3, 7]) == "0-3, 7"
     assert format_runs(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"
+
+
+@pytest.mark.parametrize(
+    ("ns", "error_ns", "text"),
+    [
+        (12.3e6, math.nan, "about 12.3 ms"),
+        (12.3e6, 1e3, "12.3 ms"),
+        (12.3e6, 0.4e6, "12.3 ms ± 400 µs"),
+    ],
+)
+def test_a_time_has_its_error(ns: float, error_ns: float, text: str) -> None:
+    assert format_uncertain_time(ns, error_ns) == text
+
+
+def test_instances_count_from_0() -> None:
+    assert format_instance(0, 40) == "instance 0 of 0–39"
+    assert format_instance(0, 1) == "the only instance"

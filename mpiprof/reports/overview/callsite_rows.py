@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding, is_blamed
+from mpiprof.diagnosis.finding import Finding, find_causes_at
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,
@@ -19,6 +19,7 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
+from mpiprof.reports.late_rank_sentences import format_cause
 from mpiprof.reports.pictures import row_pictures
 from mpiprof.reports.site_labels import make_callsite_key, places
 from mpiprof.trace import Trace
@@ -29,7 +30,7 @@ MAX_PLACES = 400  # characters of the locations of a call site
 SPARKLINE_PARTS = 40  # points of a sparkline
 HEADS = (
     *("", "operation", "bytes", "instances", "waiting", "of the run"),
-    *("spread ω over the run", "mean ω", "ω / T", "latest"),
+    *("spread ω over the run", "mean ω", "ω / T", "arrives last", "cause"),
 )
 Sparklines = Mapping[Any, Sequence[float | None]]  # by call site
 
@@ -51,6 +52,7 @@ class CallsiteRow:
     factor: str
     latest: str
     latest_share: str
+    cause: str
 
 
 def list_callsites(trace: Trace) -> list[dict[str, Any]]:
@@ -75,21 +77,26 @@ def make_rows(
     run_ns: float,
     ranks: int,
     lines: Sparklines,
-    blamed: Collection[int | str],
+    causes: Mapping[int | str, str],
 ) -> list[CallsiteRow]:
-    """Return the rows; times are means of the ranks. blamed: call sites in accent."""
+    """Return the rows; times are means of the ranks. causes: of name_causes, in accent."""
     run_ns = max(run_ns, 1.0)
-    return [_make_row(row, run_ns, max(ranks, 1), lines, blamed) for row in rows]
+    return [_make_row(row, run_ns, max(ranks, 1), lines, causes) for row in rows]
 
 
-def list_blamed_callsites(findings: Iterable[Finding]) -> set[int | str]:
-    """Return the keys of the call sites at which certain findings blame ranks."""
-    mains = [finding.main_callsite for finding in findings if is_blamed(finding)]
-    return {make_callsite_key(main) for main in mains if main is not None}
+def name_causes(findings: Sequence[Finding]) -> dict[int | str, str]:
+    """Return the ranks that cause most waiting at a call site and their share, by its key."""
+    sites = dict.fromkeys(at.callsite for finding in findings for at in finding.waits_at)
+    causes = {site: find_causes_at(findings, site) for site in sites}
+    return {make_callsite_key(site): format_cause(of[0], site) for site, of in causes.items() if of}
 
 
 def _make_row(
-    row: dict[str, Any], run_ns: float, ranks: int, lines: Sparklines, blamed: Collection[int | str]
+    row: dict[str, Any],
+    run_ns: float,
+    ranks: int,
+    lines: Sparklines,
+    causes: Mapping[int | str, str],
 ) -> CallsiteRow:
     wait_ns = _number(row, "total_wait_ns")
     known = bool(row.get("complete_instances", not math.isnan(wait_ns)))
@@ -99,7 +106,8 @@ def _make_row(
     callsite, spread = row["callsite"], lines.get(row["callsite"], [])
     place, _, function = str(row["place"]).partition(" ")
     label = f"Spread ω over the run at {row['place']}"[:200]
-    late = callsite in blamed
+    key = f"{row['operation']}:{row['site_id']}" if "site_id" in row else callsite
+    cause = causes.get(key, "")
     return CallsiteRow(
         callsite,
         place,
@@ -109,11 +117,12 @@ def _make_row(
         _known(row, "instances", format_count),
         format_time(waiting),
         UNKNOWN if math.isnan(waiting) else format_share(waiting / run_ns),
-        row_pictures.draw_line(spread, label, late=late) if spread else "",
+        row_pictures.draw_line(spread, label, late=bool(cause)) if spread else "",
         _known(row, "worst_imbalance_ns", format_time),
         _known(row, "worst_factor", format_factor),
         f"rank {always:.0f}" if is_known else "",
         format_share(share) if is_known else "",
+        cause,
     )
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import format_instance
 from mpiprof.metrics.rank_totals import read_instance
 from mpiprof.reports.overview.answer import host_of
 from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
@@ -52,7 +53,7 @@ def find_proof(trace: Trace, finding: Finding | None, instances: pd.DataFrame) -
     ranks = "a row is a rank"
     if len(arrivals.ranks) > MAX_ROWS:
         ranks = "a row is the latest of several ranks"
-    place = f"{format_callsite(trace, callsite)}, instance {number} of {count}"
+    place = f"{format_callsite(trace, callsite)}, {format_instance(number, count)}"
     return Proof(callsite, number, f"{place}; {ranks}, from the median of the others", arrivals)
 
 
