@@ -244,6 +244,9 @@ def _answer_window(
         if what == "overview":
             head["searched"] = timeline_find.search_label(timeline, wanted.find)
         return _pack_response(head, arrays)
+    if what == "legend":
+        shown = store.resolve_window(data, timeline, wanted)
+        return _json_response({"legend": timeline.sum_legend(wanted, shown)})
     if what == "causes":
         shown = store.resolve_window(data, timeline, wanted)
         return _json_response(_list_causes(store, data, timeline, wanted, shown))
@@ -302,7 +305,9 @@ def _list_causes(
     findings = data.derive("findings")
     numbers = dict.fromkeys(work["finding"].tolist())
     ranks = [rank for number in sorted(numbers) for rank in findings[number].ranks]
-    titles = [sentences.finding_title(data.trace, one) for one in findings]
+    titles = data.compute_once(
+        "finding titles", lambda: [sentences.finding_title(data.trace, one) for one in findings]
+    )
     marks = list_causes(timeline, wanted, shown, work)
     return {"ranks": list(dict.fromkeys(ranks)), "titles": titles, "marks": marks}
 

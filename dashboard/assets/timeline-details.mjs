@@ -38,6 +38,14 @@ const markEntries = (t, theme) => {
   ].filter(Boolean);
 };
 
+// Request the sums over all ranks, if rows are groups of ranks.
+export const requestLegend = async (t) => {
+  const { data, from, to } = t, found = await t.request(t.fetchData("legend", { from, to }));
+  if (!found || !found.legend || t.data !== data) return;
+  data.legend = found.legend;
+  showLegend(t);
+};
+
 export const showLegend = (t) => {
   if (!t.data) return;
   const { data } = t, theme = Paint.readTheme(t.root), palette = Paint.makePalette(data.states, theme);
@@ -52,13 +60,13 @@ export const showLegend = (t) => {
     t.refresh();
   };
   const entries = data.states.map(({ name }, i) => {
-    const { count, inside, wait, share } = data.legend[i], on = !t.hiddenStates.has(name);
+    const { count, inside, wait, share } = data.legend?.[i] || {}, on = !t.hiddenStates.has(name);
     const swatch = E("span", { className: "tl-swatch" });
     swatch.style.background = t.colour === "waiting" ? palette[i].fill : swatchBackground(palette[i]);
     const waits = t.colour !== "waiting" && inside > 0 ? `, ${Format.percent(wait / inside)} of it waiting` : "";
-    const title = `${name}: ${t.colour === "waiting" ? "" : `${Format.countOf(count, "call")}, `}${Format.time(inside)} in the visible window on all ranks${waits}. Click hides it, Alt+click shows only this.`;
+    const sums = !data.legend ? "" : `${t.colour === "waiting" ? "" : `${Format.countOf(count, "call")}, `}${Format.time(inside)} in the visible window on all ranks${waits}. `, title = `${name}: ${sums}Click hides it, Alt+click shows only this.`;
     const button = E("button", { type: "button", className: "tl-entry", "aria-pressed": String(on), title, "aria-label": title, onclick: (event) => toggle(name, event.altKey) },
-      swatch, E("b", {}, Format.shorten(name)), E("span", {}, Format.percent(share)));
+      swatch, E("b", {}, Format.shorten(name)), E("span", {}, data.legend ? Format.percent(share) : "…"));
     button.dataset.state = name;
     return button;
   });

@@ -13,7 +13,7 @@ import * as Causes from "./timeline-causes.mjs";
 import * as Chain from "./timeline-chain.mjs";
 import * as Toolbar from "./timeline-toolbar.mjs";
 
-const MIN_SPAN_NS = 20, LIVE_RELOAD_MS = 2000;
+const MIN_SPAN_NS = 20, LIVE_RELOAD_MS = 2000, MARKS_MS = 80;
 
 class Timeline {
   constructor(root) {
@@ -45,6 +45,7 @@ class Timeline {
     clearTimeout(this.selectionTimer);
     clearTimeout(this.waitedTimer);
     clearTimeout(this.causesTimer);
+    clearTimeout(this.marksTimer);
   }
 
 
@@ -206,14 +207,21 @@ class Timeline {
       Details.showLegend(this);
       Details.showStatus(this);
       this.draw();
-      Messages.requestMessages(this);
-      Chain.requestWaited(this);
-      Causes.requestCauses(this);
+      clearTimeout(this.marksTimer);
+      this.marksTimer = setTimeout(() => { this.marksTimer = 0; this.requestMarks(); }, MARKS_MS);
       this.root.dataset.shown = `${found.kind} ${found.from} ${found.to}`;
     } else if (found && found.busy) {
       this.loadTimer = setTimeout(() => this.load(), 250);
     } else if (found && (found.error || found.empty)) this.showMessage(found.error || found.empty);
     if (this.refreshAgain) { this.refreshAgain = false; this.refresh(); }
+  }
+
+  // Request the rest of a window: the next window comes first if the user zooms on.
+  requestMarks() {
+    if (this.data && !this.data.legend) Details.requestLegend(this);
+    Messages.requestMessages(this);
+    Chain.requestWaited(this);
+    Causes.requestCauses(this);
   }
 
   async request(promise) {
@@ -232,7 +240,7 @@ class Timeline {
 
   // Report in aria-busy whether picture and URL are up to date.
   updateBusy() {
-    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.refreshTimer || this.writeTimer || this.waitedTimer || this.causesTimer)));
+    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.writeTimer || this.marksTimer || this.waitedTimer || this.causesTimer)));
   }
 
   showMessage(message, progress = null) {
@@ -258,9 +266,7 @@ class Timeline {
     this.hideTip();
     this.write();
     this.draw();
-    clearTimeout(this.refreshTimer);
-    this.refreshTimer = setTimeout(() => { this.refreshTimer = 0; this.refresh(); }, 20);
-    this.updateBusy();
+    this.refresh();
   }
 
   // Zoom at the pointer; without a pointer, zoom at the selected instance if it is visible.

@@ -179,7 +179,7 @@ MEASUREMENTS = (
         long=True,
     ),
     Measurement("otf2", "reading", ("benchmarks.otf2 --events 1000000",), 0.5),
-    Measurement("dashboard", "dashboard", ("benchmarks.view --events 10M",), 1.5),
+    Measurement("dashboard", "dashboard", ("benchmarks.view --events 10M",), 4),
     Measurement(
         "dashboard-4096",
         "dashboard",

@@ -187,7 +187,8 @@ class Timeline:
     def render_window(self, request: Request, shown: ResolvedRequest) -> Picture:
         """Return the picture of a window: single events if there are few, else cells.
 
-        Both show the drawn rank of each row. The legend sums over all ranks.
+        Both show the drawn rank of each row. The legend sums over all ranks. It is None if rows are
+        groups, because the sums over all ranks take longer; see `sum_legend`.
         """
         begin, end = self.clip_request(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
@@ -211,25 +212,21 @@ class Timeline:
         level = choose_level(end - begin, request.pixels)
         first, last = begin >> level, -(-end >> level)
         sums = self.compute_sums(shown.drawn_tiles, shown, request.colour, level, first, last)
-        legend = self._sum_legend(request, shown, level, first, last, sums)
+        legend = None
+        if shown.rows.has_single_ranks:
+            legend = make_legend(sums, float(len(shown.rows.ranks)) * ((last - first) << level))
         on = np.array([name not in request.off for name in shown.states.names], np.bool_)
         cells = dominant_states(sums, on, 1 << level, request.colour)
         head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
         head |= {"kind": "cells", "level": level, "first": first, "columns": last - first}
         return head | {"legend": legend}, cells
 
-    def _sum_legend(
-        self,
-        request: Request,
-        shown: ResolvedRequest,
-        level: int,
-        first: int,
-        last: int,
-        sums: Float | None = None,
-    ) -> list[dict[str, float]]:
-        """Return the legend of a window over all ranks; sums: of the drawn ranks, if known."""
-        if sums is None or shown.tiles is not shown.drawn_tiles:
-            sums = self.compute_sums(shown.tiles, shown, request.colour, level, first, last)
+    def sum_legend(self, request: Request, shown: ResolvedRequest) -> list[dict[str, float]]:
+        """Return the legend of a window over all ranks, summed over about LEGEND_BINS bins."""
+        begin, end = self.clip_request(request)
+        level = choose_level(end - begin, LEGEND_BINS)
+        first, last = begin >> level, -(-end >> level)
+        sums = self.compute_sums(shown.tiles, shown, request.colour, level, first, last)
         members = sum(len(ranks) for ranks in shown.rows.ranks)
         return make_legend(sums, float(members) * ((last - first) << level))
 
@@ -253,14 +250,11 @@ class Timeline:
         state, row = shown.segment_states(segments), shown.rows.of_drawn[ranks]
         parts = request.colour == "waiting"
         size = len(shown.rows.ranks), 1 if parts else len(shown.states.names)
+        legend = None
         if shown.rows.has_single_ranks:
             sums = sum_events(segments, row, state, window, size)
             sums = split_waiting(sums) if parts else sums
             legend = make_legend(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
-        else:
-            begin, end = (ns - self.events.begin_ns for ns in window)
-            level = choose_level(end - begin, LEGEND_BINS)
-            legend = self._sum_legend(request, shown, level, begin >> level, -(-end >> level))
         off = [i for i, name in enumerate(shown.states.names) if name in request.off]
         good = (state >= 0) & (~np.isin(state, off) | parts)
         segments, state, row = segments[good], state[good], row[good]

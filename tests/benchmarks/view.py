@@ -1,8 +1,9 @@
-"""Speed of `view` on a large trace: `python -m benchmarks.view`.
+"""Speed of `view` on a large trace: `python -m benchmarks.view [--events N] [--ranks N]`.
 
-The benchmark writes a synthetic trace to a temporary folder and starts `view`. It measures through
-the HTTP server: the first page, the construction of the timeline's cache, zooming, panning, and the
-peak memory of the server. A second pass measures the same with the cache filled.
+The benchmark writes a synthetic trace and starts `view`. It measures through the HTTP server: the
+preparation of the timeline, the first page, zooming, panning, and the peak memory of the server. A
+second pass measures the same with the cache filled. A third one measures the timeline in a browser
+(view_browser.py).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
+from benchmarks import view_browser
 from benchmarks.checks import Row, store
 from benchmarks.memory import peak_mb
 from benchmarks.reading import write
@@ -33,6 +35,9 @@ UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
 # of a move (s), the largest answer and memory (MB). What the dashboard promises.
 LIMITED = 10**7
 LIMITS = (2.0, 0.060, 0.150, 1.0, 1000)
+MIN_RATE = 3.0  # million segments/s of the preparation, from LIMITED_RATE events on
+LIMITED_RATE = 10**8
+POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,21 @@ class Served:
         if status != 200 or b'"children"' not in content:
             raise SystemExit(f"{output} failed: {status} {content[:300]!r}")
 
+    def prepare(self) -> tuple[float, int, set[float]]:
+        """Return the s until the timeline is ready, its segments, and all reports of progress."""
+        begin, reports = time.perf_counter(), set()
+        while (answer := self.get(f"/timeline-data?what=overview&px={PIXELS}"))[0] == 202:
+            progress = json.loads(answer[1])
+            reports.add((progress["what"], round(progress["progress"], 3)))
+            time.sleep(POLL_S)
+        head = self.timeline(what="overview")
+        return time.perf_counter() - begin, head["segments"], {share for _, share in reports}
+
+    def find_causes(self) -> None:
+        """Wait until the causes of the delays are known, as their marks on the timeline need."""
+        while self.get("/timeline-data?what=causes")[0] == 202:
+            time.sleep(POLL_S)
+
     def timeline(self, **query: Any) -> dict[str, Any]:
         """Return the header of a /timeline-data response; waits until it has been computed."""
         while True:
@@ -115,7 +135,7 @@ class Served:
                 return head
             if status != 202:
                 raise SystemExit(f"the timeline failed: {status} {content[:300]!r}")
-            time.sleep(0.05)
+            time.sleep(POLL_S)
 
     def close(self) -> None:
         """Stop the server."""
@@ -148,12 +168,32 @@ def measure(folder: Path) -> Measured:
         served.close()
 
 
+def prepare(folder: Path, events: int) -> None:
+    """Prepare the timeline and the findings of a trace, and report the speed."""
+    served = Served(folder)
+    try:
+        seconds, segments, progress = served.prepare()
+        served.find_causes()
+        whole = time.perf_counter() - served.began
+    finally:
+        served.close()
+    limit = MIN_RATE if events >= 0.99 * LIMITED_RATE else 0.0
+    rate = segments / seconds / 1e6
+    goal = f">= {limit:g} million" if limit else ""
+    missed = ": MISSED" if rate < limit else ""
+    print(f"preparation: {seconds:.1f} s, {rate:.2f} million calls/s{missed}")
+    print(f"  {len(progress)} values of progress; {whole:.1f} s until the causes are known")
+    store(Row("preparation of the timeline: calls/s", goal, f"{rate:.2f} million", rate >= limit))
+    store(Row("preparation: values of progress", "> 3", str(len(progress)), len(progress) > 3))
+    store(Row("preparation: until the causes are known", "", f"{whole:.3g} s"))
+
+
 def report(title: str, found: Measured, events: int) -> None:
     """Print and store the measurements beside their limits."""
     limits = LIMITS if events >= 0.99 * LIMITED else (0.0,) * len(LIMITS)
     page, median, high, largest, memory = limits
     ms = np.sort(np.array(found.moves)) * 1e3
-    rows = [
+    rows: list[tuple[str, float, str, float]] = [
         ("first page", found.page, "s", page if events < 99e6 or "again" in title else 0),
         ("first page with its pictures", found.pictures, "s", 0),
         ("timeline ready after another", found.ready, "s", 0),
@@ -165,10 +205,15 @@ def report(title: str, found: Measured, events: int) -> None:
     ]
     print(title)
     for name, value, unit, limit in rows:
-        judged = f"   limit {limit:g}{'' if value < limit else ': MISSED'}" if limit else ""
-        print(f"  {name:30}{value:10.2f} {unit:3}{judged}")
-        goal = f"< {limit:g} {unit}" if limit else ""
-        store(Row(f"{title}: {name}", goal, f"{value:.3g} {unit}", not limit or value < limit))
+        print_result(f"{title}: {name}", value, unit, limit)
+
+
+def print_result(name: str, value: float, unit: str, limit: float) -> None:
+    """Print and store a measurement beside its limit, 0 if there is none."""
+    judged = f"   limit {limit:g}{'' if value < limit else ': MISSED'}" if limit else ""
+    print(f"  {name:44}{value:10.2f} {unit:3}{judged}", flush=True)
+    goal = f"< {limit:g} {unit}" if limit else ""
+    store(Row(name, goal, f"{value:.3g} {unit}", not limit or value < limit))
 
 
 def number(text: str) -> int:
@@ -182,15 +227,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--events", type=number, default=10_000_000)
     parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--trace", type=Path, help="folder of a trace to reuse, or to write")
+    parser.add_argument("--only", choices=("prepare", "browser"), help="measure a part")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
-        folder = Path(name)
-        events = write(folder, options.events, options.ranks)
-        print(f"{events:,} events on {options.ranks} ranks, {MOVES} moves")
+        folder = options.trace or Path(name)
+        if (folder / "meta.json").exists():
+            events = options.events
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            events = write(folder, options.events, options.ranks)
+        print(f"{events:,} events on {options.ranks} ranks, {MOVES} moves", flush=True)
+        measure_parts(folder, events, options.only)
+
+
+def measure_parts(folder: Path, events: int, only: str | None) -> None:
+    """Measure the preparation, the server and the browser, or one of these parts."""
+    if only != "browser":
+        prepare(folder, events)
+    if only is None:
         report("first opening", measure(folder), events)
         report("opened again", measure(folder), events)
         size = sum(p.stat().st_blocks * 512 for p in (folder / "cache").glob("*"))
         print(f"cache: {size / 1e6:,.0f} MB")
+    if only != "prepare":
+        found = view_browser.measure(folder)
+        for result in view_browser.make_rows(found, limited=events >= 0.99 * LIMITED):
+            print_result(*result)
 
 
 if __name__ == "__main__":

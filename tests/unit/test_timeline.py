@@ -260,7 +260,8 @@ def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> 
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 1, 2, 3], [4, 5]]
     assert [*map(timeline_rows.label_ranks, shown.rows.ranks)] == ["0–3", "4–5"]
     expected = assert_rows_show_latest_rank(timeline, head, arrays, ([0, 1, 2, 3], [4, 5]))
-    for name, legend in zip(head["states"], head["legend"], strict=True):  # of all ranks
+    sums = timeline.sum_legend(request(timeline), shown)
+    for name, legend in zip(head["states"], sums, strict=True):  # of all ranks
         inside = sum(v[1] for (_, _, n), v in expected.items() if n == name)
         assert legend["inside"] == pytest.approx(inside)
 
