@@ -67,7 +67,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "selection": summary_tables.make_selector_tables,
     "series": make_series,
     "statistics": summary_tables.make_statistics,
-    "held": find_coverage,
+    "coverage": find_coverage,
     "summary": summary_tables.make_summary,
     "summed_up": summary_tables.summarise_totals,
     "waiting_for": compute_wait_matrix,

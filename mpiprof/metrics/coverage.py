@@ -67,6 +67,6 @@ def _total_instances(trace: Trace) -> dict[tuple[str, frozenset[int]], int]:
 
 def first_recorded(trace: Trace, callsite: int) -> int:
     """Return the number of a call site's first recorded instance; 0 if unknown."""
-    coverage: Coverage | None = trace.derive("held")
+    coverage: Coverage | None = trace.derive("coverage")
     first = None if coverage is None else coverage.first[callsite]
     return first or 0

@@ -185,7 +185,7 @@ def _join_times(
 def _outside_times(trace: Trace) -> tuple[Float, Float]:
     """Return the time of each rank in messages, and in one-sided communication and files."""
     spent = trace.spent[[*MESSAGE_CLASSES, *OTHER_CLASSES]].to_numpy(np.float64)
-    if trace.derive("held") is not None or np.isnan(spent).any():
+    if trace.derive("coverage") is not None or np.isnan(spent).any():
         # The sums of the threads are of the whole run, or unknown.
         messages = np.asarray(trace.point_to_point, np.float64)[:, None]
         return messages, np.zeros_like(messages)

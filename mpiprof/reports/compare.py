@@ -124,9 +124,9 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
         (of.collective.value, of.total_wait.value, of.whole_ns)
         for of in (trace.run_times for trace in traces)
     ]
-    coverages = [trace.derive("held") for trace in traces]
+    coverages = [trace.derive("coverage") for trace in traces]
     recorded = ["all" if coverage is None else coverage_time(coverage) for coverage in coverages]
-    coverage_columns = [Column("held", recorded, left=True)] if any(coverages) else []
+    coverage_columns = [Column("recorded", recorded, left=True)] if any(coverages) else []
     return render(
         Column("", names, left=True),
         Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),

@@ -43,7 +43,7 @@ def verdict_paragraphs(
     lines = [run_time_sentence(before, other, name)] if before else []
     lines += [_change_sentence(difference, name), *_location_sentence(difference, name)]
     lines.append(sums or _certainty_sentence(difference, runs, len(other)))
-    coverages = [trace.derive("held") for trace in (*before, *other)]
+    coverages = [trace.derive("coverage") for trace in (*before, *other)]
     lines.append(_partial_traces([*before, *other], coverages))
     reasons = {None if coverage is None else coverage.reason for coverage in coverages}
     # If the traces lack different parts of their runs, these parts may be slower.

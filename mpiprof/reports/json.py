@@ -48,7 +48,7 @@ def make_report(
         "callsites": callsites_as_data(callsites),
         "message_callsites": message_callsites_as_data(messages),
         "summed_up": totals_by_callsite(trace),
-        "held": coverage_as_data(trace),
+        "coverage": coverage_as_data(trace),
         "verdict": verdict_as_data(trace, make_verdict(trace, findings)),
         "findings": [finding_as_data(trace, finding) for finding in findings],
         "notes": list(trace.notes),
@@ -102,12 +102,12 @@ def totals_by_callsite(trace: Trace) -> list[dict[str, Any]]:
 
 def coverage_as_data(trace: Trace) -> dict[str, Any] | None:
     """Return the part of a run that its ring logs contain, or None if they contain all of it."""
-    coverage: Coverage | None = trace.derive("held")
+    coverage: Coverage | None = trace.derive("coverage")
     if coverage is None:
         return None
     return {
         "since_ns": plain_number(coverage.since_ns),
-        "held_ns": plain_number(coverage.recorded_ns),
+        "recorded_ns": plain_number(coverage.recorded_ns),
         "instances": coverage.instances,
         "total_instances": coverage.total,
     }

@@ -77,9 +77,9 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     in_messages = message_facts(trace)
     if in_messages:
         rows[4:4] = [("in messages", in_messages)]
-    coverage = trace.derive("held")
+    coverage = trace.derive("coverage")
     if coverage is not None:
-        rows[2:2] = [("held", coverage_text(coverage))]
+        rows[2:2] = [("recorded", coverage_text(coverage))]
     if trace.record == "summary":
         observed = int(trace.callsites["complete_instances"].sum())
         rows[3:4] = [rows[3]] if observed else []

@@ -34,7 +34,7 @@ def words(mpi: Mpi, folder: Path, size: str, *program: str | Path) -> list[str]:
     return [str(mpi.python), "-m", "mpiprof", "run", *way, "--", *map(str, program)]
 
 
-def check_held(trace: mpiprof.Trace, calls: int | None, most: float = 0) -> None:
+def check_recorded(trace: mpiprof.Trace, calls: int | None, most: float = 0) -> None:
     """Check the allreduces of a ring, the only calls on their communicator.
 
     Their sequence numbers are consecutive up to the last. most: tolerance of a number, if a kill
@@ -63,7 +63,7 @@ def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path:
     assert trace.record == "ring"
     assert set(trace.wrapped_chunks) == {0, 1}
     assert trace.is_sound and not trace.is_complete
-    check_held(trace, 3 * rounds)
+    check_recorded(trace, 3 * rounds)
     totals: Any = trace.summed_up.set_index("operation")
     assert totals["calls"].to_dict() == {
         "allreduce": 2 * 3 * rounds,
@@ -73,13 +73,13 @@ def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path:
         "finalize": ranks,
     }
     assert int(totals.loc["allreduce", "bytes"]) == 2 * 3 * rounds * 16
-    held: Any = trace.instances
-    assert held["complete"].all()
-    assert set(held["operation"]) == {"allreduce", "bcast", "finalize"}
+    recorded: Any = trace.instances
+    assert recorded["complete"].all()
+    assert set(recorded["operation"]) == {"allreduce", "bcast", "finalize"}
     # All records that fit are present: a chunk and a window, possibly a new one.
-    count = held.groupby("operation").size()
+    count = recorded.groupby("operation").size()
     assert RECORDS - 2 <= count.sum() <= 2 * RECORDS
-    bcasts: Any = held[held["operation"] == "bcast"]
+    bcasts: Any = recorded[recorded["operation"] == "bcast"]
     # These follow the barrier and the split. Only these count for the rank whose ring has all
     # calls.
     assert bcasts["sequence"].tolist() == list(
@@ -87,9 +87,9 @@ def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path:
     )
     site = int(bcasts["callsite"].iloc[0])
     assert trace.series(site)[site]["number"].tolist() == (bcasts["sequence"] - 2).tolist()
-    found = trace.derive("held")
+    found = trace.derive("coverage")
     assert found.total == 3 * rounds + rounds // 10 + 3
-    assert found.instances == len(held)
+    assert found.instances == len(recorded)
     shares = trace.run_times.collective.value / trace.process_time_ns
     assert 0 < shares <= 1
 
@@ -122,7 +122,7 @@ def test_a_ring_that_has_not_turned_is_a_trace_of_events(openmpi: Mpi, tmp_path:
     program = compiled(openmpi, "ring_counts.c")
     run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "1M", program, "100"), check=True)
     trace = mpiprof.open(tmp_path / "t")
-    assert trace.is_complete and not trace.problems and trace.derive("held") is None
+    assert trace.is_complete and not trace.problems and trace.derive("coverage") is None
     assert trace.instances.groupby("operation").size().to_dict() == {
         "allreduce": 300, "bcast": 10, "barrier": 1, "comm_split": 1, "finalize": 1,
     }  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_million_calls_use_no_more_space(openmpi: Mpi, tmp_path: Path) -> None
     for log in (tmp_path / "t").glob("*.log"):
         assert (1 << 20) <= log.stat().st_blocks * 512 <= (1 << 20) + 2 * CHUNK
     trace = mpiprof.open(tmp_path / "t")
-    check_held(trace, 1_000_002)
+    check_recorded(trace, 1_000_002)
     assert len(trace.instances) >= 14 * RECORDS
 
 
@@ -148,7 +148,7 @@ def test_flushing_does_not_empty_a_ring(openmpi: Mpi, tmp_path: Path) -> None:
         openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000", "flush"), check=True
     )
     trace = mpiprof.open(tmp_path / "t")
-    check_held(trace, 9000)
+    check_recorded(trace, 9000)
     assert len(trace.instances) >= RECORDS - 2
 
 
@@ -159,7 +159,7 @@ def test_two_ranks_share_a_log(openmpi: Mpi, tmp_path: Path) -> None:
     run_mpi(openmpi, 3, command, check=True, env={"MPIPROF_NODE_FILES_ABOVE": "2"})
     trace = mpiprof.open(tmp_path / "t")
     assert len(trace.logs.opened) == 1 and set(trace.wrapped_chunks) == {0, 1} and trace.is_sound
-    check_held(trace, 9000)
+    check_recorded(trace, 9000)
 
 
 @contextlib.contextmanager
@@ -190,7 +190,7 @@ def pids(folder: Path) -> list[int]:
 def check_cut(folder: Path) -> None:
     """Check the files of a job that was ended at an arbitrary point."""
     trace = mpiprof.open(folder)
-    check_held(trace, None, most=1)
+    check_recorded(trace, None, most=1)
     assert not trace.is_complete
     assert not trace.logs.is_damaged and not trace.logs.truncated
     instances: Any = trace.instances[trace.instances["operation"] == "allreduce"]
@@ -260,7 +260,7 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
             job,
         )
         for _ in range(10):  # records and totals differ in time by any amount
-            check_held(mpiprof.open(folder), None, most=math.inf)
+            check_recorded(mpiprof.open(folder), None, most=math.inf)
 
 
 def test_damage_in_a_ring_is_reported(openmpi: Mpi, tmp_path: Path) -> None:

@@ -43,14 +43,14 @@ def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
         assert trace.run_ns == 200 * MS
         assert trace.duration_ns == length
         assert trace.run_times.total_wait.value / trace.process_time_ns == 0.25
-    assert whole.derive("held") is None
-    held = cut.derive("held")
-    assert (held.reason, held.since_ns, held.recorded_ns) == ("--limit", 0, 40 * MS)
-    assert (held.instances, held.total, held.first) == (20, None, (0,))
+    assert whole.derive("coverage") is None
+    coverage = cut.derive("coverage")
+    assert (coverage.reason, coverage.since_ns, coverage.recorded_ns) == ("--limit", 0, 40 * MS)
+    assert (coverage.instances, coverage.total, coverage.first) == (20, None, (0,))
     code, text, _ = run_verb("report", tmp_path / "cut")
     assert code == 0
     assert "25 % of all ranks' time is waiting" in text
-    assert "held            the first 40.0 ms, 20 instances (--limit)" in text
+    assert "recorded        the first 40.0 ms, 20 instances (--limit)" in text
     assert "run time        200 ms" in text
 
 
@@ -62,7 +62,7 @@ def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
     trace = mpiprof.open(tmp_path / "t")
     last = 38 * MS + MS  # both ranks leave the last logged allreduce
     assert trace.dropped_records == 160 and trace.duration_ns == last
-    assert trace.derive("held").reason == LOST_REASON
+    assert trace.derive("coverage").reason == LOST_REASON
     code, text, _ = run_verb("report", tmp_path / "t")
     assert code == 0 and "26 % of all ranks' time is waiting" in text
     assert "the first 39.0 ms, 20 instances (later records could not be written)" in text
