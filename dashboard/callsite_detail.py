@@ -33,6 +33,7 @@ from . import (
     components,
     filtered_tables,
     finding_links,
+    sampled_functions,
     trace_figures,
 )
 from . import url_state as states
@@ -80,6 +81,7 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
                 className="callsite-pictures",
             ),
             html.Div([causes, algorithms], className="callsite-reasons"),
+            *sampled_functions.make_outline("callsite-functions"),
             details,
         ],
         className="callsite",
@@ -261,6 +263,9 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         ("callsite-algorithms", callsite_algorithms.make_section),
     ):
         _register_section(app, context, name, make)
+    sampled_functions.register_section(
+        app, context, "callsite-functions", lambda state: state.get_number("callsite", -1)
+    )
     callsite_instance.register_callbacks(app, context)
 
     @components.query_callback(app, Input("callsite-pattern", "clickData"))

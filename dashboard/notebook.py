@@ -94,6 +94,10 @@ class Plots:
         """Comparison of all algorithms at a call site, simulated under its recorded arrivals."""
         return self._draw("algorithms", self._callsite_number(site))
 
+    def functions(self, site: Site = None) -> go.Figure:
+        """Functions between collectives, late ranks against others, at all call sites or at one."""
+        return self._draw("functions", None if site is None else self._callsite_number(site))
+
     def compare(self, other: Trace | str | os.PathLike[str]) -> go.Figure:
         """Wait at each call site in this trace (A) and another one (B)."""
         if isinstance(other, str | os.PathLike):

@@ -18,9 +18,16 @@ from mpiprof.timeline.row_layout import label_ranks
 from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
 
-from . import callsite_arrivals, filtered_tables, message_tables, predictions, theme
+from . import (
+    callsite_arrivals,
+    filtered_tables,
+    message_tables,
+    predictions,
+    sampled_functions,
+    theme,
+)
 from .figures import algorithms as races
-from .figures import axes, rank_pairs, rank_waits
+from .figures import axes, rank_pairs, rank_waits, stacks
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import instance as instances
@@ -101,6 +108,15 @@ def draw_algorithms(data: TraceData, state: PageState, callsite: int) -> go.Figu
     table = predictions.prediction_table(predictions.simulate_work(data, work))
     wait_ns = predictions.mean_wait_ns(data, callsite)
     return races.draw_scores(table.head(MAX_CANDIDATES), wait_ns, dark=state.dark)
+
+
+def draw_functions(data: TraceData, state: PageState, callsite: int | None) -> go.Figure:
+    """Return the flame graph of the sampled functions before a call site, or before all."""
+    if not data.trace.tables.presite_samples:
+        return axes.empty_figure("no samples: record with run --where")
+    choice = sampled_functions.find_choice(data, state, callsite)
+    tree = sampled_functions.read_tree(data, choice, callsite)
+    return stacks.draw_stacks(tree, compared=bool(choice.others), dark=state.dark)
 
 
 def compare_callsites(

@@ -50,7 +50,7 @@
   };
   const toCsv = (rows) => rows.map((row) => row.map(quote).join(",") + "\n").join("");
 
-  // One row per point; a matrix has one row per cell that is not empty.
+  // One row per point or box; a matrix has one row per cell that is not empty.
   const plotRows = (plot) => {
     const rows = [["series", "x", "y", "value", "text"]];
     for (const trace of plot._fullData) {
@@ -59,6 +59,10 @@
         Array.from(trace.z).forEach((cells, i) => Array.from(cells).forEach((value, j) => {
           if (Number.isFinite(value)) rows.push([name, trace.x?.[j] ?? j, trace.y?.[i] ?? i, value, trace.text?.[i]?.[j]]);
         }));
+        continue;
+      }
+      if (trace.parents) { // a tree: its boxes have numbers and the number of the box above
+        trace.ids.forEach((id, i) => rows.push([trace.labels[i], id, trace.parents[i], trace.values[i], trace.customdata?.[i]]));
         continue;
       }
       const count = Math.max(trace.x?.length || 0, trace.y?.length || 0);

@@ -15,7 +15,7 @@ from types import ModuleType
 
 PAGE_NAMES = ("overview", "timeline", "callsites", "messages", "compare", "live")
 FOLDER_NAMES = ("runs", "history")  # of a folder of traces
-UNLISTED_NAMES = ("algorithms",)  # reached from other pages and from the search
+UNLISTED_NAMES = ("algorithms", "functions")  # reached from other pages and from the search
 
 
 def list_pages(*, of_folder: bool = False) -> list[ModuleType]:

@@ -10,13 +10,13 @@ from dash import Input, Output, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from .. import callsite_detail, components, message_detail, message_tables
+from .. import callsite_detail, components, message_detail, message_tables, sampled_functions
 from .. import grid as grids
 from .. import url_state as states
 from ..trace_data import TraceContext
 
 TITLE, PATH = "Call sites", "/callsites"
-PAGE_KEYS = frozenset(("instance", "sort", "where", "columns"))
+PAGE_KEYS = frozenset(("instance", "sort", "where", "columns", sampled_functions.KEY))
 SKELETON = (56, 560, 160)
 GRID_HINT = (
     "Select a call site by click, or with the arrow keys and space. Headings sort, and their "

@@ -19,6 +19,7 @@ NO_SAMPLES = "--where: no samples: "  # of the recorder's note, before the reaso
 OUTERMOST = ("<module>", "main")  # functions at which a stack is complete
 CALLERS_UNKNOWN = "callers not recorded"
 INCONCLUSIVE = "at the MPI call: inconclusive"
+EXCESS_SHARE = 0.5  # more than this share of an excess is in a function, if it is the cause
 Function = tuple[str | None, str]  # file and name
 
 
@@ -47,6 +48,23 @@ class StackTree:
             path.append(node)
             node = int(self.parents[node])
         return path[::-1]
+
+    def find_excess(self) -> int:
+        """Return the innermost node that has most of the first group's excess over the second.
+
+        Returns the root if no function below it has half of the excess, or if there is none.
+        """
+        excess = self.total_ns[:, 0] - self.total_ns[:, 1]
+        node = 0
+        for child in range(1, len(excess)):  # parents precede children
+            if self.parents[child] == node and excess[child] > EXCESS_SHARE * excess[0] > 0:
+                node = child
+        return node
+
+    def estimate_error(self, node: int) -> Float:
+        """Return the standard error of a node's total time for each group, from its samples."""
+        error: Float = self.total_ns[node] / np.sqrt(np.maximum(self.samples[node], 1))
+        return error
 
 
 def make_stack_tree(
@@ -87,6 +105,12 @@ def explain_missing_samples(trace: Trace) -> dict[int, str]:
         for rank, note in trace.tables.notes
         if note.startswith(NO_SAMPLES)
     }
+
+
+def list_sites(trace: Trace, callsite: int) -> set[int]:
+    """Return the sites of a call site's calls, as `make_stack_tree` takes them."""
+    keys = trace.aggregate[1].items()
+    return {site for key, number in keys if number == callsite for site in key.sites}
 
 
 def find_late_ranks(trace: Trace, callsite: int | None) -> list[int]:

@@ -36,6 +36,32 @@ def get_colour(name: str, *, dark: bool = False) -> str:
     return (DARK if dark else LIGHT)[name]
 
 
+def mix_colours(ground: str, name: str, part: float, *, dark: bool = False) -> str:
+    """Return the colour that a layer of `name` with opacity `part` has on `ground`."""
+    values = [get_colour(one, dark=dark) for one in (ground, name)]
+    below, above = ([int(value[i : i + 2], 16) for i in (1, 3, 5)] for value in values)
+    mixed = (round(a + part * (b - a)) for a, b in zip(below, above, strict=True))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def choose_ink(ground: str, *, dark: bool = False) -> str:
+    """Return the text colour, ink or surface, with the higher contrast on a colour."""
+    inks = [get_colour(name, dark=dark) for name in ("ink", "surface")]
+    return max(inks, key=lambda ink: compute_contrast(ink, ground))
+
+
+def compute_contrast(first: str, second: str) -> float:
+    """Return the contrast of two colours as WCAG defines it, from 1 to 21."""
+    low, high = sorted(map(_compute_luminance, (first, second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _compute_luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def use_colour(name: str) -> str:
     """Return a colour as a CSS variable. Its light value applies where no page defines it."""
     return f"var(--{name},{LIGHT[name]})"

@@ -24,6 +24,7 @@ from mpiprof.testing.synthetic import upgrade_folder
 from mpiprof.trace.types import RECEIVED_PART
 from mpiprof.trace.writer import make_totals
 from support.message_traces import call, part
+from support.where_samples import add_samples
 
 US, MS, SECOND = 1_000, 1_000_000, 10**9
 HALO_SITES = ("halo.c:58:exchange", "halo.c:61:exchange", "halo.c:64:exchange")
@@ -31,8 +32,19 @@ HUNG_FOR_NS = 120 * SECOND
 LATE_MS = 12
 
 
-def simulate(ranks: int, late: int, steps: int, late_ms: float = LATE_MS, **more: Any) -> Program:
-    """Simulate some steps in which the rank `late` computes longer by `late_ms`."""
+def simulate(
+    ranks: int,
+    late: int,
+    steps: int,
+    late_ms: float = LATE_MS,
+    *,
+    sampled: bool = False,
+    **more: Any,
+) -> Program:
+    """Simulate some steps in which the rank `late` computes longer by `late_ms`.
+
+    sampled: with samples of functions, as `run --where` records them.
+    """
     per_node = max(ranks // 4, 4) if ranks <= 64 else 64
     nodes = [rank // per_node for rank in range(ranks)]
     count = nodes[-1] + 1
@@ -60,7 +72,20 @@ def simulate(ranks: int, late: int, steps: int, late_ms: float = LATE_MS, **more
             program.collective("alltoall", "fft.c:77:transpose", own, 4096, communicator=name)
         if step % 5 == 0:
             program.collective("bcast", "input.c:30:read_step", 500 * US, 65_536, root=0)
+    if sampled:
+        for rank in range(ranks):
+            _add_samples(program, rank, late_ms * (rank == late))
     return program
+
+
+def _add_samples(program: Program, rank: int, late_ms: float) -> None:
+    """Add the samples of 100 steps: 10 ms a step in one function, and the lateness in another."""
+    stack = "solver.c:60:{} < solver.c:110:solve < main.c:30:main"
+    left, entered = "halo.c:64:exchange", "solver.c:120:dot < main.c:30:main"
+    for function, count in (("sweep", 100), ("assemble", int(10 * late_ms))):
+        if count:
+            stacked = stack.format(function)
+            add_samples(program.synthetic, rank, left, entered, stacked, count, 10 * MS * count)
 
 
 def write_hung(folder: Path, pid: int) -> Path:
@@ -124,8 +149,8 @@ def write_summary(folder: Path, _: int = 0) -> Path:
 
 WRITERS: dict[str, Callable[[Path, int], Path]] = {
     "four": lambda folder, _: simulate(4, 2, 60).write(folder),
-    "sixty-four": lambda folder, _: simulate(64, 21, 40).write(folder),
-    "thousand": lambda folder, _: simulate(1024, 700, 6).write(folder),
+    "sixty-four": lambda folder, _: simulate(64, 21, 40, sampled=True).write(folder),
+    "thousand": lambda folder, _: simulate(1024, 700, 6, sampled=True).write(folder),
     "hung": write_hung,
     "damaged": write_damaged,
     "sampled": lambda folder, _: simulate(16, 9, 120, sample=4).write(folder),

@@ -18,7 +18,7 @@ from mpiprof.testing.synthetic import Synthetic
 go = pytest.importorskip("plotly.graph_objects")
 MS = 1_000_000
 DRAWN = ("verdict", "time", "ranks")  # as SVG
-SITED = ("arrivals", "instance", "whom", "algorithms")
+SITED = ("arrivals", "instance", "whom", "algorithms", "functions")
 
 
 @pytest.fixture

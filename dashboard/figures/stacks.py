@@ -1,0 +1,138 @@
+"""Flame graph of sampled stacks: callers above, width is time, colour the excess of late ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from mpiprof.diagnosis.sampled_stacks import StackTree
+from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.reports.late_rank_sentences import signed_time
+from mpiprof.reports.stack_sentences import name_function
+from mpiprof.reports.tokens import choose_ink, get_colour, mix_colours
+from mpiprof.trace.types import Float, Int
+
+ROW_PX, MIN_PX, MAX_PX = 24, 96, 900
+MIN_SHARE = 1e-3  # of the width; narrower functions are part of their caller's own time
+LABELLED_SHARE = 0.08  # of the width, from which a box has room for a number
+MAX_TEXT = 120  # characters of a label
+SIMILAR_SHARE = 0.05  # of the whole time or excess: a smaller difference has no colour
+STEPS = 4  # of a difference's colour
+PALEST = 0.25  # opacity of the first step
+
+
+def draw_stacks(tree: StackTree, *, compared: bool = False, dark: bool = False) -> go.Figure:
+    """Draw the first group of a tree; `compared` colours its differences from the second group."""
+    shown = choose_nodes(tree)
+    width = tree.total_ns[shown, 0]
+    steps: list[int | None] = [None] * len(tree.parents)
+    if compared:
+        steps = list(difference_steps(tree).tolist())
+        colours = choose_colours(steps, dark=dark)
+    else:
+        colours = [get_colour("q2" if depth % 2 else "q1", dark=dark) for depth in depths(tree)]
+    colours = [colours[node] for node in shown]
+    figure = go.Figure(
+        go.Icicle(
+            ids=[str(node) for node in shown],
+            labels=[escape(tree.functions[node][1][:MAX_TEXT]) for node in shown],
+            parents=[str(tree.parents[node]) if node else "" for node in shown],
+            values=width / 1e6,
+            branchvalues="total",
+            customdata=[_describe(tree, node, compared=compared) for node in shown.tolist()],
+            hovertemplate="%{customdata}<extra></extra>",
+            text=[_label_share(tree, node, steps[node]) for node in shown.tolist()],
+            texttemplate="%{label}  %{text}",
+            textposition="middle left",
+            textfont={"color": [choose_ink(one, dark=dark) for one in colours], "size": 12},
+            marker={
+                "colors": colours,
+                "line": {"color": get_colour("surface", dark=dark), "width": 1},
+            },
+            tiling={"orientation": "v", "pad": 1},
+            pathbar={"visible": False},
+            leaf={"opacity": 1},
+            root={"color": get_colour("q1", dark=dark)},
+        )
+    )
+    rows = int(depths(tree)[shown].max(initial=0)) + 1
+    figure.update_layout(
+        height=int(np.clip(ROW_PX * rows + 8, MIN_PX, MAX_PX)),
+        margin={"l": 0, "r": 0, "t": 4, "b": 4},
+        uniformtext={"minsize": 12, "mode": "hide"},
+    )
+    return figure
+
+
+def choose_nodes(tree: StackTree) -> Int:
+    """Return the nodes that are wide enough to be seen, the root first."""
+    width = tree.total_ns[:, 0]
+    chosen = width >= max(MIN_SHARE * width[0], 1)
+    chosen[0] = True
+    return np.flatnonzero(chosen)
+
+
+def depths(tree: StackTree) -> Int:
+    """Return the number of callers of each node, 0 for the root."""
+    depth = np.zeros(len(tree.parents), np.int64)
+    for node in range(1, len(depth)):
+        depth[node] = depth[tree.parents[node]] + 1
+    return depth
+
+
+def difference_steps(tree: StackTree) -> Int:
+    """Return the step of each node's difference: 1 to STEPS for more time, negative for less.
+
+    The largest difference below the root has STEPS. A difference within its error has 0.
+    """
+    excess = tree.total_ns[:, 0] - tree.total_ns[:, 1]
+    whole = max(float(tree.total_ns[0].max()), 1.0)
+    largest = max(float(np.abs(excess[1:]).max(initial=0)), 1.0)
+    errors: Float = np.array(
+        [np.hypot(*tree.estimate_error(node)) for node in range(len(excess))], np.float64
+    )
+    steps = np.sign(excess) * np.ceil(STEPS * np.abs(excess) / largest)
+    steps[(np.abs(excess) < SIMILAR_SHARE * whole) | (np.abs(excess) < errors)] = 0
+    steps[0] = 0
+    return steps.astype(np.int64)
+
+
+def choose_colours(steps: Sequence[int | None], *, dark: bool = False) -> list[str]:
+    """Return the colour of each step of a difference: late for more time, early for less."""
+    colours = []
+    for step in steps:
+        part = PALEST + (1 - PALEST) * (abs(step or 0) - 1) / (STEPS - 1)
+        name = "late" if (step or 0) > 0 else "early"
+        grey = get_colour("q1", dark=dark)
+        colours.append(mix_colours("surface", name, part, dark=dark) if step else grey)
+    return colours
+
+
+def _label_share(tree: StackTree, node: int, step: int | None) -> str:
+    """Return a node's share, or its excess if there is a step; "" for a narrow or grey box."""
+    time_ns, whole = tree.total_ns[node], max(float(tree.total_ns[0, 0]), 1.0)
+    if time_ns[0] < LABELLED_SHARE * whole or (step == 0 and node):
+        return ""
+    if step is None:
+        return format_share(float(time_ns[0]) / whole)
+    return signed_time(float(time_ns[0] - time_ns[1]))
+
+
+def _describe(tree: StackTree, node: int, *, compared: bool) -> str:
+    time_ns, samples = tree.total_ns[node], tree.samples[node]
+    of_all = format_share(float(time_ns[0] / max(tree.total_ns[0, 0], 1)))
+    error = format_time(float(tree.estimate_error(node)[0]))
+    lines = [
+        f"<b>{escape(name_function(tree, node)[:MAX_TEXT])}</b>",
+        f"{format_time(float(time_ns[0]))} ± {error}, {of_all}"
+        + f", {format_count(int(samples[0]))} samples",
+    ]
+    if compared:
+        lines.append(f"other ranks: {format_time(float(time_ns[1]))}, mean")
+    own = float(tree.self_ns[node, 0])
+    if 0 < own < time_ns[0]:
+        lines.append(f"{format_time(own)} in its own code")
+    return "<br>".join(lines)

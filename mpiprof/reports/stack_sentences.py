@@ -1,0 +1,67 @@
+"""Sentences about the tree of sampled stacks: the function that makes ranks late, and its error."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from mpiprof.diagnosis.sampled_stacks import CALLERS_UNKNOWN, StackTree
+from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_time
+
+FEW_SAMPLES = 30  # below this number, times of functions have errors of a fifth and more
+Phrase = tuple[str, str]  # text and style
+
+
+def excess_phrases(tree: StackTree, late: list[int]) -> list[Phrase]:
+    """Return the sentence about the function in which late ranks spend more time than others.
+
+    tree: of two groups, the late ranks and the other ranks.
+    """
+    who = (capitalise(format_ranks(late)), "late")
+    several = len(late) > 1
+    others = f"the mean of {format_count(int(tree.ranks[1]))} other ranks"
+    node = tree.find_excess()
+    if not node:
+        verb = "spend" if several else "spends"
+        return [who, (f" {verb} no more time than {others} in any single function.", "")]
+    excess_ns = float(tree.total_ns[node, 0] - tree.total_ns[node, 1])
+    error_ns = math.hypot(*tree.estimate_error(node).tolist())
+    caller = int(tree.parents[node])
+    called = f", called by {tree.functions[caller][1]}" if tree.functions[caller][0] else ""
+    return [
+        who,
+        (f" {'spend' if several else 'spends'} ", ""),
+        (f"{format_time(excess_ns)} ± {format_time(error_ns)} more", "bold"),
+        (f" than {others} in ", ""),
+        (name_function(tree, node), "bold"),
+        (f"{called}.", ""),
+    ]
+
+
+def name_function(tree: StackTree, node: int) -> str:
+    """Return a function with the file and line of most of its time: "solve (md.py:9)"."""
+    file, name = tree.functions[node]
+    line = int(tree.lines[node])
+    where = f"{Path(file).name}{f':{line}' * (line > 0)}" if file else ""
+    return f"{name} ({where})" if where else name
+
+
+def sample_note(tree: StackTree, names: list[str]) -> str:
+    """Return the number of samples of each group, and a warning if a group has few."""
+    counts = [int(n) for n in tree.samples[0]]
+    parts = [f"{format_count(n)} of {name}" for n, name in zip(counts, names, strict=True)]
+    note = f"Samples: {', '.join(parts)}."
+    if min(counts[:1], default=0) < FEW_SAMPLES:
+        note += (
+            " These are few, so times are rough. Run longer, or sample more often with"
+            " MPIPROF_WHERE_PERIOD (in µs)."
+        )
+    return note
+
+
+def caller_note(tree: StackTree) -> str:
+    """Return how to record callers if most stacks lack them, or ""."""
+    unknown = [node for node, name in enumerate(tree.functions) if name[1] == CALLERS_UNKNOWN]
+    if 2 * tree.samples[unknown].sum() <= tree.samples[0].sum():
+        return ""
+    return " Callers are not recorded: compile the program with -fno-omit-frame-pointer."
