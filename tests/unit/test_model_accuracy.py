@@ -91,6 +91,8 @@ def test_predictions_require_usable_message_times() -> None:
     setup = Setup(8, Options(), EAGER, fault="other processes used the cores")
     with pytest.raises(MpiprofError, match="not usable: other processes used the cores: repeat"):
         model_accuracy.make_cases(setup)
+    with pytest.raises(MpiprofError, match="no transport, which predictions require: measure it"):
+        model_accuracy.make_cases(Setup(8, Options(), PLAIN))
 
 
 # ---- machine tables

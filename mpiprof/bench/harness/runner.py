@@ -31,7 +31,6 @@ from mpiprof.bench.harness.study import (
     write,
 )
 from mpiprof.bench.harness.timing import Int, Ranks
-from mpiprof.bench.harness.transport import measure_transport
 from mpiprof.bench.studies import import_study
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_rough_time, format_time
@@ -66,8 +65,6 @@ def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> N
             raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
         study = import_study(name)
         machine, why, table = find_machine(ranks, study, options)
-        if getattr(study, "NEEDS_TRANSPORT", False) and not machine.has_transport:
-            machine = replace(machine, **measure_transport(ranks, machine))
         nodes = timing.first_rank_of_nodes(ranks.world)
         shared = 1 < len(set(nodes)) < len(nodes)
         link = choose_link(table, between=len(set(nodes)) > 1)

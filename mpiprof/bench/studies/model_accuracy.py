@@ -49,7 +49,6 @@ from mpiprof.model.variant import Variant
 TITLE = "Accuracy of the simulator"
 LAPS = 5
 QUICK_LAPS = 3
-NEEDS_TRANSPORT = True
 SIZES = (4 << 10, 16 << 10, 64 << 10)
 MOST = (1, 5, 17)  # MAX_IF
 VECTORS = ("bcast", "reduce", "allreduce")
@@ -104,11 +103,15 @@ def find_smallest_message(setup: Setup) -> int:
 def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all operations, sizes, factors and algorithms.
 
-    Raises MpiprofError if the message times are not usable, because all predictions depend on them.
+    Raises MpiprofError if the message times are not usable, or have no transport, because all
+    predictions depend on them.
     """
     if setup.fault:
         remedy = "repeat on a quiet machine, or pass --machine FILE of `calibrate`"
         raise MpiprofError(f"message times are not usable: {setup.fault}: {remedy}")
+    if not setup.machine.has_transport:
+        remedy = "measure it with `calibrate -o FILE`, and pass --machine FILE"
+        raise MpiprofError(f"message times have no transport, which predictions require: {remedy}")
     options = setup.options
     cases = []
     for part in options.only or PARTS:
