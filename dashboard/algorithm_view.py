@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-import dash_mantine_components as dmc
 import numpy as np
-from dash import Input, Output, html
+from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -32,43 +31,56 @@ def make_layout(state: states.PageState) -> Component:
     """Return the catalogue's controls and the containers of their results."""
     shown = view_state(state)
     remote = " + remote group" * shown["algorithm"].intercommunicator
-    controls = [
-        _make_select("catalogue-of", "Operation", problem_spec.list_operations(), shown["of"]),
-        _make_select("catalogue-name", "Algorithm", _algorithm_names(shown["of"]), shown["name"]),
-        dmc.NumberInput(
-            id="catalogue-p", label=f"Processes{remote}", value=shown["p"], min=2,
-            max=MAX_PROCESSES, debounce=300, className="choice narrow",
-        ),
-        _make_select(
-            "catalogue-bytes", "Data",
-            [{"value": str(n), "label": format_size(n)} for n in SIZES], str(shown["bytes"]),
-        ),
-        _make_select(
-            "catalogue-late", "Arrivals",
-            [{"value": str(i), "label": text} for i, text in enumerate(LATE)], str(shown["late"]),
-        ),
-    ]  # fmt: skip
+    processes = dcc.Input(
+        id="catalogue-p", type="number", value=shown["p"], min=2, max=MAX_PROCESSES, debounce=0.3
+    )
+    field = components.labelled_field(f"Processes{remote}", processes)
+    menus = html.Div(make_menus(state), id="catalogue-menus", className="controls")
     return components.make_card(
         "Catalogue",
-        html.Div(controls, className="controls"),
+        html.Div([menus, field], className="controls"),
         html.Div(id="catalogue-entry"),
         note="Lines are messages, from their start at the sender to their end at the receiver; "
         "successive rounds differ in colour.",
     )
 
 
-def _make_select(name: str, label: str, data: Any, value: str) -> Component:
-    return dmc.Select(
-        id=name, label=label, data=data, value=value, allowDeselect=False, searchable=True,
-        className="choice",
-    )  # fmt: skip
-
-
-def _algorithm_names(operation: str) -> list[dict[str, str]]:
+def make_menus(state: states.PageState) -> list[Component]:
+    """Return the menus of operation, algorithm, size of the data and arrivals."""
+    shown = view_state(state)
+    algorithms = {a.name: a for a in problem_spec.list_algorithms(shown["of"])}
+    choices: dict[tuple[str, str], dict[Any, str]] = {
+        ("Operation", "of"): {name: name for name in problem_spec.list_operations()},
+        ("Algorithm", "name"): {
+            a.name: a.name + " (inter-communicator)" * a.intercommunicator
+            for a in algorithms.values()
+        },
+        ("Data", "bytes"): {size: format_size(size) for size in SIZES},
+        ("Arrivals", "late"): dict(enumerate(LATE)),
+    }
     return [
-        {"value": a.name, "label": a.name + " (inter-communicator)" * a.intercommunicator}
-        for a in {a.name: a for a in problem_spec.list_algorithms(operation)}.values()
+        html.Div(
+            [
+                html.Span(label),
+                components.link_menu(
+                    label,
+                    texts[shown[key]],
+                    [
+                        (text, _link_to(state, key, value), value == shown[key])
+                        for value, text in texts.items()
+                    ],
+                ),
+            ],
+            className="field",
+        )
+        for (label, key), texts in choices.items()
     ]
+
+
+def _link_to(state: states.PageState, key: str, value: Any) -> str:
+    """Return the address with another choice; another operation has other algorithms."""
+    changed = {"name": None, key: value} if key == "of" else {key: value}
+    return "/algorithms" + state.set_keys(**changed).format_query()
 
 
 def view_state(state: states.PageState) -> dict[str, Any]:
@@ -137,11 +149,10 @@ def _simulate_timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
 def register_callbacks(app: dash.Dash) -> None:
     """Add the callbacks of the catalogue."""
 
-    @components.query_callback(app, *[Input(f"catalogue-{key}", "value") for key in STATE_KEYS])
-    def choose(*values: Any) -> str:
-        """Write the chosen values into the URL."""
-        *chosen, state = values
-        new = state.set_keys(**dict(zip(STATE_KEYS, chosen, strict=True)))
+    @components.query_callback(app, Input("catalogue-p", "value"))
+    def choose(processes: Any, state: states.PageState) -> str:
+        """Write the chosen number of processes into the URL."""
+        new = state.set_keys(p=processes)
         if view_state(new) == view_state(state):
             raise PreventUpdate
         return new.format_query()
@@ -149,12 +160,10 @@ def register_callbacks(app: dash.Dash) -> None:
     @components.state_callback(
         app,
         Output("catalogue-entry", "children"),
-        Output("catalogue-name", "data"),
-        Output("catalogue-name", "value"),
+        Output("catalogue-menus", "children"),
         Input("url", "search"),
     )
     def show(_: str, state: states.PageState) -> Any:
         """Show the algorithm that the URL names."""
-        shown = view_state(state)
         content = components.make_or_message("an algorithm", lambda: make_entry(state))
-        return content, _algorithm_names(shown["of"]), shown["name"]
+        return content, make_menus(state)

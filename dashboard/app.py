@@ -83,14 +83,23 @@ def make(context: TraceContext, token: str, hosts: Sequence[str] = ()) -> dash.D
         index_string=PAGE,
         assets_ignore=r"\.mjs$",  # the timeline's modules are loaded by its page
     )
-    for script in dash_ag_grid._js_dist:  # loaded by the pages with a grid
-        script |= {} if script.get("dynamic") else {"async": "lazy"}
+    shorten_scripts()
     app.pages = list_pages(of_folder=context.lists_runs)
     app.layout = layout.make_layout(context)
     layout.register_callbacks(app, context)
     auth.protect(app.server, token, hosts, app.csp_hashes())
     compression.compress_responses(app.server)
     return app
+
+
+def shorten_scripts() -> None:
+    """Remove from Dash's first response the scripts that the first page does not need.
+
+    shell.js loads the script of the grid. No page has a table of Dash.
+    """
+    table_scripts = dash.dash_table._js_dist  # type: ignore[attr-defined]
+    for script in (*dash_ag_grid._js_dist, *table_scripts):
+        script |= {} if script.get("dynamic") else {"async": "lazy"}
 
 
 def make_server(app: dash.Dash, listener: socket.socket) -> MultiSocketServer | BaseWSGIServer:

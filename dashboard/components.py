@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import dash
-import dash_mantine_components as dmc
 import pandas as pd
 import plotly.graph_objects as go
 from dash import Input, Output, State, dcc, html
@@ -24,6 +23,8 @@ from .picture import Picture
 from .source_excerpt import Excerpt
 from .url_state import PageState, change_filters, parse
 
+# A choice of a menu: its content, its address, and whether it is chosen.
+MenuLink = tuple[Any, str, bool]
 log = logging.getLogger(__name__)
 CONFIG: Any = {
     "displaylogo": False,
@@ -62,10 +63,10 @@ def picture_menu() -> Component:
     return html.Details([html.Summary("Export"), html.Div(buttons)], className="picture-menu")
 
 
-def make_card(title: str, *children: Any, note: str = "", **more: Any) -> Component:
+def make_card(title: str, *children: Any, note: str = "") -> Component:
     """Return a titled card; `note` is one line below the title."""
     head = [html.H2(title)] + ([html.P(note, className="note")] if note else [])
-    return dmc.Paper([*head, *children], **{"className": "card", "withBorder": True, **more})
+    return html.Div([*head, *children], className="card")
 
 
 def empty_state(title: str, why: str) -> Component:
@@ -151,6 +152,34 @@ def warning_line(line: str) -> Component:
 def side_by_side(*children: Any, min_width: str = "420px") -> Component:
     """Return children side by side in columns at least `min_width` wide."""
     return html.Div(list(children), className="columns", style={"--least": min_width})
+
+
+def link_menu(
+    label: str, current: str, links: Sequence[MenuLink], name: str = "", *, stays: bool = False
+) -> Component:
+    """Return a button that names the current choice and unfolds links to all choices.
+
+    The list gets the id `name`, and the text of the button `name`-chosen. With `stays`, the list
+    remains unfolded after a choice.
+    """
+    ids: list[dict[str, Any]] = [{"id": name}, {"id": f"{name}-chosen"}] if name else [{}, {}]
+    button = html.Summary(html.Span(current, **ids[1]), className="control", title=label)
+    items = html.Ul(link_items(links), className="panel", **ids[0])
+    return html.Details([button, items], className="unfolds link-menu" + " stays" * stays)
+
+
+def link_items(links: Sequence[MenuLink]) -> list[Component]:
+    """Return the items of a menu of links (see link_menu)."""
+    return [
+        html.Li(dcc.Link(content, href=address), **(aria_attributes(current="true") if on else {}))
+        for content, address, on in links
+    ]
+
+
+def labelled_field(text: str, field: Component, name: str = "") -> Component:
+    """Return an input (with an id) below its label; `name` is a class."""
+    content = [html.Label(text, htmlFor=field.id), field]  # type: ignore[attr-defined]
+    return html.Div(content, className=f"field {name}".strip())
 
 
 def wide_picture(svg: str) -> Component:

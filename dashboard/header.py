@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -16,6 +15,8 @@ from . import components
 from . import url_state as states
 from .picture import Picture
 from .trace_data import TraceContext
+
+MAX_TRACES = 200  # in the menu of the traces
 
 FILTERS = {
     "communicators": "All communicators",
@@ -33,16 +34,8 @@ KEYS = (
 )
 
 
-def make_header(context: TraceContext, pages: Sequence[ModuleType]) -> Component:
+def make_header(pages: Sequence[ModuleType]) -> Component:
     """Return the bar at the top of every page."""
-    choose = dmc.Select(
-        id="trace",
-        data=context.names,
-        allowDeselect=False,
-        searchable=True,
-        **components.aria_attributes(label="Trace"),
-        className="trace-choice" + (" single" if len(context.names) == 1 else ""),
-    )
     theme = html.Button(
         Picture(icons.draw_icon("theme")),
         id="theme-switch",
@@ -62,7 +55,7 @@ def make_header(context: TraceContext, pages: Sequence[ModuleType]) -> Component
             ),
             _make_filter_button(),
             _make_search(),
-            choose,
+            html.Div(id="trace-choice"),
             theme,
         ]
     )
@@ -83,32 +76,40 @@ def make_navigation(
     ]
 
 
+def make_trace_menu(context: TraceContext, path: str, state: states.PageState) -> Component | None:
+    """Return the menu of the traces, or None for a single trace.
+
+    Another trace has other communicators, ranks and call sites, so its link has no filters.
+    """
+    names = context.names
+    if len(names) == 1:
+        return None
+    known = {"" if name == names[0] and not context.lists_runs else name: name for name in names}
+    shown = state.trace or names[0]
+    links = [
+        (text, path + states.PageState(name).format_query(), text == shown)
+        for name, text in list(known.items())[:MAX_TRACES]
+    ]
+    if len(names) > MAX_TRACES:
+        links.append((f"All {len(names)} traces", "/runs", False))
+    return components.link_menu("Trace", shown, links)
+
+
 def _make_filter_button() -> Component:
-    """Return the button that names the active filters and unfolds their inputs."""
-    inputs: list[Component] = [
-        dmc.MultiSelect(
-            id=f"filter-{name}",
-            value=[],
-            placeholder=text,
-            searchable=True,
-            clearable=True,
-            limit=200,
-            comboboxProps={"withinPortal": False},
-            **components.aria_attributes(label=text),
-        )
+    """Return the button that names the active filters and unfolds their menus."""
+    menus = [
+        components.link_menu(text, text, [], f"filter-{name}", stays=True)
         for name, text in FILTERS.items()
     ]
-    ranks = dmc.TextInput(
-        id="filter-ranks", placeholder="Ranks, as 0-3, 7", debounce=True,
-        **components.aria_attributes(label="Ranks"),
-    )  # fmt: skip
+    field = dcc.Input(id="filter-ranks", placeholder="0-3, 7", debounce=True)
+    ranks = components.labelled_field("Ranks", field)
     button = html.Summary(
         [Picture(icons.draw_icon("filter")), html.Span("All ranks", id="filter-names")],
         className="control",
         title="Filters",
     )
     clear = html.Button("×", id="filter-clear", n_clicks=0, title="Show all ranks", hidden=True)
-    panel = html.Div([ranks, *inputs], className="panel")
+    panel = html.Div([ranks, *menus], className="panel")
     return html.Div(
         [html.Details([button, panel], id="filters", className="unfolds"), clear],
         className="filter-choice",
@@ -116,15 +117,12 @@ def _make_filter_button() -> Component:
 
 
 def _make_search() -> Component:
-    field = dmc.TextInput(
-        id="search",
-        placeholder="Find rank, file, function",
-        debounce=150,
-        leftSection=Picture(icons.draw_icon("search")),
-        rightSection=html.Kbd("/"),
-        **components.aria_attributes(label="Find rank, file, function or algorithm"),
-    )
-    return html.Div([field, html.Div(id="search-found")], className="search", role="search")
+    icon = Picture(icons.draw_icon("search"), className="search-icon")
+    label = "Find rank, file, function or algorithm"
+    name = html.Label(label, htmlFor="search", className="hidden-label")
+    field = dcc.Input(id="search", placeholder="Find rank, file, function", debounce=0.15)
+    found = html.Div(id="search-found")
+    return html.Div([icon, name, field, html.Kbd("/"), found], className="search", role="search")
 
 
 def make_key_list() -> Component:

@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import Any
 
 import dash
-import dash_mantine_components as dmc
 from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
@@ -15,36 +14,34 @@ from dash.exceptions import PreventUpdate
 from mpiprof.errors import MpiprofError
 from mpiprof.reports import phrases
 
-from . import components, filtered_tables, header, run_facts, search, theme
+from . import components, filtered_tables, header, run_facts, search
 from . import url_state as states
 from .header import FILTERS
 from .pages import list_pages, list_unlisted, live, runs
 from .trace_data import TraceContext, TraceData
 
 REFRESH_MS = 2000
-MAX_CHOICES = 500  # per filter; more choices make the browser slow
+MAX_CHOICES = 300  # per filter; more choices make the browser slow
 
 
 def make_layout(context: TraceContext) -> Component:
     """Return the frame, which stays while pages change."""
-    return dmc.MantineProvider(
-        id="theme",
-        children=[
+    return html.Div(
+        [
             dcc.Location(id="url", refresh=False),
             dcc.Store(id="scheme-choice", storage_type="local"),
             dcc.Store(id="scheme"),
             dcc.Store(id="shown"),
+            dcc.Store(id="trace"),
             dcc.Store(id="version"),
             dcc.Store(id="scripts"),
             dcc.Interval(id="tick", interval=REFRESH_MS),
-            header.make_header(context, list_pages(of_folder=context.lists_runs)),
+            header.make_header(list_pages(of_folder=context.lists_runs)),
             html.Section(id="run-facts", **components.aria_attributes(label="Facts of the run")),
             html.Div(id="live-strip", role="status"),
             html.Main(components.deferred_container("page"), tabIndex=-1),
             header.make_key_list(),
-        ],
-        theme=theme.make_mantine_theme(),
-        defaultColorScheme="auto",
+        ]
     )
 
 
@@ -60,7 +57,6 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         page.register_callbacks(app, context)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         dash.ClientsideFunction("mpiprof", "scheme"),
-        Output("theme", "forceColorScheme"),
         Output("scheme", "data"),
         Output("scheme-choice", "data"),
         Input("theme-switch", "n_clicks"),
@@ -78,39 +74,33 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
 def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleType]) -> None:
     @app.callback(
         Output("url", "search"),
-        Output("trace", "value"),
-        *[Output(f"filter-{name}", part) for name in FILTERS for part in ("value", "data")],
+        Output("trace", "data"),
+        Output("trace-choice", "children"),
+        *[Output(f"filter-{name}", "children") for name in FILTERS],
+        *[Output(f"filter-{name}-chosen", "children") for name in FILTERS],
         Output("filter-ranks", "value"),
         Output("filter-names", "children"),
         Output("filter-clear", "hidden"),
         Output("navigation", "children"),
         Input("url", "search"),
         Input("url", "pathname"),
-        Input("trace", "value"),
-        *[Input(f"filter-{name}", "value") for name in FILTERS],
         Input("filter-ranks", "value"),
         Input("filter-clear", "n_clicks"),
     )
-    def follow_filters(search: str, path: str, trace: str, *values: Any) -> Any:
+    def follow_filters(search: str, path: str, ranks: str, _: int) -> Any:
         """Synchronise the URL and the filters, whichever of the two was changed."""
         state = states.parse(search)
         changed = {trigger["prop_id"].partition(".")[0] for trigger in dash.ctx.triggered}
-        if "trace" in changed and trace and trace != (state.trace or context.names[0]):
-            # Another trace has other communicators, ranks and call sites, so no filter applies.
-            is_default = trace == context.names[0] and not context.lists_runs
-            state = states.PageState("" if is_default else trace)
-        elif "filter-clear" in changed:
+        if "filter-clear" in changed:
             state = states.clear_filters(state)
         elif "url" not in changed:
-            # Take only the changed filters: the others may not show the URL's state yet.
-            named = zip((*FILTERS, "ranks"), values[:-1], strict=True)
-            filters = {name: value for name, value in named if f"filter-{name}" in changed}
-            state = states.change_filters(state, filters)
+            state = states.change_filters(state, {"ranks": ranks})
         new = state.format_query()
         return (
             new if new != states.parse(search).format_query() else dash.no_update,
             state.trace or context.names[0],
-            *_filter_choices(context, state),
+            header.make_trace_menu(context, path, state),
+            *_make_filter_menus(context, path, state),
             state.ranks,
             *_name_filters(context, state),
             header.make_navigation(pages, page_path(context, path, state), state),
@@ -171,7 +161,7 @@ def _register_growth(app: dash.Dash, context: TraceContext) -> None:
 
 def _register_head(app: dash.Dash, context: TraceContext) -> None:
     @components.state_callback(
-        app, Output("run-facts", "children"), Input("trace", "value"), Input("version", "data")
+        app, Output("run-facts", "children"), Input("trace", "data"), Input("version", "data")
     )
     def show_facts(_trace: str, _version: str, state: states.PageState) -> Any:
         try:
@@ -200,19 +190,31 @@ def _name_filters(context: TraceContext, state: states.PageState) -> tuple[str, 
     return text, states.clear_filters(state) == state
 
 
-def _filter_choices(context: TraceContext, state: states.PageState) -> list[Any]:
-    """Return the chosen values and the available options of each filter, in one list."""
-    chosen = [list(getattr(state, name)) for name in FILTERS]
-    try:
+def _make_filter_menus(
+    context: TraceContext, path: str, state: states.PageState
+) -> list[list[Component] | str]:
+    """Return the links of each filter's menu, then the text of each menu's button."""
+    known: dict[str, dict[str, str]] = {name: {} for name in FILTERS}
+    with contextlib.suppress(MpiprofError):
         data = context.latest_data(state)
-    except MpiprofError:
-        return [item for values in chosen for item in (values, [])]
-    operations = [(name, name) for name in list_operations(data)]
-    known = (data.communicators, operations, [(host, host) for host in data.hosts])
-    choices: list[Any] = []
-    for options, values in zip(known, chosen, strict=True):
-        choices += [values, _filter_options(options, values)]
-    return choices
+        known["communicators"] = dict(data.communicators)
+        known["operations"] = {name: name for name in list_operations(data)}
+        known["nodes"] = {host: host for host in data.hosts}
+    lists: list[list[Component] | str] = []
+    texts: list[list[Component] | str] = []
+    for name, every in FILTERS.items():
+        chosen: tuple[str, ...] = getattr(state, name)
+        options = dict(list(known[name].items())[:MAX_CHOICES])
+        options |= {value: known[name].get(value, value) for value in chosen}
+        links: list[components.MenuLink] = []
+        for value, text in options.items():
+            others = tuple(other for other in chosen if other != value)
+            changed = {name: others if value in chosen else (*chosen, value)}
+            address = path + states.change_filters(state, changed).format_query()
+            links.append((text[:300], address, value in chosen))
+        lists.append(components.link_items(links))
+        texts.append(", ".join(options[value][:40] for value in chosen) or every)
+    return [*lists, *texts]
 
 
 def _make_notice(data: TraceData) -> Component | None:
@@ -224,9 +226,3 @@ def _make_notice(data: TraceData) -> Component | None:
 def list_operations(data: TraceData) -> list[str]:
     """Return the operations that occur, in alphabetical order."""
     return sorted({shape.operation for shape in data.trace.tables.shapes})
-
-
-def _filter_options(known: list[tuple[str, str]], chosen: list[str]) -> list[dict[str, str]]:
-    shown = dict(known[:MAX_CHOICES])
-    shown |= {value: dict(known).get(value, value) for value in chosen}
-    return [{"value": value, "label": label[:300]} for value, label in shown.items()]

@@ -1,10 +1,9 @@
-"""Plotly template, Mantine theme and colours of figures, from the design tokens."""
+"""Plotly template and colours of figures, from the design tokens."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import plotly.graph_objects as go
 
@@ -13,9 +12,7 @@ from mpiprof.reports.colours import CYCLE, GREEN, GREY, WAITING, WORK, operation
 from mpiprof.reports.tokens import (
     FONT,
     MESSAGES,
-    MONO,
     OPERATIONS,
-    RADIUS,
     TOKENS,
     get_colour,
     name_operation_colour,
@@ -101,21 +98,3 @@ def make_template(*, dark: bool) -> go.layout.Template:
             "bargap": 0.15,
         }
     )
-
-
-def make_mantine_theme() -> dict[str, Any]:
-    """Return the fonts, sizes and grey scale of Mantine's components."""
-    names = ("bg", "sunken", "line", "line2", "q3", "q3", "ink3", "ink2", "ink", "ink")
-    dark = ("ink", "ink2", "ink3", "ink3", "line2", "line", "surface", "bg", "bg", "bg")
-    scales = {"ink": names, "dark": dark}
-    sizes = {"xs": "12px", "sm": "13px", "md": "13px"}
-    return {
-        "fontFamily": FONT,
-        "fontFamilyMonospace": MONO,
-        "fontSizes": sizes,
-        "defaultRadius": RADIUS["control"],
-        "primaryColor": "ink",
-        "colors": {
-            scale: [f"var(--{name})" for name in shades] for scale, shades in scales.items()
-        },
-    }

@@ -35,7 +35,8 @@ window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpipro
     let scheme = choice || system;
     const same = window.dash_clientside.no_update;
     if (clicks && now) scheme = now === "dark" ? "light" : "dark";
-    return [scheme, scheme, clicks && now ? scheme : same];
+    document.documentElement.dataset.theme = scheme;
+    return [scheme, clicks && now ? scheme : same];
   },
   // Resolve when the scripts that a page needs besides those of the frame are loaded.
   loadScripts(path) {
@@ -130,6 +131,8 @@ const searchKey = (event) => {
 document.addEventListener("click", (event) => {
   closeUnfolded(event.target);
   if (event.target.closest("#search-found a")) endSearch();
+  const menu = event.target.closest(".link-menu:not(.stays) a")?.closest("details");
+  if (menu) menu.open = false;
   const copy = event.target.closest(".copy");
   if (!copy) return;
   const text = copy.previousElementSibling.textContent;

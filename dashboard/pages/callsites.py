@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-import dash_mantine_components as dmc
-from dash import Input, Output, html
+from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -41,29 +40,25 @@ def _make_grid_page(context: TraceContext, state: states.PageState) -> Component
     if not rows:
         return components.empty_state("No call site passes the filters", "Clear them above.")
     title = f"{len(rows)} call site" + "s" * (len(rows) > 1)
-    options = [
-        dmc.Checkbox(label=column.heading, value=column.name, size="xs", description=column.meaning)
-        for column in grids.list_choices(rows)
-    ]
-    chooser = dmc.Popover(
-        [
-            dmc.PopoverTarget(html.Button("Columns", className="quiet-button", id="column-button")),
-            dmc.PopoverDropdown(
-                dmc.CheckboxGroup(
-                    html.Div(options, className="column-list"),
-                    id="column-choice",
-                    value=grids.chosen_columns(rows, state),
-                )
-            ),
-        ],
-        position="bottom-end",
-        withRoles=False,  # they would be on a wrapper of the button
-        withinPortal=True,
-        shadow="md",
-    )
+    links = list_column_links(rows, state)
+    chooser = components.link_menu("Shown columns", "Columns", links, "column-list", stays=True)
+    made = dcc.Store(id="columns-shown", data=state.get("columns"))
     hint = html.P(GRID_HINT, className="note")
     head = html.Div([html.H2(title), hint, chooser], className="grid-head")
-    return html.Div([head, grids.make_grid(rows, state)], className="callsite-list")
+    return html.Div([head, grids.make_grid(rows, state), made], className="callsite-list")
+
+
+def list_column_links(rows: Any, state: states.PageState) -> list[components.MenuLink]:
+    """Return the links of the columns; each link shows or hides a column."""
+    shown = grids.chosen_columns(rows, state)
+    links: list[components.MenuLink] = []
+    for column in grids.list_choices(rows):
+        others = [name for name in shown if name != column.name]
+        names = others if column.name in shown else [*shown, column.name]
+        address = PATH + state.set_keys(columns=",".join(names) or "-").format_query()
+        content = [html.B(column.heading), html.Small(column.meaning)]
+        links.append((content, address, column.name in shown))
+    return links
 
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
@@ -80,20 +75,19 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     @components.state_callback(
         app,
         Output("callsite-grid", "columnDefs"),
-        Output("url", "search", allow_duplicate=True),
-        Input("column-choice", "value"),
+        Output("column-list", "children"),
+        Output("columns-shown", "data"),
+        Input("url", "search"),
+        State("columns-shown", "data"),
         prevent_initial_call=True,
     )
-    def choose_columns(names: Any, state: states.PageState) -> Any:
-        """Show the chosen columns, and write them into the URL."""
-        data = context.latest_data(state)
-        rows = grids.make_grid_rows(data, state)
-        if not isinstance(names, list) or sorted(names) == sorted(
-            grids.chosen_columns(rows, state)
-        ):
+    def show_columns(_: str, shown: str, state: states.PageState) -> Any:
+        """Show the columns that the URL names."""
+        if state.get("columns") == (shown or ""):
             raise PreventUpdate
-        state = state.set_keys(columns=",".join(map(str, names)) or "-")
-        return grids.make_columns(rows, state), state.format_query()
+        rows = grids.make_grid_rows(context.latest_data(state), state)
+        links = list_column_links(rows, state)
+        return grids.make_columns(rows, state), components.link_items(links), state.get("columns")
 
     callsite_detail.register_callbacks(app, context)
     components.link_matrix_to_timeline(app, "message-pairs")

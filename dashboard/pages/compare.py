@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import dash
-import dash_mantine_components as dmc
 import numpy as np
 import pandas as pd
-from dash import Input, Output, State, dcc, html
+from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -37,7 +36,9 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     if len(context.names) == 1 and not to:
         why = "Start the view with two traces or more: python -m mpiprof view BEFORE AFTER"
         return components.empty_state("There is only one trace", why)
-    form = html.Div([*_make_form(context, first, to), *_swap_link(state, first, to)], id="sides")
+    form = html.Div(
+        [*_make_form(context, state, first, to), *_swap_link(state, first, to)], id="sides"
+    )
     if not to:
         return html.Div([form, html.P("Choose the traces to compare with A.")])
     several = len(first) + len(to) > 2
@@ -89,32 +90,36 @@ def side_names(context: TraceContext, state: states.PageState) -> tuple[list[str
 
 
 def _make_form(
-    context: TraceContext, first: Sequence[TraceData], to: Sequence[TraceData]
+    context: TraceContext,
+    state: states.PageState,
+    first: Sequence[TraceData],
+    to: Sequence[TraceData],
 ) -> Iterator[Component]:
-    """Yield the inputs of both sides; a run of one side is not an option of the other."""
+    """Yield the menus of both sides; a run of one side is not an option of the other."""
     mine, others = [run.name for run in first], [run.name for run in to]
     name, *also = mine
     further = [n for n in context.names if n != name and n not in others]
     if further or also:
-        yield from _make_choice(
-            "also", f"A is {name[:60]}, and as further runs of it:", further, also
-        )
+        label = f"A is {name[:60]}, and as further runs of it:"
+        yield _make_choice(state, "also", label, further, also)
     lone = "" if further or also else f"A is {name[:60]}, and "
-    yield from _make_choice("to", f"{lone}B:", [n for n in context.names if n not in mine], others)
+    known = [n for n in context.names if n not in mine]
+    yield _make_choice(state, "to", f"{lone}B:", known, others)
 
 
 def _make_choice(
-    side: str, label: str, names: Sequence[str], chosen: Sequence[str]
-) -> Iterator[Component]:
-    yield dmc.MultiSelect(
-        id=f"compare-{side}",
-        label=label,
-        data=list(dict.fromkeys([*names, *chosen])),
-        value=list(chosen),
-        searchable=True,
-        className="choice wide",
-    )
-    yield dcc.Store(id=f"compare-{side}-made", data=list(chosen))
+    state: states.PageState, side: str, label: str, names: Sequence[str], chosen: Sequence[str]
+) -> Component:
+    """Return the menu of the runs of a side; each link adds or removes a run."""
+    links: list[components.MenuLink] = []
+    for name in dict.fromkeys([*names, *chosen]):
+        others = tuple(other for other in chosen if other != name)
+        changed: dict[str, Any] = {side: others if name in chosen else (*chosen, name)}
+        address = PATH + replace(state, **changed).format_query()
+        links.append((name, address, name in chosen))
+    text = ", ".join(name[:60] for name in chosen) or "Choose"
+    menu = components.link_menu(label, text, links, f"compare-{side}")
+    return html.Div([html.Span(label), menu], className="field")
 
 
 def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
@@ -167,9 +172,7 @@ def _algorithms_cell(row: dict[str, Any]) -> str:
 
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
-    """Add the callbacks that write the runs and the shown instances into the URL."""
-    for side in ("also", "to"):
-        _register_side(app, context, side)
+    """Add the callback that writes the shown instances into the URL."""
 
     @components.state_callback(
         app,
@@ -194,35 +197,3 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         moved = alignment.move(state, step)
         picture = compare_sections.make_picture(alignment, first[0], to[0], moved)
         return picture, moved.format_query()
-
-
-def _register_side(app: dash.Dash, context: TraceContext, side: str) -> None:
-    @app.callback(
-        Output("url", "search", allow_duplicate=True),
-        Input(f"compare-{side}", "value"),
-        State(f"compare-{side}-made", "data"),
-        State("url", "search"),
-        prevent_initial_call=True,
-    )
-    def choose(chosen: list[str] | None, existing: list[str], search: str) -> str:
-        """Write the runs selected for a side into the URL."""
-        query = comparison_query(context, side, chosen or (), existing, search)
-        if query is None:
-            raise PreventUpdate
-        return query
-
-
-def comparison_query(
-    context: TraceContext, side: str, chosen: Sequence[str], made: Sequence[str], search: str
-) -> str | None:
-    """Return the URL query with the runs selected for a side, or None if nothing was selected.
-
-    A newly shown page also triggers the callback, with the runs that it was `made` with. The URL
-    may have changed since the page's request, and must not be reset.
-    """
-    state = states.parse(search)
-    (_, *also), to = side_names(context, state)
-    if tuple(chosen) in (tuple(made), tuple(also if side == "also" else to)):
-        return None
-    changed: dict[str, Any] = {side: tuple(chosen)}
-    return replace(state, **changed).format_query()

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-import dash_mantine_components as dmc
 from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
-from dash.exceptions import PreventUpdate
 
 from mpiprof.reports import history as reports
 from mpiprof.reports.pictures.history import make_history_picture
@@ -21,7 +19,6 @@ from ..url_state import PageState
 
 TITLE, PATH = "History", "/history"
 FOLLOWS = True
-PAGE_KEYS = frozenset({"program"})
 SKELETON = (80, 360)
 REFRESH_MS = 1000
 READING = (
@@ -34,16 +31,12 @@ def make_layout(context: TraceContext, state: PageState) -> Component:
     """Return the page; a timer draws it when all traces are read."""
     context.run_list.start()
     groups = dict.fromkeys(_group_of(run) for run in context.run_list.runs.values())
-    choose = dmc.Select(
-        id="history-program",
-        data=list(groups),
-        value=state.get("program") or next(iter(groups)),
-        allowDeselect=False,
-        searchable=True,
-        size="xs",
-        maw=360,
-        **components.aria_attributes(label="Program and number of ranks"),
-    )
+    chosen = state.get("program") or next(iter(groups))
+    links = [
+        (group, PATH + state.set_keys(program=group).format_query(), group == chosen)
+        for group in groups
+    ]
+    choose = components.link_menu("Program and number of ranks", chosen, links)
     return html.Div(
         [
             choose,
@@ -55,14 +48,7 @@ def make_layout(context: TraceContext, state: PageState) -> Component:
 
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
-    """Add the callbacks of the choice and of the timer."""
-
-    @components.query_callback(app, Input("history-program", "value"))
-    def store_program(group: str, state: PageState) -> str:
-        """Store the choice in the address."""
-        if not group or group == state.get("program"):
-            raise PreventUpdate
-        return state.set_keys(program=group[:1000]).format_query()
+    """Add the callback of the timer."""
 
     @components.state_callback(
         app,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import dash
-import dash_mantine_components as dmc
 from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
@@ -32,14 +31,13 @@ NUMBERS = ("ranks", "run time")
 def make_layout(context: TraceContext, state: PageState) -> Component:
     """Return the page; a timer adds the verdicts as they become known."""
     context.run_list.start()
-    find = dmc.TextInput(
+    field = dcc.Input(
         id="runs-find",
         placeholder="Program, trace, commit, date or verdict",
         value=state.get("find"),
-        debounce=300,
-        size="xs",
-        **components.aria_attributes(label="Filter of the runs"),
+        debounce=0.3,
     )
+    find = components.labelled_field("Filter", field, "wide")
     return html.Div(
         [
             html.H1(f"{format_count(len(context.names))} runs", className="runs-sentence"),

@@ -30,7 +30,7 @@ from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
 REQUIRED_MODULES = (
-    "dash", "dash_ag_grid", "dash_mantine_components", "flask_compress", "plotly", "waitress",
+    "dash", "dash_ag_grid", "flask_compress", "plotly", "waitress",
 )  # fmt: skip
 LISTEN_BACKLOG = 128  # requests that may wait until the pages are ready
 DEFAULT_PORT = 8765

@@ -102,10 +102,10 @@ def make_stylesheet() -> str:
         f"--text-{name}:{weight} {size}px/{height}px var(--{'mono' if name == 'mono' else 'font'});"
         for name, (size, height, weight) in TOKENS["type"].items()
     )
-    chosen = ':root[data-mantine-color-scheme="dark"]'
+    chosen = ':root[data-theme="dark"]'
     return (
         f":root{{color-scheme:light;{light}{fonts}{sizes}{texts}}}"
         f"{chosen}{{color-scheme:dark;{dark}}}"
-        "@media (prefers-color-scheme:dark){html:not([data-mantine-color-scheme])"
+        "@media (prefers-color-scheme:dark){html:not([data-theme])"
         f"{{color-scheme:dark;{dark}}}}}"
     )

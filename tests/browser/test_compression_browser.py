@@ -13,7 +13,7 @@ from support.wait_until import HANG_S
 pytestmark = pytest.mark.slow
 
 PAGES = ("/", "/callsites?callsite=0", "/timeline", "/algorithms?of=bcast&name=chain&p=6")
-MOST_AGAIN, MOST_FIRST = 300_000, 800_000  # bytes
+MOST_AGAIN, MOST_FIRST = 300_000, 300_000  # bytes
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ FRAMES = """new Promise((done) =>
 # True while a callback of Dash is due or active, or the timeline draws; other pages have no store.
 LOADING = """window.store?.getState().isLoading === true
     || document.querySelector("#timeline[aria-busy=true]") !== null"""
-THEME = "document.documentElement.dataset.mantineColorScheme"
+THEME = "document.documentElement.dataset.theme"
 GO = """([pathname, search]) => {
     window.history.pushState(window.history.state, "", pathname + search);
     window.dash_clientside.set_props("url", { pathname, search, href: window.location.href });

@@ -369,13 +369,12 @@ def test_the_race_is_that_of_tune_and_grows(data: TraceData) -> None:
     assert set(larger.patterns[0].arrivals) <= set(requested.patterns[0].arrivals)
 
 
-def test_a_page_that_appears_does_not_set_the_address_back(tmp_path: Path) -> None:
-    """The page was made for an address without `with=`; after-1 was chosen before it appeared."""
+def test_links_add_and_remove_the_runs_of_a_side(tmp_path: Path) -> None:
     folders = [plain(tmp_path / name, 2) for name in ("before", "after-0", "after-1")]
-    context, made = TraceContext(folders, []), ["after-0"]
-    chosen = "?with=after-0&with=after-1"
-    assert compare.comparison_query(context, "to", ["after-0", "after-1"], made, "") == chosen
-    assert compare.comparison_query(context, "to", made, made, chosen) is None
-    assert compare.comparison_query(context, "to", ["after-1"], ["after-0", "after-1"], chosen) == (
-        "?with=after-1"
-    )
+    context = TraceContext(folders, [])
+    page = compare.make_layout(context, parse("?with=after-0"))
+    links = [item.children.href for item in page["compare-to"].children]
+    assert links == ["/compare", "/compare?with=after-0&with=after-1"]
+    page = compare.make_layout(context, parse("?and=after-1"))
+    links = [item.children.href for item in page["compare-also"].children]
+    assert links == ["/compare"]

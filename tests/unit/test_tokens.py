@@ -132,7 +132,7 @@ def test_each_operation_has_the_colour_of_its_family() -> None:
 
 
 def test_the_stylesheet_defines_every_variable_of_both_themes() -> None:
-    light, _, dark = tokens.make_stylesheet().partition(':root[data-mantine-color-scheme="dark"]')
+    light, _, dark = tokens.make_stylesheet().partition(':root[data-theme="dark"]')
     chosen, _, preferred = dark.partition("@media")
     for name, value in tokens.LIGHT.items():
         assert f"--{name}:{value};" in light
@@ -141,10 +141,10 @@ def test_the_stylesheet_defines_every_variable_of_both_themes() -> None:
 
 
 def test_styles_use_only_variables_that_the_tokens_define() -> None:
-    """Mantine and ag-grid define those with their prefixes; `--least` is set on the element."""
+    """Dash and ag-grid define those with their prefixes; `--least` is set on the element."""
     known = set(re.findall(r"--([a-z0-9_-]+):", tokens.make_stylesheet())) | {"least"}
     for path in (ROOT / "dashboard").rglob("*.css"):
-        used = set(re.findall(r"var\(--(?!mantine|ag-)([a-z0-9_-]+)", path.read_text()))
+        used = set(re.findall(r"var\(--(?!Dash-|ag-)([a-z0-9_-]+)", path.read_text()))
         assert used <= known, f"{path.name} uses {used - known}"
 
 
