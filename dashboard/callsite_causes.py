@@ -39,7 +39,9 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
         return _section(html.P("No instance is complete, so no lateness is known."))
     late = callsite_arrivals.get_late_rank(data, callsite)
     row = dict(data.trace.callsites.loc[callsite])
-    problems = [html.P(line) for line in conclusion.callsite_problems(data.trace, row)]
+    problems = [
+        html.P(components.mark_code(line)) for line in conclusion.callsite_problems(data.trace, row)
+    ]
     parts: list[Any] = []
     if late is not None and late.knows_stages:
         parts += _stage_parts(data, causes, late, callsite)

@@ -49,7 +49,10 @@ def make_head(
     classes = {"good": "better", "late": "worse"}.get(colour, "")
     head, colon, rest = lines[0].partition(":")
     title: list[Any] = [html.B(head, className=classes), colon, rest] if colon else [lines[0]]
-    sentences = [html.P(title, className="headline"), *map(html.P, lines[1:])]
+    sentences = [
+        html.P(title, className="headline"),
+        *[html.P(components.mark_code(line)) for line in lines[1:]],
+    ]
     groups = [
         (_side_name("A", first), [float(run.trace.run_ns) for run in first], "ink2"),
         (_side_name("B", to), [float(run.trace.run_ns) for run in to],

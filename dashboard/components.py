@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.metrics.column import QUANTITIES
 from mpiprof.metrics.columns import quantity_of
 from mpiprof.reports import colours
+from mpiprof.reports.pictures.svg import TableRow
 
 from . import theme
 from .picture import Picture
@@ -48,30 +50,41 @@ def make_graph(figure: go.Figure, state: PageState, **more: Any) -> Component:
     return html.Div([graph, picture_menu()], className="picture")
 
 
-def show_picture(svg: str, **more: Any) -> Component:
-    """Return a server-made picture with its menu; `more` goes to Picture."""
-    return html.Div([Picture(svg, **more), picture_menu()], className="picture")
+def show_picture(svg: str, values: Sequence[TableRow] = (), **more: Any) -> Component:
+    """Return a server-made picture with the menu of its data; `more` goes to Picture."""
+    return html.Div([Picture(svg, **more), picture_menu(values)], className="picture")
 
 
-def picture_menu() -> Component:
+def picture_menu(values: Sequence[TableRow] = ()) -> Component:
     """Return the menu of the picture beside it; assets/picture-menu.js does the work.
 
-    It downloads the picture or its data, and copies the address that shows it again.
+    It downloads the picture or its data, and copies the address that shows it again. Without
+    `values`, the data are the points of a graph, or the labels of a server-made picture.
     """
     formats = {"svg": "SVG", "png": "PNG", "csv": "Data (CSV)", "link": "Copy link"}
     buttons = [html.Button(text, value=name, type="button") for name, text in formats.items()]
-    return html.Details([html.Summary("Export"), html.Div(buttons)], className="picture-menu")
+    data: dict[str, Any] = {"data-values": json.dumps(list(values))} if len(values) else {}
+    content = [html.Summary("Export"), html.Div(buttons)]
+    return html.Details(content, className="picture-menu", **data)
 
 
 def make_card(title: str, *children: Any, note: str = "") -> Component:
     """Return a titled card; `note` is one line below the title."""
-    head = [html.H2(title)] + ([html.P(note, className="note")] if note else [])
+    head = [html.H2(title)] + ([html.P(mark_code(note), className="note")] if note else [])
     return html.Div([*head, *children], className="card")
 
 
 def empty_state(title: str, why: str) -> Component:
     """Return the replacement for missing content: the reason and the remedy."""
-    return html.Div([html.H2(title), html.P(why)], className="empty")
+    return html.Div([html.H2(title), html.P(mark_code(why))], className="empty")
+
+
+def mark_code(text: str) -> list[Any]:
+    """Return a sentence in which text between backticks is shown as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # an unpaired backtick belongs to the text
+        return [text]
+    return [html.Code(part) if i % 2 else part for i, part in enumerate(parts) if part]
 
 
 def make_or_message(name: str, make: Callable[[], Any]) -> Any:
@@ -146,7 +159,7 @@ def deferred_container(name: str, **more: Any) -> Component:
 
 def warning_line(line: str) -> Component:
     """Return a warning line."""
-    return html.P(line[:1000], className="warning", role="note")
+    return html.P(mark_code(line[:1000]), className="warning", role="note")
 
 
 def side_by_side(*children: Any, min_width: str = "420px") -> Component:

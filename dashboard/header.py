@@ -29,7 +29,7 @@ KEYS = (
     ("j, k, Enter", "next row, previous row, open it"),
     ("c", "copy the command"),
     ("t", "light or dark"),
-    ("Esc", "close what is open"),
+    ("Esc", "back: close what is open, clear the filter, leave a detail"),
     ("?", "these keys"),
 )
 

@@ -220,7 +220,9 @@ def _make_filter_menus(
 def _make_notice(data: TraceData) -> Component | None:
     """Return a sentence on what the trace lacks, for all pages, or None if it is complete."""
     sentence = phrases.state_sentence(data.trace)
-    return html.P(filtered_tables.shorten_text(sentence), className="notice") if sentence else None
+    if not sentence:
+        return None
+    return html.P(components.mark_code(filtered_tables.shorten_text(sentence)), className="notice")
 
 
 def list_operations(data: TraceData) -> list[str]:

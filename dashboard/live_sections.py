@@ -148,7 +148,7 @@ def _verdict_sentences(job: Job) -> list[Component]:
     """Return the verdict as in `status`, or the state of the job with its remedy."""
     if job.verdict.is_bad:
         text = verdict_text.format_verdict(job.trace, job.positions, job.verdict)
-        return [html.P(text[:MAX_SENTENCES], className="live-sentence")]
+        return [html.P(components.mark_code(text[:MAX_SENTENCES]), className="live-sentence")]
     if not job.unfinished:
         sentence = "All ranks ended in MPI_Finalize. The overview shows where their time went."
     elif job.now_ns is not None:
@@ -158,7 +158,8 @@ def _verdict_sentences(job: Job) -> list[Component]:
             "No process of the job is alive on this machine, and no fault is visible. If the job "
             "runs elsewhere, run `mpiprof status` there. If it was ended, its last calls are below."
         )
-    lines: list[Component] = [html.P(sentence, className="live-sentence")]
+    marked = components.mark_code(sentence)
+    lines: list[Component] = [html.P(marked, className="live-sentence")]
     if not job.unfinished or job.now_ns is None:
         lines += [components.warning_line(line) for line in phrases.incompleteness_lines(job.trace)]
     return lines

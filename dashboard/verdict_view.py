@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from dash.development.base_component import Component
 
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.diagnosis.verdict import Verdict, make_verdict
-from mpiprof.interface.format_units import format_ranks
+from mpiprof.interface.format_units import format_ranks, format_share
 from mpiprof.reports.overview import answer as answers
 from mpiprof.reports.overview import proof as proofs
 from mpiprof.reports.overview.answer import Answer, Fact, TextPart
@@ -20,6 +21,11 @@ from . import components, finding_links
 from .picture import Picture
 from .trace_data import TraceData
 from .url_state import PageState, change_filters
+
+READING = (
+    "A row is a rank; 0 is the median arrival of the other ranks. Hatched: the rank has arrived "
+    "and waits. Accent: the time by which the awaited rank is late."
+)
 
 
 def find_verdict(data: TraceData) -> Verdict:
@@ -38,15 +44,30 @@ def make_answer(data: TraceData, state: PageState) -> Component | None:
     parts = [_show_share(answer)] * bool(answer.share)
     parts += [html.P(_show_text(line), className="sentence") for line in answer.sentences]
     if answer.finding is None:
-        return html.Div([*parts, *map(html.P, answer.notes)], className="answer")
-    advice = html.P(answer.advice, className="note")
+        return html.Div([*parts, *map(_show_line, answer.notes)], className="answer")
+    advice = html.P(components.mark_code(answer.advice), className="note")
     parts += [
         _show_facts(answer.facts),
         html.Div([_make_button(answer.finding, state), advice], className="act"),
         components.show_command(answer.command),
-        *[html.P(line, className="note") for line in answer.notes],
+        *[html.P(components.mark_code(line), className="note") for line in answer.notes],
     ]
     return html.Div(parts, className="answer")
+
+
+def make_early_answer(data: TraceData, _: PageState) -> Component | None:
+    """Return the share lost, which is known before its cause; the answer replaces it."""
+    verdict = make_verdict(data.trace, [])
+    if math.isnan(verdict.waiting) or not len(data.callsites):
+        return None
+    share = html.B(format_share(verdict.waiting))
+    amount = html.Span(answers.describe_amount(data.trace, verdict))
+    wait = html.P("The cause is being computed …", className="note", role="status")
+    return html.Div([html.Div([share, amount], className="share"), wait], className="early")
+
+
+def _show_line(line: str) -> Component:
+    return html.P(components.mark_code(line))
 
 
 def _show_share(answer: Answer) -> Component:
@@ -110,4 +131,6 @@ def make_picture(data: TraceData, state: PageState) -> Component | None:
         for name, size in proofs.WIDTHS.items()
     ]
     head = html.Figcaption(dcc.Link(proof.title, href=href))
-    return html.Figure([head, *pictures, components.picture_menu()], className="proof")
+    menu = components.picture_menu(proof.arrivals.list_values())
+    content = [head, *pictures, menu, components.how_to_read(READING)]
+    return html.Figure(content, className="proof")

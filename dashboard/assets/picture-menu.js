@@ -74,7 +74,7 @@
     return rows;
   };
 
-  // The tooltips of a server-made picture state its data; the texts are its labels.
+  // Without values, the tooltips of a server-made picture state its data; the texts are its labels.
   const svgRows = (svg) => [
     ["kind", "text"],
     ["picture", svg.getAttribute("aria-label")],
@@ -85,7 +85,8 @@
   const download = (menu, format) => {
     const plot = plotOf(menu), svg = svgOf(menu), name = nameOf(menu);
     if (format === "csv") {
-      save(toCsv(plot ? plotRows(plot) : svgRows(svg)), "text/csv", `${name}.csv`);
+      const values = JSON.parse(menu.dataset.values || "null");
+      save(toCsv(values || (plot ? plotRows(plot) : svgRows(svg))), "text/csv", `${name}.csv`);
     } else if (plot) {
       const { width, height } = plot.getBoundingClientRect();
       const layout = { ...plot.layout, paper_bgcolor: style("--surface"), width, height };

@@ -10,6 +10,7 @@ window.mpiprof = {
     const inner = { id, className, dangerouslySetInnerHTML: { __html } };
     return window.React.createElement("div", inner);
   },
+  age: { updated: null, at: 0 },
   address(keys, step = false) {
     const query = new URLSearchParams(window.location.search);
     for (const [key, value] of Object.entries(keys)) {
@@ -37,6 +38,13 @@ window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpipro
     if (clicks && now) scheme = now === "dark" ? "light" : "dark";
     document.documentElement.dataset.theme = scheme;
     return [scheme, clicks && now ? scheme : same];
+  },
+  // Return the age of the live page's content, and the text of its Pause button.
+  showAge(_, updated, clicks) {
+    const age = window.mpiprof.age;
+    if (age.updated !== updated) Object.assign(age, { updated, at: Date.now() });
+    const seconds = Math.round((Date.now() - age.at) / 1000);
+    return [clicks % 2 ? `paused, updated ${seconds} s ago` : `updated ${seconds} s ago`, clicks % 2 ? "Resume" : "Pause"];
   },
   // Resolve when the scripts that a page needs besides those of the frame are loaded.
   loadScripts(path) {
@@ -75,7 +83,6 @@ const pressed = {
   c: () => document.querySelector("#page .copy")?.click(),
   j: () => moveRow(1),
   k: () => moveRow(-1),
-  Escape: () => closeUnfolded(),
 };
 
 // Focus the first link of the next or previous row of the tables with class "rows".
@@ -84,6 +91,15 @@ const moveRow = (step) => {
   const at = rows.findIndex((row) => row.contains(document.activeElement));
   const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
   next?.querySelector("a").focus();
+};
+
+// Close what is open; else clear the filter; else open the page of which this page is a detail.
+const stepBack = (field) => {
+  const isOpen = document.querySelector("details.unfolds[open]") || document.getElementById("search")?.value;
+  const clear = document.querySelector("#filter-clear:not([hidden])");
+  closeUnfolded();
+  if (isOpen || field) return;
+  (clear || document.querySelector("#page .crumb a"))?.click();
 };
 
 const closeUnfolded = (except) => {
@@ -106,7 +122,7 @@ document.addEventListener("keydown", (event) => {
   const field = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.target.closest(".search")) return searchKey(event);
-  if (event.key === "Escape") return closeUnfolded();
+  if (event.key === "Escape") return stepBack(field);
   if (field || event.target.closest("dialog")) return;
   const page = /^[1-9]$/.test(event.key) && document.querySelectorAll("#navigation a")[event.key - 1];
   const act = page ? () => page.click() : pressed[event.key];

@@ -9,11 +9,10 @@ from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.reports import history as reports
-from mpiprof.reports.pictures.history import make_history_picture
+from mpiprof.reports.pictures.history import list_values, make_history_picture
 from mpiprof.reports.run_summary import RunSummary
 
 from .. import components
-from ..picture import Picture
 from ..trace_data import TraceContext
 from ..url_state import PageState
 
@@ -85,8 +84,10 @@ def _make_history(named: dict[str, RunSummary], state: PageState) -> Component:
     return html.Div(
         [
             html.H1(first, className="runs-sentence"),
-            *(html.P(line) for line in others),
-            Picture(make_history_picture(history), className="history-picture"),
+            *(html.P(components.mark_code(line)) for line in others),
+            components.show_picture(
+                make_history_picture(history), list_values(history), className="history-picture"
+            ),
             components.how_to_read(READING),
             _make_table(history, [name for name, _ in chosen]),
             html.P(reports.LEGEND, className="note"),

@@ -42,7 +42,18 @@ def make_view(data: TraceData, state: PageState, context: TraceContext | None = 
     )
     head = html.Div([html.Div([verdict, actions]), source], className="live-head")
     store = dcc.Store(id="live-digests", data=digests)
-    return html.Div([state_line, head, *below, store], id="live")
+    follow = [] if data.ended else [_make_follow_bar()]
+    return html.Div([*follow, html.Div([state_line, head, *below, store], id="live")])
+
+
+def _make_follow_bar() -> Component:
+    """Return the age of the page's content, and the button that stops its refresh."""
+    pause = html.Button("Pause", id="live-pause", className="control", n_clicks=0)
+    age = html.Span(id="live-age")
+    second = dcc.Interval(id="live-second", interval=1000)
+    return html.Div(
+        [age, pause, second, dcc.Store(id="live-updated", data=0)], className="live-bar"
+    )
 
 
 def read_sections(
@@ -60,17 +71,33 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         app,
         *[Output(f"live-{name}", "children") for name in SECTIONS],
         Output("live-digests", "data"),
+        Output("live-updated", "data"),
         Input("tick", "n_intervals"),
         State("live-digests", "data"),
+        State("live-pause", "n_clicks"),
         prevent_initial_call=True,
     )
-    def refresh(_: int, digests: dict[str, str] | None, state: PageState) -> Any:
+    def refresh(
+        tick: int, digests: dict[str, str] | None, clicks: int | None, state: PageState
+    ) -> Any:
+        """Replace the changed sections; an odd number of clicks on Pause stops that."""
+        if (clicks or 0) % 2:
+            raise PreventUpdate
         try:
             sections = read_sections(context.latest_data(state), state, context)
         except MpiprofError:  # the page keeps its last content
             raise PreventUpdate from None
         content, new = live_sections.changed_sections(sections, digests or {}, dash.no_update)
-        return (*content, new)
+        return (*content, new, tick)
+
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        dash.ClientsideFunction("mpiprof", "showAge"),
+        Output("live-age", "children"),
+        Output("live-pause", "children"),
+        Input("live-second", "n_intervals"),
+        Input("live-updated", "data"),
+        Input("live-pause", "n_clicks"),
+    )
 
 
 def find_positions(data: TraceData) -> tuple[list[rank_state.Position], list[rank_state.Pending]]:

@@ -19,15 +19,20 @@ from ..trace_data import TraceContext, TraceData
 
 TITLE, PATH = "Overview", "/"
 SKELETON = (330, 90, 200, 260)
+READING = (
+    "The bar is the run, mean of the ranks. On the right, hatched: the parts in which ranks wait. "
+    "Accent: the waiting for the named ranks; other ranks cause the rest."
+)
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page; callbacks fill in what needs a pass over the trace."""
     context.latest_data(state)  # an unreadable trace is reported once, in place of the page
-    answer, proof = map(components.deferred_container, ("findings", "overview-proof"))
+    names = ("overview-share", "findings", "overview-proof")
+    share, answer, proof = map(components.deferred_container, names)
     return html.Div(
         [
-            html.Section([answer, proof], className="hero", **_label("Answer")),
+            html.Section([html.Div([share, answer]), proof], className="hero", **_label("Answer")),
             components.deferred_container("overview-time"),
             components.deferred_container("overview-findings"),
             components.deferred_container("gains"),
@@ -59,7 +64,8 @@ def time_section(data: TraceData, state: states.PageState) -> Component:
     total = format_time(sum(part.time_ns for part in parts))
     title = html.H2(f"Where the {total} went")
     heading = html.Div([title, html.Span(f"mean of {of}")], className="heading")
-    return html.Section([heading, *pictures, components.picture_menu()])
+    menu = components.picture_menu(time_split.list_values(parts, blamed))
+    return html.Section([heading, *pictures, menu, components.how_to_read(READING)])
 
 
 def findings_section(data: TraceData, state: states.PageState) -> Component | None:
@@ -77,6 +83,7 @@ def gains_section(data: TraceData, state: states.PageState) -> Component | None:
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks that fill in parts which need at least one pass over the trace."""
     for name, make in (
+        ("overview-share", verdict_view.make_early_answer),
         ("findings", verdict_view.make_answer),
         ("overview-proof", verdict_view.make_picture),
         ("overview-time", time_section),

@@ -70,7 +70,7 @@ def make_answer(trace: Trace, verdict: Verdict, path: Path) -> Answer | None:
     return Answer(
         finding,
         format_share(verdict.waiting),
-        _describe_amount(trace, verdict),
+        describe_amount(trace, verdict),
         is_blamed(finding),
         [_mark_names(trace, finding)],
         list_facts(trace, finding),
@@ -93,13 +93,14 @@ def _make_plain_answer(trace: Trace, verdict: Verdict, lines: Sequence[str]) -> 
     if math.isnan(verdict.waiting):
         return Answer(None, "", "", False, [[TextPart(line)] for line in lines])
     if phrases.state_sentence(trace):
-        share, amount = format_share(verdict.waiting), _describe_amount(trace, verdict)
+        share, amount = format_share(verdict.waiting), describe_amount(trace, verdict)
         return Answer(None, share, amount, False, [[TextPart(line)] for line in lines[1:]])
     good = [TextPart(f"{GOOD} ", "good"), TextPart(lines[0])]
     return Answer(None, "", "", False, [good], notes=lines[1:])
 
 
-def _describe_amount(trace: Trace, verdict: Verdict) -> str:
+def describe_amount(trace: Trace, verdict: Verdict) -> str:
+    """Return the waiting as a time of the run time."""
     run_ns = float(trace.run_ns)
     amount = f"{format_time(verdict.waiting * run_ns)} of {format_time(run_ns)}"
     return f" of this run is waiting: {amount}"

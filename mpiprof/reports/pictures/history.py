@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from mpiprof.reports.history import METRICS, History, Metric, verdict_lines
 from mpiprof.reports.pictures.svg import (
+    TableRow,
     fill,
     make_line,
     make_picture,
@@ -35,6 +36,15 @@ def make_history_picture(history: History) -> str:
         parts += _draw_row(history, row, TOP + number * (ROW + GAP))
     parts += _draw_dates(history, height - 6)
     return make_picture(WIDTH, height, " ".join(verdict_lines(history)), parts)
+
+
+def list_values(history: History) -> list[TableRow]:
+    """Return the data of the picture: the values of each run."""
+    head: TableRow = ("date", "commit", *(row.name for row in ROWS))
+    rows: list[TableRow] = [
+        (run.date, run.commit, *(row.read(run) for row in ROWS)) for run in history.runs
+    ]
+    return [head, *rows]
 
 
 def _x(history: History, index: float) -> float:
@@ -98,11 +108,3 @@ def _draw_dates(history: History, y: float) -> Iterator[str]:
     yield make_text(LEFT, y, dates[0])
     if len(history.runs) > 1:
         yield make_text(WIDTH - RIGHT, y, dates[1], anchor="end")
-
-
-def list_values(history: History) -> Sequence[tuple[str, ...]]:
-    """Return the values of the picture as rows of text, for its table."""
-    return [
-        (run.date, run.commit[:COMMIT_LENGTH], *(row.format(row.read(run)) for row in ROWS))
-        for run in reversed(history.runs)
-    ]

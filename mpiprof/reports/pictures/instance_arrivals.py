@@ -14,6 +14,7 @@ import numpy as np
 from mpiprof.interface.format_units import format_count, format_ranks, format_time, unit_of
 from mpiprof.interface.svg import choose_ticks
 from mpiprof.reports.pictures import svg
+from mpiprof.reports.pictures.svg import TableRow
 from mpiprof.trace.types import Bool, Float, Int
 
 MAX_ROWS, MAX_LENSES, MAX_NODES = 64, 4, 10
@@ -45,6 +46,13 @@ class InstanceArrivals:
         """Median arrival of the ranks that are not late."""
         others = self.arrival_ns[~self.late]
         return float(np.median(others if len(others) else self.arrival_ns))
+
+    def list_values(self) -> list[TableRow]:
+        """Return the data of the picture: the times of each rank."""
+        names = ("rank", "node", "arrival_ns", "wait_ns", "exit_ns")
+        nodes = self.nodes or [""] * len(self.ranks)
+        columns = (self.arrival_ns.tolist(), self.wait_ns.tolist(), self.exit_ns.tolist())
+        return [names, *zip(self.ranks.tolist(), nodes, *columns, strict=True)]
 
     @property
     def late_ns(self) -> float:

@@ -14,6 +14,7 @@ from mpiprof.interface.svg import make_box, make_line, make_path
 from mpiprof.reports.tokens import LIGHT, TOKENS, use_colour
 
 __all__ = [
+    "TableRow",
     "fill",
     "hatch",
     "make_box",
@@ -26,6 +27,8 @@ __all__ = [
     "stroke",
 ]
 
+# The data of a picture is a list of rows; the first row has the names of the columns.
+TableRow = Sequence[str | float]
 HATCH = TOKENS["hatch"]
 CHARACTER_WIDTH = 0.56  # mean width of a character, as a share of the font size
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mpiprof.interface.format_units import format_share, format_time
 from mpiprof.reports.pictures import svg
+from mpiprof.reports.pictures.svg import TableRow
 
 BAR_TOP, BAR_PX, GAP_PX = 20.0, 26.0, 2.0
 LABEL_GAP = 14.0
@@ -60,6 +61,12 @@ def draw_split(
     return svg.make_picture(width, BAR_TOP + BAR_PX + 32, f"Time of the run: {sentence}", elements)
 
 
+def list_values(parts: Sequence[TimePart], blamed: BlamedTime | None = None) -> list[TableRow]:
+    """Return the data of the picture: the name and the time of each part."""
+    rows: list[TableRow] = [("part", "time_ns"), *((part.name, part.time_ns) for part in parts)]
+    return [*rows, (blamed.text, blamed.time_ns)] if blamed else rows
+
+
 def _draw_waiting(
     begin: float,
     end: float,
@@ -77,10 +84,14 @@ def _draw_waiting(
             middle, 12, text, "late-text" if blamed else "ink2", anchor="middle", size=12, bold=True
         )
     ]
-    for start, stop in ((begin, middle - half), (end, middle + half)):
-        if (stop - start) * (middle - start) > 0 and abs(stop - start) > 8:
-            course = f"M{start:.1f} 18v-6H{stop:.1f}"
-            elements.append(svg.make_path(course, svg.stroke(colour)))
+    if end - begin < 2 * half:  # the label is wider than the waiting, so the line is below it
+        course = f"M{begin:.1f} 18v-2H{end:.1f}v2"
+        elements.append(svg.make_path(course, svg.stroke(colour)))
+    else:
+        for start, stop in ((begin, middle - half), (end, middle + half)):
+            if abs(stop - start) > 8:
+                course = f"M{start:.1f} 18v-6H{stop:.1f}"
+                elements.append(svg.make_path(course, svg.stroke(colour)))
     if blamed is not None:
         wide = room * min(blamed.time_ns, waiting_ns) / whole
         left = end - wide
