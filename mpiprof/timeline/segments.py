@@ -107,15 +107,18 @@ class Events:
         return np.concatenate([s for s, _ in pieces]), np.concatenate([r for _, r in pieces])
 
     def _read(self, blocks: Array, t0: int, t1: int) -> tuple[Array, Int]:
+        rows, ranks = self.read_blocks(blocks)
+        inside = (rows["enter"] < t1) & ((rows["exit"] > t0) | (rows["enter"] >= t0))
+        return (rows, ranks) if inside.all() else (rows[inside], ranks[inside])
+
+    def read_blocks(self, blocks: Array) -> tuple[Array, Int]:
+        """Return all segments of some blocks, with ranks."""
         ends = blocks["at"] + blocks["n"]
         new = np.flatnonzero(np.concatenate([[True], blocks["at"][1:] != ends[:-1]]))
         lasts = np.concatenate([new[1:], [len(blocks)]]) - 1
         spans = zip(blocks["at"][new].tolist(), ends[lasts].tolist(), strict=True)
         rows = self.entry.read_spans("segments", list(spans), SEGMENT)
         ranks = np.repeat(blocks["rank"].astype(np.int64), blocks["n"])
-        inside = (rows["enter"] < t1) & ((rows["exit"] > t0) | (rows["enter"] >= t0))
-        if not inside.all():
-            rows, ranks = rows[inside], ranks[inside]
         bad = (rows["shape"] < 0) | (rows["shape"] >= self.shapes)
         if bad.any() or (rows["exit"] < rows["enter"]).any():
             raise cache.DamagedError("segments that cannot be")

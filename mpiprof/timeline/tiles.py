@@ -10,12 +10,13 @@ are filtered and coloured.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from mpiprof.store import cache
-from mpiprof.timeline.segments import Events, Progress
+from mpiprof.timeline.segments import BLOCK_SEGMENTS, PIECE_SEGMENTS, SEGMENT, Events, Progress
 from mpiprof.trace.types import Array, Float, Int
 
 TILE_BINS = 256
@@ -92,8 +93,56 @@ def _add_sparse(sparse: Array) -> Array:
     return sums
 
 
+class _Sweep:
+    """Reads the segments of consecutive spans of time; each block is read once.
+
+    edges_ns: begin of each span, ascending, and the end of the last one. Segments that begin in
+    later spans stay in memory, as well as those that reach beyond a span.
+    """
+
+    def __init__(self, events: Events, row_of: Int) -> None:
+        self.events = events
+        blocks = events.blocks[row_of[events.blocks["rank"]] >= 0]
+        self.blocks = blocks[np.argsort(blocks["enter"], kind="stable")]
+        self.begins = np.ascontiguousarray(self.blocks["enter"])
+        self.counts = np.concatenate([[0], np.cumsum(self.blocks["n"])])
+        self.used = 0  # number of blocks that have been read
+        self.edges_ns = np.zeros(0, np.int64)
+        self.later: dict[int, list[tuple[Array, Int]]] = {}  # by span
+        self.beyond = np.zeros(0, SEGMENT), np.zeros(0, np.int64)
+
+    def count_begun(self, begin: int, end: int) -> int:
+        """Return the approximate number of segments that begin in a span, counted by block."""
+        a, b = np.searchsorted(self.begins, [begin, end])
+        return int(self.counts[b] - self.counts[a])
+
+    def take(self, span: int) -> tuple[Array, Int]:
+        """Return the segments in a span, with ranks. Spans must be taken in order."""
+        end = self.edges_ns[span + 1]
+        while self.used < len(self.begins) and self.begins[self.used] < end:
+            self._read_more()
+        parts = [self.beyond, *self.later.pop(span, [])]
+        segments, ranks = (np.concatenate(of) for of in zip(*parts, strict=True))
+        longer = segments["exit"] > end
+        self.beyond = segments[longer], ranks[longer]
+        return segments, ranks
+
+    def _read_more(self) -> None:
+        """Read the next blocks, and sort their segments by span."""
+        blocks = self.blocks[self.used : self.used + PIECE_SEGMENTS // BLOCK_SEGMENTS]
+        self.used += len(blocks)
+        segments, ranks = self.events.read_blocks(blocks[np.argsort(blocks["at"], kind="stable")])
+        span = np.searchsorted(self.edges_ns, segments["enter"], side="right") - 1
+        span = np.clip(span, 0, len(self.edges_ns) - 2).astype(np.int32)
+        order = np.argsort(span, kind="stable")
+        segments, ranks, span = segments[order], ranks[order], span[order]
+        first = np.flatnonzero(np.diff(span, prepend=-1))
+        for a, b in zip(first.tolist(), [*first[1:].tolist(), len(span)], strict=True):
+            self.later.setdefault(int(span[a]), []).append((segments[a:b], ranks[a:b]))
+
+
 class _Builder:
-    """Builds tiles in order of time, the finest level first. Each segment is read about once."""
+    """Builds tiles in order of time, the finest level first."""
 
     def __init__(
         self, events: Events, row_of: Int, class_of: Int, writer: cache.Writer, progress: Progress
@@ -102,34 +151,44 @@ class _Builder:
         self.writer, self.progress = writer, progress
         rows, classes = int(row_of.max(initial=0)) + 1, int(class_of.max(initial=0)) + 1
         self.size = (rows, TILE_BINS // 2, classes)
-        blocks = events.blocks[row_of[events.blocks["rank"]] >= 0]
-        order = np.argsort(blocks["enter"], kind="stable")
-        self.begins = blocks["enter"][order]
-        self.counts = np.concatenate([[0], np.cumsum(blocks["n"][order])])
-        self.is_whole = bool((row_of >= 0).all())
+        self.sweep = _Sweep(events, row_of)
         self.tiles: list[tuple[int, int, int, int]] = []
         self.used = 0
+        self.spans = 0  # number of spans that have been summed
 
-    def count_begun(self, level: int, index: int) -> int:
-        """Return the approximate number of segments that begin in a tile, counted by block."""
+    def is_stored(self, level: int, index: int) -> bool:
+        """Return whether a tile is stored, because many segments begin in it."""
         width = TILE_BINS << level
-        first = self.events.begin_ns + index * width
-        a, b = np.searchsorted(self.begins, [first, first + width])
-        return int(self.counts[b] - self.counts[a])
+        begin = self.events.begin_ns + index * width
+        return self.sweep.count_begun(begin, begin + width) >= DIRECT_SEGMENTS
 
-    def build_tile(self, level: int, index: int) -> Array | None:
-        """Build a tile and all tiles below it. Returns None if the tile is not stored."""
-        if self.count_begun(level, index) < DIRECT_SEGMENTS:
-            return None
+    def plan(self, level: int, index: int) -> Iterator[int]:
+        """Yield the begins of the halves of a stored tile that are summed directly, in ns."""
+        for side in (0, 1):
+            below = level - 1, 2 * index + side
+            if level > 0 and self.is_stored(*below):
+                yield from self.plan(*below)
+            else:
+                yield self.events.begin_ns + (2 * index + side) * ((TILE_BINS // 2) << level)
+
+    def build_all(self, level: int) -> None:
+        """Build the tile of a level that covers the whole trace, and all tiles below it."""
+        if self.is_stored(level, 0):
+            end = self.events.begin_ns + (TILE_BINS << level)
+            self.sweep.edges_ns = np.array([*self.plan(level, 0), end], np.int64)
+            self.build_tile(level, 0)
+
+    def build_tile(self, level: int, index: int) -> Array:
+        """Build a stored tile and all tiles below it."""
         halves = []
         for side in (0, 1):
-            below = self.build_tile(level - 1, 2 * index + side) if level > 0 else None
-            if below is None:
-                halves.append(self._build_direct(level, index, side))
-            else:
+            if level > 0 and self.is_stored(level - 1, 2 * index + side):
+                below = self.build_tile(level - 1, 2 * index + side)
                 bin_ = ((below["key"] >> 9) & 127) + 128 * side
                 below["key"] = (below["key"] & ~np.uint32(0xFF00)) | (bin_ << 8)
                 halves.append(_add_sparse(below))
+            else:
+                halves.append(self._build_direct(level, side))
         tile = np.concatenate(halves)
         self.writer.write("sums", self.used, tile)
         self.tiles.append((level, index, self.used, len(tile)))
@@ -138,15 +197,12 @@ class _Builder:
         self.progress(min((index + 1) * (TILE_BINS << level) / length, 1.0))
         return tile
 
-    def _build_direct(self, level: int, index: int, side: int) -> Array:
-        width = (TILE_BINS // 2) << level
-        first = self.events.begin_ns + (2 * index + side) * width
-        parts = [np.zeros(0, SUM)]
-        mask = None if self.is_whole else self.row_of >= 0
-        for segments, ranks in self.events.read_pieces(first, first + width, mask):
-            row, cls = self.row_of[ranks], self.class_of[segments["shape"]]
-            parts.append(_to_sparse(sum_segments(segments, row, cls, first, level, self.size)))
-        tile = parts[-1] if len(parts) < 3 else _add_sparse(np.concatenate(parts))
+    def _build_direct(self, level: int, side: int) -> Array:
+        first = int(self.sweep.edges_ns[self.spans])
+        segments, ranks = self.sweep.take(self.spans)
+        self.spans += 1
+        row, cls = self.row_of[ranks], self.class_of[segments["shape"]]
+        tile = _to_sparse(sum_segments(segments, row, cls, first, level, self.size))
         tile["key"] += np.uint32((TILE_BINS // 2 * side) << 8)
         return tile
 
@@ -157,10 +213,10 @@ def build(
     """Fill a cache entry with the tiles of a trace, for a mapping to rows and classes."""
     builder = _Builder(events, row_of, class_of, writer, progress)
     # Every level has at most one sum per segment. Unwritten space takes no disk space.
-    writer.reserve("sums", SUM, 64 * max(int(builder.counts[-1]), 1))
+    writer.reserve("sums", SUM, 64 * max(int(builder.sweep.counts[-1]), 1))
     # At this level, one tile covers the whole trace.
     level = max((events.end_ns - events.begin_ns) // TILE_BINS, 1).bit_length()
-    builder.build_tile(level, 0)
+    builder.build_all(level)
     writer.write_array("tiles", np.array(sorted(builder.tiles), np.int64).reshape(-1, 4))
     return {}
 
