@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -169,7 +170,8 @@ def measure(folder: Path) -> Measured:
 
 
 def prepare(folder: Path, events: int) -> None:
-    """Prepare the timeline and the findings of a trace, and report the speed."""
+    """Prepare the timeline and the findings of a trace again, and report the speed."""
+    shutil.rmtree(folder / "cache", ignore_errors=True)
     served = Served(folder)
     try:
         seconds, segments, progress = served.prepare()
