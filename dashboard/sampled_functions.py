@@ -70,7 +70,12 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
         spans = [html.Span(text, className=style) if style else text for text, style in words]
         parts.append(html.P(spans, className="functions-sentence"))
     elif not late:
-        parts.append(html.P("No rank is late consistently, so no ranks are compared."))
+        why = (
+            "No finding is about a late rank"
+            if callsite is None
+            else "No rank is late consistently"
+        )
+        parts.append(html.P(f"{why}, so no ranks are compared."))
     note = stack_sentences.sample_note(tree, names) + stack_sentences.caller_note(tree)
     return _section(
         [

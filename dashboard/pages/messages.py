@@ -91,7 +91,7 @@ def make_picture(data: TraceData, state: states.PageState) -> Component | None:
     return html.Section(
         [
             html.H2(title),
-            html.Nav(links, className="steps", **components.aria_attributes(label="Quantity")),
+            html.Div(links, className="steps", role="group"),
             components.make_graph(figure, state, id="messages-matrix"),
             components.how_to_read(HOW_TO_READ),
         ]

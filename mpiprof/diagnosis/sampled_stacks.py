@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ CALLERS_UNKNOWN = "callers not recorded"
 INCONCLUSIVE = "at the MPI call: inconclusive"
 EXCESS_SHARE = 0.5  # more than this share of an excess is in a function, if it is the cause
 Function = tuple[str | None, str]  # file and name
+Frame = tuple[str | None, str, int]  # file, name and line; 0 if the line is unknown
+LIBRARY_START = "__libc_start"  # functions of the C library that call main
+MISSING_MAIN: Frame = (None, "main", 0)
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,14 @@ def make_stack_tree(
         location: list(_list_functions(site))
         for location, site in zip(locations, described, strict=True)
     }
+    main_file = _find_main(stacks.values())
     builder = _TreeBuilder(counted)
     for rank, entered, location, count, ns in rows:
         stack = stacks[location]
         if trace.tables.sites[location][0] in calls[entered]:
             stack = [(None, INCONCLUSIVE, 0)]
+        elif stack[0] == MISSING_MAIN:
+            stack = [(main_file, "main", 0), *stack[1:]]
         builder.add(rank, stack, count, ns)
     return builder.build()
 
@@ -128,7 +135,7 @@ def find_late_ranks(trace: Trace, callsite: int | None) -> list[int]:
     return [int(rank) for rank in chosen["rank"]]
 
 
-def _list_functions(site: dict[str, Any]) -> Iterator[tuple[str | None, str, int]]:
+def _list_functions(site: dict[str, Any]) -> Iterator[Frame]:
     """Yield file, function and line of a stack's frames, outermost first, from main inwards."""
     frames = [
         (frame["file"], *_name_function(frame))
@@ -137,14 +144,25 @@ def _list_functions(site: dict[str, Any]) -> Iterator[tuple[str | None, str, int
     ]
     names = [name for _, name, _ in frames]
     outermost = next((name for name in OUTERMOST if name in names), None)
-    if outermost is None:
-        yield None, CALLERS_UNKNOWN, 0
-    first = names.index(outermost) if outermost else 0  # the C library calls main
-    yield from frames[first:]
+    if outermost is not None:
+        yield from frames[names.index(outermost) :]  # the C library calls main
+        return
+    starts = [i for i, name in enumerate(names) if name.startswith(LIBRARY_START)]
+    # A function without a frame hides its caller, which may be main.
+    yield MISSING_MAIN if starts else (None, CALLERS_UNKNOWN, 0)
+    yield from frames[starts[-1] + 1 if starts else 0 :]
+
+
+def _find_main(stacks: Iterable[list[Frame]]) -> str | None:
+    """Return the file of the program's main function, or None if it is unknown."""
+    files = {file for stack in stacks for file, name, _ in stack if file and name == "main"}
+    return files.pop() if len(files) == 1 else None
 
 
 def _name_function(frame: dict[str, Any]) -> tuple[str, int]:
     name = str(frame["function"] or "?")
+    if not frame["line"] and name.startswith("0x"):
+        return f"in {Path(str(frame['file'])).name}", 0
     # The text of a function without a line ends in an offset, which is removed.
     return (name, frame["line"]) if frame["line"] else (name.partition("+0x")[0], 0)
 
@@ -161,9 +179,7 @@ class _TreeBuilder:
         self.samples: list[Int] = [np.zeros(len(groups), np.int64)]
         self.line_ns: list[dict[int, int]] = [{}]
 
-    def add(
-        self, rank: int, stack: Sequence[tuple[str | None, str, int]], count: int, ns: int
-    ) -> None:
+    def add(self, rank: int, stack: Sequence[Frame], count: int, ns: int) -> None:
         member = np.array([rank in group for group in self.groups])
         if not member.any():
             return
@@ -172,7 +188,8 @@ class _TreeBuilder:
         for file, name, line in stack:
             node = self._find_child(node, (file, name))
             self.samples[node] += member * count
-            self.line_ns[node][line] = self.line_ns[node].get(line, 0) + ns
+            if line:
+                self.line_ns[node][line] = self.line_ns[node].get(line, 0) + ns
         self.self_ns[node] += member * ns
 
     def _find_child(self, parent: int, function: Function) -> int:

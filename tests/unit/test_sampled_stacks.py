@@ -104,9 +104,10 @@ def test_a_tree_accounts_for_all_sampled_time(tmp_path: Path) -> None:
         ("a.c:3:kernel", f"{CALLERS_UNKNOWN} kernel"),
         ("a.c:3:kernel < a.c:9:main < libc.c:58:__libc_start", "main kernel"),
         ("a.py:3:f < a.py:9:<module> < <frozen runpy>:88:_run_code", "<module> f"),
+        ("a.c:3:kernel < libc.c:58:__libc_start_call_main", "main kernel"),
         (CALL, INCONCLUSIVE),
     ],
-    ids=["no callers", "C library", "runpy", "Python's lock"],
+    ids=["no callers", "C library", "runpy", "main hidden", "Python's lock"],
 )
 def test_stacks_begin_at_main(tmp_path: Path, stack: str, path: str) -> None:
     trace = sampled(late_trace(), tmp_path / "t", [(2, CALL, stack, 1)])
