@@ -44,7 +44,7 @@ class Plots:
             proof = proofs.find_proof(self._trace, self._verdict.worst, self._trace.instances)
         if proof is None:
             raise UsageError("no instance proves the verdict: see trace.findings()")
-        return self._show(proof.draw(), f"{proof.title}. {proofs.HOW_TO_READ}")
+        return self._show(proof.draw(), f"{proof.title}. {proof.how_to_read}")
 
     def time(self) -> NotebookPicture:
         """Time of the run by category, mean of all ranks."""

@@ -22,11 +22,6 @@ from .picture import Picture
 from .trace_data import TraceData
 from .url_state import PageState, change_filters
 
-READING = (
-    "A row is a rank; 0 is the median arrival of the other ranks. Hatched: the rank has arrived "
-    "and waits. Accent: the time by which the awaited rank is late."
-)
-
 
 def find_verdict(data: TraceData) -> Verdict:
     """Return the verdict on the run; the simulation of algorithms is not a part of it."""
@@ -131,6 +126,6 @@ def make_picture(data: TraceData, state: PageState) -> Component | None:
         for name, size in proofs.WIDTHS.items()
     ]
     head = html.Figcaption(dcc.Link(proof.title, href=href))
-    menu = components.picture_menu(proof.arrivals.list_values())
-    content = [head, *pictures, menu, components.how_to_read(READING)]
+    menu = components.picture_menu(proof.content.list_values())
+    content = [head, *pictures, menu, components.how_to_read(proof.how_to_read)]
     return html.Figure(content, className="proof")

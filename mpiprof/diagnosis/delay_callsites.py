@@ -86,6 +86,19 @@ def make_waits_at(
     return [found.list_sites(row) for row in caused], found.list_sites(rest)
 
 
+def sum_waits_by_rank(trace: Trace, callsite: int | tuple[str, int]) -> tuple[Float, Float]:
+    """Return the waiting at a call site that the work of each rank causes, and its own, in ns."""
+    delays: Delays = trace.derive("delays_found")
+    number, keys = _number_callsites(trace, delays)
+    if callsite not in keys:
+        return np.zeros(trace.ranks), np.zeros(trace.ranks)
+    chosen = delays.counted * (number == keys.index(callsite))
+    costs, waits = delays.graph.compute_costs(chosen), delays.waits
+    length = (waits.end_ns - waits.begin_ns) * chosen[waits.group]
+    caused = np.bincount(delays.intervals.rank, costs.interval_ns, trace.ranks).astype(np.float64)
+    return caused, np.bincount(waits.rank, length, trace.ranks).astype(np.float64)
+
+
 def find_main_callsite(waits_at: Sequence[WaitSite]) -> int | tuple[str, int] | None:
     """Return the call site with half of the waiting at some call sites, or None."""
     least = MIN_MAIN_SHARE * sum(at.wait_ns for at in waits_at)

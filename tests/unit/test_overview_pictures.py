@@ -13,9 +13,11 @@ from mpiprof.dashboard.trace_data import TraceContext
 from mpiprof.dashboard.url_state import PageState
 from mpiprof.dashboard.verdict_view import find_verdict
 
+from mpiprof.interface.format_units import format_time
 from mpiprof.reports import tokens
 from mpiprof.reports.overview.time_sums import find_blamed_time
 from mpiprof.reports.pictures import instance_arrivals, row_pictures, time_split
+from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.pictures.instance_arrivals import InstanceArrivals, draw_arrivals
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
 from mpiprof.testing.neighbours import make_ring
@@ -127,3 +129,18 @@ def test_the_time_of_a_delay_names_the_call_site_of_messages(tmp_path: Path) -> 
     blamed = find_blamed_time(data.trace, find_verdict(data).worst)
     assert blamed is not None and blamed.text == "for rank 2 at halo.py:13"
     assert overview.time_section(data, PageState()) is not None
+
+
+@pytest.mark.parametrize("ranks", [2, 64, 1024])
+def test_waiting_for_messages_is_drawn_for_the_rank_that_causes_it(ranks: int) -> None:
+    """Both halves have their own scale; runs of ranks are summed."""
+    caused, waited = np.full(ranks, 1e3), np.full(ranks, 2e6)
+    caused[1], waited[1] = 5e6, 0.0
+    waits = CausedWaits(caused, waited, np.arange(ranks) == 1)
+    drawn = draw_caused_waits(waits)
+    (culprit,) = boxes(drawn, "var(--late,")
+    others = boxes(drawn, "var(--q3,")
+    assert culprit["height"] == max(box["height"] for box in [*others, culprit])
+    mean = format_time(5e6 / ranks)
+    assert f"rank 1: {mean}" in drawn
+    assert waits.sentence.startswith(f"Rank 1 causes {mean} of waiting")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.diagnosis.delay_callsites import sum_waits_by_rank
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
 from mpiprof.reports import sentences
@@ -25,7 +26,8 @@ HEADS = ("", "would save", "what", "who is late", "where", "why", "instances", "
 
 HOW_TO_READ = (
     "A bar is a rank, or the latest of consecutive ranks. Its height is the mean lateness, beyond "
-    "that of the earliest rank. Orange ranks are those that the others wait for."
+    "that of the earliest rank; in messages, it is the waiting that the rank causes. "
+    "Orange ranks are those that the others wait for."
 )
 
 
@@ -106,7 +108,15 @@ def _make_row(
 
 
 def _draw_finding(trace: Trace, finding: Finding, totals: pd.DataFrame | None) -> str:
-    """Return the mean lateness of the ranks at the call site, or the algorithms' times."""
+    """Return the mean lateness of the ranks at the call site, or the algorithms' times.
+
+    For messages, return the waiting that each rank causes there.
+    """
+    main = finding.main_callsite
+    if isinstance(main, tuple):
+        caused_ns, _ = sum_waits_by_rank(trace, main)
+        blamed = np.isin(np.arange(trace.ranks), finding.ranks) & is_blamed(finding)
+        return row_pictures.draw_lateness_bars(caused_ns, blamed, "Waiting caused by each rank")
     if not finding.callsites or totals is None:
         return ""
     callsite = finding.callsites[0]

@@ -1,4 +1,7 @@
-"""The picture that proves the answer: a typical instance of the worst call site."""
+"""The picture that proves the answer.
+
+It shows a typical instance of the worst call site, or who causes the waiting for messages there.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.diagnosis.delay_callsites import sum_waits_by_rank
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_instance
 from mpiprof.metrics.rank_totals import read_instance
 from mpiprof.reports.overview.answer import host_of
+from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
-from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.site_labels import format_callsite, format_wait_site, make_callsite_key
 from mpiprof.trace import Trace
 
 WIDTHS = {"wide": (760.0, 290.0), "narrow": (366.0, 230.0)}  # by class: of the picture in px
@@ -23,24 +28,37 @@ HOW_TO_READ = (
     "Time runs from left to right, from the median arrival of the other ranks. Grey is computing, "
     "hatched is waiting, orange is the lateness of the rank that the others wait for."
 )
+HOW_TO_READ_MESSAGES = (
+    "A bar is a rank, or the sum of consecutive ranks. Above is the waiting of all ranks that its "
+    "work causes, also through other ranks; below is its own waiting, on a scale of its own."
+)
 
 
 @dataclass(frozen=True)
 class Proof:
-    """An instance of a call site: its number in the call site, its title, and its arrivals."""
+    """A picture of a call site, with its title.
 
-    callsite: int
-    number: int
+    callsite: key of the call site. number: of the instance, None in messages.
+    """
+
+    callsite: int | str
+    number: int | None
     title: str
-    arrivals: InstanceArrivals
+    content: InstanceArrivals | CausedWaits
+    how_to_read: str = HOW_TO_READ
 
     def draw(self, size: tuple[float, float] = WIDTHS["wide"]) -> str:
         """Return the picture."""
-        return draw_arrivals(self.arrivals, *size)
+        if isinstance(self.content, CausedWaits):
+            return draw_caused_waits(self.content, *size)
+        return draw_arrivals(self.content, *size)
 
 
 def find_proof(trace: Trace, finding: Finding | None, instances: pd.DataFrame) -> Proof | None:
-    """Return the instance that proves a finding, or None if none can. instances: of the trace."""
+    """Return the picture that proves a finding, or None if none can. instances: of the trace."""
+    main = None if finding is None else finding.main_callsite
+    if finding is not None and isinstance(main, tuple):
+        return _prove_by_messages(trace, finding, main)
     chosen = None if finding is None else choose_instance(instances, finding)
     if finding is None or chosen is None:
         return None
@@ -55,6 +73,14 @@ def find_proof(trace: Trace, finding: Finding | None, instances: pd.DataFrame) -
         ranks = "a row is the latest of several ranks"
     place = f"{format_callsite(trace, callsite)}, {format_instance(number, count)}"
     return Proof(callsite, number, f"{place}; {ranks}, from the median of the others", arrivals)
+
+
+def _prove_by_messages(trace: Trace, finding: Finding, callsite: tuple[str, int]) -> Proof:
+    """Return the picture of the waiting in messages at a call site."""
+    blamed = np.isin(np.arange(trace.ranks), finding.ranks) & is_blamed(finding)
+    waits = CausedWaits(*sum_waits_by_rank(trace, callsite), blamed)
+    title = f"Waiting at {format_wait_site(trace, callsite)}, by rank"
+    return Proof(make_callsite_key(callsite), None, title, waits, HOW_TO_READ_MESSAGES)
 
 
 def choose_instance(table: Any, finding: Finding) -> tuple[Any, int, int] | None:

@@ -15,7 +15,9 @@ SAVING_WIDTH, SAVING_PX = 104.0, 12.0
 LINE_WIDTH, LINE_PX = 180.0, 20.0
 
 
-def draw_lateness_bars(late_ns: Float, blamed: Bool) -> str:
+def draw_lateness_bars(
+    late_ns: Float, blamed: Bool, measure: str = "Mean lateness of each rank"
+) -> str:
     """Return a bar per rank, or per run of ranks with the latest of the run; blamed in accent."""
     count = len(late_ns)
     limits = np.linspace(0, count, min(count, MAX_BARS) + 1).astype(int)[:-1]
@@ -30,8 +32,7 @@ def draw_lateness_bars(late_ns: Float, blamed: Bool) -> str:
         ink = svg.fill("late" if mark else "q3", 1.0 if mark else 0.8)
         parts.append(svg.make_rectangle(x, BARS_PX - 1 - high, bar, high, ink))
     who = np.flatnonzero(blamed).tolist()
-    label = f"Mean lateness of each rank; {format_ranks(who)} in accent" if who else ""
-    label = label or "Mean lateness of each rank; no rank stands out"
+    label = f"{measure}; {format_ranks(who) + ' in accent' if who else 'no rank stands out'}"
     return svg.make_picture(BARS_WIDTH, BARS_PX, label, parts, scales=False)
 
 
