@@ -1,4 +1,4 @@
-"""Where a finding leads: the page of its call site, which states the finding and leads back."""
+"""Links from a finding to the page of its call site, which states the finding and links back."""
 
 from __future__ import annotations
 

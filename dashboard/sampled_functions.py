@@ -40,7 +40,7 @@ HOW_TO_READ_ONE = (
 
 @dataclass(frozen=True)
 class Choice:
-    """What a flame graph shows: ranks, and the ranks that they are compared with, or []."""
+    """Contents of a flame graph: ranks, and the ranks that they are compared with, or []."""
 
     name: str
     ranks: list[int]

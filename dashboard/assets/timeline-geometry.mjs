@@ -78,7 +78,7 @@ const thinBox = (box) => {
   return { ...box, y: box.y + Math.floor((box.h - h) / 2), h };
 };
 
-// What lies over each other, from the bottom to the top. Painters and pointers follow this order.
+// Layers from the bottom to the top. Painters and pointers follow this order.
 export const LAYERS = { cells: ["cells", "late", "cause", "call", "wait"], events: ["late", "event", "cause", "call", "wait"] };
 
 // Return the things of a layer. scene: data of the window, hidden states, messages and causes. The work of a

@@ -141,7 +141,7 @@ def _draw_arrivals(
     arrival = table["arrival_ns"].to_numpy(np.float64)
     last = int(arrival.argmax())
     late_ns = lateness_after_others(arrival, last)
-    arrival -= arrival[last] - late_ns  # 0: the median of the ranks other than the last
+    arrival -= arrival[last] - late_ns  # relative to the median of the others
     unit, scale = unit_of(max(late_ns, float(-arrival.min()), 1.0))
     row = shown.rows.rows_of(table["rank"].to_numpy(np.int64))
     order = np.lexsort([arrival, row])

@@ -3,7 +3,7 @@
     python docs/tools/papers.py [--quick]
 
 The reports are stored as PDF in docs/results/papers. The tables of claims are written between the
-markers of docs/results/papers.md. Results of finished runs are kept in build/papers, so that an
+markers of docs/results/papers.md. Results of finished runs are stored in build/papers, so that an
 interrupted run continues.
 """
 
@@ -21,16 +21,16 @@ from mpiprof.bench.papers import PAPERS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
-PAGE, REPORTS, KEPT = RESULTS / "papers.md", RESULTS / "papers", ROOT / "build" / "papers"
+PAGE, REPORTS, PRODUCTS = RESULTS / "papers.md", RESULTS / "papers", ROOT / "build" / "papers"
 BEGIN, END = "<!-- claims: made by `make papers` -->", "<!-- end of claims -->"
 
 
 def make_report(name: str, quick: bool) -> str:
     """Make the report of a paper, store its PDF, and return its tables."""
-    words = [sys.executable, "-m", "mpiprof", "bench", "paper", name, "-o", str(KEPT)]
+    words = [sys.executable, "-m", "mpiprof", "bench", "paper", name, "-o", str(PRODUCTS)]
     subprocess.run([*words, *["--quick"] * quick], cwd=ROOT, check=True)
-    shutil.copyfile(KEPT / f"{name}.pdf", REPORTS / f"{name}.pdf")
-    tables = (KEPT / f"{name}.md").read_text("utf-8")
+    shutil.copyfile(PRODUCTS / f"{name}.pdf", REPORTS / f"{name}.pdf")
+    tables = (PRODUCTS / f"{name}.md").read_text("utf-8")
     heading, _, rest = tables.partition("\n")
     return f"{heading}\n\n[The report with all figures](papers/{name}.pdf)\n{rest}"
 

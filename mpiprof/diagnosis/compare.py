@@ -51,8 +51,8 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     """Return one row per call site and other trace, by change of its time over all ranks.
 
     to: runs that all of `traces` are compared with, as one group with another; without it each of
-    `traces` is compared with the first. Figures of a group are means over its runs, and what
-    differs is told from how its runs differ among themselves.
+    `traces` is compared with the first. Figures of a group are means over its runs.
+    Differences between groups are judged by the differences within the groups.
 
     other (1..: which trace), operation, sites (of the first trace where it is there), callsite and
     other_callsite (-1: not there), matched ("line": same file, line and function; "function": same

@@ -67,14 +67,14 @@ SUMS_FIELDS = 6
 def arrange_items(values: dict[str, Any]) -> tuple[Array, Int]:
     """Return the intervals and waits of all ranks as items, and where those of a rank begin.
 
-    values: the fields of PARTS without those that are results or room.
+    values: the fields of PARTS except results and scratch arrays.
     """
     ranks, count = values["ranks"], values["intervals"] + len(values["wait_rank"])
     if count > np.iinfo(np.int32).max:
         raise ValueError("too many intervals and waits for numbers of 32 bits")
     items, first = np.empty((count, ITEM_WORDS), np.int64), np.empty(ranks + 1, np.int64)
-    room = {"first": first, "waits_of": np.zeros(ranks, np.int64)}
-    call_library("delay_items_arrange", Struct(PARTS, values | room), items)
+    scratch = {"first": first, "waits_of": np.zeros(ranks, np.int64)}
+    call_library("delay_items_arrange", Struct(PARTS, values | scratch), items)
     return items, first
 
 
@@ -97,7 +97,7 @@ def number_pairs(first: Array, second: Array, low: int, count: int) -> tuple[Int
 def join_groups(values: dict[str, Any]) -> dict[str, Array]:
     """Return the results of JOINED: groups of waits in order, and their members by group.
 
-    values: the fields of JOINED without results and room.
+    values: the fields of JOINED except results and scratch arrays.
     """
     collective, members, messages = (values[name] for name in ("collective", "members", "messages"))
     sizes = {"groups": collective + messages, "members": members + messages}
@@ -107,19 +107,19 @@ def join_groups(values: dict[str, Any]) -> dict[str, Array]:
         for name in names
     }
     results["first"] = np.empty(sizes["groups"] + 1, np.int64)
-    room = {"next": np.zeros(collective, np.int64)}
-    call_library("delay_groups_join", Struct(JOINED, values | results | room))
+    scratch = {"next": np.zeros(collective, np.int64)}
+    call_library("delay_groups_join", Struct(JOINED, values | results | scratch))
     return results
 
 
 def divide_costs(values: dict[str, Any], ranks: int) -> None:
     """Divide the costs of all groups of waits among their causes.
 
-    values: the fields of RUN without those that the pass uses as room. The results are in the
-    arrays cost, interval_cost, interval_direct and rest, of which the last three are 0 at first.
+    values: the fields of RUN except scratch arrays. The results are in the arrays cost,
+    interval_cost, interval_direct and rest, of which the last three are 0 at first.
     """
     keys = values["wait_key"] + 1
-    room = {
+    scratch = {
         "cursor": values["item_first"][1:].copy(),
         "member_end": np.empty(ranks, np.int64),
         "direct": np.zeros(1),
@@ -127,13 +127,13 @@ def divide_costs(values: dict[str, Any], ranks: int) -> None:
         "used": np.empty(keys, np.int64),
         "beyond": np.empty(values["reach"]),
     }
-    call_library("delays_divide_costs", Struct(RUN, values | room))
+    call_library("delays_divide_costs", Struct(RUN, values | scratch))
 
 
 def sum_intervals(values: dict[str, Any], ranks: int) -> tuple[Int, dict[str, Array]]:
     """Return the codes (rank * keys + key) that intervals have, and their sums.
 
-    values: the fields of INTERVALS without results and room.
+    values: the fields of INTERVALS except results and scratch arrays.
     """
     number = np.zeros(ranks * values["keys"], np.int64)
     columns = (np.ascontiguousarray(values[name], np.int64) for name in ("rank", "key"))

@@ -96,13 +96,15 @@ def explain_delay(late: pd.DataFrame, reference: pd.DataFrame) -> DelayReasons:
 
 
 def find_largest_reason(reasons: DelayReasons) -> str | None:
-    """Return the largest reason, or None if it cannot be told.
+    """Return the largest reason, or None if none is certain.
 
-    It is told if the share is at least half of the delay, and exceeds 0 by 3 standard errors.
+    A reason is certain if its share is at least half of the delay, and exceeds 0 by 3 standard
+    errors.
     """
     name, share = max(reasons.shares_ns.items(), key=lambda item: item[1])
-    told = share >= MIN_SHARE * reasons.excess_ns and share > MIN_ERRORS * reasons.errors_ns[name]
-    return name if told and share > 0 and name != UNKNOWN else None
+    if share < MIN_SHARE * reasons.excess_ns or share <= MIN_ERRORS * reasons.errors_ns[name]:
+        return None
+    return name if share > 0 and name != UNKNOWN else None
 
 
 def _queue_per_processor_time(reference: pd.DataFrame) -> float:

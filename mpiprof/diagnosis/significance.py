@@ -62,8 +62,8 @@ def p_above(values: Float, p_apart: float = 1.0, tests: int = 1) -> Float:
 def p_apart_from_others(mean: Float, others: Float) -> float:
     """Return the p-value that the least of some means belongs to the means of the other ranks.
 
-    Ranks that wander alike differ in their means, however long they keep them. A rank outside the
-    distribution of the others does not wander like them. Returns 1 with less than 3 others.
+    Ranks that wander at random differ in their means, however long they keep them. A rank outside
+    the distribution of the others does not wander like them. Returns 1 with less than 3 others.
     """
     from scipy import special
 

@@ -1,7 +1,7 @@
 """Blocking message calls that ranks are in, and the ranks and messages that these calls wait for.
 
 The recorder shows an open call with its messages, also those that are already complete. The message
-counts of both sides tell which of them the other side has sent or received. Counts are read after
+counts of both sides show which of them the other side has sent or received. Counts are read after
 the open calls: a call whose message is missing then has been waiting all the time.
 """
 

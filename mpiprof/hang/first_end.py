@@ -94,5 +94,8 @@ class _Ends:
         return True
 
     def list_ended(self, timeout_s: float | None) -> list[int]:
-        """Return the processes that have ended, the first one first; None: wait for one."""
+        """Return the processes that have ended, the first one first.
+
+        timeout_s: maximum time to wait for the first one; None waits without a limit.
+        """
         return [self.owners[descriptor] for descriptor, _ in self.epoll.poll(timeout_s)]

@@ -124,8 +124,8 @@ def _estimate_postings(trace: Trace, table: Struct, postings: Struct) -> None:
     activities = find_activities(trace)
     set_posting_times(trace, activities, table, postings)
     rows, first = activities.rows, activities.first
-    room = first.copy(), first.copy()
-    call_library("postings_estimate", table, postings, rows, first, *room)
+    scratch = first.copy(), first.copy()
+    call_library("postings_estimate", table, postings, rows, first, *scratch)
 
 
 def _find_waits(

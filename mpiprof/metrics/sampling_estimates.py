@@ -113,9 +113,9 @@ class SampledInstances:
             scale[callsite] = np.average(weight, weights=count)
             elapsed[callsite] = sum(float(sums[1]) for sums in parts.values())
         estimated = float((scale * elapsed).sum())
-        room = most_ns - sum(float(sums[0]) for sums in self.always.values())
-        if estimated > room:
-            scale *= max(room, 0.0) / estimated
+        limit_ns = most_ns - sum(float(sums[0]) for sums in self.always.values())
+        if estimated > limit_ns:
+            scale *= max(limit_ns, 0.0) / estimated
         return np.maximum(scale, 1.0)
 
     def estimate_interval(

@@ -39,7 +39,7 @@ class Machine:
     # The transport, of which model/flow_simulator.py is the model. Without it, a message waits for
     # its receive and for both ports (model/simulate.py).
     eager_limit: int = -1  # bytes of the longest message that leaves before its receive is posted
-    window: int = 0  # bytes of a message that may be under way; 0: no limit
+    window: int = 0  # bytes of a message that may be under way, or 0 without a limit
     copy: float = 0.0  # ns per byte of a message that comes before its receive is posted
     latency_share: float = 0.0  # of alpha, in which a message occupies no port
     buffered: bool = False  # an eager send ends when copied, if the window has room for it

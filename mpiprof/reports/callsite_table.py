@@ -25,11 +25,11 @@ def callsite_columns(callsites: Any) -> list[Column]:
     return view_columns(callsites, columns.TERMINAL)
 
 
-def view_columns(table: Any, view: str, kept: str = "") -> list[Column]:
-    """Return the columns of a view; a narrow terminal does not omit the column `kept`."""
+def view_columns(table: Any, view: str, permanent: str = "") -> list[Column]:
+    """Return the columns of a view; a narrow terminal does not omit the column `permanent`."""
     rows = table.to_dict("records")
     return [
-        replace(_cells(column, rows), drop=0 if column.name == kept else column.priority)
+        replace(_cells(column, rows), drop=0 if column.name == permanent else column.priority)
         for column in columns.shown(view, rows)
     ]
 

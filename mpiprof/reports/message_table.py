@@ -104,7 +104,7 @@ def message_cost_sentence(row: Mapping[Any, Any]) -> str:
 
 def message_columns(rows: Any) -> list[Column]:
     """Return the columns of the table for a terminal or for Markdown."""
-    return callsite_table.view_columns(rows, columns.MESSAGES, kept="total_elapsed_ns")
+    return callsite_table.view_columns(rows, columns.MESSAGES, permanent="total_elapsed_ns")
 
 
 def message_facts(trace: Trace) -> str:

@@ -82,9 +82,9 @@ class MessageDecoder:
     """Decodes the records of one rank after the other into tables of columns."""
 
     def __init__(self, rows: Sequence[int]) -> None:
-        """Prepare tables with room for so many rows of each; OSError if that is too much memory.
+        """Prepare tables with these capacities; raises OSError if that is too much memory.
 
-        Rows that are not needed take no memory. Records for which there is no room are ignored.
+        Rows that are not needed take no memory. Records beyond the capacity are ignored.
         """
         self._tables = {
             table: {name: _reserve(count, dtype) for name, dtype in columns.items()}

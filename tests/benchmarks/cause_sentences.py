@@ -19,10 +19,10 @@ NOBODY = re.compile(r"no rank causes|no sure cause|the work of the ranks differs
 
 @dataclass(frozen=True)
 class Reading:
-    """What the sentences say: ranks, calls around the work, span of steps, period and reason.
+    """Contents of the sentences: ranks, calls around the work, span of steps, period and reason.
 
-    calls: operation and function of each, None if no place is named. last: None to the end.
-    reason: None if it cannot be told or is not said.
+    calls: operation and function of each, None if no call site is named. last: None if the span
+    lasts to the end. reason: None if it is unknown or not stated.
     """
 
     ranks: set[int]
@@ -72,7 +72,7 @@ def _name_call(match: re.Match[str], source: Path) -> str:
 
 
 def _read_steps(problem: str) -> tuple[int, int | None, int | None]:
-    """Return first step, last step (None: to the end), and period."""
+    """Return first step, last step (None if the run's), and period."""
     if match := EVERY.search(problem):
         return int(match[2]), None, int(match[1])
     if match := FEW.search(problem):

@@ -33,8 +33,8 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "term": ("dead", SYNCHRONISING),
     "abort": ("dead", SYNCHRONISING),
 }
-# Of message_faults.c: kind -> the class that is right, and the ranks after the rank `odd` that the
-# verdict names.
+# Kinds of message_faults.c -> the right class, and the ranks after the rank `odd` that the verdict
+# names.
 MESSAGE_KINDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "sends": ("point_to_point", (0, 1)),
     "tag": ("point_to_point", (0,)),

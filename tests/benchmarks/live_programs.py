@@ -20,7 +20,7 @@ class LiveProgram:
     """A program and the truth about its cause.
 
     late: late ranks. before, after: operation and function of the calls around the late work, with
-    alternatives after "|". first, last: first and last late step (None: to the end), within
+    alternatives after "|". first, last: first and last late step (None if the run's), within
     `tolerance` steps. period: in steps. at_once: number of ranks that are late at the same time,
     0 if the cost is unknown. reason: None if it follows from the processor time of the delay.
     named: ranks that the sentence must name, all late ones by default. factor: of all work.

@@ -1,4 +1,4 @@
-/* Which addresses pass as return addresses: prints 1 or 0 for each of four. */
+/* Test of return addresses: prints 1 or 0 for each of four addresses. */
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -26,7 +26,7 @@ class PlantedProgram:
 
     build: makes the program. ranks: the ranks to name. sites: operations of the calls around the
     delayed work. first: first step with the delay. cost_ms: all waiting that it causes. saved_ms:
-    run time without it. None: not determined by hand.
+    run time without it. A value is None if it is not determined by hand.
     """
 
     name: str

@@ -69,7 +69,7 @@ def test_a_level_of_a_step_is_significant() -> None:
 
 
 def test_two_ranks_that_take_turns_irregularly_are_no_rotation() -> None:
-    """Of two ranks the next one is always the other, so only the time of the change may be due."""
+    """The next of two ranks is always the other one, so only the time of the change may be due."""
     lengths = [13, 5, 9, 30, 4, 21, 7, 11]
     last = np.repeat([3, 7] * 4, lengths)
     waits = np.ones(len(last))

@@ -1,4 +1,4 @@
-"""Where a finding leads: the call site with most of its waiting, which blames the same ranks."""
+"""Call site of a finding: the one with most of its waiting, which blames the same ranks."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_gaps_of_a_sample_are_the_times_of_its_missing_calls(tmp_path: Path) -> 
 
 @pytest.mark.heavy
 def test_a_ring_shows_the_delays_of_its_last_steps(tmp_path: Path) -> None:
-    """Of 200 steps a ring retains 50; the number of the first late one is that of the whole run."""
+    """A ring retains 50 of 200 steps, and the first late one has its number in the whole run."""
     late = planted.constant(200, 4, [1], LATE_MS)
     late[:175] = 0
     first, trace = first_finding(plant(collectives(4, "allreduce"), late, ring=50), tmp_path / "t")
