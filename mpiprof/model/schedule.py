@@ -55,7 +55,7 @@ def _as_c_array(numbers: tuple[int, ...]) -> NDArray[np.int64]:
 
 @cache
 def step_columns() -> tuple[str, ...]:
-    """Return the names of the columns of `Schedule.steps`."""
+    """Return the names of the columns of `Schedule.read_steps`."""
     return tuple(_library().schedule_columns().decode().split())
 
 
@@ -116,7 +116,7 @@ class Schedule:
         return int(_library().schedule_scratch(self.handle))
 
     def read_steps(self, first: int, last: int) -> NDArray[np.int64]:
-        """Return the steps of rounds first .. last - 1, one per row; `columns` names them."""
+        """Return the steps of rounds first .. last - 1, one per row with `step_columns`."""
         capacity = 64
         while True:
             rows = np.empty((capacity, len(step_columns())), np.int64)

@@ -75,8 +75,8 @@ class Claim:
 class Exhibit:
     """A table, figure, formula or theorem of the paper; `missing` is why it is not reproduced.
 
-    Without the rows of `runs` the exhibit is not reproduced. Those of `optional_runs` are only
-    added, for example because --quick leaves them out.
+    Without the rows of `runs` the exhibit is not reproduced. The rows of `optional_runs` may be
+    missing, for example because --quick leaves out the run.
     """
 
     number: str  # "Figure 4"
