@@ -143,6 +143,9 @@ def test_filters_persist_from_page_to_page(browser: Browser) -> None:
     page.click("#filter-clear")
     browser.until("location.search === ''")
     browser.until("document.querySelector('#filter-names').innerText === 'All ranks'")
+    browser.open("/?operation=bcast")
+    page.keyboard.press("Escape")
+    browser.until("location.search === ''")
 
 
 def test_arrow_keys_choose_a_call_site(browser: Browser) -> None:
