@@ -30,6 +30,8 @@ class Timeline {
     this.build();
     Input.bindGestures(this);
     Input.bindKeys(this);
+    // Paper is light: the canvases take its colours while the page is printed.
+    window.matchMedia("print").addEventListener("change", () => { this.image = null; this.paint(); }, { signal: this.abort.signal });
     this.resizeObserver = new ResizeObserver(() => this.resize());
     this.resizeObserver.observe(this.stage);
     this.resize();

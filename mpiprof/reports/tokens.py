@@ -88,8 +88,8 @@ def resolve_colours(text: str, *, dark: bool = False) -> str:
 def make_stylesheet() -> str:
     """Return the CSS that defines the variables of both themes.
 
-    The dark theme applies if the page chose it, or if the system prefers it and the page did not
-    choose.
+    The dark theme applies on screens if the page chose it, or if the system prefers it and the page
+    did not choose. Paper is light.
     """
     light, dark = (
         "".join(f"--{name}:{value};" for name, value in colours.items())
@@ -105,7 +105,7 @@ def make_stylesheet() -> str:
     chosen = ':root[data-theme="dark"]'
     return (
         f":root{{color-scheme:light;{light}{fonts}{sizes}{texts}}}"
-        f"{chosen}{{color-scheme:dark;{dark}}}"
-        "@media (prefers-color-scheme:dark){html:not([data-theme])"
+        f"@media screen{{{chosen}{{color-scheme:dark;{dark}}}}}"
+        "@media screen and (prefers-color-scheme:dark){html:not([data-theme])"
         f"{{color-scheme:dark;{dark}}}}}"
     )

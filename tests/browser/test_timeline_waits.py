@@ -17,6 +17,12 @@ from mpiprof.testing.program import Program
 pytestmark = pytest.mark.slow
 
 RANKS, LATE = 8, 3
+# A pixel of the canvas; reading it from the canvas itself makes Chromium complain.
+CORNER = """(() => {
+    const c = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+    c.drawImage(document.querySelector(".tl-canvas"), 2, 2, 1, 1, 0, 0, 1, 1);
+    return c.getImageData(0, 0, 1, 1);
+})()"""
 WINDOW = "from=10000000&to=16000000"
 
 
@@ -31,7 +37,10 @@ def halo(folder: Path) -> Path:
 
 
 def test_messages_and_the_chain_to_the_cause_are_shown(chrome: Any, tmp_path: Path) -> None:
-    """The neighbours of the late rank wait for its messages, the other ranks for the neighbours."""
+    """The neighbours of the late rank wait for its messages, the other ranks for the neighbours.
+
+    On paper, the dark theme is light.
+    """
     with view([halo(tmp_path / "halo")]) as started:
         context = chrome.new_context(viewport={"width": 1280, "height": 900})
         page = Page(context.new_page(), started)
@@ -54,5 +63,9 @@ def test_messages_and_the_chain_to_the_cause_are_shown(chrome: Any, tmp_path: Pa
             ".tl-status"
         )
         page.shot("timeline-waits")
+        page.choose_theme("dark")
+        for media, is_light in (("screen", False), ("print", True), ("screen", False)):
+            page.page.emulate_media(media=media)
+            page.until(f"({CORNER}.data[0] > 127) === {str(is_light).lower()}")
         assert page.complaints == []
         context.close()

@@ -164,3 +164,12 @@ def test_a_picture_has_a_label_its_hatches_and_no_text_of_a_trace_as_markup() ->
     assert "<b>&" in [text.text for text in root.iter(f"{space}text")]
     assert "var(" not in ElementTree.tostring(root, "unicode")
     assert tokens.DARK["late"] in ElementTree.tostring(root, "unicode")
+
+
+def test_waiting_is_distinguishable_in_grey() -> None:
+    """On paper without colours, a hatched call differs from a filled one by its lightness."""
+    flat = tokens.TOKENS["hatch"]["then_flat_opacity"]
+    for operation in tokens.TOKENS["operation"]["light"]:
+        name = tokens.name_operation_colour(operation)
+        waiting = tokens.mix_colours("surface", name, flat)
+        assert tokens.compute_contrast(waiting, tokens.get_colour(name)) >= 2
