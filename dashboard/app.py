@@ -15,7 +15,7 @@ import dash_ag_grid
 from flask import request
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
-from mpiprof.reports import tokens
+from mpiprof.reports import overview, tokens
 from mpiprof.reports.pictures import icons
 
 from . import auth, compression, layout
@@ -24,7 +24,11 @@ from .trace_data import TraceContext
 
 TITLE = "mpiprof"
 THREADS = 8
-OUTLINE_STYLE = tokens.make_stylesheet() + Path(__file__).with_name("skeleton.css").read_text()
+OUTLINE_STYLE = (
+    tokens.make_stylesheet()
+    + Path(__file__).with_name("skeleton.css").read_text()
+    + overview.read_style()
+)
 PAGE = """<!doctype html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title>{%favicon%}</head>

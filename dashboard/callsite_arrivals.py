@@ -10,11 +10,11 @@ import pandas as pd
 from mpiprof.diagnosis.late_rank import LateRank, find_late_rank
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.metrics.rank_totals import read_instance
+from mpiprof.reports.pictures.rank_rows import MAX_ROWS, make_rank_rows, run_starts
 
 from . import filtered_tables
 from .figures import axes
 from .figures.callsite import CallsiteArrivals
-from .figures.rank_rows import make_rank_rows
 from .trace_data import TraceData
 from .url_state import PageState
 
@@ -38,7 +38,7 @@ def _read_arrivals(data: TraceData, state: PageState, callsite: int) -> Callsite
     members = np.intersect1d(members, data.filtered_ranks(state))
     late = get_late_rank(data, callsite)
     late_rank = None if late is None else late.rank
-    rows = make_rank_rows(members, late_rank)
+    rows = make_rank_rows(members, late_rank, MAX_ROWS)
     layout = members, rows.starts, axes.MAX_COLUMNS, late_rank
     arrivals = read_arrival_pattern(data.trace, instances, *layout)
     hosts = [data.host_of(rank) for rank in members.tolist()]
@@ -59,7 +59,7 @@ def find_latest_in_cell(
 
     place, y: a point of the cell. The ranks are "" for a row of one rank.
     """
-    starts = axes.run_starts(len(shown.instances), axes.MAX_COLUMNS)
+    starts = run_starts(len(shown.instances), axes.MAX_COLUMNS)
     first = int(np.searchsorted(shown.places[starts], place + 0.5, "right")) - 1
     first = max(first, 0)
     ends = [*starts.tolist(), len(shown.instances)]

@@ -13,10 +13,10 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.interface.format_units import capitalise, format_instance, format_time
+from mpiprof.reports.pictures.rank_rows import HEIGHT_PX
 
 from . import components, filtered_tables, trace_figures
 from . import url_state as states
-from .figures.rank_rows import HEIGHT_PX
 from .trace_data import TraceContext, TraceData
 
 WINDOW_MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length

@@ -52,7 +52,7 @@ class Plots:
         parts = sums.list_time_parts(self._trace, sums.sum_times(self._trace), self._trace.ranks)
         blamed = sums.find_blamed_time(self._trace, self._verdict.worst)
         drawing = import_module("mpiprof.reports.pictures.time_split")
-        return self._show(drawing.draw_split(parts, blamed), sums.HOW_TO_READ)
+        return self._show(drawing.draw_split(parts, blamed), sums.how_to_read(parts, blamed))
 
     def ranks(self, site: Site = None) -> NotebookPicture:
         """Mean lateness of each rank at a call site."""

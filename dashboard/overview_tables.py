@@ -61,6 +61,9 @@ def _show_finding(row: FindingRow, state: PageState) -> Component:
     site = " at ".join(part for part in (row.operation, row.place) if part)
     link = dcc.Link("Show", href=href, title=f"Show {site}"[:300])
     late = f" {row.lateness}" if row.lateness else ""
+    place: list[Any] = [UNKNOWN]
+    if row.callsite is not None:
+        place = [_name_operation(row.operation), " ", html.Code(row.place)]
     return html.Tr(
         [
             html.Td(str(row.number), className="number"),
@@ -70,7 +73,7 @@ def _show_finding(row: FindingRow, state: PageState) -> Component:
             ),
             html.Td([html.B(row.title), html.Span(late)], className="what"),
             html.Td(Picture(row.picture) if row.picture else None, className="who-is-late"),
-            html.Td([_name_operation(row.operation), " ", html.Code(row.place)], className="place"),
+            html.Td(place, className="place"),
             html.Td([Picture(icons.draw_icon(row.icon)), row.reason], className="why"),
             html.Td(row.instances, className="numeric"),
             html.Td(link, className="numeric"),

@@ -7,9 +7,10 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from mpiprof.interface.format_units import format_count, format_time
+from mpiprof.interface.format_units import format_time
 from mpiprof.libraries import mpi_name
 from mpiprof.reports import phrases, text
+from mpiprof.reports.overview import run_line
 
 from . import components, filtered_tables
 from .trace_data import TraceData
@@ -21,24 +22,14 @@ def make_line(data: TraceData) -> list[Component]:
     """Return the line; it needs no pass over the trace."""
     trace = data.trace
     program = filtered_tables.shorten_text(trace.program)
-    parts: list[Any] = [html.H1(program), f"{_ranks_on_nodes(data)}", mpi_name(trace.mpi)]
-    parts += [phrases.started(trace), format_time(float(trace.run_ns))]
-    if trace.node_count > 1 and 0 < trace.clock_error_ns < float("inf"):
-        parts.append(f"clocks agree within {format_time(float(trace.clock_error_ns))}")
-    if trace.sampling_interval > 1:
-        parts.append(f"sampled: one instance in {trace.sampling_interval}")
+    parts: list[Any] = [html.H1(program), *run_line.list_facts(trace)]
     facts = components.fact_list(list_facts(data))
     about = html.Details(
         [html.Summary("About this trace"), html.Div(facts, className="panel")],
         id="about",
         className="unfolds",
     )
-    return [*[html.Span(part) for part in parts if part], about]
-
-
-def _ranks_on_nodes(data: TraceData) -> str:
-    ranks, nodes = data.trace.ranks, data.trace.node_count
-    return f"{format_count(ranks)} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
+    return [*[html.Span(part) for part in parts], about]
 
 
 def list_facts(data: TraceData) -> list[tuple[str, Any]]:
@@ -49,7 +40,7 @@ def list_facts(data: TraceData) -> list[tuple[str, Any]]:
     hosts = ", ".join(data.hosts[:MAX_HOSTS]) + (f" and {more} more" if more > 0 else "")
     clocks = phrases.clock_sentence(float(trace.clock_error_ns), trace.node_count, partial=partial)
     facts = [
-        ("ranks", _ranks_on_nodes(data)),
+        ("ranks", run_line.count_ranks(trace)),
         ("hosts", filtered_tables.shorten_text(hosts)),
         ("MPI", mpi_name(trace.mpi)),
         ("started", phrases.started(trace) or "–"),

@@ -72,10 +72,11 @@ def _show_share(answer: Answer) -> Component:
 
 def _show_text(parts: Sequence[TextPart]) -> list[Any]:
     classes = {"late": "late", "good": "good", "strong": ""}
-    return [
-        html.B(part.text, className=classes[part.mark]) if part.mark else part.text
-        for part in parts
-    ]
+    shown: list[Any] = []
+    for part in parts:
+        marked = html.B(part.text, className=classes.get(part.mark, ""))
+        shown += [marked] if part.mark else components.mark_code(part.text)
+    return shown
 
 
 def _show_facts(facts: Sequence[Fact]) -> Component:

@@ -10,10 +10,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import UNKNOWN, format_time, unit_of
+from mpiprof.reports.pictures.rank_rows import run_starts
 from mpiprof.trace.types import Array, Float, Int
 
 MAX_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5
-MAX_ROWS, MAX_COLUMNS = 256, 1000  # limits of drawn rows and columns; more are aggregated
+MAX_COLUMNS = 1000  # limit of drawn columns; more are aggregated, as rows above MAX_ROWS
 # The y axis of a heat map with one row per rank or run of ranks.
 RANK_ROWS = {"title": "rank", "type": "category", "autorange": "reversed", "showgrid": False}
 
@@ -21,15 +22,6 @@ RANK_ROWS = {"title": "rank", "type": "category", "autorange": "reversed", "show
 def format_durations(values: Any) -> list[str]:
     """Return times as formatted text, for hover texts."""
     return [UNKNOWN if v is None else format_time(float(v)) for v in np.asarray(values).tolist()]
-
-
-def run_starts(count: int, max_runs: int) -> Int:
-    """Return the first index of each of at most `max_runs` runs of `count` items.
-
-    Item i is in run i * runs // count, as in `metrics.arrival_pattern`.
-    """
-    runs = min(max_runs, count)
-    return -(-np.arange(runs) * count // max(runs, 1))
 
 
 def run_peaks(values: Float, max_runs: int) -> Int:

@@ -16,11 +16,11 @@ import plotly.graph_objects as go
 from mpiprof.diagnosis.late_rank import LateRank
 from mpiprof.interface.format_units import format_factor, format_time, unit_of
 from mpiprof.metrics.arrival_pattern import ArrivalPattern
+from mpiprof.reports.pictures.rank_rows import HEIGHT_PX, RankRows, make_row_ticks, run_starts
 from mpiprof.reports.tokens import get_colour
 from mpiprof.trace.types import Float, Int
 
 from . import axes
-from .rank_rows import HEIGHT_PX, RankRows, make_row_ticks
 
 IMBALANCE_PX, GAP_PX = 130, 46  # heights of the upper picture, and between both pictures
 MARGIN = {"t": 6, "b": 34}
@@ -232,7 +232,7 @@ def _draw_lateness(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) ->
     limit = colour_limit(shown)
     unit, scale = unit_of(limit)
     columns = late.shape[1]
-    starts = axes.run_starts(len(shown.places), columns)
+    starts = run_starts(len(shown.places), columns)
     x = shown.places[starts].astype(np.float64)
     if columns < len(shown.places):  # a column covers several instances
         x = np.append(x, shown.places[-1] + 1.0) - 0.5
@@ -317,7 +317,7 @@ def _draw_probes(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -> N
     if "choice" not in instances or not (values > 0).any():
         return
     at = np.flatnonzero((instances["choice"] == "probe").to_numpy())
-    at = at[axes.run_starts(len(at), MAX_POINTS)]
+    at = at[run_starts(len(at), MAX_POINTS)]
     if not len(at):
         return
     figure.add_scatter(

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from mpiprof.diagnosis.delay_chain import lateness_after_others
 from mpiprof.interface.format_units import format_count, format_factor, format_time, unit_of
+from mpiprof.reports.pictures.rank_rows import HEIGHT_PX
 from mpiprof.reports.tokens import get_colour
 from mpiprof.trace.types import Array, Float
 
@@ -25,7 +26,6 @@ from .callsite import (
     make_imbalance_axis,
     make_rank_axis,
 )
-from .rank_rows import HEIGHT_PX
 
 BINS = 48
 SPARSE_ROWS = 100  # more lines of waiting are paler

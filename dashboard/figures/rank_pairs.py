@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import format_count, format_size, format_time, unit_of
 from mpiprof.metrics.wait_matrix import WaitMatrix
+from mpiprof.reports.pictures.rank_rows import MAX_ROWS
 from mpiprof.reports.tokens import get_colour
 from mpiprof.trace.types import Float, Int
 
@@ -75,8 +76,8 @@ def draw_pair_matrix(
         colorscale=_make_scale("late" if quantity == "wait" else "ink2", dark=dark),
         zmin=0,
         zmax=largest / scale,
-        xgap=1 if len(names) <= axes.MAX_ROWS // 4 else 0,
-        ygap=1 if len(names) <= axes.MAX_ROWS // 4 else 0,
+        xgap=1 if len(names) <= MAX_ROWS // 4 else 0,
+        ygap=1 if len(names) <= MAX_ROWS // 4 else 0,
         colorbar={"title": {"text": unit or quantity}, "thickness": 12, "exponentformat": "SI"},
         hovertemplate=f"{of.sentence}<extra></extra>",
     )

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import unit_of
 from mpiprof.reports import colours
+from mpiprof.reports.pictures.rank_rows import MAX_ROWS
 
 from . import axes
 
@@ -20,7 +21,7 @@ def draw_ranks(table: pd.DataFrame) -> go.Figure:
     """
     if not len(table):
         return axes.empty_figure("no rank passes the filters")
-    names = axes.label_runs(table["rank"].to_numpy(), axes.MAX_ROWS)
+    names = axes.label_runs(table["rank"].to_numpy(), MAX_ROWS)
     times = {c: table[c].to_numpy(np.float64) for c in ("total_wait_ns", "caused_ns")}
     unit, scale = unit_of(max(float(values.max()) for values in times.values()))
     figure = go.Figure()
@@ -28,7 +29,7 @@ def draw_ranks(table: pd.DataFrame) -> go.Figure:
         ("total_wait_ns", 1, "waits", colours.WAITING),
         ("caused_ns", -1, "is waited for", colours.BLUE),
     ):
-        at = axes.run_peaks(times[column], axes.MAX_ROWS)
+        at = axes.run_peaks(times[column], MAX_ROWS)
         values = times[column][at]
         members = [table[name].to_numpy()[at] for name in ("rank", "where")]
         figure.add_bar(

@@ -9,7 +9,12 @@ from dash import Input, Output, html
 from dash.development.base_component import Component
 
 from mpiprof.interface.format_units import format_time
-from mpiprof.reports.overview.time_sums import WIDTHS, find_blamed_time, list_time_parts
+from mpiprof.reports.overview.time_sums import (
+    WIDTHS,
+    find_blamed_time,
+    how_to_read,
+    list_time_parts,
+)
 from mpiprof.reports.pictures import time_split
 
 from .. import components, filtered_tables, overview_tables, predictions, verdict_view
@@ -19,10 +24,6 @@ from ..trace_data import TraceContext, TraceData
 
 TITLE, PATH = "Overview", "/"
 SKELETON = (330, 90, 200, 260)
-READING = (
-    "The bar is the run, mean of the ranks. On the right, hatched: the parts in which ranks wait. "
-    "Accent: the waiting for the named ranks; other ranks cause the rest."
-)
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
@@ -65,7 +66,8 @@ def time_section(data: TraceData, state: states.PageState) -> Component:
     title = html.H2(f"Where the {total} went")
     heading = html.Div([title, html.Span(f"mean of {of}")], className="heading")
     menu = components.picture_menu(time_split.list_values(parts, blamed))
-    return html.Section([heading, *pictures, menu, components.how_to_read(READING)])
+    note = components.how_to_read(how_to_read(parts, blamed))
+    return html.Section([heading, *pictures, menu, note])
 
 
 def findings_section(data: TraceData, state: states.PageState) -> Component | None:

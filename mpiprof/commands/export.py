@@ -122,9 +122,10 @@ def estimate_records(trace: Trace) -> int:
 def write_page(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Path, str]:
     """Write the page."""
     from mpiprof.hang import verdict_text
-    from mpiprof.reports import html
+    from mpiprof.reports.html_report import page
 
-    write_text(path, html.make_page(trace, verdict_text.fault_line(trace), step))
+    write_text(path, page.make_page(trace, verdict_text.fault_line(trace)))
+    step(2 * estimate_records(trace))
     return {path: f"{len(trace.callsites)} call sites"}
 
 

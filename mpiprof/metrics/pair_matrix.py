@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.raster_data import assign_rows
-from mpiprof.metrics.wait_matrix import list_rank_runs
+from mpiprof.metrics.wait_matrix import assign_rows, list_rank_runs
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
-from mpiprof.metrics.raster_data import assign_rows
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.trace.batch import Batch
@@ -37,6 +36,12 @@ def compute_wait_matrix(trace: Trace, callsites: Sequence[int] = ()) -> WaitMatr
     for part in BatchPass(trace, _batch_wait_matrix, *arguments, known=trace.aggregate[1]):
         sums += part.value
     return WaitMatrix(list_rank_runs(row), sums.reshape(count, count))
+
+
+def assign_rows(trace: Trace, rows: int) -> Int:
+    """Return the row of each rank in a picture of at most `rows` rows."""
+    count = min(rows, trace.ranks)
+    return np.arange(trace.ranks) * count // trace.ranks
 
 
 def list_rank_runs(row: Int) -> tuple[tuple[int, int], ...]:

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from mpiprof.dashboard.figures import algorithms, axes, callsite, instance
 from mpiprof.dashboard.figures.callsite import CallsiteArrivals
-from mpiprof.dashboard.figures.rank_rows import HEIGHT_PX, make_rank_rows, make_row_ticks
 
 from mpiprof.diagnosis.late_rank import LateRank
 from mpiprof.metrics.arrival_pattern import ArrivalPattern
+from mpiprof.reports.pictures.rank_rows import HEIGHT_PX, MAX_ROWS, make_rank_rows, make_row_ticks
 from mpiprof.reports.tokens import get_colour
 
 MS = 1e6
@@ -67,7 +67,7 @@ def test_the_late_rank_has_a_row_of_12_px_at_any_scale(ranks: int) -> None:
     heights = np.diff(rows.edges)
     assert heights[rows.late_row] >= 12 and (heights > 0).all()
     assert rows.edges[[0, -1]].tolist() == pytest.approx([0, HEIGHT_PX])
-    assert len(rows.starts) <= axes.MAX_ROWS + 2 and rows.counts.sum() == ranks
+    assert len(rows.starts) <= MAX_ROWS + 2 and rows.counts.sum() == ranks
     every = np.concatenate([rows.ranks_of(row) for row in range(len(rows.starts))])
     assert np.array_equal(every, np.arange(ranks))
     found = [rows.find_row(y) for y in rows.centres.tolist()]
@@ -77,7 +77,7 @@ def test_the_late_rank_has_a_row_of_12_px_at_any_scale(ranks: int) -> None:
 
 def test_rows_without_a_late_rank_are_equal() -> None:
     heights = np.diff(make_rank_rows(np.arange(300), None).edges)
-    assert len(heights) == axes.MAX_ROWS and np.ptp(heights) < 1e-6
+    assert len(heights) == MAX_ROWS and np.ptp(heights) < 1e-6
 
 
 def test_the_axis_names_the_late_rank_and_hosts() -> None:

@@ -22,7 +22,7 @@ def test_a_cell_leads_to_the_instance_that_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int, rows: int
 ) -> None:
     monkeypatch.setattr(axes, "MAX_COLUMNS", columns)
-    monkeypatch.setattr(axes, "MAX_ROWS", rows)
+    monkeypatch.setattr(callsite_arrivals, "MAX_ROWS", rows)
     late = np.random.default_rng(3).integers(1, 1_000_000, (40, 12))
     late -= late.min(1, keepdims=True)
     data = TraceData("t", lateness(late).write(tmp_path / "t"))

@@ -13,6 +13,7 @@ from mpiprof.model import problem_spec
 from mpiprof.model.simulate import simulate
 from mpiprof.operations import OPERATIONS
 from mpiprof.reports import colours
+from mpiprof.reports.pictures.rank_rows import MAX_ROWS
 
 MS = 1e6
 
@@ -21,7 +22,7 @@ def test_ranks_are_aggregated_to_visible_rows() -> None:
     ranks = np.arange(4096)
     table = pd.DataFrame({"rank": ranks, "where": "n", "total_wait_ns": ranks * MS, "caused_ns": 0})
     bar = rank_waits.draw_ranks(table).data[0]
-    assert len(bar.x) == axes.MAX_ROWS
+    assert len(bar.x) == MAX_ROWS
     assert bar.x[0] == "0-15"
     scale = unit_of(4095 * MS)[1]
     assert bar.y[0] * scale == pytest.approx(15 * MS)  # the maximum of 0 to 15 ms
@@ -106,8 +107,8 @@ def test_log_axes_have_times_as_ticks(low: float, high: float, expected: list[st
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 600, 4096, 65_537])
 def test_labels_name_the_ranks_that_are_in_a_row(count: int) -> None:
     """Lateness puts rank i of `count` into row i * rows // count."""
-    rows = min(count, axes.MAX_ROWS)
+    rows = min(count, MAX_ROWS)
     expected = [np.flatnonzero(np.arange(count) * rows // count == row) for row in range(rows)]
-    labels = axes.label_runs(np.arange(count), axes.MAX_ROWS)
+    labels = axes.label_runs(np.arange(count), MAX_ROWS)
     reported = [f"{of[0]}" if len(of) == 1 else f"{of[0]}-{of[-1]}" for of in expected]
     assert labels == reported

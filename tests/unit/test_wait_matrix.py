@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mpiprof
-from mpiprof.metrics.raster_data import assign_rows
+from mpiprof.metrics.wait_matrix import assign_rows
 from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000

@@ -128,7 +128,7 @@ def _make_row(
 
 def _number(row: dict[str, Any], name: str) -> float:
     value = row.get(name)
-    return math.nan if value is None else float(value)
+    return math.nan if value is None or pd.isna(value) else float(value)
 
 
 def _known(row: dict[str, Any], name: str, form: Any) -> str:

@@ -25,8 +25,8 @@ from mpiprof.trace import Trace
 WIDTHS = {"wide": (760.0, 290.0), "narrow": (366.0, 230.0)}  # by class: of the picture in px
 LARGE_SHARE = 0.5  # of the 90th percentile of the spreads; smaller ones are not typical of a delay
 HOW_TO_READ = (
-    "Time runs from left to right, from the median arrival of the other ranks. Grey is computing, "
-    "hatched is waiting, orange is the lateness of the rank that the others wait for."
+    "A row is a rank; 0 is the median arrival of the other ranks. Hatched: the rank has arrived "
+    "and waits. Accent: the time by which the awaited rank is late."
 )
 HOW_TO_READ_MESSAGES = (
     "A bar is a rank, or the sum of consecutive ranks. Above is the waiting of all ranks that its "

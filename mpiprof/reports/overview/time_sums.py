@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +25,6 @@ TIME_PARTS = {  # name, colour and whether ranks wait, by part of TimeSums.compo
     "waiting": ("in collectives", "late", True),
     "other collectives": ("filtered out", "line2", False),
 }
-
-HOW_TO_READ = (
-    "The bar is the time of the run, mean of the ranks. Hatched parts are waiting. The filled part "
-    "is the waiting for the ranks that the verdict names."
-)
 
 
 @dataclass(frozen=True)
@@ -88,6 +84,16 @@ def list_time_parts(trace: Trace, sums: TimeSums, ranks: int) -> list[TimePart]:
         parts = {"unknown" if name == "work" else name: ns for name, ns in parts.items()}
     named = [(*TIME_PARTS[name], ns / max(ranks, 1)) for name, ns in parts.items()]
     return [TimePart(name, ns, colour, waits) for name, colour, waits, ns in named]
+
+
+def how_to_read(parts: Sequence[TimePart], blamed: BlamedTime | None) -> str:
+    """Return the explanation of the bar."""
+    text = "The bar is the run, mean of the ranks."
+    if any(part.waiting and part.time_ns > 0 for part in parts):
+        text += " On the right, hatched: the parts in which ranks wait."
+    if blamed is not None:
+        text += " Accent: the waiting for the named ranks; other ranks cause the rest."
+    return text
 
 
 def find_blamed_time(trace: Trace, finding: Finding | None) -> BlamedTime | None:

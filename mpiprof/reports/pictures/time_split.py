@@ -12,6 +12,8 @@ from mpiprof.reports.pictures.svg import TableRow
 BAR_TOP, BAR_PX, GAP_PX = 20.0, 26.0, 2.0
 LABEL_GAP = 14.0
 
+Label = tuple[float, str, str]  # its place, and two texts
+
 
 @dataclass(frozen=True)
 class TimePart:
@@ -39,7 +41,7 @@ def draw_split(
     shown.sort(key=lambda part: part.waiting)
     whole = sum(part.time_ns for part in shown) or 1.0
     room = width - GAP_PX * max(len(shown) - 1, 0)
-    elements, labels, x = [], [], 0.0
+    elements, labels, times, x = [], [], [], 0.0
     waits_from: float | None = None
     for part in shown:
         wide = room * part.time_ns / whole
@@ -52,11 +54,12 @@ def draw_split(
         note = f"{part.name}: {format_time(part.time_ns)}, {share}"
         elements.append(svg.make_rectangle(x, BAR_TOP, max(wide, 1.0), BAR_PX, ink, note))
         labels.append((x, part.name, f"{format_time(part.time_ns)}  {share}"))
+        times.append(part.time_ns)
         x += wide + GAP_PX
     if waits_from is not None:
         waiting_ns = sum(part.time_ns for part in shown if part.waiting)
         elements += _draw_waiting(waits_from, width, waiting_ns, whole, blamed, room)
-    elements += _place_labels(labels, width)
+    elements += _place_labels(_choose_labels(labels, times, width), width)
     sentence = "; ".join(f"{name} {text}" for _, name, text in labels)
     return svg.make_picture(width, BAR_TOP + BAR_PX + 32, f"Time of the run: {sentence}", elements)
 
@@ -104,9 +107,24 @@ def _draw_waiting(
     return elements
 
 
-def _place_labels(labels: Sequence[tuple[float, str, str]], width: float) -> list[str]:
+def _choose_labels(
+    labels: Sequence[Label], times: Sequence[float], width: float
+) -> Sequence[Label]:
+    """Return the labels of the longest parts that have room beside each other."""
+    chosen = sorted(range(len(labels)), key=lambda i: -times[i])
+    while sum(map(_measure_label, (labels[i] for i in chosen))) > width + LABEL_GAP:
+        chosen.pop()
+    return [labels[i] for i in sorted(chosen)]
+
+
+def _measure_label(label: Label) -> float:
+    """Return the width of a label with the gap behind it."""
+    return max(map(svg.measure_text, label[1:])) + LABEL_GAP
+
+
+def _place_labels(labels: Sequence[Label], width: float) -> list[str]:
     """Return the labels below their parts, moved so that none covers another."""
-    wide = [max(svg.measure_text(name), svg.measure_text(text)) for _, name, text in labels]
+    wide = [_measure_label(label) - LABEL_GAP for label in labels]
     starts: list[float] = []
     for i, (x, _, _) in enumerate(labels):
         starts.append(max(x, starts[-1] + wide[i - 1] + LABEL_GAP if starts else 0.0))

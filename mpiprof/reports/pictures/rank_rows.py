@@ -9,11 +9,19 @@ import numpy as np
 from mpiprof.reports.tokens import SIZE
 from mpiprof.trace.types import Float, Int
 
-from . import axes
-
+MAX_ROWS = 256
 HEIGHT_PX = 330  # of all rows together
 LENS_PX = float(SIZE["lens_row"])  # least height of the late rank's row
 MAX_HOSTS, RANK_TICKS = 12, 9  # labels of the axis
+
+
+def run_starts(count: int, max_runs: int) -> Int:
+    """Return the first index of each of at most `max_runs` runs of `count` items.
+
+    Item i is in run i * runs // count, as in `metrics.arrival_pattern`.
+    """
+    runs = min(max_runs, count)
+    return -(-np.arange(runs) * count // max(runs, 1))
 
 
 @dataclass(frozen=True)
@@ -55,13 +63,13 @@ class RankRows:
         return np.asarray(np.searchsorted(self.starts, at, "right") - 1)
 
 
-def make_rank_rows(members: Int, late_rank: int | None) -> RankRows:
-    """Return at most axes.MAX_ROWS rows of equal height; the late rank has a row of its own.
+def make_rank_rows(members: Int, late_rank: int | None, max_rows: int = MAX_ROWS) -> RankRows:
+    """Return at most `max_rows` rows of equal height; the late rank has a row of its own.
 
     members: world ranks, ascending. The late rank's row has at least LENS_PX.
     """
     count = len(members)
-    starts = axes.run_starts(count, axes.MAX_ROWS)
+    starts = run_starts(count, max_rows)
     late_row = None
     at = int(np.searchsorted(members, -1 if late_rank is None else late_rank))
     if late_rank is not None and at < count and members[at] == late_rank:
