@@ -1,4 +1,4 @@
-"""Search of the head: ranks, hosts, call sites and algorithms, each with a link."""
+"""Search of the head: ranks, hosts, call sites, algorithms and sampled functions, with links."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def find_targets(data: TraceData, state: PageState, query: str) -> list[Target]:
         _find_hosts(data, state, words),
         _find_callsites(data, state, words),
         _find_algorithms(state, words),
+        _find_functions(state, words),
     )
     return [target for group in groups for target in islice(group, MAX_OF_GROUP)]
 
@@ -78,6 +79,12 @@ def _find_algorithms(state: PageState, words: list[str]) -> Iterator[Target]:
         if all(word in f"algorithm {text}" for word in words):
             href = state.link_to("/algorithms", of=operation, name=algorithm)
             yield Target("algorithm", text, href)
+
+
+def _find_functions(state: PageState, words: list[str]) -> Iterator[Target]:
+    text = "functions between collectives: flame graph"
+    if all(word in text for word in words):
+        yield Target("page", text, state.link_to("/functions"))
 
 
 def make_results(targets: list[Target], query: str) -> Component | None:

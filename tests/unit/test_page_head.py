@@ -27,6 +27,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TraceData:
         ("Solver", [("call site", "allreduce at solver.py:12 step", "/callsites?callsite=0")]),
         ("READ bcast", [("call site", "bcast at io.py:7 read", "/callsites?callsite=1")]),
         ("kang_teams", [("algorithm", "kang_teams of allgather", ALGORITHM)]),
+        ("flame", [("page", "functions between collectives: flame graph", "/functions")]),
         ("8", []),
         (" ", []),
         ("<script>", []),
