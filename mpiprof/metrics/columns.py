@@ -84,7 +84,7 @@ def _format_wait_share(row: Row) -> str:
 
 
 def _format_awaited(row: Row) -> str:
-    """Return the rank that causes most of the wait, and its share of the wait."""
+    """Return the rank that is waited for most, and its share of the wait."""
     if pd.isna(row["awaited_rank"]):
         return UNKNOWN
     return f"{row['awaited_rank']} in {format_share(row['awaited_share'])}"
@@ -242,11 +242,11 @@ COLUMNS: tuple[Column, ...] = (
             messages=partial(MessageCallsiteSums.wait_in, state=state))
         for state, meaning in MESSAGE_STATES.items()
     ),
-    Column("awaited_rank", "rank", "rank that causes most of the wait, and its share of it",
-        details="rank that causes most of the wait; null if nobody waits",
+    Column("awaited_rank", "rank", "rank most waited for, and its share; it may wait itself",
+        details="rank that is waited for most; null if nobody waits",
         heading="mostly for", views=SHARED, priority=1, width=100, legend=True,
         cell=_format_awaited, messages=lambda sums: sums.awaited["rank"].array),
-    Column("awaited_share", "share", "share of the wait that this rank causes",
+    Column("awaited_share", "share", "share of the wait that is for this rank",
         messages=lambda sums: sums.awaited["share"].to_numpy()),
     Column("worst_imbalance_over_run", "picture",
         "last minus first arrival, from instance to instance",

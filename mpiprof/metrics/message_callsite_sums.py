@@ -75,7 +75,7 @@ class MessageCallsiteSums:
 
     @cached_property
     def awaited(self) -> pd.DataFrame:
-        """Rank that causes most of the wait (NA without a wait), and its share of the wait."""
+        """Rank that is waited for most (NA without a wait), and its share of the wait."""
         row = self._wait_row
         pairs = self.waits.assign(row=row)[row >= 0].groupby(["row", "awaited"])["wait_ns"].sum()
         worst = pairs.reset_index().sort_values("wait_ns", ascending=False, kind="stable")

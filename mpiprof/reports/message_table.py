@@ -98,7 +98,8 @@ def message_cost_sentence(row: Mapping[Any, Any]) -> str:
     if not row["total_wait_ns"] > 0:
         return ""
     cost = f"{routine_at(row)} costs {format_time(row['total_wait_ns'])} of waiting"
-    mostly = f"{format_share(row['awaited_share'])} of it is for rank {row['awaited_rank']}"
+    share, rank = format_share(row["awaited_share"]), row["awaited_rank"]
+    mostly = f"{share} of it is directly for rank {rank}"
     return f"{cost}, {format_share(row['wait_share'])} of all ranks' time; {mostly}."
 
 

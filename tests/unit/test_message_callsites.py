@@ -146,7 +146,7 @@ def test_a_call_site_of_messages_is_reported_by_pairs(
     assert "--site app.py:10   (that call site by pairs of ranks)" in text
     text = run(capsys, "report", folder, "--site", "app.py:10")
     assert "recv at app.py:10 main costs 600 µs of waiting, 20 % of all ranks' time" in text
-    assert "83 % of it is for rank 2" in " ".join(text.split())
+    assert "83 % of it is directly for rank 2" in " ".join(text.split())
     lines = text[text.index("Pairs of ranks") :].splitlines()
     assert lines[2].split() == ["0", "2", "4", "4096", "B", "308", "µs", "300", "µs"]
 

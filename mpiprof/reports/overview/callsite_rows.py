@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding, find_causes_at
+from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, Finding, find_causes_at
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,
@@ -88,7 +88,11 @@ def name_causes(findings: Sequence[Finding]) -> dict[int | str, str]:
     """Return the ranks that cause most waiting at a call site and their share, by its key."""
     sites = dict.fromkeys(at.callsite for finding in findings for at in finding.waits_at)
     causes = {site: find_causes_at(findings, site) for site in sites}
-    return {make_callsite_key(site): format_cause(of[0], site) for site, of in causes.items() if of}
+    return {
+        make_callsite_key(site): format_cause(of[0], site)
+        for site, of in causes.items()
+        if of and of[0].share_at(site) >= MIN_CAUSE_SHARE
+    }
 
 
 def _make_row(
