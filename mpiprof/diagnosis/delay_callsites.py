@@ -14,6 +14,7 @@ from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.finding import WaitSite
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits
+from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -87,7 +88,12 @@ def make_waits_at(
 
 
 def sum_waits_by_rank(trace: Trace, callsite: int | tuple[str, int]) -> tuple[Float, Float]:
-    """Return the waiting at a call site that the work of each rank causes, and its own, in ns."""
+    """Return the waiting at a call site that the work of each rank causes, and its own, in ns.
+
+    Both are 0 if the tables of delays do not fit in memory.
+    """
+    if not fits_in_memory(trace):
+        return np.zeros(trace.ranks), np.zeros(trace.ranks)
     delays: Delays = trace.derive("delays_found")
     number, keys = _number_callsites(trace, delays)
     if callsite not in keys:

@@ -7,11 +7,17 @@ from typing import Any
 
 from mpiprof.diagnosis.blamed_work import find_blamed_work
 from mpiprof.diagnosis.causes import compute_causes
-from mpiprof.diagnosis.delay_costs import find_delays, make_delay_table
+from mpiprof.diagnosis.delay_costs import find_delays
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.replay import make_replay
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
+from mpiprof.diagnosis.window_delays import (
+    WindowDelays,
+    find_window_delays,
+    join_window_waits,
+    make_run_delay_table,
+)
 from mpiprof.diagnosis.work_groups import make_work_groups
 from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
@@ -24,8 +30,16 @@ from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
 from mpiprof.metrics.message_waits import find_postings, make_message_waits
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
+from mpiprof.metrics.run_counts import find_run_counts
 from mpiprof.metrics.run_times import make_run_times
 from mpiprof.metrics.wait_matrix import compute_wait_matrix
+from mpiprof.trace.trace import Trace
+
+
+def _find_window_delays(trace: Trace) -> list[WindowDelays]:
+    """Return the delays of each window of a run."""
+    return find_window_delays(trace, DERIVED)
+
 
 # A Trace refers to these tables by name only, because `trace` must not import this package.
 DERIVED: dict[str, Callable[..., Any]] = {
@@ -35,7 +49,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "causes": compute_causes,
     "collective_waits": find_collective_waits,
     "conclusions": find_conclusions,
-    "delays": make_delay_table,
+    "delays": make_run_delay_table,
     "delays_found": find_delays,
     "dependences": find_dependences,
     "efficiencies": make_efficiencies,
@@ -62,6 +76,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "processes": tables.make_processes,
     "rank_totals": make_rank_totals,
     "replay": make_replay,
+    "run_counts": find_run_counts,
     "run_times": make_run_times,
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
@@ -71,6 +86,8 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "summary": summary_tables.make_summary,
     "summed_up": summary_tables.summarise_totals,
     "waiting_for": compute_wait_matrix,
+    "window_delays": _find_window_delays,
+    "window_waits": join_window_waits,
     "work_groups": make_work_groups,
     "wrong": find_disagreements,
 }

@@ -56,9 +56,9 @@ def find_message_time(trace: Trace) -> MessageTime:
 
 def _are_waits_logged(trace: Trace) -> bool:
     """Return whether all calls on messages that may wait have records, which fit in memory."""
-    is_logged = len(trace.message_calls) > 0 or recorded_messages(trace) in ("auto", "all")
-    gave_up = any(SUMS_NOTE in note for note in trace.notes)
-    return is_logged and are_waits_known(trace) and not gave_up
+    if not are_waits_known(trace) or any(SUMS_NOTE in note for note in trace.notes):
+        return False
+    return len(trace.message_calls) > 0 or recorded_messages(trace) in ("auto", "all")
 
 
 def _find_unknown_time(trace: Trace) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
     times = trace.run_times
     whole = max(times.whole_ns, 1.0)
     waiting, inside = times.total_wait.value / whole, times.collective.value / whole
-    for_messages = float(trace.message_waits["wait_ns"].sum()) / whole
+    for_messages = 0.0 if math.isnan(times.message_wait_ns) else times.message_wait_ns / whole
     gain = next((finding for finding in findings if finding.cause == "algorithm"), None)
     worst = next(
         (finding for finding in findings if finding.share >= NEGLIGIBLE_SHARE or finding is gain),

@@ -27,6 +27,7 @@ from mpiprof.diagnosis.work_intervals import NOWHERE
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.metrics.activities import RECORDED_NS, read_recorded_calls
+from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.trace.sites import describe_sites, format_site, matches_pattern
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -76,6 +77,9 @@ def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
     """Return the run time with some changes; raises UsageError for unknown ranks, nodes, sites."""
     if trace.record == "summary":
         raise UsageError("--what-if: a summary has no calls to replay: record events")
+    if not fits_in_memory(trace):
+        fact = "--what-if: the memory is too small to replay so many calls"
+        raise UsageError(f"{fact}: use a machine with more memory")
     delays: Delays = trace.derive("delays_found")
     work, nothing = _Work(trace, delays), np.zeros(0, np.int64)
     transfers: Removals = nothing, nothing, np.zeros(0)

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.collective_waits import CollectiveWaits
 from mpiprof.metrics.time_order import put_in_order
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Int
 
@@ -45,7 +47,7 @@ class Activities:
 def find_activities(trace: Trace) -> Activities:
     """Return the recorded calls and the long intervals between calls."""
     of: CollectiveWaits = trace.derive("collective_waits")
-    calls, intervals = trace.message_calls, trace.intervals
+    calls, intervals = _take_message_calls(trace), trace.intervals
     names = (
         ("rank", "enter_ns", "exit_ns", "site_id", "site_id"),
         ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id"),
@@ -62,6 +64,14 @@ def find_activities(trace: Trace) -> Activities:
     return Activities(rows[: first[-1]], first, len(intervals) > 0)
 
 
+def _take_message_calls(trace: Trace) -> pd.DataFrame:
+    """Return the logged calls on messages; of a window, without those around it."""
+    calls = trace.message_calls
+    if isinstance(trace, TraceWindow):
+        return calls[trace.covers(calls["enter_ns"].to_numpy())]
+    return calls
+
+
 def _make_source(*columns: Array, ranks: int) -> Struct:
     """Return rows by rank and time; columns: in the order of SOURCE."""
     ordered = put_in_order(columns, ranks)
@@ -73,7 +83,7 @@ def _make_source(*columns: Array, ranks: int) -> Struct:
 def read_recorded_calls(trace: Trace) -> list[Int]:
     """Return rank, enter_ns, exit_ns and site of all recorded calls, by rank and time."""
     collective: CollectiveWaits = trace.derive("collective_waits")
-    calls = trace.message_calls
+    calls = _take_message_calls(trace)
     closed = calls["exit_ns"].to_numpy() > 0
     columns = [
         (collective.call_rank, "rank"),

@@ -22,6 +22,7 @@ from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
 from mpiprof.metrics.short_receives import ShortReceives, find_short_receives
 from mpiprof.metrics.wait_states import Group
 from mpiprof.operations import WaitRule
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
@@ -64,9 +65,19 @@ def find_dependences(trace: Trace) -> Dependences:
             if batch.begin_ns is not batch.arrival_ns:
                 found = find_progress_waits(arrival, begin, finish, group, least_ns)
                 collector.add_progress_waits(ranks, found)
-    collector.add_messages(trace.derive("postings"))
+    collector.add_messages(*_take_postings(trace))
     collector.add_short_receives(find_short_receives(trace))
     return collector.join()
+
+
+def _take_postings(trace: Trace) -> tuple[Postings, Int]:
+    """Return the postings of a trace, and the index of messages for which calls may wait."""
+    postings: Postings = trace.derive("postings")
+    index = np.flatnonzero(postings.state != NEVER)
+    if isinstance(trace, TraceWindow):
+        of = postings.messages
+        index = index[trace.covers(of.enter_ns[of.rows["call"][index]])]
+    return postings, index
 
 
 def _find_row_sets(group: Group) -> Iterator[tuple[Int, Int]]:
@@ -112,13 +123,12 @@ class DependenceCollector:
         self._add(ranks[waits.row], waits.until_ns, -1 - number, waits.until_ns - waits.begin_ns)
         self.count += len(number)
 
-    def add_messages(self, postings: Postings) -> None:
-        """Add one dependence per call that depends on messages.
+    def add_messages(self, postings: Postings, index: Int) -> None:
+        """Add one dependence per call that depends on messages; index: of these messages.
 
         A send that need not wait for its receiver depends on it only if it did wait.
         """
         of = postings.messages
-        index = np.flatnonzero(postings.state != NEVER)
         rows, state = of.rows[index], postings.state[index]
         call = rows["call"]
         enter = of.enter_ns[call]

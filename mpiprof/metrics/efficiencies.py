@@ -22,6 +22,7 @@ import pandas as pd
 
 from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
+from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import compute_waits
 from mpiprof.trace.batch import Batch, take_columns
@@ -99,7 +100,7 @@ def bound_message_waits(trace: Trace, edges: Float, message_ns: Float) -> tuple[
     message_ns: time in calls on messages. The bounds differ if no call on messages is logged, but
     only sums (`--messages sums`).
     """
-    if not len(trace.message_calls):
+    if not fits_in_memory(trace) or not len(trace.message_calls):
         return np.zeros_like(message_ns), message_ns
     waits = trace.message_waits
     begin, rank = waits["begin_ns"].to_numpy(np.float64), waits["rank"].to_numpy(np.int64)

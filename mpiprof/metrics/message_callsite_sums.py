@@ -99,16 +99,36 @@ class MessageCallsiteSums:
 
 
 def find_located_waits(trace: Trace) -> pd.DataFrame:
-    """Return `Trace.message_waits` with KEYS and the communicator of the waiting calls."""
+    """Return `Trace.message_waits` with KEYS and the communicator of the waiting calls.
+
+    If the waits do not fit in memory, they are sums as in `sum_located_waits`.
+    """
+    if not fits_in_memory(trace):
+        sums: pd.DataFrame = trace.derive("window_waits")
+        return sums
     waits, calls = trace.message_waits, trace.message_calls
     call = waits["call"].to_numpy()
     return waits.assign(**{n: calls[n].to_numpy()[call] for n in (*KEYS, "communicator")})
 
 
+def sum_located_waits(waits: pd.DataFrame) -> pd.DataFrame:
+    """Return the sums of the waits of a rank for another one, in one state at one call site.
+
+    calls: number of waits. longest_ns, begin_ns, until_ns: of the longest one.
+    """
+    by = [*KEYS, "communicator", "rank", "awaited", "state"]
+    longest = waits.sort_values("wait_ns", ascending=False, kind="stable").drop_duplicates(by)
+    groups = waits.groupby(by, observed=True, sort=False)["wait_ns"]
+    sums = groups.agg(wait_ns="sum", calls="size", longest_ns="max")
+    times = longest.set_index(by)[["begin_ns", "until_ns"]]
+    joined: pd.DataFrame = sums.join(times).reset_index()
+    return joined
+
+
 def are_waits_known(trace: Trace) -> bool:
     """Return whether long calls on messages were logged, and the waits in them are computed."""
     only_sums = trace.record != "events" or recorded_messages(trace) == "sums"
-    return fits_in_memory(trace) and (not only_sums or len(trace.message_calls) > 0)
+    return not only_sums or not fits_in_memory(trace) or len(trace.message_calls) > 0
 
 
 def recorded_messages(trace: Trace) -> str:

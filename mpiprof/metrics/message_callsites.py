@@ -8,7 +8,11 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics import columns
-from mpiprof.metrics.message_callsite_sums import MessageCallsiteSums, sum_message_callsites
+from mpiprof.metrics.message_callsite_sums import (
+    MessageCallsiteSums,
+    find_located_waits,
+    sum_message_callsites,
+)
 from mpiprof.trace.trace import Trace
 
 PAIR = ["source", "destination"]
@@ -40,7 +44,7 @@ def make_message_matrix(trace: Trace) -> pd.DataFrame:
     source, destination (world ranks), messages, bytes (as sent), wait_ns (of the destination for
     the source), send_wait_ns (of the source for the destination).
     """
-    return make_pair_table(trace.message_sums, trace.message_waits)
+    return make_pair_table(trace.message_sums, find_located_waits(trace))
 
 
 def make_pair_table(sums: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from mpiprof.metrics.tables import label_sites
 from mpiprof.trace.intervals import Intervals
 from mpiprof.trace.message_counts import TAG_CLASSES
 from mpiprof.trace.messages import DOUBTFUL, MessageCalls, read_message_logs, read_sums
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 
 SUMS = ("calls", "total_ns", "longest_ns", "sent", "received")
@@ -102,6 +103,8 @@ def find_message_rows(trace: Trace) -> MessageRows:
 def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, MessageRows, Intervals]:
     """Return the table of logged calls, their messages, and the intervals: one pass."""
     logs, intervals = read_message_logs(trace, trace.ranks_with_messages)
+    if isinstance(trace, TraceWindow):
+        intervals = intervals.take(np.flatnonzero(trace.covers(intervals.begin_ns)))
     calls = _make_calls(trace, logs)
     facts = trace.derive("shape_facts")
     of_shapes = facts["communicator"], facts["peer"], facts["site_id"]

@@ -26,6 +26,7 @@ from mpiprof.metrics.activities import find_activities
 from mpiprof.metrics.memory_limit import memory_limit_bytes
 from mpiprof.metrics.message_rows import MessageRows
 from mpiprof.metrics.posting_times import set_posting_times
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
@@ -79,20 +80,36 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     waits = {name: np.zeros(0, dtype) for name, dtype in WAITS.items()}
     if fits_in_memory(trace) and len(trace.message_calls):
         waits = trace.derive("postings").waits
+        if isinstance(trace, TraceWindow):
+            is_here = trace.covers(waits["begin_ns"])
+            waits = {name: of[is_here] for name, of in waits.items()}
     columns: dict[str, Any] = dict(waits)
     columns["state"] = pd.Categorical.from_codes(columns["state"], pd.Index(STATES))
     return pd.DataFrame(columns, copy=False)
 
 
+def count_record_bytes(trace: Trace) -> int:
+    """Return the memory that the tables of messages and of their delays need."""
+    chunks = (chunk for of_thread in trace.logs.messages.values() for chunk in of_thread)
+    return BYTES_PER_RECORD * sum(chunk.log.layout.capacity for chunk in chunks)
+
+
+def limit_record_bytes() -> float:
+    """Return the memory that these tables may use."""
+    return MAX_MEMORY_SHARE * memory_limit_bytes()
+
+
 def fits_in_memory(trace: Trace) -> bool:
     """Return whether the tables of messages and of their delays fit, and note if they do not."""
-    chunks = (chunk for of_thread in trace.logs.messages.values() for chunk in of_thread)
-    needed = BYTES_PER_RECORD * sum(chunk.log.layout.capacity for chunk in chunks)
-    if needed <= MAX_MEMORY_SHARE * memory_limit_bytes():
+    if isinstance(trace, TraceWindow) or count_record_bytes(trace) <= limit_record_bytes():
         return True
-    gigabytes = needed / MAX_MEMORY_SHARE / 1e9
-    fact = "waits for messages are not computed: the memory is too small for so many records"
-    trace.problems.add(f"{fact}; use a machine and a control group with {gigabytes:,.0f} GB")
+    gigabytes = count_record_bytes(trace) / MAX_MEMORY_SHARE / 1e9
+    fact = (
+        "the records of messages do not fit in memory, so they are analysed in windows of the run"
+    )
+    effect = "single waits are not listed, and patterns over several windows are not sought"
+    remedy = f"use a machine and a control group with {gigabytes:,.0f} GB"
+    trace.problems.add(f"{fact}: {effect}; {remedy}")
     return False
 
 

@@ -13,20 +13,24 @@ import pandas as pd
 
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.activities import Activities
+from mpiprof.metrics.run_counts import RunCounts
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
 
+CHOICE = "first", "low", "high"
 CHANNEL = ["communicator", "source", "destination"]
 # Fields of the structs in core/python_api/posting_times.c.
 GROUPS = {
     **dict.fromkeys(("ranks", "sites"), int),
     **dict.fromkeys(("first_of_rank", "end_ns"), np.int64),
     "precedes": np.bool_,
-    **dict.fromkeys(("positions", "used", "rank", "is_call", "count", "first", "found"), np.int64),
+    **dict.fromkeys(("positions", "used"), np.int64),
+    **dict.fromkeys(("rank", "is_call", "site", "count", "first", "found"), np.int64),
 }
 CHANNELS = {
-    "mask": int,
-    **dict.fromkeys(("table", "sent", "first_choice", "first"), np.int64),
+    **dict.fromkeys(("mask", "begin_ns"), int),
+    **dict.fromkeys(("table", "sent", "first_choice", "first", "low", "high"), np.int64),
     "early_ns": np.float64,
     "end_ns": np.int64,
     "precedes": np.bool_,
@@ -45,14 +49,19 @@ def set_posting_times(
     sent = count_sent(trace)
     if not activities.has_intervals or not len(sent):
         return
-    groups, end_ns, precedes = _group_activities(activities)
+    groups, end_ns, precedes = group_activities(activities)
+    counts: RunCounts | None = trace.derive("run_counts")
+    if counts is not None:
+        groups = counts.number_groups(groups)
     sent["channel"] = np.arange(len(sent))
-    choices = sent.merge(groups, left_on=["source", "count"], right_on=["rank", "count"])
+    choices = sent.merge(groups, left_on=["source", "count"], right_on=["rank", "total"])
     first_choice = np.searchsorted(choices["channel"], np.arange(len(sent) + 1))
     early_ns, chosen = np.zeros(len(choices)), np.full(len(sent), -1)
     codes = _make_channel_table(trace, sent)
-    values = {"mask": len(codes) - 1, "table": codes, "sent": sent["count"].to_numpy()}
-    values |= {"first_choice": first_choice, "first": choices["first"].to_numpy()}
+    begin_ns = trace.begin_ns if isinstance(trace, TraceWindow) else 0
+    values = {"mask": len(codes) - 1, "begin_ns": begin_ns, "table": codes}
+    values |= {"sent": sent["count"].to_numpy(), "first_choice": first_choice}
+    values |= {name: choices[name].to_numpy() for name in CHOICE}
     values |= {"early_ns": early_ns, "end_ns": end_ns, "precedes": precedes, "chosen": chosen}
     rows = len(table.arrays["messages"])
     channels = Struct(CHANNELS, values | {"channel": np.empty(rows, np.int32)})
@@ -63,7 +72,7 @@ def set_posting_times(
 
 
 def _choose(choices: pd.DataFrame, chosen: Int) -> None:
-    """Set the first activity of the chosen group of each channel, if there is one.
+    """Set the choice of each channel, if there is one.
 
     Messages are mostly sent after work. Among several sites, the last one explains most waiting.
     """
@@ -71,7 +80,7 @@ def _choose(choices: pd.DataFrame, chosen: Int) -> None:
     # The first long call counts only if no work does.
     possible["early_ns"] = possible["early_ns"].where(~possible["is_call"], np.inf)
     best = possible.sort_values("early_ns", kind="stable").drop_duplicates("channel")
-    chosen[best["channel"]] = best["first"]
+    chosen[best["channel"]] = best.index
 
 
 def _make_channel_table(trace: Trace, channels: pd.DataFrame) -> Int:
@@ -83,12 +92,12 @@ def _make_channel_table(trace: Trace, channels: pd.DataFrame) -> Int:
     return table
 
 
-def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
+def group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
     """Return the groups of a rank's activities that end at one site.
 
-    Per group: rank, is_call, count, first (index of its first activity). Per activity, by group:
-    its end, or that of a long call that directly follows it, and whether a short call can follow
-    that.
+    Per group: rank, is_call, site, count and total (number of activities), first and low (index of
+    its first activity), high (before which its last one is). Per activity, by group: its end, or
+    that of a long call that directly follows it, and whether a short call can follow that.
     """
     rows, first = activities.rows, activities.first
     sites = int(rows["last_site"].max(initial=-1)) + 1
@@ -97,11 +106,13 @@ def _group_activities(activities: Activities) -> tuple[pd.DataFrame, Int, Bool]:
     values = {"ranks": len(first) - 1, "sites": sites, "first_of_rank": first, "found": found}
     values |= {"end_ns": end_ns, "precedes": precedes, "used": np.empty(codes, np.int64)}
     values |= {"positions": np.zeros(codes, np.int64)}
-    names = ("rank", "is_call", "count", "first")
+    names = ("rank", "is_call", "site", "count", "first")
     groups = {name: np.empty(len(rows), np.int64) for name in names}
     call_library("posting_times_group", rows, Struct(GROUPS, values | groups))
     table = pd.DataFrame({name: of[: found[0]] for name, of in groups.items()})
-    return table.astype({"is_call": bool}), end_ns, precedes
+    table = table.astype({"is_call": bool}).rename(columns={"count": "total"})
+    table["low"], table["high"] = table["first"], table["first"] + table["total"]
+    return table, end_ns, precedes
 
 
 def count_sent(trace: Trace) -> pd.DataFrame:

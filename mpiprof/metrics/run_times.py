@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from mpiprof.metrics.message_callsite_sums import are_waits_known, recorded_messages
+from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.metrics.variance_components import UNKNOWN_ESTIMATE, Estimate
 from mpiprof.trace.trace import Trace
 
@@ -62,7 +63,7 @@ def _sum_over_callsites(trace: Trace, name: str) -> Estimate:
 
 def _message_wait_ns(trace: Trace) -> float:
     """Return the waiting for messages, NaN if the calls that may wait were not recorded."""
-    waits = trace.message_waits
+    waits = trace.message_waits if fits_in_memory(trace) else trace.derive("window_waits")
     if len(waits):
         return float(waits["wait_ns"].sum())
     if recorded_messages(trace) == "off":

@@ -16,6 +16,7 @@ import pandas as pd
 
 from mpiprof.metrics.message_rows import MessageRows
 from mpiprof.metrics.posting_times import CHANNEL, count_sent
+from mpiprof.metrics.run_counts import SIDES, RunCounts
 from mpiprof.trace.messages import COMPLETE, RECEIVED_FLAG
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
@@ -40,14 +41,15 @@ def find_short_receives(trace: Trace) -> ShortReceives:
         names = (*CHANNEL, "count", "send_site", "receive_site")
         for row in zip(*(channels[name].tolist() for name in names), strict=True):
             communicator, source, rank, count, *sites = row
-            sent = calls.find(source, sites[0], count, ("end", "begin"))
-            received = calls.find(rank, sites[1], count, ("begin", "end"))
-            if sent is None or received is None:
+            of_sends = calls.find(source, sites[0], count, ("end", "begin"))
+            of_receives = calls.find(rank, sites[1], count, ("begin", "end"))
+            if of_sends is None or of_receives is None:
                 continue
+            number, sent, received = _take_common(of_sends, of_receives)
             if (sent > received + trace.clock_error_ns).any():
                 continue
             known = recorded.get((communicator, source, rank), np.zeros(0, np.int64))
-            short = ~np.isin(np.arange(count), known)
+            short = ~np.isin(number, known)
             ranks = (np.full(int(short.sum()), of) for of in (source, rank))
             columns = (next(ranks), sent[short], next(ranks), received[short])
             found.append(np.stack(columns))
@@ -62,17 +64,36 @@ class _CallTimes:
 
     def __init__(self, trace: Trace) -> None:
         self.times: dict[str, dict[Any, Int]] = {}
-        for side, site in (("end", "after_site_id"), ("begin", "before_site_id")):
+        for side, site in SIDES.items():
             groups = trace.intervals.groupby(["rank", site])[f"{side}_ns"]
             self.times[side] = {key: np.sort(of.to_numpy()) for key, of in groups}
+        self.counts: RunCounts | None = trace.derive("run_counts")
 
-    def find(self, rank: int, site: int, count: int, sides: tuple[str, str]) -> Int | None:
-        """Return the times of the calls from the first side that has so many, or None."""
+    def find(
+        self, rank: int, site: int, count: int, sides: tuple[str, str]
+    ) -> tuple[int, Int] | None:
+        """Return the times of the calls from the first side that has so many, or None.
+
+        Of a window of a run, the result has the number of the first time in it, and the times.
+        """
         for side in sides:
             times = self.times[side].get((rank, site))
-            if times is not None and len(times) == count:
-                return times
+            if times is None:
+                continue
+            before, total = 0, len(times)
+            if self.counts is not None:
+                before, total = self.counts.find_calls(side, rank, site)
+            if total == count:
+                return before, times
         return None
+
+
+def _take_common(first: tuple[int, Int], second: tuple[int, Int]) -> tuple[Int, Int, Int]:
+    """Return the numbers that are in two runs of times, and these times in both."""
+    low = max(of[0] for of in (first, second))
+    high = max(min(of[0] + len(of[1]) for of in (first, second)), low)
+    sides = (times[low - begin : high - begin] for begin, times in (first, second))
+    return np.arange(low, high), next(sides), next(sides)
 
 
 def _find_receives(trace: Trace) -> pd.DataFrame:

@@ -17,15 +17,17 @@ def list_waiting_pairs(waits: pd.DataFrame) -> pd.DataFrame:
     if not len(waits):
         names = ["wait_ns", "send_wait_ns", "calls", "longest_ns", "begin_ns", "until_ns"]
         return pd.DataFrame({name: pd.Series(dtype=object) for name in [*KEYS, *names]})
+    if "calls" not in waits:  # rows are single calls
+        waits = waits.assign(calls=1, longest_ns=waits["wait_ns"])
     of_sender = waits["wait_ns"].where(waits["state"] == "late_receiver", 0)
     groups = waits.assign(send_wait_ns=of_sender).groupby(KEYS, sort=False)
     table = groups.agg(
         wait_ns=("wait_ns", "sum"),
         send_wait_ns=("send_wait_ns", "sum"),
-        calls=("wait_ns", "size"),
-        longest_ns=("wait_ns", "max"),
+        calls=("calls", "sum"),
+        longest_ns=("longest_ns", "max"),
     )
-    longest = waits.sort_values("wait_ns", ascending=False, kind="stable").drop_duplicates(KEYS)
+    longest = waits.sort_values("longest_ns", ascending=False, kind="stable").drop_duplicates(KEYS)
     table = table.join(longest.set_index(KEYS)[["begin_ns", "until_ns"]])
     order = {"wait_ns": False, "awaited": True, "rank": True}
     made: pd.DataFrame = table.reset_index().sort_values(

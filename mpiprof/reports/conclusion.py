@@ -10,6 +10,7 @@ import pandas as pd
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
+from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence
 from mpiprof.reports.phrases import share_bounds
@@ -38,7 +39,7 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
 
 
 def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
-    waits_known = trace.callsites["complete_instances"].any() or len(trace.message_waits)
+    waits_known = trace.callsites["complete_instances"].any() or len(find_located_waits(trace))
     if not waits_known:
         return [_unknown_waiting_sentence(trace, verdict)]
     ends = share_bounds(trace, trace.run_times.total_wait)

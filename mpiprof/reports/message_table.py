@@ -113,7 +113,7 @@ def message_facts(trace: Trace) -> str:
     message_ns, whole = reported_message_ns(trace), float(trace.process_time_ns)
     if not message_ns:
         return ""
-    wait_ns = float(trace.message_waits["wait_ns"].sum())
+    wait_ns = float(find_located_waits(trace)["wait_ns"].sum())
     times = [f"{format_share(ns / whole)} ({format_time(ns)})" for ns in (message_ns, wait_ns)]
     if not are_waits_known(trace):
         return f"{times[0]} of all ranks' time; the waiting in it is not known"

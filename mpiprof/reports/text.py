@@ -20,6 +20,7 @@ from mpiprof.interface.shell_hints import format_command
 from mpiprof.libraries import mpi_name
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
 from mpiprof.metrics.coverage import LOST_REASON, Coverage
+from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
@@ -310,7 +311,7 @@ def _rank_rows(trace: Trace) -> list[dict[Any, Any]]:
         table["collective_wait_ns"] = wait.reindex(table.index).fillna(0)
         table["message_wait_ns"] = math.nan
         if not math.isnan(trace.run_times.message_wait_ns):
-            waits = trace.message_waits.groupby("rank")["wait_ns"].sum()
+            waits = find_located_waits(trace).groupby("rank")["wait_ns"].sum()
             table["message_wait_ns"] = waits.reindex(table.index).fillna(0)
     table["collective_ns"] = table["collective_ns"].fillna(0)
     return table[list(RANK_COLUMNS)].rename_axis("rank").reset_index().to_dict("records")

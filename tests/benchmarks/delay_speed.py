@@ -23,6 +23,7 @@ import numpy as np
 from benchmarks.checks import Row, report_rows
 from benchmarks.memory import peak_mb
 from benchmarks.view import number
+from mpiprof.metrics.memory_limit import memory_limit_bytes
 from mpiprof.metrics.message_waits import BYTES_PER_RECORD
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import END_NS, Program
@@ -148,20 +149,48 @@ def measure(folder: Path) -> Iterator[Row]:
     yield Row("peak memory per record", limit, f"{each:.0f} bytes", each <= BYTES_PER_RECORD)
 
 
+def measure_windows(folder: Path, count: int) -> Iterator[Row]:
+    """Find the causes on one core in this number of windows, as if there was no more memory."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    import mpiprof
+    from mpiprof.metrics import message_waits, run_windows
+    from mpiprof.trace.malloc_tuning import retain_freed_memory
+
+    retain_freed_memory()
+    trace = mpiprof.open(folder)
+    needed = message_waits.count_record_bytes(trace) / (count - 0.5)
+    needed += run_windows.count_margin_bytes(trace)
+    message_waits.MAX_MEMORY_SHARE = needed / memory_limit_bytes()
+    begin, first_mb = time.process_time(), peak_mb()
+    trace.derive("window_delays")
+    seconds = time.process_time() - begin
+    table = trace.callsites
+    calls = int((table["instances"] * table["size"]).sum())
+    calls += int(trace.derive("window_waits")["calls"].sum())
+    yield Row("events", "", f"{calls:,} in {len(trace.derive('window_delays'))} windows")
+    yield Row("windows: events/s", "", f"{calls / seconds / 1e6:.2f} million")
+    peak = f"{peak_mb():,.0f} MB, {(peak_mb() - first_mb) * 1e6 / calls:.0f} bytes an event"
+    yield Row("windows: peak memory", "", peak)
+
+
 def command() -> int:
     """Write traces, and compute their delays in other processes; return the worst exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--calls", type=number, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--ranks", type=number, default=256)
+    parser.add_argument("--windows", type=number, default=1)
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
+        if options.windows > 1:
+            return report_rows(measure_windows(options.read, options.windows))
         return report_rows(measure(options.read))
     worst = 0
     for calls in options.calls:
         with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
             write(Path(folder), calls, options.ranks)
-            words = (sys.executable, "-m", "benchmarks.delay_speed", "--read", folder)
+            words = [sys.executable, "-m", "benchmarks.delay_speed", "--read", folder]
+            words += ["--windows", str(options.windows)]
             worst = max(worst, abs(subprocess.run(words, check=False).returncode))
     return worst
 

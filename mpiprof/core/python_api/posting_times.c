@@ -16,8 +16,8 @@ struct groups {
     uint8_t *precedes;  /* result: whether a short call can follow it */
     int64_t *positions; /* room for 2 * (sites + 1) numbers, which are 0 */
     int64_t *used;      /* room for as many codes */
-    int64_t *rank, *is_call, *count, *first; /* result: of each group */
-    int64_t *found;                          /* result: number of groups */
+    int64_t *rank, *is_call, *site, *count, *first; /* result: of each group */
+    int64_t *found;                                 /* result: number of groups */
 };
 
 static int64_t code_of(const struct groups *g, const struct activity *a)
@@ -41,6 +41,7 @@ static void add_groups(struct groups *g, int64_t rank, int64_t begin, int64_t co
 
         g->rank[group] = rank;
         g->is_call[group] = code > g->sites;
+        g->site[group] = code % (g->sites + 1) - 1;
         g->count[group] = g->positions[code];
         g->first[group] = begin;
         g->positions[code] = begin;
@@ -79,17 +80,20 @@ PUBLIC void posting_times_group(const struct activity *activities, struct groups
 }
 
 /* Channels of messages: (communicator, source, destination), and the groups of activities that may
- * precede their sends. The fields have the order of posting_times.CHANNELS. */
+ * precede their sends. The fields have the order of posting_times.CHANNELS.
+ *
+ * A window of a run has a part of each group: activities `low` to before `high`. */
 struct channels {
-    int64_t mask;
-    const int64_t *table; /* hash table of channels: code (or -1) and index, mask + 1 times */
-    const int64_t *sent;  /* of each channel: number of messages */
+    int64_t mask, begin_ns; /* begin_ns: of the window */
+    const int64_t *table;   /* hash table of channels: code (or -1) and index, mask + 1 times */
+    const int64_t *sent;    /* of each channel: number of messages */
     const int64_t *first_choice; /* of each channel, and the number of choices */
-    const int64_t *first;        /* of each choice: first activity of the group */
+    const int64_t *first;        /* of each choice: where the first activity of the run would be */
+    const int64_t *low, *high;   /* of each choice: activities of the window */
     double *early_ns;      /* result: of each choice: sum of times before the ends, or INFINITY */
     const int64_t *end_ns; /* of the activities by group, as `precedes` */
     const uint8_t *precedes;
-    const int64_t *chosen; /* of each channel: first activity of the chosen group, or -1 */
+    const int64_t *chosen; /* of each channel: choice, or -1 */
     int32_t *channel;      /* result: of each message, or -1 */
 };
 
@@ -133,6 +137,18 @@ PUBLIC void posting_times_number(const struct message_table *t, const struct pos
     }
 }
 
+/* Adds the time from the end of an activity to that of the call that receives. */
+static void compare_times(const struct postings *p, const struct channels *c, int64_t choice,
+                          int64_t activity, int64_t received_ns)
+{
+    const int64_t early_ns = received_ns - c->end_ns[activity];
+
+    if (!c->precedes[activity] || early_ns < -p->clock_error_ns)
+        c->early_ns[choice] = (double)INFINITY;
+    else
+        c->early_ns[choice] += (double)early_ns;
+}
+
 /* Adds up the times of each choice. A choice with an impossible time gets INFINITY. */
 PUBLIC void posting_times_compare(const struct message_table *t, const struct postings *p,
                                   const struct channels *c)
@@ -145,21 +161,27 @@ PUBLIC void posting_times_compare(const struct message_table *t, const struct po
             continue;
         for (int64_t k = c->first_choice[channel]; k < c->first_choice[channel + 1]; k++) {
             const int64_t at = c->first[k] + m->number;
-            const int64_t early_ns = t->exit_ns[m->call] - c->end_ns[at];
 
-            if (!c->precedes[at] || early_ns < -p->clock_error_ns)
-                c->early_ns[k] = (double)INFINITY;
-            else
-                c->early_ns[k] += (double)early_ns;
+            if (at >= c->low[k] && at < c->high[k])
+                compare_times(p, c, k, at, t->exit_ns[m->call]);
         }
     }
 }
 
-/* Sets the posting times of the messages of channels with a choice. */
+/* Sets the posting times of the messages of channels with a choice.
+ *
+ * A message of an earlier window counts as posted at the begin of this one. */
 PUBLIC void posting_times_set(const struct message_table *t, const struct postings *p,
                               const struct channels *c)
 {
-    for (int64_t row = 0; row < t->count; row++)
-        if (c->channel[row] >= 0 && c->chosen[c->channel[row]] >= 0)
-            p->posted_ns[row] = c->end_ns[c->chosen[c->channel[row]] + t->messages[row].number];
+    for (int64_t row = 0; row < t->count; row++) {
+        const int64_t choice = c->channel[row] >= 0 ? c->chosen[c->channel[row]] : -1;
+
+        if (choice >= 0) {
+            const int64_t at = c->first[choice] + t->messages[row].number;
+
+            if (at < c->high[choice])
+                p->posted_ns[row] = at < c->low[choice] ? c->begin_ns : c->end_ns[at];
+        }
+    }
 }

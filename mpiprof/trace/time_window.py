@@ -1,0 +1,106 @@
+"""A stretch of a run as a trace: only the calls, messages and intervals in it are read.
+
+A trace that does not fit in memory is analysed window by window. The windows of a run begin and end
+when all its ranks meet in a collective (metrics/run_windows.py). Nobody waits across such a time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.log import Chunk
+from mpiprof.trace.match import BATCH_RECORDS
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import INTERVAL, MESSAGE_CALL, Bool, Int
+
+START_NS, END_NS = -(1 << 62), 1 << 62  # before and after all times
+# Chunks of each thread that are read before and after a window. They have the other sides of
+# messages that are posted in one window and completed in the next.
+MARGIN_CHUNKS = 1
+SEARCHED_RECORDS = 64  # at the begin of a chunk, of which one has a time
+# Attributes of the whole trace that are computed again.
+RECOMPUTED = {"dataset", "workers", "_derived", "_known", "_message_chunks_of"} | {
+    *("spans", "run_start_ns", "run_ns", "calls_start_ns", "duration_ns")
+}
+
+
+class TraceWindow(Trace):
+    """The part of a trace from one time to another; its derived tables cover only this part.
+
+    An instance of a collective is in the window in which its last rank arrives. A call on messages
+    and an interval are in the window in which they begin. Sums of whole runs, such as
+    `message_sums`, remain those of the whole run.
+    """
+
+    def __init__(
+        self, whole: Trace, begin_ns: int, end_ns: int, derived: Mapping[str, Callable[..., Any]]
+    ) -> None:
+        """Take what is known of the whole trace; derived: functions of its tables."""
+        self._whole_spans, error_ns = whole.spans, whole.clock_error_ns
+        self.__dict__.update({k: of for k, of in vars(whole).items() if k not in RECOMPUTED})
+        self.begin_ns, self.end_ns, self.workers = begin_ns, end_ns, None
+        self._since_ns = None if begin_ns == START_NS else begin_ns - error_ns
+        self._derived, self._known = dict(derived), {}
+        self._message_chunks_of: dict[int, list[list[Chunk]]] = {}
+        self.__dict__["dataset"] = None  # its tables can only be read as a whole
+
+    @cached_property
+    def spans(self) -> dict[int, tuple[int, int]]:
+        """First and last known time of each rank in the window."""
+        return {
+            rank: (max(first, self.begin_ns), max(min(last, self.end_ns), self.begin_ns))
+            for rank, (first, last) in self._whole_spans.items()
+        }
+
+    def covers(self, begin_ns: Int) -> Bool:
+        """Return which calls or intervals are in the window."""
+        return (begin_ns >= self.begin_ns) & (begin_ns < self.end_ns)
+
+    def batches(
+        self,
+        local_times: bool = False,
+        batch: int = BATCH_RECORDS,
+        before: bool = False,
+        since_ns: int | None = None,
+    ) -> Iterator[Batch]:
+        """Yield batches as Trace.batches does, of the instances in the window."""
+        since = max((of for of in (since_ns, self._since_ns) if of is not None), default=None)
+        for instances in super().batches(local_times, batch, before, since):
+            last_ns = instances.arrival_ns.max(0)
+            index = np.flatnonzero((last_ns > self.begin_ns) & (last_ns <= self.end_ns))
+            if len(index):
+                yield instances if len(index) == len(instances) else instances.take(index)
+
+    def message_chunks(self, rank: int) -> list[list[Chunk]]:
+        """Return the chunks with messages of each thread of a rank that the window requires."""
+        if rank not in self._message_chunks_of:
+            threads = super().message_chunks(rank)
+            self._message_chunks_of[rank] = [self._select_chunks(rank, of) for of in threads]
+        return self._message_chunks_of[rank]
+
+    def _select_chunks(self, rank: int, chunks: list[Chunk]) -> list[Chunk]:
+        """Return the chunks of a thread from before the begin of the window to after its end."""
+        if len(chunks) <= 1 + 2 * MARGIN_CHUNKS or chunks[0].is_summed():
+            return chunks
+        numbers = range(len(chunks))
+
+        def find_time(number: int) -> int:
+            time_ns = find_first_time(chunks[number])
+            return START_NS if time_ns is None else self._to_joint_ns(rank, time_ns)
+
+        first = bisect_right(numbers, self.begin_ns, key=find_time) - 1
+        last = bisect_left(numbers, self.end_ns, key=find_time)
+        return chunks[max(first - MARGIN_CHUNKS, 0) : last + MARGIN_CHUNKS]
+
+
+def find_first_time(chunk: Chunk) -> int | None:
+    """Return the first known begin of a call or an interval, on its node's clock, or None."""
+    records = chunk.read(SEARCHED_RECORDS)
+    timed = records[(records["kind"] == MESSAGE_CALL) | (records["kind"] == INTERVAL)]
+    return int(timed["enter_ns"][0]) if len(timed) else None

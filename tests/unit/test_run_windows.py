@@ -1,0 +1,203 @@
+"""Windows of a run: the same waits, costs and findings as from the whole run at once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import planted_programs
+
+import mpiprof
+from mpiprof.diagnosis.lazy_tables import DERIVED
+from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.diagnosis.what_if import parse_change, predict_run
+from mpiprof.errors import UsageError
+from mpiprof.metrics import message_waits, run_windows
+from mpiprof.metrics.library_algorithms import name_shapes
+from mpiprof.metrics.message_callsite_sums import find_located_waits
+from mpiprof.metrics.waiting_pairs import list_waiting_pairs
+from mpiprof.testing import synthetic
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
+from mpiprof.trace import Trace, writer
+from mpiprof.trace.time_window import TraceWindow
+from mpiprof.trace.types import Int
+
+RANKS, MS = 8, 1_000_000
+DELAY_KEYS = ["rank", "before_id", "after_id"]
+CHUNK_BYTES = 4096  # so that a short run has many chunks
+
+
+def halo(steps: int = 90, late_from: int = 0) -> Program:
+    """Return halo exchanges with a late rank, and an allreduce in each step."""
+    program, noise = Program(RANKS, intervals=True), planted_programs.Noise(RANKS)
+    for step in range(steps):
+        for exchange in range(3):
+            own = noise.work(spread=0.1)
+            own[3] += 4 * MS * (exchange == 0 and step >= late_from)
+            program.halo(make_ring(RANKS), own_ns=own)
+        program.collective("allreduce")
+    return program
+
+
+def random_messages(steps: int = 80) -> Program:
+    """Return blocking messages of random pairs, some of them synchronous, and a barrier."""
+    program, noise = Program(RANKS, intervals=True), planted_programs.Noise(RANKS)
+    for _ in range(steps):
+        for _ in range(3):
+            program.work(noise.work(spread=0.5))
+            senders, receivers = noise.random.permutation(RANKS).reshape(2, -1)
+            synchronous = bool(noise.random.random() < 0.3)
+            tag = int(noise.random.integers(3))
+            program.message(senders, receivers, tag=tag, synchronous=synchronous)
+        program.collective("barrier")
+    return program
+
+
+def rooted_calls(steps: int = 60) -> Program:
+    """Return calls with a root, also on communicators that overlap, and messages along a ring."""
+    program, noise = Program(RANKS, intervals=True), planted_programs.Noise(RANKS)
+    for name, members in (("low", [0, 1, 2, 3, 4]), ("high", [3, 4, 5, 6, 7])):
+        program.synthetic.add_communicator(name, members)
+    right = (np.arange(RANKS) + 1) % RANKS
+    for _ in range(steps):
+        program.collective("bcast", "app.py:11:main", noise.work(spread=0.3), root=2)
+        program.sendrecv(right, np.argsort(right), noise.work(spread=0.3))
+        for name in ("low", "high"):
+            program.collective("allreduce", "app.py:12:main", communicator=name)
+        program.collective("reduce", "app.py:13:main", noise.work(spread=0.3), root=5)
+        program.collective("allgather", "app.py:14:main")
+    return program
+
+
+PROGRAMS = {"halo": halo, "random messages": random_messages, "rooted calls": rooted_calls}
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = (CHUNK_BYTES - writer.HEADER_BYTES) // writer.RECORD_BYTES
+    monkeypatch.setattr(writer, "RECORDS_PER_CHUNK", records)
+    for module in (writer, synthetic):
+        monkeypatch.setattr(module, "CHUNK_BYTES", CHUNK_BYTES)
+
+
+def open_in_windows(whole: Trace, monkeypatch: pytest.MonkeyPatch, count: int) -> Trace:
+    """Return the same trace, opened as if its records did not fit in memory."""
+    monkeypatch.setattr(message_waits, "memory_limit_bytes", lambda: 1)
+    monkeypatch.setattr(run_windows, "count_windows", lambda _: count)
+    trace = mpiprof.open(whole.path)
+    windows = run_windows.divide_run(trace)
+    assert len(windows) == count
+    meetings = run_windows.find_meetings_of_all(trace)
+    assert {end for _, end in windows[:-1]} <= set(meetings.tolist())
+    return trace
+
+
+def as_rows(waits: pd.DataFrame) -> Int:
+    """Return waits as sorted rows without the row of their call."""
+    names = ("rank", "awaited", "begin_ns", "until_ns", "wait_ns")
+    table = np.stack([*(waits[name] for name in names), waits["state"].cat.codes], axis=1)
+    return table[np.lexsort(table.T)]
+
+
+@pytest.mark.parametrize("build", PROGRAMS.values(), ids=PROGRAMS.keys())
+def test_sums_over_windows_are_those_of_the_run(
+    build: Callable[[], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = mpiprof.open(build().write(tmp_path / "t"))
+    known: dict[str, Any] = {
+        "message_callsites": whole.message_callsites,
+        "message_matrix": whole.message_matrix,
+        "pairs": list_waiting_pairs(find_located_waits(whole)),
+        "delays": whole.delays.set_index(DELAY_KEYS).sort_index(),
+    }
+    wait = whole.run_times.total_wait
+    assert len(whole.message_waits) > 100
+    trace = open_in_windows(whole, monkeypatch, 2)
+    assert trace.run_times.total_wait == wait
+    found: dict[str, Any] = {
+        "message_callsites": trace.message_callsites,
+        "message_matrix": trace.message_matrix,
+        "pairs": list_waiting_pairs(find_located_waits(trace)),
+        "delays": trace.delays.set_index(DELAY_KEYS).sort_index(),
+    }
+    for name, table in known.items():
+        pd.testing.assert_frame_equal(found[name], table, rtol=1e-9, obj=name)
+    assert len(trace.message_waits) == 0 and "windows of the run" in trace.problems[0]
+
+
+def test_windows_read_their_own_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = mpiprof.open(halo(steps=180).write(tmp_path / "t"))
+    waits = as_rows(whole.message_waits)
+    needed = message_waits.count_record_bytes(whole) / 2.5 + run_windows.count_margin_bytes(whole)
+    limit = needed / message_waits.MAX_MEMORY_SHARE
+    with monkeypatch.context() as patched:
+        patched.setattr(message_waits, "memory_limit_bytes", lambda: limit)
+        assert run_windows.count_windows(whole) == 3
+    trace = open_in_windows(whole, monkeypatch, 4)
+    windows = [TraceWindow(trace, *of, DERIVED) for of in run_windows.divide_run(trace)]
+    assert all(len(of.message_calls) < 0.6 * len(whole.message_calls) for of in windows)
+    columns = [as_rows(of.message_waits) for of in windows]
+    assert all(len(of) > 0.1 * len(waits) for of in columns)
+    assert abs(sum(map(len, columns)) - len(waits)) <= 0.01 * len(waits)
+
+
+def test_findings_of_windows_are_one_finding_with_the_steps_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = mpiprof.open(halo(late_from=40).write(tmp_path / "t"))
+    first = whole.findings()[0]
+    known = make_verdict(whole, [first])
+    trace = open_in_windows(whole, monkeypatch, 3)
+    found = trace.findings()[0]
+    assert (found.cause, found.ranks, found.callsites) == ("rank", (3,), first.callsites)
+    assert found.evidence["spans"] == first.evidence["spans"] == [[40, 89]]
+    assert (found.first_instance, found.last_instance) == (40, 89)
+    assert found.evidence["late_instances"] == first.evidence["late_instances"] == 50
+    verdict = make_verdict(trace, [found])
+    assert verdict.waiting_for_messages == pytest.approx(known.waiting_for_messages)
+    assert [at.callsite for at in found.waits_at] == [at.callsite for at in first.waits_at]
+    for at, of_run in zip(found.waits_at, first.waits_at, strict=True):
+        assert at.wait_ns == pytest.approx(of_run.wait_ns, rel=0.01)
+        assert at.share == pytest.approx(of_run.share, rel=0.01)
+    assert found.cost_ns == pytest.approx(first.cost_ns, rel=0.01)
+    assert found.saved_ns == pytest.approx(first.saved_ns, rel=0.01)
+    assert found.evidence["late_ns"] == pytest.approx(first.evidence["late_ns"], rel=0.05)
+    assert found.evidence["work"][0]["after"] == first.evidence["work"][0]["after"]
+
+
+class PickledWorkers:
+    """Workers in this process, to which functions and items are sent as to others."""
+
+    def threads(self) -> int:
+        """Return the number of items processed at a time."""
+        return 1
+
+    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """Yield the results of a function."""
+        for item in items:
+            sent, argument = pickle.loads(pickle.dumps((function, item)))
+            yield sent(argument)
+
+
+def test_workers_analyse_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = mpiprof.open(random_messages(steps=40).write(tmp_path / "t"))
+    alone = open_in_windows(whole, monkeypatch, 2)
+    shared = Trace(whole.path, {**DERIVED, "shapes": name_shapes}, PickledWorkers())
+    pd.testing.assert_frame_equal(shared.delays, alone.delays)
+    pd.testing.assert_frame_equal(shared.message_callsites, alone.message_callsites)
+    assert shared.findings() == alone.findings()
+
+
+def test_a_replay_of_a_run_that_does_not_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = mpiprof.open(halo(steps=30).write(tmp_path / "t"))
+    trace = open_in_windows(whole, monkeypatch, 2)
+    with pytest.raises(UsageError, match="too small to replay"):
+        predict_run(trace, [parse_change("rank 3 = median")])
