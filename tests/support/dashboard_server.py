@@ -44,6 +44,16 @@ FRAMES = """new Promise((done) =>
 # True while a callback of Dash is due or active, or the timeline draws; other pages have no store.
 LOADING = """window.store?.getState().isLoading === true
     || document.querySelector("#timeline[aria-busy=true]") !== null"""
+# True if the page is that of the address; a callback that has not begun shows the page before.
+OF_ADDRESS = """(() => {
+    const state = window.store?.getState();
+    const path = state?.paths?.strs?.shown;
+    const shown = path?.reduce((part, key) => part?.[key], state.layout)?.props?.data;
+    if (!shown) return true;
+    const traces = [shown[1], location.search].map((q) => new URLSearchParams(q).get("trace"));
+    const same = traces.includes(null) || traces[0] === traces[1];
+    return shown[0] === location.pathname && same;
+})()"""
 THEME = "document.documentElement.dataset.theme"
 GO = """([pathname, search]) => {
     window.history.pushState(window.history.state, "", pathname + search);
@@ -163,6 +173,7 @@ class Browser:
             self.page.wait_for_timeout(LOOK_MS)
             self.frames()
             idle = self.under_way <= 0 and not self.page.evaluate(LOADING)
+            idle = idle and self.page.evaluate(OF_ADDRESS)
             quiet = quiet + 1 if idle else 0
 
     def frames(self) -> None:
