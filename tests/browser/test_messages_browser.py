@@ -94,7 +94,7 @@ def test_the_matrix_lists_the_pairs_of_a_cell_and_opens_them(browser: Browser) -
     browser.open("/messages?trace=both&pairs=bytes")
     text = f"{MATRIX.format('messages-matrix')}.text[{LATE}][{LATE + 1}]"
     assert page.evaluate(text) == "80.0 KB"
-    page.click("nav.steps >> text=messages >> nth=1")
+    page.click(".steps[role=group] >> text=messages >> nth=1")
     browser.until("location.search.includes('pairs=messages')")
     browser.settled()
     assert page.evaluate(text) == "20"
