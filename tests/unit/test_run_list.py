@@ -82,7 +82,9 @@ def test_picture_shows_every_run(context: TraceContext) -> None:
     assert root.get("role") == "img" and "rose" in str(root.get("aria-label"))
     titles = re.findall(r"<title>([^<]*)</title>", picture)
     assert len(titles) == 3 * len(of_solver) and titles[0].startswith("2026-03-01 08:00 00000000: ")
-    assert len(list_values(found)) == len(of_solver)
+    head, *rows = list_values(found)
+    assert head[:3] == ("date", "commit", "lost")
+    assert [row[:2] for row in rows] == [(run.date, run.commit) for run in of_solver]
 
 
 def test_pages_of_folders_are_hidden_otherwise(folder: Path) -> None:
