@@ -26,7 +26,7 @@ from mpiprof.reports import sentences
 from mpiprof.store import cache
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import selection, wait_chain
-from mpiprof.timeline.cause_marks import list_causes
+from mpiprof.timeline.cause_marks import list_causes, order_blamed_ranks
 from mpiprof.timeline.late_ranks import find_late_ranks
 from mpiprof.timeline.message_marks import MessageMarks, list_message_marks, read_message_marks
 from mpiprof.timeline.row_layout import COLOURS, SORTS
@@ -297,19 +297,18 @@ def _list_causes(
     wanted: Request,
     shown: ResolvedRequest,
 ) -> dict[str, Any]:
-    """Return the blamed ranks of the run, the costliest first, and their work in a window.
+    """Return the blamed ranks of the run, those that cost most first, and their work in a window.
 
     The marks have the index of a title.
     """
     work = store.blamed_work(data)
     findings = data.derive("findings")
-    numbers = dict.fromkeys(work["finding"].tolist())
-    ranks = [rank for number in sorted(numbers) for rank in findings[number].ranks]
     titles = data.compute_once(
         "finding titles", lambda: [sentences.finding_title(data.trace, one) for one in findings]
     )
     marks = list_causes(timeline, wanted, shown, work)
-    return {"ranks": list(dict.fromkeys(ranks)), "titles": titles, "marks": marks}
+    ranks = order_blamed_ranks([one.ranks for one in findings], work)
+    return {"ranks": ranks, "titles": titles, "marks": marks}
 
 
 def _answer_instance(

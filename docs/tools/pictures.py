@@ -6,9 +6,8 @@ with Chromium. The traces are computed, so that the pictures do not depend on th
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
+import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 from support.dashboard_server import CHROMIUM, Browser, chromium, view
 
-from mpiprof import __main__ as command_line
 from mpiprof.testing.synthetic import Synthetic
 
 ROOT = Path(__file__).parents[2]
@@ -30,9 +28,6 @@ SHOTS = (
     ("timeline", (1200, 760), "/timeline?trace=16-ranks&from=100000000&to=200000000"
      "&select=130000000-160000000"),
 )  # fmt: skip
-# Colours of the page's light theme, and a background, because viewers differ in theirs.
-STYLE = """<style>svg { background: #fff; font: 12px system-ui, sans-serif } text { fill: #1f2730 }
-.grid { stroke: #d9dee4; fill: none } .ground { fill: #f6f7f9 }</style>"""
 
 
 def work_ns(ranks: int, deal: bool) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -69,15 +64,6 @@ def write(folder: Path, ranks: int, nodes: int = 1, *, deal: bool = False) -> No
     trace.write(folder)
 
 
-def timeline(page: str) -> str:
-    """Return the timeline of an exported page as a stand-alone SVG."""
-    found = re.search(r"<svg [^>]*timeline of all ranks.*?</svg>", page, re.DOTALL)
-    if found is None:
-        raise SystemExit("pictures.py: the exported page has no timeline")
-    drawn = found[0].replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    return drawn.replace(">", f">{STYLE}", 1) + "\n"
-
-
 def shoot(started: Any, shown: Any) -> None:
     """Take all screenshots of a running `view`."""
     for name, (width, height), path in SHOTS:
@@ -90,7 +76,7 @@ def shoot(started: Any, shown: Any) -> None:
 
 
 def main() -> None:
-    """Write traces, export one, and take screenshots of all."""
+    """Write traces, and take screenshots of their pages."""
     if not Path(CHROMIUM).exists():
         raise SystemExit(f"pictures.py: no {CHROMIUM}: apt-get install chromium-headless-shell")
     with tempfile.TemporaryDirectory(prefix="mpiprof-pictures-") as name:
@@ -98,12 +84,8 @@ def main() -> None:
         write(folder / "before", 4)
         write(folder / "after", 4, deal=True)
         write(folder / "16-ranks", 16, nodes=4)
-        exported = folder / "page.html"
-        with contextlib.redirect_stdout(io.StringIO()):
-            command_line.main(
-                ["export", str(folder / "before"), "--to", "html", "-o", str(exported)]
-            )
-        (PICTURES / "tiles.svg").write_text(timeline(exported.read_text("utf-8")), "utf-8")
+        # The commands on the pages name `python`, not the path of this interpreter.
+        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         traces = [Path("before"), Path("after"), Path("16-ranks")]
         with view(traces, cwd=folder) as shown, chromium() as started:
             shoot(started, shown)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -9,6 +11,18 @@ from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
 
 MAX_CAUSES = 600  # of a window, the longest first
 MIN_PIXELS = 1.5  # length of the shortest mark
+
+
+def order_blamed_ranks(ranks_of: Sequence[Sequence[int]], work: pd.DataFrame) -> list[int]:
+    """Return the ranks of the findings that blame work; of each finding, the costliest first.
+
+    ranks_of: of each finding. work: `Trace.derive("blamed_work")`.
+    """
+    ranks: dict[int, None] = {}
+    for number, of_finding in work.groupby("finding"):
+        cost_ns = of_finding.groupby("rank")["cost_ns"].sum()
+        ranks |= dict.fromkeys(sorted(ranks_of[number], key=lambda rank: -cost_ns.get(rank, 0.0)))
+    return list(ranks)
 
 
 def list_causes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import mpiprof
@@ -12,7 +13,7 @@ from mpiprof.store import cache
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
 from mpiprof.timeline import build as timeline_build
-from mpiprof.timeline.cause_marks import list_causes
+from mpiprof.timeline.cause_marks import list_causes, order_blamed_ranks
 from mpiprof.timeline.late_ranks import find_late_ranks
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
 from mpiprof.trace import Trace
@@ -66,3 +67,9 @@ def test_marks_of_a_window_are_on_shown_ranks(tmp_path: Path) -> None:
     assert {(rank, finding) for rank, _, _, finding, _ in marks} == {(LATE, 0)}
     assert [end - begin for _, begin, end, *_ in marks] == pytest.approx([EXTRA] * len(marks), 0.01)
     assert listed([0, 1, 2]) == listed(list(range(RANKS)), pixels=16) == []
+
+
+def test_of_a_late_node_the_costliest_rank_comes_first() -> None:
+    """A finding without marked work is left out; ranks of one with some follow by their cost."""
+    work = pd.DataFrame({"finding": [0, 0, 2], "rank": [6, 6, 1], "cost_ns": [2.0, 3.0, 9.0]})
+    assert order_blamed_ranks([(4, 5, 6), (9,), (1, 6)], work) == [6, 4, 5, 1]
