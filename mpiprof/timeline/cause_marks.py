@@ -19,8 +19,8 @@ def order_blamed_ranks(ranks_of: Sequence[Sequence[int]], work: pd.DataFrame) ->
     ranks_of: of each finding. work: `Trace.derive("blamed_work")`.
     """
     ranks: dict[int, None] = {}
-    for number, of_finding in work.groupby("finding"):
-        cost_ns = of_finding.groupby("rank")["cost_ns"].sum()
+    for number in sorted(set(work["finding"].tolist())):
+        cost_ns = work[work["finding"] == number].groupby("rank")["cost_ns"].sum()
         ranks |= dict.fromkeys(sorted(ranks_of[number], key=lambda rank: -cost_ns.get(rank, 0.0)))
     return list(ranks)
 
