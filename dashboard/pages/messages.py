@@ -12,6 +12,7 @@ from dash.exceptions import PreventUpdate
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.metrics.message_callsite_sums import are_waits_known
 from mpiprof.reports import message_pairs
+from mpiprof.reports.pictures import pair_matrix
 
 from .. import components, pair_tables
 from .. import url_state as states
@@ -87,10 +88,9 @@ def make_picture(data: TraceData, state: states.PageState) -> Component | None:
     quantity = "wait" if chosen == "all" else chosen
     figure = rank_pairs.draw_pair_matrix(ranks, cells, quantity, dark=state.dark)
     figure.update_layout(shapes=_outline(state, figure))
-    title = "Who waits for whom" if quantity == "wait" else "Who sends to whom"
     return html.Section(
         [
-            html.H2(title),
+            html.H2(pair_matrix.QUANTITIES[quantity].title),
             html.Div(links, className="steps", role="group"),
             components.make_graph(figure, state, id="messages-matrix"),
             components.how_to_read(HOW_TO_READ),

@@ -7,7 +7,7 @@ import pandas as pd
 
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_matrix import group_medians
-from mpiprof.diagnosis.finding import Finding, is_blamed
+from mpiprof.diagnosis.finding import Finding, names_late_ranks
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -23,7 +23,7 @@ def find_blamed_work(trace: Trace) -> pd.DataFrame:
     once, for the first finding that blames it.
     """
     findings: list[Finding] = trace.derive("findings")
-    blaming = [(at, one) for at, one in enumerate(findings) if _names_late_ranks(one)]
+    blaming = [(at, one) for at, one in enumerate(findings) if names_late_ranks(one)]
     if trace.record == "summary" or not blaming:
         return pd.DataFrame({name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()})
     delays: Delays = trace.derive("delays_found")
@@ -46,11 +46,6 @@ def find_blamed_work(trace: Trace) -> pd.DataFrame:
         "cost_ns": cost_ns[chosen],
     }
     return pd.DataFrame(columns)
-
-
-def _names_late_ranks(finding: Finding) -> bool:
-    """Return whether a finding blames ranks that work longer; early ranks have less to do."""
-    return is_blamed(finding) and finding.cause != "early"
 
 
 def _find_excess(delays: Delays, finding: Finding) -> Float:

@@ -96,6 +96,11 @@ def is_blamed(finding: Finding) -> bool:
     return bool(finding.ranks) and certain and finding.cause not in NOT_BLAMED
 
 
+def names_late_ranks(finding: Finding) -> bool:
+    """Return whether a finding blames ranks that work longer; early ranks have less to do."""
+    return is_blamed(finding) and finding.cause != "early"
+
+
 def find_causes_at(findings: Sequence[Finding], callsite: int | tuple[str, int]) -> list[Finding]:
     """Return the findings that blame ranks for the waiting at a call site, the costliest first.
 

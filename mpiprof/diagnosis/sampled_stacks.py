@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.finding import names_late_ranks
 from mpiprof.diagnosis.late_rank import SIMILAR_SHARE, find_late_rank
 from mpiprof.diagnosis.sampled_code import list_call_frames
 from mpiprof.trace.sites import describe_sites
@@ -123,10 +124,10 @@ def list_sites(trace: Trace, callsite: int) -> set[int]:
 def find_late_ranks(trace: Trace, callsite: int | None) -> list[int]:
     """Return the late ranks of a call site, the latest first; [] if none is late consistently.
 
-    Without a call site, return the ranks of the finding that would save most.
+    Without a call site, return the ranks of the first finding that blames late ranks.
     """
     if callsite is None:
-        return next((list(one.ranks) for one in trace.findings() if one.ranks), [])
+        return next((list(one.ranks) for one in trace.findings() if names_late_ranks(one)), [])
     late = find_late_rank(trace, callsite)
     if late is None:
         return []

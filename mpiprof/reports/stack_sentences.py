@@ -18,11 +18,10 @@ def excess_phrases(tree: StackTree, late: list[int]) -> list[Phrase]:
     tree: of two groups, the late ranks and the other ranks.
     """
     who = (capitalise(format_ranks(late)), "late")
-    several = len(late) > 1
+    verb = "spend" if len(late) > 1 else "spends"
     others = f"the mean of {format_count(int(tree.ranks[1]))} other ranks"
     node = tree.find_excess()
     if not node:
-        verb = "spend" if several else "spends"
         return [who, (f" {verb} no more time than {others} in any single function.", "")]
     excess_ns = float(tree.total_ns[node, 0] - tree.total_ns[node, 1])
     error_ns = math.hypot(*tree.estimate_error(node).tolist())
@@ -30,7 +29,7 @@ def excess_phrases(tree: StackTree, late: list[int]) -> list[Phrase]:
     called = f", called by {tree.functions[caller][1]}" if tree.functions[caller][0] else ""
     return [
         who,
-        (f" {'spend' if several else 'spends'} ", ""),
+        (f" {verb} ", ""),
         (f"{format_time(excess_ns)} ± {format_time(error_ns)} more", "bold"),
         (f" than {others} in ", ""),
         (name_function(tree, node), "bold"),
@@ -47,11 +46,11 @@ def name_function(tree: StackTree, node: int) -> str:
 
 
 def sample_note(tree: StackTree, names: list[str]) -> str:
-    """Return the number of samples of each group, and a warning if a group has few."""
+    """Return the number of samples of each group, and a warning if the first group has few."""
     counts = [int(n) for n in tree.samples[0]]
     parts = [f"{format_count(n)} of {name}" for n, name in zip(counts, names, strict=True)]
     note = f"Samples: {', '.join(parts)}."
-    if min(counts[:1], default=0) < FEW_SAMPLES:
+    if counts[0] < FEW_SAMPLES:
         note += (
             " These are few, so times are rough. Run longer, or sample more often with"
             " MPIPROF_WHERE_PERIOD (in µs)."

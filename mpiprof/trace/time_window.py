@@ -41,7 +41,7 @@ class TraceWindow(Trace):
     def __init__(
         self, whole: Trace, begin_ns: int, end_ns: int, derived: Mapping[str, Callable[..., Any]]
     ) -> None:
-        """Take what is known of the whole trace; derived: functions of its tables."""
+        """Copy the attributes of the whole trace; derived: functions of its tables."""
         self._whole_spans, error_ns = whole.spans, whole.clock_error_ns
         self.__dict__.update({k: of for k, of in vars(whole).items() if k not in RECOMPUTED})
         self.begin_ns, self.end_ns, self.workers = begin_ns, end_ns, None

@@ -75,10 +75,12 @@ def find_proof(trace: Trace, finding: Finding | None, instances: pd.DataFrame) -
     return Proof(callsite, number, f"{place}; {ranks}, from the median of the others", arrivals)
 
 
-def _prove_by_messages(trace: Trace, finding: Finding, callsite: tuple[str, int]) -> Proof:
-    """Return the picture of the waiting in messages at a call site."""
+def _prove_by_messages(trace: Trace, finding: Finding, callsite: tuple[str, int]) -> Proof | None:
+    """Return the picture of the waiting in messages at a call site, or None if it is unknown."""
     blamed = np.isin(np.arange(trace.ranks), finding.ranks) & is_blamed(finding)
     waits = CausedWaits(*sum_waits_by_rank(trace, callsite), blamed)
+    if not waits.wait_ns.any():
+        return None
     title = f"Waiting at {format_wait_site(trace, callsite)}, by rank"
     return Proof(make_callsite_key(callsite), None, title, waits, HOW_TO_READ_MESSAGES)
 
