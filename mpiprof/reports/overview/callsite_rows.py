@@ -105,12 +105,13 @@ def _make_row(
     wait_ns = _number(row, "total_wait_ns")
     known = bool(row.get("complete_instances", not math.isnan(wait_ns)))
     waiting = wait_ns / ranks if known else math.nan
-    share, always = _number(row, "latest_share"), _number(row, "latest_rank")
-    is_known = not math.isnan(share) and not math.isnan(always)
+    share, latest = _number(row, "latest_share"), _number(row, "latest_rank")
+    is_known = not math.isnan(share) and not math.isnan(latest)
     callsite, spread = row["callsite"], lines.get(row["callsite"], [])
     place, _, function = str(row["place"]).partition(" ")
     label = f"Spread ω over the run at {row['place']}"[:200]
-    key = f"{row['operation']}:{row['site_id']}" if "site_id" in row else callsite
+    of_messages = "site_id" in row
+    key = make_callsite_key((row["operation"], row["site_id"])) if of_messages else callsite
     cause = causes.get(key, "")
     return CallsiteRow(
         callsite,
@@ -124,7 +125,7 @@ def _make_row(
         row_pictures.draw_line(spread, label, late=bool(cause)) if spread else "",
         _known(row, "worst_imbalance_ns", format_time),
         _known(row, "worst_factor", format_factor),
-        f"rank {always:.0f}" if is_known else "",
+        f"rank {latest:.0f}" if is_known else "",
         format_share(share) if is_known else "",
         cause,
     )
