@@ -157,7 +157,10 @@ def hangs(folder: Path, count: int, limit_s: float, seed: int, at_once: int) -> 
 def _judged(outcomes: list[Told], count: int) -> Iterator[Row]:
     late = sorted(outcome.after_s for outcome in outcomes if outcome.after_s is not None)
     yield Row(
-        "told after the limit", f"{count} of {count}", f"{len(late)} of {count}", len(late) == count
+        "reported after the limit",
+        f"{count} of {count}",
+        f"{len(late)} of {count}",
+        len(late) == count,
     )
     if late:
         measured = f"{late[-1]:.2f} s ({late[0]:.2f} to {late[-1]:.2f}, median {median(late):.2f})"

@@ -25,7 +25,7 @@ def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
     assert done.returncode in (0, 3), done.stderr
     head, reported, slowest, right, _, alarms = done.stdout.splitlines()
     assert head.split() == ["what", "asked", "measured", "holds"]
-    assert reported.startswith("told after the limit") and " 3 of 3 " in reported
+    assert reported.startswith("reported after the limit") and " 3 of 3 " in reported
     assert slowest.startswith("slowest after the limit")
     assert "3 right, 0 undecided, 0 wrong" in right and right.endswith("yes")
     assert " 0 in " in alarms and alarms.endswith("yes")

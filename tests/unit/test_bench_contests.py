@@ -38,13 +38,13 @@ def looped(choices: dict[str, list[float]], part: str = "before", /, **more: obj
     return LoopTimes(Loop(labels, cases, laps, phases=phases), none, none, exits)
 
 
-def a_contest(held_ms: float, **labels: object) -> contest.Contest:
+def a_contest(chosen_ms: float, **labels: object) -> contest.Contest:
     """Return a contest: native takes 100 ms, ring 80 ms.
 
-    Auto has 40 probes of 120 ms, then `held_ms`.
+    Auto has 40 probes of 120 ms, then `chosen_ms`.
     """
     fixed = {"native": [100.0] * 10, "ring": [80.0] * 10, "pair": [130.0] * 10}
-    auto = looped({AUTO: [120.0] * 40 + [held_ms] * 260}, AUTO, **labels)
+    auto = looped({AUTO: [120.0] * 40 + [chosen_ms] * 260}, AUTO, **labels)
     choices = ("probe",) * 40 + ("hold",) * 260
     chose = Behaviour(("native",) * 40 + ("ring",) * 260, choices, (0,), (8,))
     parts = [looped(fixed, "before", **labels), auto, looped(fixed, "after", **labels)]
@@ -67,8 +67,8 @@ def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
     before, after = (
         looped({"native": [90.0] * 10, "ring": [95.0] * 10}, part) for part in ("before", "after")
     )
-    held = Behaviour(("pair",) * 300, ("hold",) * 300)
-    (found,) = contest.contests([before, auto, after], [Behaviour(), held, Behaviour()])
+    chosen = Behaviour(("pair",) * 300, ("hold",) * 300)
+    (found,) = contest.contests([before, auto, after], [Behaviour(), chosen, Behaviour()])
     against = found.against("native", loop.total_ns)
     assert (against.low, against, against.high) == pytest.approx((100 / 110,) * 3)
     assert found.best == "native"
@@ -80,7 +80,7 @@ def test_choices_before_a_change_do_not_count_after_it() -> None:
     measured = a_contest(81)
     assert measured.selection.chosen_instances(300) == slice(40, 300)
     # The arrivals of `looped` change after half of the instances.
-    assert measured.held == slice(150, 300)
+    assert measured.chosen_instances == slice(150, 300)
 
 
 def test_the_line_of_a_robust_setting() -> None:
@@ -140,14 +140,14 @@ def test_the_goals_over_all_settings() -> None:
 
 
 def test_library_algorithms_are_rivals_if_mpiprof_lacks_them() -> None:
-    found = contest.candidates(SETUP, "allreduce", Problem(16, 1 << 14, unit=8), own=True)
-    own = [choice for choice in found if choice.startswith("native:")]
-    assert own == [
+    found = contest.candidates(SETUP, "allreduce", Problem(16, 1 << 14, unit=8), from_library=True)
+    added = [choice for choice in found if choice.startswith("native:")]
+    assert added == [
         *("native:basic_linear", "native:nonoverlapping"),
         *("native:ring", "native:segmented_ring"),
     ]
     assert "native:two_proc" not in contest.candidates(
-        SETUP, "alltoall", Problem(16, 1 << 14), own=True
+        SETUP, "alltoall", Problem(16, 1 << 14), from_library=True
     )
     assert not [c for c in contest.candidates(SETUP, "bcast", Problem(16, 8)) if "native:" in c]
 

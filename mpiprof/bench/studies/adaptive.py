@@ -164,7 +164,7 @@ def fixed_choice_row(contest: Contest, choice: str, required: Requirement) -> Ro
 def after_probing_row(contest: Contest) -> Row:
     """Return the row of auto's instances under its final choice over the best fixed choice."""
     best = contest.best
-    auto, rival = (contest.values(c, score_ns, held=True) for c in (AUTO, best))
+    auto, rival = (contest.values(c, score_ns, chosen=True) for c in (AUTO, best))
     chosen = contest.selection.chosen_algorithm(contest.auto.loop.laps) or "auto"
     compared = f"after probing: {chosen} / {best}".replace("block_size=", "")
     times = _medians(auto, rival)

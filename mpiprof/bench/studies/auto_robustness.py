@@ -105,7 +105,7 @@ def make_loops(setup: Setup) -> list[Loop]:
             problem,
             computation_ns=s.computation_ms * 1_000_000,
             phases=(Phase(0, lateness),),
-            own=True,
+            from_library=True,
             robust=setup.options.only == ("alltoall",),
         )
     return loops
@@ -114,7 +114,7 @@ def make_loops(setup: Setup) -> list[Loop]:
 def make_row(contest: Contest) -> Row:
     """Return a contest's row."""
     native, auto, best = (
-        estimate_mean(contest.values(choice, elapsed_ns, held=True) / 1e6)
+        estimate_mean(contest.values(choice, elapsed_ns, chosen=True) / 1e6)
         for choice in ("native", AUTO, contest.best)
     )
     ratio, whole = contest.over_best, contest.whole_run

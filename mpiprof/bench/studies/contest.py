@@ -1,7 +1,7 @@
 """`auto` against the library and every fixed algorithm, and against `robust`, in one run.
 
-`robust` alternates with the library's own in a loop of its own, as `auto` does. The fixed choices
-run before and after the selector's instances, because the machine drifts, with the library's own
+`robust` alternates with the library's choice in a separate loop, as `auto` does. The fixed choices
+run before and after the selector's instances, because the machine drifts, with the library's choice
 next to them. The best fixed choice is the oracle. Ratios are of scores: the mean over ranks of exit
 minus the earliest time that the operation allows, which excludes waiting for a late rank.
 """
@@ -44,12 +44,12 @@ Measure = Callable[[Case, Int, Int], Values]  # such as loop.score_ns
 
 
 def candidates(
-    setup: Setup, operation: str, problem: Problem, late: int = 0, own: bool = False
+    setup: Setup, operation: str, problem: Problem, late: int = 0, from_library: bool = False
 ) -> list[str]:
     """Return native and all mpiprof algorithms, pipelines also with block sizes around the best.
 
-    late: the rank passed to algorithms that take a late rank. own: whether to add the library's
-    algorithms that mpiprof lacks.
+    late: the rank passed to algorithms that take a late rank.
+    from_library: whether to add the library's algorithms that mpiprof lacks.
     """
     inter = problem.remote_size > 0
     alpha, beta = setup.machine.alpha, setup.machine.beta
@@ -59,7 +59,7 @@ def candidates(
     else:
         best = pipeline_block_size(total, problem.size - 2, alpha, beta, max(total, 1))
     names = ["native"]
-    if own and setup.library and not inter:
+    if from_library and setup.library and not inter:
         of_library = libraries.find_algorithms(setup.library, operation)
         usable = [a for a in of_library if a.is_selectable and a.runs_on(problem.size)]
         names += [f"native:{a.name}" for a in usable if not a.catalogue_name]
@@ -84,7 +84,7 @@ def contest_loops(
     members: str = "world",
     computation_ns: int = 0,
     phases: tuple[Phase, ...] = (),
-    own: bool = False,
+    from_library: bool = False,
     robust: bool = False,
 ) -> list[Loop]:
     """Return a contest: the fixed choices, auto alternating with native, the fixed choices.
@@ -93,7 +93,7 @@ def contest_loops(
     """
     fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
     late = phases[0].late_ns if phases else (0,)
-    choices = candidates(setup, operation, problem, late.index(max(late)), own)
+    choices = candidates(setup, operation, problem, late.index(max(late)), from_library)
     rivals = tuple(Case(labels, operation, c, problem, members) for c in choices)
     auto, other = (
         tuple(Case(labels, operation, c, problem, members) for c in (selector, "native"))
@@ -147,27 +147,27 @@ class Contest:
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def values(self, choice: str, measure: Measure, *, held: bool = False) -> Values:
+    def values(self, choice: str, measure: Measure, *, chosen: bool = False) -> Values:
         """Return a choice's values: of auto, of alternating instances if any, else of all.
 
-        held: only of the selector's held instances, or under the last arrivals.
+        chosen: only of the instances of the algorithm that the selector has chosen.
         """
         if not self._alternates(choice):
-            return self.fixed(choice, measure, only_after=held and self.arrivals_change)
+            return self.fixed(choice, measure, only_after=chosen and self.arrivals_change)
         i = self.auto.case_index(choice)
         values = measure(self.auto.loop.cases[i], self.auto.arrivals[i], self.auto.exits[i])
-        return values[self.held] if held else values
+        return values[self.chosen_instances] if chosen else values
 
     def _alternates(self, choice: str) -> bool:
         return self.auto.case_index(choice) >= 0
 
     @property
-    def held(self) -> slice:
+    def chosen_instances(self) -> slice:
         """The selector's instances after probing, and after the last change of the arrivals."""
         loop = self.auto.loop
-        held = self.selection.chosen_instances(loop.laps)
+        chosen = self.selection.chosen_instances(loop.laps)
         change = max((phase.since for phase in loop.phases), default=0)
-        return slice(max(held.start, change), held.stop)
+        return slice(max(chosen.start, change), chosen.stop)
 
     @cached_property
     def medians(self) -> dict[str, Estimate]:
@@ -186,7 +186,7 @@ class Contest:
     @cached_property
     def over_best(self) -> Estimate:
         """Scores of auto's final choice over the best choice's, by medians; slow, so cached."""
-        auto, best = (self.values(c, score_ns, held=True) for c in (AUTO, self.best))
+        auto, best = (self.values(c, score_ns, chosen=True) for c in (AUTO, self.best))
         return Estimate(*ratio_interval(auto, best, row=ROW, paired=self._alternates(self.best)))
 
     @cached_property
@@ -218,8 +218,8 @@ class Contest:
             values / np.median(native)
             for values, native in (
                 (
-                    self.values(AUTO, score_ns, held=True),
-                    self.values("native", score_ns, held=True),
+                    self.values(AUTO, score_ns, chosen=True),
+                    self.values("native", score_ns, chosen=True),
                 ),
                 (self.robust_values(ROBUST, score_ns), self.robust_values("native", score_ns)),
             )
