@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.interface.format_units import format_time
-from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs
+from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs, list_values
+from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.tokens import name_operation_colour
 from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array, Int
@@ -36,7 +37,7 @@ def is_small(data: TraceData) -> bool:
 
 def draw_runs(
     runs: Sequence[TraceData], callsites: Sequence[int], number: int, names: Sequence[str]
-) -> tuple[str, float]:
+) -> tuple[DataPicture, float]:
     """Return the picture of two runs from the end of an instance on, and the length in ns."""
     ends = [_ended_instances(*of) for of in zip(runs, callsites, strict=True)]
     lengths = []
@@ -50,7 +51,8 @@ def draw_runs(
         for data, callsite, name in zip(runs, callsites, names, strict=True)
     ]
     label = f"Timelines of {names[0]} and {names[1]}, {format_time(length)} from instance {number}"
-    return draw_aligned_runs(pictures, length, label), length
+    svg = draw_aligned_runs(pictures, length, label)
+    return DataPicture(svg, list_values(pictures)), length
 
 
 def find_end(data: TraceData, callsite: int, number: int) -> int:

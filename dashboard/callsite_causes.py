@@ -15,7 +15,7 @@ from mpiprof.diagnosis.late_rank import LateRank, find_previous_callsite
 from mpiprof.interface.format_units import format_count, format_ranks, format_share, format_time
 from mpiprof.reports import conclusion, late_rank_sentences, phrases
 from mpiprof.reports.late_rank_sentences import STAGES
-from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages
+from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values
 from mpiprof.reports.site_labels import format_callsite
 
 from . import callsite_arrivals, components, filtered_tables, finding_links
@@ -128,7 +128,7 @@ def _stage_parts(data: TraceData, causes: Causes, late: LateRank, callsite: int)
             [
                 Picture(draw_stages(stages, arrival, label), className="wide-flow"),
                 Picture(draw_stages(stages, arrival, label, tall=True), className="tall-flow"),
-                components.picture_menu(),
+                components.picture_menu(list_values(stages, arrival)),
             ],
             className="picture",
         ),

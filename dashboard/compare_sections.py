@@ -15,8 +15,9 @@ from mpiprof.diagnosis.run_time_change import measure_run_times
 from mpiprof.diagnosis.site_changes import TIME, WAITING, SiteChange, measure_site_changes
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.reports.pictures.dumbbells import Dumbbell, draw_dumbbells
-from mpiprof.reports.pictures.run_dots import draw_run_dots
+from mpiprof.reports.pictures import dumbbells, run_dots
+from mpiprof.reports.pictures.dumbbells import Dumbbell
+from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.tokens import name_operation_colour
 
 from . import aligned_runs, components
@@ -63,8 +64,9 @@ def make_head(
     command = components.show_command(format_command("compare", *words, *further))
     verdict = html.Div(sentences, className="verdict")
     facts = html.P(_common_facts(first, to), className="note")
-    dots = [html.Div([components.show_picture(draw_run_dots(groups))], className="run-dots")]
-    return html.Section([html.Div([verdict, command, facts]), *dots], className="compare-head")
+    drawn = DataPicture(run_dots.draw_run_dots(groups), run_dots.list_values(groups))
+    dots = html.Div([components.show_picture(drawn)], className="run-dots")
+    return html.Section([html.Div([verdict, command, facts]), dots], className="compare-head")
 
 
 def _side_name(side: str, runs: Sequence[TraceData]) -> str:
@@ -135,7 +137,8 @@ def make_chart(
     omitted = len(changes) - len(shown)
     rest = f"{omitted} more call site{'s' * (omitted != 1)} below"
     more = [html.P(rest, className="note")] if omitted else []
-    picture = components.wide_picture(draw_dumbbells(rows, label))
+    drawn = DataPicture(dumbbells.draw_dumbbells(rows, label), dumbbells.list_values(rows))
+    picture = components.wide_picture(drawn)
     return html.Section([*head, picture, *more, components.how_to_read(how)], id="sites-chart")
 
 
@@ -252,7 +255,7 @@ def make_picture(
 ) -> list[Component]:
     """Return the picture from the instance of the URL on, with a sentence about its window."""
     number = alignment.read_number(state)
-    svg, length = aligned_runs.draw_runs((first, other), alignment.callsites, number, ("A", "B"))
+    drawn, length = aligned_runs.draw_runs((first, other), alignment.callsites, number, ("A", "B"))
     note = (
         f"{format_time(length)} from the end of instance {number} of {alignment.where}. "
         "The numbers are the instances that end there."
@@ -264,7 +267,7 @@ def make_picture(
         links.append(_timeline_link(side, data, window))
     return [
         html.P(note, className="note"),
-        components.wide_picture(svg),
+        components.wide_picture(drawn),
         html.P(["This window in the timeline: ", links[0], " · ", links[1]]),
     ]
 

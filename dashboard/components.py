@@ -18,7 +18,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.metrics.column import QUANTITIES
 from mpiprof.metrics.columns import quantity_of
 from mpiprof.reports import colours
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.reports.pictures.svg import DataPicture, TableRow
 
 from . import theme
 from .picture import Picture
@@ -50,16 +50,16 @@ def make_graph(figure: go.Figure, state: PageState, **more: Any) -> Component:
     return html.Div([graph, picture_menu()], className="picture")
 
 
-def show_picture(svg: str, values: Sequence[TableRow] = (), **more: Any) -> Component:
+def show_picture(drawn: DataPicture, **more: Any) -> Component:
     """Return a server-made picture with the menu of its data; `more` goes to Picture."""
-    return html.Div([Picture(svg, **more), picture_menu(values)], className="picture")
+    return html.Div([Picture(drawn.svg, **more), picture_menu(drawn.values)], className="picture")
 
 
 def picture_menu(values: Sequence[TableRow] = ()) -> Component:
     """Return the menu of the picture beside it; assets/picture-menu.js does the work.
 
     It downloads the picture or its data, and copies the address that shows it again. Without
-    `values`, the data are the points of a graph, or the labels of a server-made picture.
+    `values`, the data are the points of a graph.
     """
     formats = {"svg": "SVG", "png": "PNG", "csv": "Data (CSV)", "link": "Copy link"}
     buttons = [html.Button(text, value=name, type="button") for name, text in formats.items()]
@@ -195,10 +195,10 @@ def labelled_field(text: str, field: Component, name: str = "") -> Component:
     return html.Div(content, className=f"field {name}".strip())
 
 
-def wide_picture(svg: str) -> Component:
+def wide_picture(drawn: DataPicture) -> Component:
     """Return a picture that keeps a readable width, and scrolls on narrow pages."""
-    scrolls = html.Div(Picture(svg), className="scrolls", tabIndex=0)
-    return html.Div([scrolls, picture_menu()], className="picture")
+    scrolls = html.Div(Picture(drawn.svg), className="scrolls", tabIndex=0)
+    return html.Div([scrolls, picture_menu(drawn.values)], className="picture")
 
 
 def how_to_read(text: str) -> Component:

@@ -22,6 +22,7 @@ from mpiprof.hang.wait_graph import took_part
 from mpiprof.interface.format_units import format_count, format_ranks, format_time
 from mpiprof.interface.format_units import format_runs as ranks_of
 from mpiprof.reports import phrases
+from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.trace import Trace
 
@@ -221,43 +222,27 @@ def _source_lines(job: Job, context: TraceContext | None) -> list[Component]:
 
 
 def _cells(job: Job) -> list[Component]:
-    svg = moment_picture.draw_strip(job.trace, job.positions, job.verdict)
-    how = (
-        "A cell is a rank, in the order of ranks. Filled in the accent colour: other ranks wait "
-        "for it. Hatched: in an MPI call. Grey: outside MPI. Dashed: unknown."
-    )
-    return [html.H2("Every rank"), components.wide_picture(svg), components.how_to_read(how)]
+    return _show(moment_picture.draw_strip(job.trace, job.positions, job.verdict))
 
 
 def _graph(job: Job) -> list[Component]:
     if not job.verdict.is_bad:
         return []
-    verdict = verdict_text.verdict_title(job.verdict).lower()
-    svg = wait_picture.draw_hang(
-        job.trace, job.positions, job.pending, job.verdict, f"Ranks that wait: {verdict}"
-    )
-    if not svg:
-        return []
-    how = (
-        "An arrow leads from a waiting rank to the rank that it waits for. Arrows in the accent "
-        "colour are the fault: a circle of them never ends. Other ranks in one call share a box."
-    )
-    title = html.H2("Ranks that wait for each other" if job.verdict.cycle else "Awaited ranks")
-    return [title, components.wide_picture(svg), components.how_to_read(how)]
+    return _show(wait_picture.draw_hang(job.trace, job.positions, job.pending, job.verdict))
 
 
 def _moments(job: Job) -> list[Component]:
     if not job.verdict.is_bad and (not job.unfinished or job.now_ns is not None):
         return []
-    label = "Last calls of some ranks"
-    svg = moment_picture.draw_moments(job.trace, job.positions, job.verdict, label)
-    if not svg:
+    return _show(moment_picture.draw_moments(job.trace, job.positions, job.verdict))
+
+
+def _show(drawn: DataPicture | None) -> list[Component]:
+    """Return a picture below its title, with its explanation; nothing without a picture."""
+    if drawn is None:
         return []
-    how = (
-        "Each row is a rank; time runs to the last change on the left of the break, and has no "
-        "scale after it. Hatched: still in the call. Messages that ended are not drawn."
-    )
-    return [html.H2("The last moments"), components.wide_picture(svg), components.how_to_read(how)]
+    picture = components.wide_picture(drawn)
+    return [html.H2(drawn.title), picture, components.how_to_read(drawn.how_to_read)]
 
 
 # ---- pending collectives and ranks

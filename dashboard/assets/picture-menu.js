@@ -74,19 +74,11 @@
     return rows;
   };
 
-  // Without values, the tooltips of a server-made picture state its data; the texts are its labels.
-  const svgRows = (svg) => [
-    ["kind", "text"],
-    ["picture", svg.getAttribute("aria-label")],
-    ...[...svg.querySelectorAll("title")].map((note) => ["value", note.textContent]),
-    ...[...svg.querySelectorAll("text")].map((label) => ["label", label.textContent]),
-  ];
-
   const download = (menu, format) => {
     const plot = plotOf(menu), svg = svgOf(menu), name = nameOf(menu);
     if (format === "csv") {
       const values = JSON.parse(menu.dataset.values || "null");
-      save(toCsv(values || (plot ? plotRows(plot) : svgRows(svg))), "text/csv", `${name}.csv`);
+      save(toCsv(values || plotRows(plot)), "text/csv", `${name}.csv`);
     } else if (plot) {
       const { width, height } = plot.getBoundingClientRect();
       const layout = { ...plot.layout, paper_bgcolor: style("--surface"), width, height };

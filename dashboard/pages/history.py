@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 
 from mpiprof.reports import history as reports
 from mpiprof.reports.pictures.history import list_values, make_history_picture
+from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.run_summary import RunSummary
 
 from .. import components
@@ -86,7 +87,8 @@ def _make_history(named: dict[str, RunSummary], state: PageState) -> Component:
             html.H1(first, className="runs-sentence"),
             *(html.P(components.mark_code(line)) for line in others),
             components.show_picture(
-                make_history_picture(history), list_values(history), className="history-picture"
+                DataPicture(make_history_picture(history), list_values(history)),
+                className="history-picture",
             ),
             components.how_to_read(READING),
             _make_table(history, [name for name, _ in chosen]),

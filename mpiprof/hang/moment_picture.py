@@ -8,14 +8,24 @@ from mpiprof.hang.blocking_calls import MessageWait
 from mpiprof.hang.rank_state import Position, Positions
 from mpiprof.hang.verdict import Verdict
 from mpiprof.hang.wait_picture import describe_call
-from mpiprof.reports.pictures.last_moments import RankRow, Span, draw_last_moments
-from mpiprof.reports.pictures.rank_strip import RankCell, draw_rank_strip
+from mpiprof.reports.pictures import last_moments, rank_strip
+from mpiprof.reports.pictures.last_moments import RankRow, Span
+from mpiprof.reports.pictures.rank_strip import RankCell
+from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.tokens import name_operation_colour
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call
 
 MAX_ROWS = 6
 LAST_CALLS = 8  # of the first named rank: they determine the window
+STRIP_HOW_TO_READ = (
+    "A cell is a rank, in the order of ranks. Filled in the accent colour: other ranks wait "
+    "for it. Hatched: in an MPI call. Grey: outside MPI. Dashed: unknown."
+)
+MOMENTS_HOW_TO_READ = (
+    "Each row is a rank; time runs to the last change on the left of the break, and has no "
+    "scale after it. Hatched: still in the call. Messages that ended are not drawn."
+)
 
 
 def awaited_ranks(verdict: Verdict) -> set[int]:
@@ -26,13 +36,14 @@ def awaited_ranks(verdict: Verdict) -> set[int]:
     return named or set(verdict.pending.missing if verdict.pending else ())
 
 
-def draw_strip(trace: Trace, positions: Positions, verdict: Verdict) -> str:
+def draw_strip(trace: Trace, positions: Positions, verdict: Verdict) -> DataPicture:
     """Return the strip of all ranks with their states."""
     late = awaited_ranks(verdict)
     cells = [_make_cell(trace, position, position.rank in late) for position in positions]
     counts = {state: sum(cell.state == state for cell in cells) for state in STATE_TEXTS}
     label = ", ".join(f"{n} {STATE_TEXTS[state]}" for state, n in counts.items() if n)
-    return draw_rank_strip(cells, f"Ranks: {label}")
+    svg = rank_strip.draw_rank_strip(cells, f"Ranks: {label}")
+    return DataPicture(svg, rank_strip.list_values(cells), "Every rank", STRIP_HOW_TO_READ)
 
 
 STATE_TEXTS = {
@@ -55,14 +66,14 @@ def _make_cell(trace: Trace, position: Position, is_late: bool) -> RankCell:
     return RankCell(position.rank, host, "late" if is_late else state, colour, note)
 
 
-def draw_moments(trace: Trace, positions: Positions, verdict: Verdict, label: str) -> str:
-    """Return the last calls of the named ranks and of their neighbours, "" without calls."""
+def draw_moments(trace: Trace, positions: Positions, verdict: Verdict) -> DataPicture | None:
+    """Return the last calls of the named ranks and of their neighbours, None without calls."""
     late = awaited_ranks(verdict)
     shown = choose_rows(positions, sorted(late))
     spans = {rank: _list_spans(positions[rank]) for rank in shown}
     every = [span for of in spans.values() for span in of]
     if not every:
-        return ""
+        return None
     end = max(max(span.enter_ns, span.exit_ns or 0.0) for span in every)
     first = min(shown, key=lambda rank: (rank not in late, rank))
     begin = min((span.enter_ns for span in spans[first][-LAST_CALLS:]), default=end)
@@ -75,7 +86,10 @@ def draw_moments(trace: Trace, positions: Positions, verdict: Verdict, label: st
         )
         for rank in shown
     ]
-    return draw_last_moments(rows, begin, max(end, begin + 1), label)
+    label = "Last calls of some ranks"
+    svg = last_moments.draw_last_moments(rows, begin, max(end, begin + 1), label)
+    values = last_moments.list_values(rows)
+    return DataPicture(svg, values, "The last moments", MOMENTS_HOW_TO_READ)
 
 
 def choose_rows(positions: Positions, named: Sequence[int]) -> list[int]:

@@ -8,21 +8,33 @@ from mpiprof.hang.blocked_ranks import MessageLink
 from mpiprof.hang.blocking_calls import MessageWait
 from mpiprof.hang.rank_state import Instances, Position, Positions
 from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict_text import verdict_title
 from mpiprof.hang.wait_graph import Link, build_wait_graph
 from mpiprof.interface.format_units import format_count, format_runs, format_time
-from mpiprof.reports.pictures.wait_graph import WaitEdge, WaitNode, draw_wait_graph
+from mpiprof.reports.pictures import wait_graph
+from mpiprof.reports.pictures.svg import DataPicture
+from mpiprof.reports.pictures.wait_graph import WaitEdge, WaitNode
 from mpiprof.reports.site_labels import describe_site
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call
 
 MAX_NAMED, MAX_GROUPS = 8, 4
+HOW_TO_READ = (
+    "An arrow leads from a waiting rank to the rank that it waits for. Arrows in the accent "
+    "colour are the fault: a circle of them never ends. Other ranks in one call share a box."
+)
 
 
 def draw_hang(
-    trace: Trace, positions: Positions, pending: Instances, verdict: Verdict, label: str
-) -> str:
-    """Return the picture of the ranks that wait for each other, or "" if no rank waits."""
-    return draw_wait_graph(*make_graph(trace, positions, pending, verdict), label)
+    trace: Trace, positions: Positions, pending: Instances, verdict: Verdict
+) -> DataPicture | None:
+    """Return the picture of the ranks that wait for each other, or None if no rank waits."""
+    nodes, edges = make_graph(trace, positions, pending, verdict)
+    label = f"Ranks that wait: {verdict_title(verdict).lower()}"
+    svg = wait_graph.draw_wait_graph(nodes, edges, label)
+    title = "Ranks that wait for each other" if verdict.cycle else "Awaited ranks"
+    values = wait_graph.list_values(nodes, edges)
+    return DataPicture(svg, values, title, HOW_TO_READ) if svg else None
 
 
 def make_graph(

@@ -67,8 +67,8 @@ def verdict(folder: Path) -> dict[str, Any] | None:
         return None
     concluded = verdict_text.find_verdict(trace, states, pending)
     if concluded.is_bad:  # the pictures exist for every fault
-        wait_picture.draw_hang(trace, states, pending, concluded, "hang")
-        assert moment_picture.draw_strip(trace, states, concluded).count("<rect") >= trace.ranks
-        moment_picture.draw_moments(trace, states, concluded, "last calls")
+        wait_picture.draw_hang(trace, states, pending, concluded)
+        assert moment_picture.draw_strip(trace, states, concluded).svg.count("<rect") >= trace.ranks
+        moment_picture.draw_moments(trace, states, concluded)
     reported: dict[str, Any] = status.as_json(trace, states, pending, concluded)["verdict"]
     return reported

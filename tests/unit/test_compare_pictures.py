@@ -14,6 +14,7 @@ from support.dashboard_traces import MS, lateness
 
 from mpiprof.diagnosis.compare import compare
 from mpiprof.diagnosis.site_changes import TIME, measure_site_changes
+from mpiprof.reports.pictures import dumbbells
 from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs
 from mpiprof.reports.pictures.dumbbells import Dumbbell, draw_dumbbells
 from mpiprof.reports.pictures.run_dots import draw_run_dots
@@ -64,12 +65,14 @@ def test_two_runs_are_aligned_at_the_same_instance(tmp_path: Path) -> None:
     later = alignment.move(PageState(), "later")
     assert later.get("instance") == str(number + aligned_runs.INSTANCES)
     assert alignment.move(PageState().set_keys(instance=10**9), "later").get("instance") == "38"
-    svg, length = aligned_runs.draw_runs(runs, alignment.callsites, number, ("A", "B"))
+    drawn, length = aligned_runs.draw_runs(runs, alignment.callsites, number, ("A", "B"))
     # In A, an instance ends 4 ms after its first arrival; instances begin every 10 ms.
     assert length == pytest.approx(1.02 * 50 * MS, rel=0.001)
-    assert svg.count(">rank 3<") == 2
-    assert svg.count('fill="var(--late,') == 2 * aligned_runs.INSTANCES
-    assert ">20<" in svg and ">24<" in svg
+    assert drawn.svg.count(">rank 3<") == 2
+    assert drawn.svg.count('fill="var(--late,') == 2 * aligned_runs.INSTANCES
+    assert ">20<" in drawn.svg and ">24<" in drawn.svg
+    calls = {(row[0], row[1]) for row in drawn.values[1:]}
+    assert calls == {(run, f"rank {rank}") for run in "AB" for rank in range(RANKS)}
 
 
 def test_rows_of_many_ranks_contain_the_late_ranks() -> None:
@@ -98,3 +101,6 @@ def test_dots_stand_at_their_values_on_an_axis_from_zero() -> None:
     assert 'aria-label="two &lt; three"' in svg
     dots = draw_run_dots([("A", [3e9, 3e9], "ink2"), ("B", [3e9], "good")])
     assert dots.count("<circle") == 3
+    data = dumbbells.list_values([row, unknown])
+    assert data[1] == ("a.c:1", "bcast", 8e9, 1e9, 2e9, "", "-6 s", "")
+    assert data[2][2] == ""  # an unknown time has an empty cell

@@ -15,7 +15,7 @@ import mpiprof
 from mpiprof.hang import job_verdict, moment_picture, rank_state, wait_picture
 from mpiprof.hang.verdict import Verdict
 from mpiprof.reports.pictures.rank_strip import MAX_CELLS, RankCell, draw_rank_strip
-from mpiprof.reports.pictures.wait_graph import WaitEdge, WaitNode, draw_wait_graph
+from mpiprof.reports.pictures.wait_graph import WaitEdge, WaitNode, draw_wait_graph, list_values
 
 
 def missing_send(folder: Path, ranks: int = 5) -> mpiprof.Trace:
@@ -53,6 +53,11 @@ def test_the_graph_of_a_message_that_is_never_sent(tmp_path: Path) -> None:
     assert [node.is_late for node in nodes] == [True, True, False]
     svg = draw_wait_graph(nodes, edges, "a < b")
     assert svg.count("<rect") == 3 and 'aria-label="a &lt; b"' in svg
+    assert [(row[0], row[3]) for row in list_values(nodes, edges)[1:]] == [
+        ("Rank 1", "Rank 2"),
+        ("Rank 2", "Rank 1"),
+        ("3 ranks", "Rank 1"),
+    ]
 
 
 def test_the_graph_of_ranks_that_disagree_has_a_box_for_each_side(tmp_path: Path) -> None:
@@ -81,7 +86,10 @@ def test_every_arrow_of_a_long_circle_is_drawn_inside_the_picture() -> None:
 def test_the_strip_marks_the_awaited_rank_and_is_bounded_at_any_scale(tmp_path: Path) -> None:
     trace = missing_send(tmp_path)
     positions, _, verdict = conclude(trace)
-    svg = moment_picture.draw_strip(trace, positions, verdict)
+    drawn = moment_picture.draw_strip(trace, positions, verdict)
+    svg = drawn.svg
+    assert [row[2] for row in drawn.values[1:]].count("late") == 1
+    assert len(drawn.values) == trace.ranks + 1
     assert svg.count('fill="var(--late,') == 1
     assert 'aria-label="Ranks: 1 that others wait for, 4 in an MPI call"' in svg
     many = [
@@ -97,8 +105,11 @@ def test_the_last_moments_begin_with_the_named_rank_and_its_neighbours(tmp_path:
     positions, _, verdict = conclude(trace)
     assert moment_picture.choose_rows(positions, [20]) == [0, 1, 2, 19, 20, 21]
     assert moment_picture.choose_rows(positions[:2], [1]) == [0, 1]
-    svg = moment_picture.draw_moments(trace, positions, verdict, "last calls")
-    assert svg.count(">rank ") == 6 and "recv from rank 2, tag 7" in svg
+    drawn = moment_picture.draw_moments(trace, positions, verdict)
+    assert drawn is not None
+    assert drawn.svg.count(">rank ") == 6 and "recv from rank 2, tag 7" in drawn.svg
+    # The call of rank 1 is still open, so its row of the data has no exit.
+    assert [row[3] for row in drawn.values if row[1] == "recv from rank 2, tag 7"] == [""]
 
 
 def test_only_the_state_line_changes_while_a_job_hangs(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from support.dashboard_traces import MS, lateness
 import mpiprof
 from mpiprof.diagnosis.late_rank import LateRank, find_late_rank, find_previous_callsite
 from mpiprof.reports.late_rank_sentences import callsite_headline, join_phrases
-from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages
+from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values
 from mpiprof.testing.program import Program
 
 ROW = {
@@ -133,3 +133,4 @@ def test_the_picture_of_the_stages_frames_the_largest(tall: bool) -> None:
     assert {"+200 µs", "+9.90 ms", "−100 µs", "+10.0 ms", "99 %"} <= set(words)
     assert len(re.findall(r'<rect[^>]*stroke="var\(--late,', text)) == 1
     assert (float(root.get("height", 0)) > 300) == tall
+    assert list_values(stages, arrival)[-1] == ("Arrival", "allreduce at app.c:9", 10 * MS)

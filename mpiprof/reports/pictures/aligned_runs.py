@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mpiprof.interface.format_units import format_time, unit_of
 from mpiprof.interface.svg import choose_ticks
 from mpiprof.reports.pictures import svg
+from mpiprof.reports.pictures.svg import TableRow
 
 WIDTH, LEFT, RIGHT = 1200.0, 84.0, 1192.0
 HEAD, AXIS, BETWEEN = 22.0, 20.0, 26.0
@@ -46,6 +47,16 @@ class AlignedRun:
     def late_rows(self) -> set[int]:
         """Return the rows of the ranks that are late."""
         return {row for row, _, _ in self.late}
+
+
+def list_values(runs: Sequence[AlignedRun]) -> list[TableRow]:
+    """Return the data of the picture: the times of each call in ns after the alignment."""
+    calls = [
+        (run.name, run.rows[bar.row], bar.begin_ns, bar.waited_ns, bar.end_ns)
+        for run in runs
+        for bar in run.bars
+    ]
+    return [("run", "rank", "enter_ns", "waits_until_ns", "exit_ns"), *calls]
 
 
 def draw_aligned_runs(runs: Sequence[AlignedRun], length_ns: float, label: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mpiprof.interface.format_units import format_time, unit_of
 from mpiprof.interface.svg import choose_ticks
 from mpiprof.reports.pictures import svg
+from mpiprof.reports.pictures.svg import TableRow
 
 WIDTH, LEFT, RIGHT = 1200.0, 350.0, 800.0
 CHANGE_X, NOTE_X = 830.0, 1000.0
@@ -34,6 +35,26 @@ class Dumbbell:
     change: str
     note: str
     outcome: str = ""
+
+
+def list_values(rows: Sequence[Dumbbell]) -> list[TableRow]:
+    """Return the data of the picture: times and half intervals before and after, and the change."""
+    times = ("before_ns", "before_half_ns", "after_ns", "after_half_ns")
+    values = [
+        (
+            row.name,
+            row.detail,
+            *(_known(getattr(row, name)) for name in times),
+            row.change,
+            row.note,
+        )
+        for row in rows
+    ]
+    return [("call_site", "operation", *times, "change", "note"), *values]
+
+
+def _known(value: float) -> float | str:
+    return "" if math.isnan(value) else value
 
 
 def draw_dumbbells(rows: Sequence[Dumbbell], label: str) -> str:

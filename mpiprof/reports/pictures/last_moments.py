@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mpiprof.interface.format_units import unit_of
 from mpiprof.interface.svg import choose_ticks
 from mpiprof.reports.pictures import svg
+from mpiprof.reports.pictures.svg import TableRow
 
 WIDTH, LEFT, RIGHT = 1200.0, 92.0, 1190.0
 OPEN_X = 860.0  # open calls are drawn from here to the right edge: this part has no scale
@@ -32,6 +33,16 @@ class RankRow:
     spans: Sequence[Span]
     is_late: bool = False
     note: str = ""  # what the rank does after its last call, if no call is open
+
+
+def list_values(rows: Sequence[RankRow]) -> list[TableRow]:
+    """Return the data of the picture: the times of each call; a call without exit is still open."""
+    calls = [
+        (row.name, span.label, span.enter_ns, "" if span.exit_ns is None else span.exit_ns)
+        for row in rows
+        for span in row.spans
+    ]
+    return [("rank", "call", "enter_ns", "exit_ns"), *calls]
 
 
 def draw_last_moments(rows: Sequence[RankRow], begin_ns: float, end_ns: float, label: str) -> str:

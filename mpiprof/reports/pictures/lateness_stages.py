@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mpiprof.interface.format_units import format_share
 from mpiprof.reports.late_rank_sentences import signed_time
 
-from .svg import fill, make_box, make_line, make_path, make_picture, make_text, stroke
+from .svg import TableRow, fill, make_box, make_line, make_path, make_picture, make_text, stroke
 
 BOX, GAP, HEIGHT = 178, 42, 64  # px
 TALL_BOX, TALL_GAP = 320, 20
@@ -24,6 +24,12 @@ class Stage:
     title: str
     place: str
     added_ns: float
+
+
+def list_values(stages: Sequence[Stage], arrival: Stage) -> list[TableRow]:
+    """Return the data of the picture: the lateness that each stage adds, and the sum."""
+    rows = [(one.title, one.place, one.added_ns) for one in (*stages, arrival)]
+    return [("stage", "place", "added_ns"), *rows]
 
 
 def draw_stages(stages: Sequence[Stage], arrival: Stage, label: str, *, tall: bool = False) -> str:

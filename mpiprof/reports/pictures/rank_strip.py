@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from mpiprof.reports.pictures import svg
+from mpiprof.reports.pictures.svg import TableRow
 
 WIDTH = 1200.0
 # Ranks up to which a row has so many cells, and their height in px.
@@ -28,6 +29,12 @@ class RankCell:
     state: str
     colour: str = "q3"
     note: str = ""
+
+
+def list_values(cells: Sequence[RankCell]) -> list[TableRow]:
+    """Return the data of the picture: host, state and call of each rank."""
+    rows = [(cell.rank, cell.host, cell.state, cell.note) for cell in cells]
+    return [("rank", "host", "state", "note"), *rows]
 
 
 def draw_rank_strip(cells: Sequence[RankCell], label: str) -> str:

@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from mpiprof.interface.format_units import unit_of
 from mpiprof.interface.svg import choose_ticks
 from mpiprof.reports.pictures import svg
+from mpiprof.reports.pictures.svg import TableRow
 
 WIDTH, HEIGHT = 430.0, 76.0
 LEFT, RIGHT = 20.0, 400.0
+# Name of a group, run times in ns, and the colour of the dots.
+RunGroup = tuple[str, Sequence[float], str]
 
 
-def draw_run_dots(groups: Sequence[tuple[str, Sequence[float], str]]) -> str:
-    """Return the picture; groups: name, run times in ns, and the colour of the dots."""
+def list_values(groups: Sequence[RunGroup]) -> list[TableRow]:
+    """Return the data of the picture: the time of each run."""
+    rows = [(name, value) for name, values, _ in groups for value in values]
+    return [("runs", "run_time_ns"), *rows]
+
+
+def draw_run_dots(groups: Sequence[RunGroup]) -> str:
+    """Return the picture."""
     every = [value for _, values, _ in groups for value in values]
     low, high = min(every), max(every)
     margin = max(0.15 * (high - low), 0.02 * high, 1.0)

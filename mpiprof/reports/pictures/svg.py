@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from mpiprof.interface.svg import make_box, make_line, make_path
 from mpiprof.reports.tokens import LIGHT, TOKENS, use_colour
 
 __all__ = [
+    "DataPicture",
     "TableRow",
     "fill",
     "hatch",
@@ -31,6 +33,16 @@ __all__ = [
 TableRow = Sequence[str | float]
 HATCH = TOKENS["hatch"]
 CHARACTER_WIDTH = 0.56  # mean width of a character, as a share of the font size
+
+
+@dataclass(frozen=True)
+class DataPicture:
+    """A picture as SVG, the data that it shows, and its title and explanation if it has any."""
+
+    svg: str
+    values: Sequence[TableRow]
+    title: str = ""
+    how_to_read: str = ""
 
 
 def fill(name: str, opacity: float = 1.0) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpiprof.reports.pictures import svg
+from mpiprof.reports.pictures.svg import TableRow
 
 LEFT_WIDTH, RIGHT_WIDTH = 310.0, 330.0
 RIGHT_X = 590.0  # of the column of named ranks
@@ -42,6 +43,17 @@ class WaitEdge:
     text: str = ""
     note: str = ""
     in_cycle: bool = False
+
+
+def list_values(nodes: Sequence[WaitNode], edges: Sequence[WaitEdge]) -> list[TableRow]:
+    """Return the data of the picture: a row for each arrow, and for each node without an arrow."""
+    rows: list[TableRow] = []
+    for i, node in enumerate(nodes):
+        own = (node.title, node.call, node.facts)
+        waits = [edge for edge in edges if edge.source == i]
+        rows += [(*own, nodes[edge.target].title, edge.text, edge.note) for edge in waits]
+        rows += [(*own, "", "", "")] * (not waits)
+    return [("waits", "call", "facts", "for", "need", "note"), *rows]
 
 
 def draw_wait_graph(nodes: Sequence[WaitNode], edges: Sequence[WaitEdge], label: str) -> str:
