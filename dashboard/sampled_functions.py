@@ -15,7 +15,7 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.diagnosis import sampled_stacks
 from mpiprof.diagnosis.sampled_stacks import StackTree
-from mpiprof.interface.format_units import format_count, format_ranks, format_runs
+from mpiprof.interface.format_units import format_ranks
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports import stack_sentences
 
@@ -26,16 +26,7 @@ from .trace_data import TraceContext, TraceData
 
 KEY = "code"  # key of the URL: DIFFERENCE, LATE, ALL, or the number of a rank
 DIFFERENCE, LATE, ALL = "difference", "late", "all"
-TITLE = "Functions between collectives"
-HOW_TO_READ = (
-    "A box is a function below its caller; its width is the mean time per rank with all that it "
-    "calls. Follow the orange boxes down: there the late ranks spend more time than the mean of "
-    "the others (blue: less, grey: alike). A click enlarges a box."
-)
-HOW_TO_READ_ONE = (
-    "A box is a function below its caller; its width is the mean time per rank with all that it "
-    "calls. A click enlarges a box, a click on the top box goes back."
-)
+CLICK = " A click enlarges a box, a click on the top box goes back."
 
 
 @dataclass(frozen=True)
@@ -62,10 +53,9 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
         return _section([html.P(why), links], callsite)
     compared = bool(choice.others)
     figure = figures.draw_stacks(tree, compared=compared, dark=state.dark)
-    names = [_name_ranks(choice.ranks)]
+    names = stack_sentences.name_groups([choice.ranks, *[choice.others] * compared])
     parts: list[Component] = []
     if compared:
-        names.append(f"{format_count(len(choice.others))} other ranks")
         words = stack_sentences.excess_phrases(tree, choice.ranks)
         spans = [html.Span(text, className=style) if style else text for text, style in words]
         parts.append(html.P(spans, className="functions-sentence"))
@@ -77,13 +67,14 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
         )
         parts.append(html.P(f"{why}, so no ranks are compared."))
     note = stack_sentences.sample_note(tree, names) + stack_sentences.caller_note(tree)
+    how = stack_sentences.HOW_TO_READ if compared else stack_sentences.HOW_TO_READ_ONE
     return _section(
         [
             *parts,
             links,
             components.make_graph(figure, state, id="functions-graph"),
             html.P(note, className="note"),
-            components.how_to_read(HOW_TO_READ if compared else HOW_TO_READ_ONE),
+            components.how_to_read(how + CLICK),
         ],
         callsite,
     )
@@ -129,7 +120,8 @@ def read_tree(data: TraceData, choice: Choice, callsite: int | None) -> StackTre
 
 def _section(parts: list[Component], callsite: int | None) -> Component:
     note = "from samples" if callsite is None else "from samples, before calls of this site"
-    return html.Section([html.H2([f"{TITLE} ", html.Span(note)]), *parts], className="functions")
+    title = stack_sentences.TITLE
+    return html.Section([html.H2([f"{title} ", html.Span(note)]), *parts], className="functions")
 
 
 def _explain_missing(data: TraceData) -> list[Component]:
@@ -148,7 +140,7 @@ def _make_links(
 ) -> Component:
     names = {
         DIFFERENCE: "late and other ranks",
-        LATE: f"late {_name_ranks(late)}",
+        LATE: f"late {stack_sentences.name_groups([late])[0]}",
         ALL: "all ranks",
     }
     items: list[Any] = []
@@ -166,10 +158,6 @@ def _make_links(
     if callsite is not None:
         items.append(dcc.Link("whole run", href=state.link_to("/functions")))
     return html.Div([*items, label], className="steps", role="group")
-
-
-def _name_ranks(ranks: list[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {format_runs(ranks, 3)}"
 
 
 def make_outline(name: str) -> list[Component]:

@@ -10,17 +10,18 @@ import plotly.graph_objects as go
 
 from mpiprof.diagnosis.sampled_stacks import StackTree
 from mpiprof.interface.format_units import format_count, format_share, format_time
-from mpiprof.reports.late_rank_sentences import signed_time
+from mpiprof.reports.pictures.flame_graph import (
+    STEPS,
+    choose_nodes,
+    difference_steps,
+    find_depths,
+    label_share,
+)
 from mpiprof.reports.stack_sentences import name_function
 from mpiprof.reports.tokens import choose_ink, get_colour, mix_colours
-from mpiprof.trace.types import Float, Int
 
 ROW_PX, MIN_PX, MAX_PX = 24, 96, 900
-MIN_SHARE = 1e-3  # of the width; narrower functions are part of their caller's own time
-LABELLED_SHARE = 0.08  # of the width, from which a box has room for a number
 MAX_TEXT = 120  # characters of a label
-SIMILAR_SHARE = 0.05  # of the whole time or excess: a smaller difference has no colour
-STEPS = 4  # of a difference's colour
 PALEST = 0.25  # opacity of the first step
 
 
@@ -33,7 +34,9 @@ def draw_stacks(tree: StackTree, *, compared: bool = False, dark: bool = False) 
         steps = list(difference_steps(tree).tolist())
         colours = choose_colours(steps, dark=dark)
     else:
-        colours = [get_colour("q2" if depth % 2 else "q1", dark=dark) for depth in depths(tree)]
+        colours = [
+            get_colour("q2" if depth % 2 else "q1", dark=dark) for depth in find_depths(tree)
+        ]
     colours = [colours[node] for node in shown]
     figure = go.Figure(
         go.Icicle(
@@ -44,7 +47,7 @@ def draw_stacks(tree: StackTree, *, compared: bool = False, dark: bool = False) 
             branchvalues="total",
             customdata=[_describe(tree, node, compared=compared) for node in shown.tolist()],
             hovertemplate="%{customdata}<extra></extra>",
-            text=[_label_share(tree, node, steps[node]) for node in shown.tolist()],
+            text=[label_share(tree, node, steps[node]) for node in shown.tolist()],
             texttemplate="%{label}  %{text}",
             textposition="middle left",
             textfont={"color": [choose_ink(one, dark=dark) for one in colours], "size": 12},
@@ -58,46 +61,13 @@ def draw_stacks(tree: StackTree, *, compared: bool = False, dark: bool = False) 
             root={"color": get_colour("q1", dark=dark)},
         )
     )
-    rows = int(depths(tree)[shown].max(initial=0)) + 1
+    rows = int(find_depths(tree)[shown].max(initial=0)) + 1
     figure.update_layout(
         height=int(np.clip(ROW_PX * rows + 8, MIN_PX, MAX_PX)),
         margin={"l": 0, "r": 0, "t": 4, "b": 4},
         uniformtext={"minsize": 12, "mode": "hide"},
     )
     return figure
-
-
-def choose_nodes(tree: StackTree) -> Int:
-    """Return the nodes that are wide enough to be seen, the root first."""
-    width = tree.total_ns[:, 0]
-    chosen = width >= max(MIN_SHARE * width[0], 1)
-    chosen[0] = True
-    return np.flatnonzero(chosen)
-
-
-def depths(tree: StackTree) -> Int:
-    """Return the number of callers of each node, 0 for the root."""
-    depth = np.zeros(len(tree.parents), np.int64)
-    for node in range(1, len(depth)):
-        depth[node] = depth[tree.parents[node]] + 1
-    return depth
-
-
-def difference_steps(tree: StackTree) -> Int:
-    """Return the step of each node's difference: 1 to STEPS for more time, negative for less.
-
-    The largest difference below the root has STEPS. A difference within its error has 0.
-    """
-    excess = tree.total_ns[:, 0] - tree.total_ns[:, 1]
-    whole = max(float(tree.total_ns[0].max()), 1.0)
-    largest = max(float(np.abs(excess[1:]).max(initial=0)), 1.0)
-    errors: Float = np.array(
-        [np.hypot(*tree.estimate_error(node)) for node in range(len(excess))], np.float64
-    )
-    steps = np.sign(excess) * np.ceil(STEPS * np.abs(excess) / largest)
-    steps[(np.abs(excess) < SIMILAR_SHARE * whole) | (np.abs(excess) < errors)] = 0
-    steps[0] = 0
-    return steps.astype(np.int64)
 
 
 def choose_colours(steps: Sequence[int | None], *, dark: bool = False) -> list[str]:
@@ -109,16 +79,6 @@ def choose_colours(steps: Sequence[int | None], *, dark: bool = False) -> list[s
         grey = get_colour("q1", dark=dark)
         colours.append(mix_colours("surface", name, part, dark=dark) if step else grey)
     return colours
-
-
-def _label_share(tree: StackTree, node: int, step: int | None) -> str:
-    """Return a node's share, or its excess if there is a step; "" for a narrow or grey box."""
-    time_ns, whole = tree.total_ns[node], max(float(tree.total_ns[0, 0]), 1.0)
-    if time_ns[0] < LABELLED_SHARE * whole or (step == 0 and node):
-        return ""
-    if step is None:
-        return format_share(float(time_ns[0]) / whole)
-    return signed_time(float(time_ns[0] - time_ns[1]))
 
 
 def _describe(tree: StackTree, node: int, *, compared: bool) -> str:

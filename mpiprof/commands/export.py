@@ -121,10 +121,10 @@ def estimate_records(trace: Trace) -> int:
 
 def write_page(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Path, str]:
     """Write the page."""
-    from mpiprof.hang import verdict_text
+    from mpiprof.hang import wait_picture
     from mpiprof.reports.html_report import page
 
-    write_text(path, page.make_page(trace, verdict_text.fault_line(trace)))
+    write_text(path, page.make_page(trace, *wait_picture.describe_fault(trace)))
     step(2 * estimate_records(trace))
     return {path: f"{len(trace.callsites)} call sites"}
 

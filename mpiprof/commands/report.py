@@ -169,11 +169,11 @@ def make_document(
         top = args.top or MAX_ROWS
         return markdown.make_page(trace, lines, callsites, findings, top, MAX_FINDINGS)
     if to == ".html":
+        from mpiprof.hang import wait_picture
         from mpiprof.reports.html_report import page
 
         with show_work("drawing the page"):
-            fault = verdict_text.fault_line(trace)
-            return page.make_page(trace, fault, predicted)
+            return page.make_page(trace, *wait_picture.describe_fault(trace), predicted)
     from mpiprof.reports import json, selector_report, text
 
     verdict, sentences = verdict_text.trace_verdict(trace)

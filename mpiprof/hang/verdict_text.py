@@ -57,24 +57,38 @@ def status_verdict(trace: Trace, positions: Positions, pending: Instances) -> Ve
     return find_verdict(trace, positions, pending)
 
 
-def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
-    """Return the verdict on a trace's job and its text; above MAX_RANKS ranks, no fault."""
+def observe_job(trace: Trace) -> tuple[Verdict, Positions, Instances]:
+    """Return the verdict on a trace's job, and its ranks and instances if it has not ended.
+
+    Above MAX_RANKS ranks, no fault is found.
+    """
     # If the job ended normally, the whole run is checked: a wrong call may have completed.
     faultless = not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS
     if faultless:
-        return NO_FAULT, ""
+        return NO_FAULT, [], []
     positions: Positions = []
     pending: Instances = []
     if not trace.is_finalised:
         positions, pending = rank_state.find(trace)
-    verdict = status_verdict(trace, positions, pending)
-    return verdict, format_verdict(trace, positions, verdict)
+    return status_verdict(trace, positions, pending), positions, pending
+
+
+def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
+    """Return the verdict on a trace's job and its text, "" without a fault."""
+    verdict, positions, _ = observe_job(trace)
+    return verdict, format_verdict(trace, positions, verdict) if verdict.is_bad else ""
 
 
 def fault_line(trace: Trace) -> str:
     """Return the heading and text of the fault of a trace's job, or "" if there is none."""
-    verdict, text = trace_verdict(trace)
-    return f"{verdict_title(verdict)}: {text}" if verdict.is_bad else ""
+    return describe_fault(trace, *observe_job(trace)[:2])
+
+
+def describe_fault(trace: Trace, verdict: Verdict, positions: Positions) -> str:
+    """Return the heading and text of a verdict, or "" without a fault."""
+    if not verdict.is_bad:
+        return ""
+    return f"{verdict_title(verdict)}: {format_verdict(trace, positions, verdict)}"
 
 
 def verdict_title(verdict: Verdict) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mpiprof.hang import verdict_text
 from mpiprof.hang.blocked_ranks import MessageLink
 from mpiprof.hang.blocking_calls import MessageWait
 from mpiprof.hang.rank_state import Instances, Position, Positions
 from mpiprof.hang.verdict import Verdict
-from mpiprof.hang.verdict_text import verdict_title
 from mpiprof.hang.wait_graph import Link, build_wait_graph
 from mpiprof.interface.format_units import format_count, format_runs, format_time
 from mpiprof.reports.pictures import wait_graph
@@ -30,11 +30,18 @@ def draw_hang(
 ) -> DataPicture | None:
     """Return the picture of the ranks that wait for each other, or None if no rank waits."""
     nodes, edges = make_graph(trace, positions, pending, verdict)
-    label = f"Ranks that wait: {verdict_title(verdict).lower()}"
+    label = f"Ranks that wait: {verdict_text.verdict_title(verdict).lower()}"
     svg = wait_graph.draw_wait_graph(nodes, edges, label)
     title = "Ranks that wait for each other" if verdict.cycle else "Awaited ranks"
     values = wait_graph.list_values(nodes, edges)
     return DataPicture(svg, values, title, HOW_TO_READ) if svg else None
+
+
+def describe_fault(trace: Trace) -> tuple[str, DataPicture | None]:
+    """Return the fault of a trace's job as text and as a picture; "" and None without a fault."""
+    verdict, positions, pending = verdict_text.observe_job(trace)
+    text = verdict_text.describe_fault(trace, verdict, positions)
+    return text, draw_hang(trace, positions, pending, verdict) if text and positions else None
 
 
 def make_graph(

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from mpiprof.diagnosis.sampled_stacks import CALLERS_UNKNOWN, StackTree
-from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_time
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_count,
+    format_ranks,
+    format_runs,
+    format_time,
+)
 
 FEW_SAMPLES = 30  # below this number, times of functions have errors of a fifth and more
 Phrase = tuple[str, str]  # text and style
+TITLE = "Functions between collectives"
+HOW_TO_READ_ONE = (
+    "A box is a function below its caller; its width is the mean time per rank with all that it "
+    "calls."
+)
+HOW_TO_READ = (
+    f"{HOW_TO_READ_ONE} Follow the orange boxes down: there the late ranks spend more time than "
+    "the mean of the others (blue: less, grey: alike)."
+)
 
 
 def excess_phrases(tree: StackTree, late: list[int]) -> list[Phrase]:
@@ -43,6 +59,13 @@ def name_function(tree: StackTree, node: int) -> str:
     line = int(tree.lines[node])
     where = f"{Path(file).name}{f':{line}' * (line > 0)}" if file else ""
     return f"{name} ({where})" if where else name
+
+
+def name_groups(groups: Sequence[list[int]]) -> list[str]:
+    """Return the names of the ranks of a tree: of the first group, and the number of others."""
+    first, *others = groups
+    name = f"rank{'s' * (len(first) > 1)} {format_runs(first, 3)}"
+    return [name, *(f"{format_count(len(other))} other ranks" for other in others)]
 
 
 def sample_note(tree: StackTree, names: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from support.dashboard_traces import MS
 
 from mpiprof.diagnosis.sampled_stacks import make_stack_tree
 from mpiprof.reports import stack_sentences
-from mpiprof.reports.tokens import compute_contrast, get_colour
+from mpiprof.reports.pictures import flame_graph
+from mpiprof.reports.tokens import compute_contrast, get_colour, mix_colours
 from mpiprof.trace.trace import Trace
 from unit.test_sampled_stacks import ASSEMBLE, CALL, SOLVE, late_trace, sampled
 
@@ -39,7 +41,7 @@ def steps_by_name(trace: Trace) -> dict[str, int]:
     """Return the colour step of each function."""
     tree = make_stack_tree(trace, [[2], [0, 1, 3]])
     names = [name for _, name in tree.functions]
-    return dict(zip(names, stacks.difference_steps(tree).tolist(), strict=True))
+    return dict(zip(names, flame_graph.difference_steps(tree).tolist(), strict=True))
 
 
 def test_the_accent_marks_more_time_of_late_ranks(trace: Trace) -> None:
@@ -49,14 +51,14 @@ def test_the_accent_marks_more_time_of_late_ranks(trace: Trace) -> None:
         "<module>": 2,
         "main": 2,
         "solve": 0,
-        "assemble": stacks.STEPS,
+        "assemble": flame_graph.STEPS,
         "wait": -2,
     }
 
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_labels_are_legible_on_all_colours(dark: bool) -> None:
-    steps = range(-stacks.STEPS, stacks.STEPS + 1)
+    steps = range(-flame_graph.STEPS, flame_graph.STEPS + 1)
     colours = [*stacks.choose_colours(steps, dark=dark), get_colour("q2", dark=dark)]
     contrasts = [compute_contrast(stacks.choose_ink(one, dark=dark), one) for one in colours]
     assert min(contrasts) >= 4.5
@@ -73,11 +75,39 @@ def test_boxes_are_as_wide_as_the_time_of_a_function(trace: Trace) -> None:
     assert texts["assemble"] == "+3.00 s" and texts["solve"] == ""
 
 
+def test_the_drawn_boxes_stand_below_their_callers(trace: Trace) -> None:
+    """Assemble has 3.0 s of 4.5 s and is the widest of its siblings, so it stands first."""
+    tree = make_stack_tree(trace, [[2], [0, 1, 3]])
+    root = ElementTree.fromstring(flame_graph.draw_flame_graph(tree, "a < b", compared=True))
+    boxes = {
+        (note.text or "").partition(" ")[0]: box
+        for box in root
+        if (note := box.find("{*}title")) is not None
+    }
+    assert (float(boxes["assemble"].get("x", 9)), float(boxes["assemble"].get("y", 9))) == (0, 66)
+    assert float(boxes["assemble"].get("width", 0)) == pytest.approx(1232 * 3 / 4.5 - 1, abs=0.1)
+    assert float(boxes["solve"].get("x", 0)) == pytest.approx(1232 * 3 / 4.5, abs=0.1)
+    assert [name for name, box in boxes.items() if "--late" in box.get("fill", "")] == [
+        *("<module>", "main", "assemble")
+    ]
+    labels = {text.text: text.get("fill") or "" for text in root.iter() if "text" in text.tag}
+    assert "--surface" in labels["assemble  +3.00 s"] and "--ink" in labels["main  +1.50 s"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_labels_of_the_drawn_boxes_are_legible(dark: bool) -> None:
+    for opacity in flame_graph.OPACITIES:
+        ink = get_colour("surface" if opacity == 1 else "ink", dark=dark)
+        for name in ("late", "early"):
+            ground = mix_colours("surface", name, opacity, dark=dark)
+            assert compute_contrast(ink, ground) >= 4.5
+
+
 def test_narrow_boxes_are_left_out(tmp_path: Path) -> None:
     rare = (2, CALL, "md.py:7:rare < md.py:30:<module>", 1)
     trace = sampled(late_trace(), tmp_path / "t", [(2, CALL, SOLVE, 2000), rare])
     tree = make_stack_tree(trace, [[2]])
-    shown = [tree.functions[node][1] for node in stacks.choose_nodes(tree)]
+    shown = [tree.functions[node][1] for node in flame_graph.choose_nodes(tree)]
     assert shown == ["all samples", "<module>", "main", "solve"]
 
 

@@ -15,10 +15,14 @@ from support.page_traces import simulate, write_damaged, write_summary
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.hang import wait_picture
 from mpiprof.reports import conclusion, sentences, tokens
 from mpiprof.reports.html_report.page import make_page
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
+from unit.test_flame_graph import ROWS as FLAME_ROWS
+from unit.test_hang_pictures import conclude, missing_send
+from unit.test_sampled_stacks import late_trace, sampled
 
 MS = 1_000_000
 VOID = {"meta", "br"}
@@ -94,7 +98,7 @@ def test_the_page_has_the_sentences_of_overview_and_report(write: object, tmp_pa
     assert callable(write)
     folder = write(tmp_path / "trace")
     data = TraceData("t", folder)
-    trace, page = data.trace, Page(make_page(mpiprof.open(folder), ""))
+    trace, page = data.trace, Page(make_page(mpiprof.open(folder)))
     verdict = find_verdict(data)
     answer = make_answer(data, PageState())
     assert answer is not None
@@ -122,7 +126,7 @@ def _texts(part: object) -> list[str]:
 @pytest.mark.parametrize("write", TRACES)
 def test_the_page_stands_alone(write: object, tmp_path: Path) -> None:
     assert callable(write)
-    text = make_page(mpiprof.open(write(tmp_path / "trace")), "")
+    text = make_page(mpiprof.open(write(tmp_path / "trace")))
     page = Page(text)
     assert not page.tags & WITHOUT_CONTENT
     assert not [name for name, _ in page.attributes if name.startswith("on") or name == "src"]
@@ -134,7 +138,7 @@ def test_the_page_stands_alone(write: object, tmp_path: Path) -> None:
 
 
 def test_the_late_rank_is_in_every_picture(tmp_path: Path) -> None:
-    text = make_page(mpiprof.open(late(tmp_path / "trace")), "", "Predicted: 1 s.")
+    text = make_page(mpiprof.open(late(tmp_path / "trace")), predicted="Predicted: 1 s.")
     page = Page(text)
     labels = [value for name, value in page.attributes if name == "aria-label"]
     assert any("63 ranks wait" in label and "rank 21" in label for label in labels)
@@ -149,6 +153,23 @@ def test_waiting_for_messages_has_a_matrix(tmp_path: Path) -> None:
     assert "for rank 5" in page.text and "JOB <ENDED>" in page.text
 
 
+def test_a_hung_job_has_its_wait_graph(tmp_path: Path) -> None:
+    """Rank 1 waits for a message that rank 2 never sends; ranks 0, 3 and 4 wait for rank 1."""
+    trace = missing_send(tmp_path)
+    drawn = wait_picture.draw_hang(trace, *conclude(trace))
+    assert drawn is not None and "needs a message" in drawn.svg
+    page = make_page(trace, "DEADLOCK", drawn)
+    assert Page(page).text.count(drawn.title) == 1
+    assert drawn.svg in page and drawn.how_to_read in page
+
+
+def test_sampled_functions_have_a_flame_graph(tmp_path: Path) -> None:
+    """Rank 2 is late because of 3 s in assemble."""
+    page = make_page(sampled(late_trace(), tmp_path / "t", FLAME_ROWS))
+    assert "Rank 2 spends 3.00 s ± 173 ms more" in Page(page).text
+    assert page.count(">assemble  +3.00 s<") == 3  # one picture for each width of the page
+
+
 def test_the_page_stays_small(tmp_path: Path) -> None:
     """Many ranks, more call sites than are listed, names of 300 and of 100 000 characters."""
     random, ranks, calls = np.random.default_rng(0), 1024, 60
@@ -159,5 +180,5 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
         exits = np.full_like(arrivals, 900_000 + MS * i)
         synthetic.add_collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
     synthetic.ended_ns = MS * (calls + 1)
-    page = make_page(mpiprof.open(synthetic.write(tmp_path / "trace")), "")
+    page = make_page(mpiprof.open(synthetic.write(tmp_path / "trace")))
     assert len(page.encode()) < 400_000

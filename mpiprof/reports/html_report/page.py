@@ -17,14 +17,17 @@ from mpiprof.reports.overview import run_line
 from mpiprof.reports.overview.answer import make_answer
 from mpiprof.reports.overview.proof import find_proof
 from mpiprof.reports.pictures.icons import draw_brand
+from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.trace import Trace
 
 
-def make_page(trace: Trace, fault: str, predicted: str = "") -> str:
+def make_page(
+    trace: Trace, fault: str = "", drawn: DataPicture | None = None, predicted: str = ""
+) -> str:
     """Return the page.
 
-    fault: line about a job that hangs or has died, "" for any other job. predicted: text about
-    predicted run times.
+    fault: line about a job that hangs or has died, "" for any other job. drawn: picture of the
+    fault. predicted: text about predicted run times.
     """
     findings = trace.findings()
     verdict = make_verdict(trace, findings)
@@ -35,11 +38,13 @@ def make_page(trace: Trace, fault: str, predicted: str = "") -> str:
         _make_head(trace),
         '<main class="overview">',
         *(make_paragraph(line, "warning") for line in (fault, phrases.state_sentence(trace))),
+        "" if drawn is None else sections.make_fault(drawn),
         make_paragraph(predicted),
         sections.make_answer(make_answer(trace, verdict, trace.path), proof),
         sections.make_time(trace, verdict.worst),
         sections.make_findings(trace, findings),
         sections.make_pattern(trace, findings),
+        sections.make_functions(trace),
         sections.make_callsites(trace, findings),
         sections.make_messages(trace),
         sections.make_numbers(trace),

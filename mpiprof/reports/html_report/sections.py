@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpiprof.diagnosis import sampled_stacks
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
 from mpiprof.metrics import columns as metric_columns
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.pair_matrix import make_pair_matrix
 from mpiprof.metrics.waiting_pairs import list_waiting_pairs
-from mpiprof.reports import callsite_table, efficiency_table, message_pairs, message_table, text
+from mpiprof.reports import (
+    callsite_table,
+    efficiency_table,
+    message_pairs,
+    message_table,
+    stack_sentences,
+    text,
+)
 from mpiprof.reports.html_report.elements import (
     format_sentence,
     format_text,
@@ -27,9 +35,10 @@ from mpiprof.reports.overview.answer import Answer, Fact, TextPart
 from mpiprof.reports.overview.callsite_pattern import HOW_TO_READ, read_pattern
 from mpiprof.reports.overview.callsite_rows import CallsiteRow
 from mpiprof.reports.overview.finding_rows import FindingRow
-from mpiprof.reports.pictures import pair_matrix, time_split
+from mpiprof.reports.pictures import flame_graph, pair_matrix, time_split
 from mpiprof.reports.pictures.arrival_pattern import draw_arrival_pattern
 from mpiprof.reports.pictures.icons import draw_icon
+from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.trace import Trace
 
 MAX_SITES = 40
@@ -142,6 +151,41 @@ def make_pattern(trace: Trace, findings: Sequence[Finding]) -> str:
     pictures = [(name, draw_arrival_pattern(cells, width)) for name, width in WIDTHS.items()]
     note = f"{format_count(cells.instances)} instances, from the median of the others"
     return make_section(f"Arrivals at {cells.site}", note, make_figure(pictures, HOW_TO_READ))
+
+
+def make_fault(drawn: DataPicture) -> str:
+    """Return the picture of the ranks that wait for each other in a hung job."""
+    return make_section(drawn.title, "", make_figure([("scrolls", drawn.svg)], drawn.how_to_read))
+
+
+def make_functions(trace: Trace) -> str:
+    """Return the flame graph of late ranks, compared with others if there are any, or nothing."""
+    if not trace.tables.presite_samples:
+        return ""
+    late = sampled_stacks.find_late_ranks(trace, None)
+    others = sorted({*range(trace.ranks)} - {*late})
+    groups = [late, others] if late and others else [list(range(trace.ranks))]
+    tree = sampled_stacks.make_stack_tree(trace, groups)
+    if not tree.samples[0, 0]:
+        return ""
+    compared = len(groups) > 1
+    words = stack_sentences.excess_phrases(tree, late) if compared else []
+    sentence = "".join(words[0] for words in words)
+    names = stack_sentences.name_groups(groups) if compared else ["all ranks"]
+    note = stack_sentences.sample_note(tree, names) + stack_sentences.caller_note(tree)
+    label = sentence or "Functions of all ranks between collectives."
+    pictures = [
+        (name, flame_graph.draw_flame_graph(tree, label, compared=compared, width=width))
+        for name, width in WIDTHS.items()
+    ]
+    how = stack_sentences.HOW_TO_READ if compared else stack_sentences.HOW_TO_READ_ONE
+    return make_section(
+        stack_sentences.TITLE,
+        "from samples",
+        make_paragraph(sentence),
+        make_figure(pictures, how),
+        make_paragraph(note, "note"),
+    )
 
 
 def make_messages(trace: Trace) -> str:
