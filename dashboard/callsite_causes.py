@@ -11,12 +11,9 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.late_rank import LateRank, find_previous_callsite
+from mpiprof.diagnosis.late_rank import LateRank
 from mpiprof.interface.format_units import format_count, format_ranks, format_share, format_time
-from mpiprof.reports import conclusion, late_rank_sentences, phrases
-from mpiprof.reports.late_rank_sentences import STAGES
-from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values
-from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports import callsite_stages, conclusion, phrases
 
 from . import callsite_arrivals, components, filtered_tables, finding_links
 from . import url_state as states
@@ -24,12 +21,6 @@ from .picture import Picture
 from .trace_data import TraceData
 
 MAX_RANKS, MAX_ORIGINS = 8, 6
-TITLE = "Where the lateness begins"
-HOW_TO_READ = (
-    "The lateness of the rank after each stage, from the exit of its previous collective to its "
-    "arrival here, against the median of the other ranks. The width of an arrow is the lateness "
-    "so far; the stage that adds most of it is framed."
-)
 
 
 def make_section(data: TraceData, state: states.PageState, callsite: int) -> Component:
@@ -88,7 +79,7 @@ def _count_rest(count: int, name: str) -> list[Component]:
 
 
 def _section(*children: Any) -> Component:
-    return html.Section([html.H2(TITLE), *children], className="callsite-stages")
+    return html.Section([html.H2(callsite_stages.TITLE), *children], className="callsite-stages")
 
 
 def _absent_stages(data: TraceData, callsite: int) -> str:
@@ -104,35 +95,21 @@ def _absent_stages(data: TraceData, callsite: int) -> str:
 
 
 def _stage_parts(data: TraceData, causes: Causes, late: LateRank, callsite: int) -> list[Component]:
-    previous = find_previous_callsite(causes)
-    before = "unknown" if previous is None else format_callsite(data.trace, previous[0])
-    places = {"inherited": before, "outside": "outside MPI", "point_to_point": "point-to-point"}
-    stages = [
-        Stage(title, filtered_tables.shorten_text(places[name]), late.stages_ns[name])
-        for name, title in STAGES.items()
-    ]
-    here = filtered_tables.shorten_text(format_callsite(data.trace, callsite))
-    arrival = Stage("Arrival", here, late.late_ns)
-    times = ", ".join(
-        f"{s.title.lower()} {late_rank_sentences.signed_time(s.added_ns)}" for s in stages
-    )
-    label = f"Lateness of rank {late.rank} by stage: {times}, in all {format_time(late.late_ns)}."
-    number = format_count(late.instances)
-    mean = f"mean of {number} instances" if late.instances > 1 else "one instance"
-    note = (
-        f"How late rank {late.rank} is after each stage, against the median of the others; {mean}"
+    wide, tall = (
+        callsite_stages.draw_late_rank(data.trace, callsite, late, causes, tall=tall)
+        for tall in (False, True)
     )
     return [
-        html.P(note, className="note"),
+        html.P(callsite_stages.describe_stages(late), className="note"),
         html.Div(
             [
-                Picture(draw_stages(stages, arrival, label), className="wide-flow"),
-                Picture(draw_stages(stages, arrival, label, tall=True), className="tall-flow"),
-                components.picture_menu(list_values(stages, arrival)),
+                Picture(wide.svg, className="wide-flow"),
+                Picture(tall.svg, className="tall-flow"),
+                components.picture_menu(wide.values),
             ],
             className="picture",
         ),
-        components.how_to_read(HOW_TO_READ),
+        components.how_to_read(wide.how_to_read),
     ]
 
 

@@ -12,28 +12,18 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.diagnosis.run_time_change import measure_run_times
-from mpiprof.diagnosis.site_changes import TIME, WAITING, SiteChange, measure_site_changes
-from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
+from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.reports.pictures import dumbbells, run_dots
-from mpiprof.reports.pictures.dumbbells import Dumbbell
+from mpiprof.reports import changes_chart
+from mpiprof.reports.pictures import run_dots
 from mpiprof.reports.pictures.svg import DataPicture
-from mpiprof.reports.tokens import name_operation_colour
 
 from . import aligned_runs, components
 from .trace_data import TraceData
 from .url_state import PageState
 
-MAX_SITES = 12
 INSTANCES = aligned_runs.INSTANCES
 STEPS = {"earlier": "‹ Earlier", "later": "Later ›", "start": "From the start"}
-MEASURES = {"waiting": (WAITING, "Waiting"), "time": (TIME, "Time in the call")}
-NOTES = {
-    "chance": "within chance",
-    "untested": "too few to test",
-    "before": "only in A",
-    "after": "only in B",
-}
 
 
 # ---- verdict
@@ -102,82 +92,31 @@ def make_chart(
     table: pd.DataFrame, first: Sequence[TraceData], to: Sequence[TraceData], state: PageState
 ) -> Component:
     """Return the chart of the call sites, with the choice between waiting and time in the call."""
-    measure = state.get("measure", "waiting")
-    measure = measure if measure in MEASURES else "waiting"
     before, after = ([run.trace for run in side] for side in (first, to))
-    changes = measure_site_changes(table, before, after, MEASURES[measure][0])
-    if not any(_is_known(change) for change in changes):
-        measure = "time"
-        changes = measure_site_changes(table, before, after, TIME)
-    title = MEASURES[measure][1]
-    shown = [change for change in changes if _is_known(change)][:MAX_SITES]
+    chart = changes_chart.draw_changes(table, before, after, state.get("measure", "waiting"))
     links = [
-        html.B(name) if key == measure else dcc.Link(name, href=_measure_link(state, key))
-        for key, (_, name) in MEASURES.items()
+        html.B(name)
+        if key == chart.measure
+        else dcc.Link(name, href="/compare" + state.set_keys(measure=key).format_query())
+        for key, (_, name) in changes_chart.MEASURES.items()
     ]
     several = len(first) + len(to) > 2
     whiskers = "; whiskers: 95 % of chance between runs" if several else ""
     head = [
-        html.H2(f"{title} at each call site"),
+        html.H2(chart.title),
         html.P(
             [f"time of a run, mean of all ranks{whiskers} · ", links[0], " · ", links[1]],
             className="note",
         ),
     ]
-    if not shown:
+    if chart.picture is None:
         empty = html.P("No call site has known times on both sides.", className="note")
         return html.Section([*head, empty])
-    rows = [_make_row(change) for change in shown]
-    changed = [change for change in changes if change.outcome == "changed"]
-    label = f"{title} before and after at {len(rows)} call sites; {len(changed)} changed"
-    how = (
-        "Open dot: A, filled dot: B, with the 95 % interval of the mean if there are several runs. "
-        "An arrow marks a change beyond chance: green is better. “Within chance” is no change."
-    )
-    omitted = len(changes) - len(shown)
-    rest = f"{omitted} more call site{'s' * (omitted != 1)} below"
-    more = [html.P(rest, className="note")] if omitted else []
-    drawn = DataPicture(dumbbells.draw_dumbbells(rows, label), dumbbells.list_values(rows))
-    picture = components.wide_picture(drawn)
-    return html.Section([*head, picture, *more, components.how_to_read(how)], id="sites-chart")
-
-
-def _measure_link(state: PageState, measure: str) -> str:
-    return "/compare" + state.set_keys(measure=measure).format_query()
-
-
-def _is_known(change: SiteChange) -> bool:
-    values = change.before_ns, change.after_ns
-    return not any(math.isnan(value) for value in values) and any(values)
-
-
-def _make_row(change: SiteChange) -> Dumbbell:
-    row = change.row
-    outcome = ""
-    if change.outcome == "changed":
-        outcome = "better" if change.change_ns < 0 else "worse"
-    sign = "+" if change.change_ns >= 0 else "-"
-    text = f"{sign}{format_time(abs(change.change_ns))}"
-    if not math.isnan(change.interval_ns):
-        text += f" ± {format_time(change.interval_ns)}"
-    note = NOTES.get(change.outcome, "")
-    if change.outcome == "changed":
-        times = (format_time(float(row[name])) for name in ("mean_elapsed_ns",
-                                                            "other_mean_elapsed_ns"))  # fmt: skip
-        note = f"a call: {' → '.join(times)}"
-    place, _, function = str(row["place"]).partition(" ")
-    return Dumbbell(
-        place or UNKNOWN,
-        f"{row['operation']}{f' in {function}' if function else ''}",
-        name_operation_colour(str(row["operation"])),
-        change.before_ns,
-        change.before_half_ns,
-        change.after_ns,
-        change.after_half_ns,
-        text,
-        note,
-        outcome,
-    )
+    rest = f"{chart.omitted} more call site{'s' * (chart.omitted != 1)} below"
+    more = [html.P(rest, className="note")] if chart.omitted else []
+    picture = components.wide_picture(chart.picture)
+    how = components.how_to_read(chart.picture.how_to_read)
+    return html.Section([*head, picture, *more, how], id="sites-chart")
 
 
 # ---- timelines

@@ -63,6 +63,41 @@ class Plots:
         drawn = rows.draw_lateness(self._trace.rank_totals, callsite, findings)
         return self._show(drawn, rows.HOW_TO_READ, 480)
 
+    def stages(self, site: Site = None) -> NotebookPicture:
+        """Stages at which the lateness of a call site's late rank begins."""
+        callsite = self._callsite_number(site)
+        late = import_module("mpiprof.diagnosis.late_rank").find_late_rank(self._trace, callsite)
+        if late is None or not late.knows_stages:
+            raise UsageError("no rank is late consistently here, so no stage can be named")
+        drawing = import_module("mpiprof.reports.callsite_stages")
+        drawn = drawing.draw_late_rank(self._trace, callsite, late, self._trace.causes(callsite))
+        return self._show(drawn.svg, f"{drawing.describe_stages(late)}. {drawn.how_to_read}")
+
+    def compare(
+        self, other: Trace | str | os.PathLike[str], measure: str = "waiting"
+    ) -> NotebookPicture:
+        """Waiting, or "time" in the call, at each call site in this trace (A) and another (B)."""
+        if isinstance(other, str | os.PathLike):
+            import mpiprof
+
+            other = mpiprof.open(other)
+        charts = import_module("mpiprof.reports.changes_chart")
+        if measure not in charts.MEASURES:
+            raise UsageError(f"{measure}: no such measure; known: {', '.join(charts.MEASURES)}")
+        compared = import_module("mpiprof.diagnosis.compare").compare([self._trace], [other])
+        table = charts.name_places(compared)
+        chart = charts.draw_changes(table, [self._trace], [other], measure)
+        if chart.picture is None:
+            raise UsageError("no call site has known times in both traces")
+        return self._show(chart.picture.svg, chart.picture.how_to_read)
+
+    def hang(self) -> NotebookPicture:
+        """Ranks that wait for each other in a job that hangs."""
+        fault, drawn = import_module("mpiprof.hang.wait_picture").describe_fault(self._trace)
+        if drawn is None:
+            raise UsageError(fault or "no fault is visible: the job ended, or it still runs")
+        return self._show(drawn.svg, f"{fault} {drawn.how_to_read}")
+
     def whom(self, site: Site = None) -> go.Figure:
         """Waits of each rank for each other rank, at all call sites or at one."""
         return self._draw("whom", *([] if site is None else [(self._callsite_number(site),)]))
@@ -97,14 +132,6 @@ class Plots:
     def functions(self, site: Site = None) -> go.Figure:
         """Functions between collectives, late ranks against others, at all call sites or at one."""
         return self._draw("functions", None if site is None else self._callsite_number(site))
-
-    def compare(self, other: Trace | str | os.PathLike[str]) -> go.Figure:
-        """Wait at each call site in this trace (A) and another one (B)."""
-        if isinstance(other, str | os.PathLike):
-            import mpiprof
-
-            other = mpiprof.open(other)
-        return self._draw("compare", _data_of(other))
 
     def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
         """State of each rank over time, between two times of the run or over the whole run."""

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
 from mpiprof.metrics.wait_matrix import MAX_ROWS, WaitMatrix
-from mpiprof.reports.site_labels import places
+from mpiprof.reports.changes_chart import name_places
 from mpiprof.store import cached_trace
 from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.row_layout import label_ranks
@@ -29,7 +29,6 @@ from . import (
 from .figures import algorithms as races
 from .figures import axes, rank_pairs, rank_waits, stacks
 from .figures import callsite as figures
-from .figures import compare as pairs
 from .figures import instance as instances
 from .figures import timeline as timelines
 from .message_tables import MessageRows
@@ -128,14 +127,7 @@ def compare_callsites(
     table = first[0].compute_once(key, lambda: compared(*sides))
     if state.operations:
         table = table[table["operation"].isin(state.operations)]
-    place = [text if isinstance(text, str) else places(text) for text in table["sites"]]
-    return table.assign(place=[filtered_tables.shorten_text(p) for p in place])
-
-
-def draw_compare(data: TraceData, state: PageState, other: TraceData) -> go.Figure:
-    """Return the wait time of the call sites of two traces, A and B, side by side."""
-    table = compare_callsites([data], [other], state)
-    return pairs.draw_callsites(table, *pairs.WAITING, ("A", "B"))
+    return name_places(table)
 
 
 def open_timeline(data: TraceData, progress: Progress) -> Timeline:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from mpiprof.diagnosis.finding import CAUSES, Finding
 from mpiprof.diagnosis.findings import find_findings
 from mpiprof.interface.format_units import format_ranks, format_share, format_time
 from mpiprof.reports import sentences
+from mpiprof.reports.notebook_table import make_html_table
 from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.table import Column
 from mpiprof.reports.tokens import use_colour
 from mpiprof.trace import Trace
 
@@ -29,19 +30,16 @@ class FindingList(list[Finding]):
         """Return the table as HTML; the text of the trace is escaped."""
         if not self:
             return f'<p style="color:{use_colour("good")}">No finding: nothing is to be gained.</p>'
-        head = "".join(f'<th style="text-align:left">{name}</th>' for name in HEADS)
-        rows = "".join(
-            "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>"
-            for cells in map(self._make_cells, self[:MAX_LISTED])
-        )
+        cells = zip(*map(self._make_cells, self[:MAX_LISTED]), strict=True)
+        columns = [Column(head, of, left=True) for head, of in zip(HEADS, cells, strict=True)]
         more = len(self) - MAX_LISTED
         rest = f"<p>and {more} more findings</p>" if more > 0 else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{rest}"
+        return make_html_table(columns) + rest
 
     def _make_cells(self, finding: Finding) -> list[str]:
         first = finding.callsites[0] if finding.callsites else None
         ranks = format_ranks(finding.ranks[:8]) if finding.ranks else "–"
-        texts: list[Any] = [
+        return [
             format_time(float(finding.cost_ns)),
             format_share(finding.share),
             sentences.finding_title(self._trace, finding),
@@ -50,8 +48,6 @@ class FindingList(list[Finding]):
             CAUSES.get(finding.cause, finding.cause),
             sentences.advise(self._trace, finding),
         ]
-        cells = [escape(str(text)) for text in texts]
-        return [f"<b>{cells[0]}</b>", *cells[1:]]
 
 
 def list_findings(trace: Trace, gains: Sequence[Any] = ()) -> FindingList:

@@ -181,8 +181,10 @@ class Trace(Records):
         "wrong", "First instances with different calls among their members (metrics.disagreement)."
     )
     plot: Any = _derived(
-        "plot",
-        'Figures, one call each, such as `trace.plot.arrivals("md.py:93")`; see notebook.Plots.',
+        "plot", 'Figures, one call each, such as `trace.plot.arrivals("md.py:93")`; see Plots.'
+    )
+    show: Any = _derived(
+        "show", "Tables in the words of the report, such as `trace.show.callsites()`; see Tables."
     )
     message_sums: Table = _derived(
         "message_sums", "One row per rank, call site and peer: sums of all calls on messages."

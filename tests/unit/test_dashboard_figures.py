@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpiprof.dashboard import theme
-from mpiprof.dashboard.figures import algorithms, axes, compare, rank_waits
+from mpiprof.dashboard.figures import algorithms, axes, rank_waits
 
 from mpiprof.interface.format_units import unit_of
 from mpiprof.model import problem_spec
@@ -45,15 +45,6 @@ def test_history_covers_all_instances() -> None:
     )
     bars = algorithms.draw_history(choices, 100).data
     assert [(b.base[0], b.x[0]) for b in bars] == [(0, 0), (0, 20), (20, 40), (60, 40)]
-
-
-def test_comparisons_share_a_scale() -> None:
-    table = pd.DataFrame({"place": ["a", "a"], "wait_ns": [1 * MS, 2 * MS]})
-    table["other_wait_ns"] = [3 * MS, np.nan]
-    first, other = compare.draw_callsites(table, "wait_ns", "waiting", ("A", "B")).data
-    assert list(first.x) == [1, 2]
-    assert other.x[0] == 3
-    assert len(set(first.y)) == 2  # equal names in two rows remain distinct
 
 
 def test_empty_tables_give_a_figure_with_a_message() -> None:

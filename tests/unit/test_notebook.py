@@ -10,14 +10,19 @@ import numpy as np
 import pytest
 
 import mpiprof
+from mpiprof.diagnosis.compare import compare
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.reports import sentences, tokens
+from mpiprof.hang import verdict_text
+from mpiprof.reports import changes_chart, sentences, tokens
 from mpiprof.reports.finding_list import FindingList
+from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.program import Program
 from mpiprof.testing.synthetic import Synthetic
+from unit.test_hang_pictures import conclude, missing_send
 
 go = pytest.importorskip("plotly.graph_objects")
 MS = 1_000_000
-DRAWN = ("verdict", "time", "ranks")  # as SVG
+DRAWN = ("verdict", "time", "ranks", "stages")  # as SVG
 SITED = ("arrivals", "instance", "whom", "algorithms", "functions")
 
 
@@ -61,9 +66,9 @@ def test_an_unknown_name_lists_the_names(trace: mpiprof.Trace) -> None:
 @pytest.mark.heavy
 def test_every_picture_in_a_line(trace: mpiprof.Trace) -> None:
     names = [name for name in dir(trace.plot) if not name.startswith("_")]
-    assert set(names) == {*SITED, *DRAWN, "messages", "compare", "timeline"}
+    assert set(names) == {*SITED, *DRAWN, "messages", "compare", "timeline", "hang"}
     assert all(name in repr(trace.plot) for name in names)
-    for name in set(names) - {"compare", *DRAWN}:
+    for name in set(names) - {"compare", "hang", *DRAWN}:
         assert isinstance(getattr(trace.plot, name)(), go.Figure)
     for name in SITED:
         assert isinstance(getattr(trace.plot, name)("bcast"), go.Figure)
@@ -116,9 +121,12 @@ def test_the_timeline_shows_waiting_ranks(trace: mpiprof.Trace) -> None:
 
 def test_two_traces_in_one_picture(trace: mpiprof.Trace) -> None:
     for other in (trace, str(trace.path)):
-        first, second = trace.plot.compare(other).data
-        assert (first.name, second.name) == ("A", "B")
-        assert list(first.x) == list(second.x) and max(first.x) > 0
+        assert "Waiting before and after at 2 call sites; 0 changed" in repr(
+            trace.plot.compare(other)
+        )
+    assert "Time in the call before" in repr(trace.plot.compare(trace, "time"))
+    with pytest.raises(UsageError, match="share: no such measure; known: waiting, time"):
+        trace.plot.compare(trace, "share")
 
 
 def test_a_comparison_draws_totals(tmp_path: Path) -> None:
@@ -131,9 +139,55 @@ def test_a_comparison_draws_totals(tmp_path: Path) -> None:
     end = 2_000 * MS + np.array([[0, 20 * MS]])
     synthetic.add_collective("barrier", end, end.max() + 9_000 + 0 * end, site="a:2:end")
     trace = mpiprof.open(synthetic.write(tmp_path / "trace"))
-    for bars in trace.plot.compare(trace).data:
-        assert [text.rstrip("\u200b") for text in bars.y] == ["a:1 f", "a:2 end"]
-        assert list(bars.x) == pytest.approx([100, 20], rel=0.02)
+    drawn = trace.plot.compare(trace).svg
+    assert drawn.index(">a:1<") < drawn.index(">a:2<")
+    chart = changes_chart.draw_changes(
+        changes_chart.name_places(compare([trace], [trace])), [trace], [trace]
+    )
+    assert chart.picture is not None
+    # Mean of the two ranks.
+    waits = [float(row[4]) for row in chart.picture.values[1:]]
+    assert waits == pytest.approx([50 * MS, 10 * MS], rel=0.02)
+
+
+def test_the_stages_name_the_work_of_the_late_rank(trace: mpiprof.Trace) -> None:
+    assert "Lateness of rank 3 by stage" in repr(trace.plot.stages("md.py:93"))
+
+
+def test_a_hang_is_drawn_and_a_job_that_ended_has_none(
+    trace: mpiprof.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 1 waits for a message that rank 2 never sends. The processes are simulated."""
+    with pytest.raises(UsageError, match="no fault is visible"):
+        trace.plot.hang()
+    hung = missing_send(tmp_path / "hung")
+    positions, pending, verdict = conclude(hung)
+    monkeypatch.setattr(verdict_text, "observe_job", lambda _: (verdict, positions, pending))
+    picture = hung.plot.hang()
+    assert "Rank 1" in picture.svg and "never sent" in picture.svg
+    assert picture.note.startswith(verdict_text.verdict_title(verdict))
+
+
+def test_tables_have_the_words_of_the_report(trace: mpiprof.Trace) -> None:
+    table = trace.show.callsites()
+    page = table._repr_html_()
+    assert page.count("<tr>") == len(trace.callsites) + 1 and "md.py:93 force" in page
+    assert "cause" in page and "<script" not in page
+    assert "md.py:93 force" in repr(table) and "Σ wait" in repr(table)
+    assert "the first 1 of 2" in repr(trace.show.callsites(1))
+
+
+def test_tables_of_messages_name_the_pairs_that_wait(tmp_path: Path) -> None:
+    """Rank 5 works longer than its neighbours 4 and 6, which wait for its messages."""
+    program = Program(16)
+    work = np.full(16, 2 * MS) + 8 * MS * (np.arange(16) == 5)
+    for _ in range(20):
+        program.halo(make_ring(16), own_ns=work, bytes_=4096)
+    trace = mpiprof.open(program.write(tmp_path / "ring"))
+    first = trace.show.pairs(2)
+    assert {first.columns[0].cells[0], first.columns[1].cells[0]} <= {"rank 4", "rank 5", "rank 6"}
+    assert first.columns[1].cells[0] == "rank 5"
+    assert "<td" in trace.show.messages()._repr_html_()
 
 
 def test_repr_of_a_trace_describes_it(trace: mpiprof.Trace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from html import escape
 from pathlib import Path
 
 from mpiprof.reports.tokens import resolve_colours
@@ -34,7 +35,7 @@ class NotebookPicture:
             "background:var(--surface);color:var(--ink3);font:12px var(--font);padding:8px;"
             "max-width:1232px"
         )
-        note = f"<div>{self.note}</div>" if self.note else ""
+        note = f"<div>{escape(self.note)}</div>" if self.note else ""
         return f'<div style="{style}">{self.svg}{note}</div>'
 
     def save(self, path: str | os.PathLike[str]) -> None:

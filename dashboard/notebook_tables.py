@@ -1,0 +1,44 @@
+"""Tables of a trace in notebooks, in the words of the report, such as `trace.show.callsites()`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpiprof.reports.notebook_table import NotebookTable
+    from mpiprof.trace import Trace
+
+MOST = 20  # rows
+
+
+class Tables:
+    """The tables of one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name in vars(Tables) if not name.startswith("_"))
+        return f"<tables of {str(self._trace.path)!r}: {names}>"
+
+    def callsites(self, most: int = MOST) -> NotebookTable:
+        """Call sites of collectives with most waiting: times, late rank and cause."""
+        findings = self._trace.findings()
+        table: NotebookTable = _reports().tabulate_callsites(self._trace, findings, most)
+        return table
+
+    def messages(self, most: int = MOST) -> NotebookTable:
+        """Call sites of messages with most time."""
+        table: NotebookTable = _reports().tabulate_messages(self._trace, most)
+        return table
+
+    def pairs(self, most: int = MOST) -> NotebookTable:
+        """Pairs of ranks that wait most for messages."""
+        table: NotebookTable = _reports().tabulate_pairs(self._trace, most)
+        return table
+
+
+def _reports() -> Any:
+    """Return the module, which imports much that `mpiprof.open` does not need."""
+    return import_module("mpiprof.reports.notebook_table")

@@ -1,0 +1,99 @@
+"""A table of a report as an object that notebooks show, in the words of all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.metrics import columns
+from mpiprof.metrics.message_callsite_sums import find_located_waits
+from mpiprof.metrics.waiting_pairs import list_waiting_pairs
+from mpiprof.reports import callsite_table, message_pairs, message_table
+from mpiprof.reports.overview.callsite_rows import name_causes
+from mpiprof.reports.site_labels import make_callsite_key
+from mpiprof.reports.table import Column, render
+from mpiprof.reports.tokens import LIGHT
+from mpiprof.trace import Trace
+
+
+class NotebookTable:
+    """Columns with a title and a note; notebooks show a table, and `print` writes text."""
+
+    def __init__(self, title: str, columns: Sequence[Column], note: str = "") -> None:
+        self.title, self.note = title, note
+        self.columns = [column for column in columns if any(column.cells)]
+
+    def __repr__(self) -> str:
+        return "\n".join(filter(None, (self.title, render(*self.columns), self.note)))
+
+    def _repr_html_(self) -> str:
+        """Return the table as HTML; the text of the trace is escaped."""
+        note = f"<p>{escape(self.note)}</p>" if self.note else ""
+        return f"<p><b>{escape(self.title)}</b></p>{make_html_table(self.columns)}{note}"
+
+
+def make_html_table(columns: Sequence[Column]) -> str:
+    """Return columns as an HTML table; those of the style "late" are in accent."""
+    sides = ["left" if column.left else "right" for column in columns]
+    heads = "".join(
+        f'<th style="text-align:{side}">{escape(column.head)}</th>'
+        for side, column in zip(sides, columns, strict=True)
+    )
+    styles = [
+        f"text-align:{side}" + f";color:{LIGHT['late-text']}" * (column.style == "late")
+        for side, column in zip(sides, columns, strict=True)
+    ]
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f'<td style="{style}">{escape(cell)}</td>'
+            for style, cell in zip(styles, row, strict=True)
+        )
+        + "</tr>"
+        for row in zip(*(column.cells for column in columns), strict=True)
+    )
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def tabulate_callsites(trace: Trace, findings: Sequence[Finding], most: int) -> NotebookTable:
+    """Return the call sites of collectives with most waiting, with the cause of their waiting."""
+    order = ["total_wait_ns", "total_elapsed_ns"]
+    rows = trace.callsites.sort_values(order, ascending=False, kind="stable").head(most)
+    shown = callsite_table.view_columns(rows, columns.PAGE)
+    named = name_causes(findings)
+    causes = [named.get(make_callsite_key(int(number)), "") for number in rows["callsite"]]
+    table = [*shown, Column("cause", causes, left=True, style="late")]
+    note = callsite_table.legend("  ".join(column.head for column in shown))
+    title = _name_table("Call sites of collectives by waiting", len(trace.callsites), most)
+    return NotebookTable(title, table, note)
+
+
+def tabulate_messages(trace: Trace, most: int) -> NotebookTable:
+    """Return the call sites of messages with most time."""
+    every = trace.message_callsites
+    shown = message_table.message_columns(every.head(most))
+    note = callsite_table.legend("  ".join(column.head for column in shown))
+    return NotebookTable(message_table.section_title(len(every), most), shown, note)
+
+
+def tabulate_pairs(trace: Trace, most: int) -> NotebookTable:
+    """Return the pairs of ranks that wait most for messages."""
+    pairs = list_waiting_pairs(find_located_waits(trace))
+    whole = max(float(pairs["wait_ns"].sum()), 1.0)
+    rows = [row for _, row in pairs.head(most).iterrows()]
+    table = [
+        Column("waits", [f"rank {row['rank']}" for row in rows], left=True),
+        Column("for", [f"rank {row['awaited']}" for row in rows], left=True),
+        Column("waiting", [format_time(float(row["wait_ns"])) for row in rows]),
+        Column("of all", [format_share(float(row["wait_ns"]) / whole) for row in rows]),
+        Column("longest", [format_time(float(row["longest_ns"])) for row in rows]),
+        Column("call site", [message_pairs.format_pair_site(trace, row) for row in rows], True),
+    ]
+    title = _name_table("Pairs of ranks that wait for messages", len(pairs), most)
+    return NotebookTable(title, table, message_pairs.headline_text(trace, pairs))
+
+
+def _name_table(title: str, count: int, most: int) -> str:
+    return f"{title}, the first {most} of {format_count(count)}" if count > most else title
