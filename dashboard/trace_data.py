@@ -90,18 +90,19 @@ class TraceData:
 
     def derive(self, name: str, *arguments: Any) -> Any:
         """Return a derived table of the trace (see mpiprof.diagnosis.lazy_tables.DERIVED)."""
-        with self._lock_of((name, arguments)):
-            return self.trace.derive(name, *arguments)
+        return self.trace.derive(name, *arguments)
 
     def start_preparation(self) -> None:
         """Start to derive the tables of the first page before a request for the page."""
-        for name in ("callsites", "rank_totals"):
-            if self.trace.record != "summary" or name == "callsites":
-                threading.Thread(target=self._derive_quietly, args=(name,), daemon=True).start()
+        threading.Thread(target=self._prepare_tables, daemon=True).start()
 
-    def _derive_quietly(self, name: str) -> None:
+    def _prepare_tables(self) -> None:
+        """Derive the tables in the order in which the page needs them."""
         with contextlib.suppress(MpiprofError):  # the page that needs the table reports the error
-            self.derive(name)
+            for name in ("callsites", "findings"):
+                self.derive(name)
+            if self.trace.record != "summary":
+                self.derive("rank_totals")
 
     @property
     def callsites(self) -> pd.DataFrame:

@@ -77,6 +77,7 @@ def findings_section(data: TraceData, state: states.PageState) -> Component | No
 
 def gains_section(data: TraceData, state: states.PageState) -> Component | None:
     """Return rows of call sites where the simulator predicts a gain. Takes seconds."""
+    data.derive("findings")  # the answer comes first: the simulation occupies the processor
     findings = data.derive("findings", tuple(predictions.find_gains(data)))
     gains = [finding for finding in findings if finding.cause == "algorithm"]
     return overview_tables.make_findings(data, state, gains, title="Other algorithms")

@@ -56,6 +56,14 @@ class Workers(Protocol):
         """Apply a function to each item, and yield the results in the order of the items."""
 
 
+class _DerivedTable:
+    """A derived table, once a thread that holds the lock has computed it."""
+
+    def __init__(self) -> None:
+        self.lock, self.is_known = threading.RLock(), False
+        self.value: Any = None
+
+
 class Trace(Records):
     """A trace folder and its derived tables, each computed once; `mpiprof.open` returns one.
 
@@ -74,7 +82,7 @@ class Trace(Records):
         super().__init__(path)
         self.workers = workers
         self._derived = dict(derived or {})
-        self._known: dict[Any, Any] = {}
+        self._known: dict[Any, _DerivedTable] = {}
         self._cached: list[Batch] | None = None
         self._reading = threading.RLock()
         full = [c for chunks in self.logs.threads.values() for c in chunks if not c.live]
@@ -140,12 +148,14 @@ class Trace(Records):
     def derive(self, name: str, *arguments: Any) -> Any:
         """Return a derived table by name, computed once; texts in `arguments` name call sites."""
         arguments = tuple(self._resolve_callsites(argument) for argument in arguments)
-        key = (name, *arguments)
-        if key not in self._known:
-            if name not in self._derived:
-                raise TraceError(f"{name}: not available here; use mpiprof.open")
-            self._known[key] = self._derived[name](self, *arguments)
-        return self._known[key]
+        table = self._known.setdefault((name, *arguments), _DerivedTable())
+        with table.lock:  # a concurrent caller waits instead of computing the table as well
+            if not table.is_known:
+                if name not in self._derived:
+                    raise TraceError(f"{name}: not available here; use mpiprof.open")
+                table.value = self._derived[name](self, *arguments)
+                table.is_known = True
+        return table.value
 
     def _resolve_callsites(self, argument: Any) -> Any:
         """Return an argument with call site names replaced by numbers."""

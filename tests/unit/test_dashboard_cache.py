@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +246,23 @@ def test_a_report_uses_values_that_a_page_derived(
     monkeypatch.setitem(DERIVED, "callsites", None)
     assert main(words) == 0
     assert capsys.readouterr().out == first
+
+
+def test_concurrent_callers_compute_a_table_once(folder: Path) -> None:
+    """A thread that derives a table which another one is computing waits for its value."""
+    together, threads = threading.Barrier(4), ThreadPoolExecutor(4)
+    computed: list[int] = []
+
+    def make(_: Trace) -> int:
+        computed.append(threading.get_ident())
+        time.sleep(0.01)  # so that other threads ask meanwhile
+        return len(computed)
+
+    trace = Trace(folder, {"callsites": make})
+
+    def derive() -> int:
+        together.wait()
+        return int(trace.derive("callsites"))
+
+    asked = [threads.submit(derive) for _ in range(4)]
+    assert [one.result() for one in asked] == [1] * 4
