@@ -220,10 +220,16 @@ class Writer:
         self._end = 0
 
     def reserve(self, name: str, dtype: np.dtype[Any], most: int) -> None:
-        """Reserve space for at most `most` elements. Unwritten elements take no disk space."""
+        """Reserve space for at most `most` elements; see `shrink`."""
         self._end = -(-self._end // ALIGNMENT) * ALIGNMENT
         self._arrays[name] = {"at": self._end, "dtype": _description(dtype), "count": most}
         self._end += most * dtype.itemsize
+
+    def shrink(self, name: str, count: int) -> None:
+        """Release the space of the last reserved array beyond its first `count` elements."""
+        described = self._arrays[name]
+        self._end = described["at"] + count * _restore_dtype(described["dtype"]).itemsize
+        described["count"] = count
 
     def write(self, name: str, start: int, part: Array) -> None:
         """Write elements of a reserved array."""

@@ -2,14 +2,13 @@
 
 Two passes: segments and instances go to scratch files in matching order, then to the entry in order
 of time. Memory is a batch of the trace, a piece of the scratch files, and 24 bytes per instance.
-A rank with segments matched out of order adds 16 bytes per segment.
+A rank with more than PIECE_SEGMENTS segments adds 16 bytes per segment.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from mpiprof.metrics.coverage import first_recorded
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.store import cache
+from mpiprof.timeline.scratch import Scratch, SegmentRuns
 from mpiprof.timeline.segments import (
     BLOCK_SEGMENTS,
     BLOCKS,
@@ -27,6 +27,7 @@ from mpiprof.timeline.segments import (
     SEGMENT,
     Events,
     Progress,
+    read_ahead,
 )
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch
@@ -34,7 +35,7 @@ from mpiprof.trace.types import Array, Int
 
 ENTRY_NAME = "timeline"
 OPEN_CALLS_SHARE = 64  # run time over the drawn length of a recently entered open call
-NEAR_NUMBERS = 1 << 14  # records; nearer records in a scratch file are read at once
+BATCH_RECORDS = 1 << 22  # records in memory; a short read per rank costs more than its records
 
 
 def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -> Events:
@@ -52,33 +53,26 @@ def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -
 
 def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, Any]:
     """Fill a cache entry with a trace's segments and instances."""
-    max_segments = [_max_segments(trace, rank) for rank in range(trace.ranks)]
-    firsts = np.concatenate([[0], np.cumsum(max_segments)]).astype(np.int64)
-    writer.reserve("segments", SEGMENT, int(firsts[-1]))
     folder = writer.path.parent
     with (
         tempfile.TemporaryFile(dir=folder) as segments_file,
         tempfile.TemporaryFile(dir=folder) as instances_file,
     ):
-        segments, instances = _Scratch(segments_file, SEGMENT), _Scratch(instances_file, INSTANCE)
-        pass_one = _MatchingPass(trace, segments, instances, firsts, progress)
+        runs, instances = SegmentRuns(segments_file, trace.ranks), Scratch(instances_file, INSTANCE)
+        pass_one = _MatchingPass(trace, runs, instances, progress)
         # In wrapped rings, the first recorded instance of a call site has a number above 0.
         sites = range(len(pass_one.measure.callsites))
         first_numbers = {callsite: first_recorded(trace, callsite) for callsite in sites}
         number = _sort_instances(writer, instances, pass_one.count, first_numbers)
-        blocks = []
-        for rank in range(trace.ranks):
-            first, count = int(firsts[rank]), int(pass_one.used[rank])
-            blocks.append(_sort_rank_segments(writer, segments, first, count, rank, number))
-            progress(0.7 + 0.3 * (rank + 1) / trace.ranks)
-    writer.write_array("blocks", np.concatenate(blocks))
+        blocks = _write_in_order(writer, runs, number, progress)
+    writer.write_array("blocks", blocks)
     with np.errstate(invalid="ignore"):
         writer.write_array("lateness", pass_one.late_ns / pass_one.late_count)
     writer.write_array("calls", pass_one.calls)
     return {
         "begin_ns": trace.calls_start_ns,
         "end_ns": pass_one.end_ns,
-        "segments": int(pass_one.used.sum()),
+        "segments": int(runs.counts.sum()),
         "algorithms": list(pass_one.measure.algorithms),
         "instances": [first_numbers.get(callsite, 0) for callsite in sites],
         "callsites": [
@@ -87,69 +81,23 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
     }
 
 
-def _max_segments(trace: Trace, rank: int) -> int:
-    """Return an upper bound of a rank's segments, one per record, rounded up to whole blocks."""
-    records = sum(c.log.layout.capacity for chunks in trace.thread_chunks(rank) for c in chunks)
-    return -(-records // BLOCK_SEGMENTS) * BLOCK_SEGMENTS
-
-
-class _Scratch:
-    """Records in an unnamed temporary file."""
-
-    def __init__(self, file: IO[bytes], dtype: np.dtype[Any]) -> None:
-        self.file, self.dtype = file, dtype
-
-    def write(self, at: int, records: Array) -> None:
-        """Write records from a position on."""
-        self.file.seek(at * self.dtype.itemsize)
-        self.file.write(records.tobytes())  # `tofile` hides that the disk is full
-
-    def read(self, start: int, stop: int) -> Array:
-        """Return the records start .. stop - 1."""
-        self.file.seek(start * self.dtype.itemsize)
-        return np.fromfile(self.file, self.dtype, stop - start)
-
-    def read_column(self, name: str, start: int, stop: int) -> Int:
-        """Return one field of the records start .. stop - 1."""
-        parts = [
-            self.read(first, min(first + PIECE_SEGMENTS, stop))[name]
-            for first in range(start, stop, PIECE_SEGMENTS)
-        ]
-        return np.concatenate([*parts, np.zeros(0, np.int64)])
-
-    def read_in_order(self, start: int, order: Int) -> Iterator[Array]:
-        """Yield the records start + order[0], start + order[1], ..., PIECE_SEGMENTS at a time."""
-        for first in range(0, len(order), PIECE_SEGMENTS):
-            wanted = order[first : first + PIECE_SEGMENTS] + start
-            by_position = np.argsort(wanted, kind="stable")
-            positions = wanted[by_position]
-            rows = np.empty(len(wanted), self.dtype)
-            edges = np.flatnonzero(np.diff(positions) > NEAR_NUMBERS) + 1
-            for group in np.split(np.arange(len(positions)), edges):
-                low, high = int(positions[group[0]]), int(positions[group[-1]]) + 1
-                rows[by_position[group]] = self.read(low, high)[positions[group] - low]
-            yield rows
-
-    def read_sorted(self, start: int, count: int, name: str) -> Iterator[Array]:
-        """Yield `count` records from `start` on in order of a field, PIECE_SEGMENTS at a time."""
-        if count > PIECE_SEGMENTS:
-            column = self.read_column(name, start, start + count)
-            yield from self.read_in_order(start, np.argsort(column, kind="stable"))
-        elif count:
-            rows = self.read(start, start + count)
-            column = np.ascontiguousarray(rows[name])
-            in_order = bool((column[1:] >= column[:-1]).all())
-            yield rows if in_order else rows[np.argsort(column, kind="stable")]
+def _count_records(trace: Trace) -> int:
+    """Return an upper bound of the records of all ranks."""
+    return sum(
+        c.log.layout.capacity
+        for rank in range(trace.ranks)
+        for chunks in trace.thread_chunks(rank)
+        for c in chunks
+    )
 
 
 class _MatchingPass:
     """First pass: writes segments and instances in matching order, and sums over them."""
 
     def __init__(
-        self, trace: Trace, segments: _Scratch, instances: _Scratch, firsts: Int, progress: Progress
+        self, trace: Trace, runs: SegmentRuns, instances: Scratch, progress: Progress
     ) -> None:
-        self.segments, self.firsts = segments, firsts
-        self.used = np.zeros(trace.ranks, np.int64)
+        self.runs = runs
         self.late_ns = np.zeros(trace.ranks)
         self.late_count = np.zeros(trace.ranks)
         self.calls = np.zeros(max(len(trace.tables.shapes), 1), np.int64)
@@ -158,56 +106,62 @@ class _MatchingPass:
         margin = 1 if ended else max(trace.duration_ns // OPEN_CALLS_SHARE, 1)
         self.end_ns = trace.calls_start_ns + trace.duration_ns + margin
         self.measure = InstanceMetrics(trace)
-        self.count = 0
-        for batch in trace.batches():
+        self.count = added = 0
+        whole = max(_count_records(trace), 1)
+        for batch in read_ahead(trace.batches(batch=BATCH_RECORDS)):
             self.measure.blocked = np.zeros(batch.arrival_ns.shape, np.int64)
             rows = self.measure.compute_rows(batch)
             self._add_segments(batch, self.measure.blocked)
             self._add_lateness(batch, rows)
             instances.write(self.count, _instance_rows(batch, rows))
             self.count += len(batch)
-            progress(0.7 * float(self.used.sum()) / max(int(firsts[-1]), 1))
+            added += batch.shape.size
+            progress(0.7 * min(added / whole, 1.0))
 
     def _add_segments(self, batch: Batch, blocked: Int) -> None:
-        numbers = np.arange(self.count, self.count + len(batch))
-        blocking = batch.begin_ns is batch.arrival_ns
-        for row, rank in enumerate(batch.communicator.ranks.tolist()):
-            present = np.flatnonzero(batch.shape[row] >= 0)
-            enter, finish = batch.arrival_ns[row, present], batch.exit_ns[row, present]
-            shape, instance = batch.shape[row, present], numbers[present]
-            if blocking:
-                self._write_segments(rank, enter, finish, blocked[row, present], 0, shape, instance)
-                continue
-            done = finish > 0
-            begin = batch.begin_ns[row, present]
-            inside = np.where(done, batch.elapsed_ns[row, present] - (finish - begin), 0)
-            none = np.zeros(len(present), np.int64)
-            self._write_segments(
-                rank, enter, enter + np.maximum(inside, 0), none, 0, shape, instance
-            )
-            if done.any():
-                begin, finish, wait = begin[done], finish[done], blocked[row, present][done]
-                self._write_segments(
-                    rank, begin, finish, wait, COMPLETION, shape[done], instance[done]
-                )
+        """Add the segments of a batch, about PIECE_SEGMENTS at a time."""
+        step = max(PIECE_SEGMENTS // max(len(batch), 1), 1)
+        for first in range(0, len(batch.shape), step):
+            self._add_rows(batch, blocked, slice(first, first + step))
 
-    def _write_segments(
-        self, rank: int, enter: Int, exit_: Int, wait: Int, flags: int, shape: Int, instance: Int
+    def _add_rows(self, batch: Batch, blocked: Int, rows: slice) -> None:
+        """Add the segments of some rows of a batch."""
+        shapes = batch.shape[rows].ravel()
+        found = np.flatnonzero(shapes >= 0)
+        present = slice(None) if len(found) == len(shapes) else found
+
+        def take(matrix: Array) -> Array:
+            return matrix[rows].ravel()[present]
+
+        ranks = np.repeat(batch.communicator.ranks[rows], len(batch))[present]
+        numbers = np.arange(self.count, self.count + len(batch))
+        instance = np.tile(numbers, len(shapes) // len(batch))[present]
+        shape, enter, finish = shapes[present], take(batch.arrival_ns), take(batch.exit_ns)
+        if batch.begin_ns is batch.arrival_ns:
+            self._add(ranks, enter, finish, take(blocked), 0, shape, instance)
+            return
+        done = finish > 0
+        begin = take(batch.begin_ns)
+        inside = np.where(done, take(batch.elapsed_ns) - (finish - begin), 0)
+        none = np.zeros(len(enter), np.int64)
+        self._add(ranks, enter, enter + np.maximum(inside, 0), none, 0, shape, instance)
+        if done.any():
+            begin, finish, wait = begin[done], finish[done], take(blocked)[done]
+            self._add(ranks[done], begin, finish, wait, COMPLETION, shape[done], instance[done])
+
+    def _add(
+        self, ranks: Int, enter: Int, exit_: Int, wait: Int, flags: int, shape: Int, instance: Int
     ) -> None:
         part = np.empty(len(enter), SEGMENT)
         part["enter"], part["exit"] = enter, np.maximum(exit_, enter)
         part["wait"], part["flags"] = wait, flags
         part["shape"], part["instance"] = shape, instance
-        open_ = exit_ == 0
-        if open_.any():
+        open_ = np.flatnonzero(exit_ == 0)
+        if len(open_):
             part["exit"][open_] = np.maximum(self.end_ns, enter[open_])
             part["flags"][open_] |= OPEN
         self.calls += np.bincount(shape, minlength=len(self.calls))
-        at = self.firsts[rank] + self.used[rank]
-        if at + len(part) > self.firsts[rank + 1]:  # the log has grown since it was opened
-            part = part[: self.firsts[rank + 1] - at]
-        self.segments.write(int(at), part)
-        self.used[rank] += len(part)
+        self.runs.add(part, ranks)
 
     def _add_lateness(self, batch: Batch, rows: Rows) -> None:
         """Add each rank's lateness after the mean arrival of its instances."""
@@ -236,13 +190,13 @@ def _instance_rows(batch: Batch, rows: Rows) -> Array:
 
 
 def _sort_instances(
-    writer: cache.Writer, scratch: _Scratch, count: int, next_numbers: dict[int, int]
+    writer: cache.Writer, scratch: Scratch, count: int, next_numbers: dict[int, int]
 ) -> Array:
     """Write all instances in order of first arrival; return the new number of each."""
     order = np.argsort(scratch.read_column("first_arrival", 0, count), kind="stable")
     writer.reserve("instances", INSTANCE, count)
     at = 0
-    for part in scratch.read_in_order(0, order):
+    for part in scratch.read_in_order(order):
         part["number"] = _number_instances(part["callsite"], next_numbers)
         writer.write("instances", at, part)
         at += len(part)
@@ -262,19 +216,35 @@ def _number_instances(callsite: Array, seen: dict[int, int]) -> Int:
     return number + known[which]
 
 
-def _sort_rank_segments(
-    writer: cache.Writer, scratch: _Scratch, first: int, count: int, rank: int, number: Array
+def _write_in_order(
+    writer: cache.Writer, runs: SegmentRuns, number: Array, progress: Progress
 ) -> Array:
-    """Write a rank's segments in order of time, with final instance numbers; return its blocks."""
-    blocks = np.zeros(-(-count // BLOCK_SEGMENTS), BLOCKS)
+    """Write all segments by rank and time, with final instance numbers; return their blocks."""
+    runs.flush()
+    whole = int(runs.counts.sum())
+    writer.reserve("segments", SEGMENT, whole)
+    blocks = [np.zeros(0, BLOCKS)]
     at = 0
-    for part in scratch.read_sorted(first, count, "enter"):
+    for part, ranks in runs.read_in_order():
         part["instance"] = number[part["instance"]]
-        writer.write("segments", first + at, part)
-        edges = np.arange(0, len(part), BLOCK_SEGMENTS)  # a piece has whole blocks
-        into = blocks[at // BLOCK_SEGMENTS : at // BLOCK_SEGMENTS + len(edges)]
-        into["enter"], into["exit"] = part["enter"][edges], np.maximum.reduceat(part["exit"], edges)
-        into["at"], into["rank"] = first + at + edges, rank
-        into["n"] = np.minimum(len(part) - edges, BLOCK_SEGMENTS)
+        writer.write("segments", at, part)
+        blocks.append(_make_blocks(part, ranks, at))
         at += len(part)
+        progress(0.7 + 0.3 * at / whole)
+    return np.concatenate(blocks)
+
+
+def _make_blocks(part: Array, ranks: Int, at: int) -> Array:
+    """Return the blocks of segments that are sorted by rank and time."""
+    first = np.flatnonzero(np.diff(ranks, prepend=-1))
+    counts = np.diff(first, append=len(ranks))
+    per_rank = -(-counts // BLOCK_SEGMENTS)
+    within = np.arange(per_rank.sum()) - np.repeat(np.cumsum(per_rank) - per_rank, per_rank)
+    edges = np.repeat(first, per_rank) + within * BLOCK_SEGMENTS
+    blocks = np.zeros(len(edges), BLOCKS)
+    if len(edges):
+        blocks["enter"] = part["enter"][edges]
+        blocks["exit"] = np.maximum.reduceat(part["exit"], edges)
+        blocks["at"], blocks["rank"] = at + edges, ranks[edges]
+        blocks["n"] = np.diff(edges, append=len(part))
     return blocks

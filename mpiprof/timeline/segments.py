@@ -9,6 +9,8 @@ window of time needs a few reads. Instances are numbered like the rows of `trace
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +23,7 @@ PIECE_SEGMENTS = 1 << 20  # segments in memory at a time
 NEAR_INSTANCES = 1024  # instances between two that are read in one step
 OPEN, COMPLETION = 1, 2  # flags; an OPEN segment has not ended when the trace ends
 Progress = Callable[[float], None]
+Item = TypeVar("Item")
 
 SEGMENT = np.dtype(
     [
@@ -54,6 +57,15 @@ INSTANCE = np.dtype(
     ]
 )
 BLOCKS = np.dtype([("enter", "<i8"), ("exit", "<i8"), ("at", "<i8"), ("rank", "<i4"), ("n", "<i4")])
+
+
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield items; another thread computes the next item while the caller uses one."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(next, items, None)
+        while (item := future.result()) is not None:
+            future = pool.submit(next, items, None)
+            yield item
 
 
 class Events:
@@ -99,7 +111,7 @@ class Events:
         hit = self._blocks_in_window(t0, t1, ranks)
         step = PIECE_SEGMENTS // BLOCK_SEGMENTS
         for first in range(0, len(hit), step):
-            yield self._read(self.blocks[hit[first : first + step]], t0, t1)
+            yield self._read(np.take(self.blocks, hit[first : first + step]), t0, t1)
 
     def read_window(self, t0: int, t1: int, ranks: Bool | None = None) -> tuple[Array, Int]:
         """Return all of `read_pieces` at once; check `estimate` first."""
@@ -109,7 +121,7 @@ class Events:
     def _read(self, blocks: Array, t0: int, t1: int) -> tuple[Array, Int]:
         rows, ranks = self.read_blocks(blocks)
         inside = (rows["enter"] < t1) & ((rows["exit"] > t0) | (rows["enter"] >= t0))
-        return (rows, ranks) if inside.all() else (rows[inside], ranks[inside])
+        return (rows, ranks) if inside.all() else (np.compress(inside, rows), ranks[inside])
 
     def read_blocks(self, blocks: Array) -> tuple[Array, Int]:
         """Return all segments of some blocks, with ranks."""

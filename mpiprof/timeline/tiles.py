@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from mpiprof.store import cache
-from mpiprof.timeline.segments import BLOCK_SEGMENTS, PIECE_SEGMENTS, SEGMENT, Events, Progress
+from mpiprof.timeline.segments import (
+    BLOCK_SEGMENTS,
+    PIECE_SEGMENTS,
+    SEGMENT,
+    Events,
+    Progress,
+    read_ahead,
+)
 from mpiprof.trace.types import Array, Float, Int
 
 TILE_BINS = 256
@@ -26,6 +33,8 @@ DIRECT_SEGMENTS = 1 << 17  # tiles in which fewer segments begin are not stored
 SUM = np.dtype([("key", "<u4"), ("count", "<u4"), ("inside", "<f4"), ("wait", "<f4")])
 # Dense sums are arrays of SUMS x rows x bins x classes: calls that begin, ns inside, ns of waiting.
 SUMS = ("count", "inside", "wait")
+DENSITY_BINS = 1 << 18  # bins over the run in which begins are counted
+DENSITY_POINTS = 32  # per block of segments, over which its begins are spread
 
 
 def _covered_ns(
@@ -55,7 +64,8 @@ def sum_segments(
     rows, bins, classes = size
     good = (row >= 0) & (cls >= 0)
     if not good.all():
-        segments, row, cls = segments[good], row[good], cls[good]
+        # NumPy indexes records five times as fast by `take` as by brackets.
+        segments, row, cls = np.compress(good, segments), row[good], cls[good]
     end = bins << level
     a = np.clip(segments["enter"] - begin, 0, end)
     b = np.clip(segments["exit"] - begin, 0, end)
@@ -93,6 +103,35 @@ def _add_sparse(sparse: Array) -> Array:
     return sums
 
 
+class _Density:
+    """Approximate number of segments that begin before a time.
+
+    The begins of a block are spread evenly until the rank's next block. In a trace of many ranks,
+    a block is a large part of the run.
+    """
+
+    def __init__(self, blocks: Array, begin_ns: int, end_ns: int) -> None:
+        self.begin_ns = begin_ns
+        self.width_ns = max(-(-(end_ns - begin_ns) // DENSITY_BINS), 1)
+        enter = np.ascontiguousarray(blocks["enter"])
+        end = np.ascontiguousarray(blocks["exit"])
+        has_next = np.flatnonzero(blocks["rank"][1:] == blocks["rank"][:-1])
+        end[has_next] = enter[has_next + 1]
+        step = np.maximum(end - enter, 0) // DENSITY_POINTS
+        counts = np.zeros(DENSITY_BINS + 1)
+        for point in range(DENSITY_POINTS):
+            bin_ = (enter + point * step - begin_ns) // self.width_ns
+            counts += np.bincount(np.clip(bin_, 0, DENSITY_BINS - 1), blocks["n"], DENSITY_BINS + 1)
+        self.before = np.concatenate([[0.0], np.cumsum(counts)]) / DENSITY_POINTS
+
+    def count_before(self, time_ns: int) -> float:
+        """Return the number of segments that begin before a time."""
+        bin_, rest = divmod(time_ns - self.begin_ns, self.width_ns)
+        bin_ = min(max(bin_, 0), DENSITY_BINS)
+        low, high = self.before[bin_ : bin_ + 2].tolist()
+        return float(low + (high - low) * rest / self.width_ns)
+
+
 class _Sweep:
     """Reads the segments of consecutive spans of time; each block is read once.
 
@@ -102,40 +141,55 @@ class _Sweep:
 
     def __init__(self, events: Events, row_of: Int) -> None:
         self.events = events
-        blocks = events.blocks[row_of[events.blocks["rank"]] >= 0]
-        self.blocks = blocks[np.argsort(blocks["enter"], kind="stable")]
+        blocks = np.compress(row_of[events.blocks["rank"]] >= 0, events.blocks)
+        self.density = _Density(blocks, events.begin_ns, events.end_ns)
+        self.count = int(blocks["n"].sum())
+        self.blocks = np.take(blocks, np.argsort(blocks["enter"], kind="stable"))
         self.begins = np.ascontiguousarray(self.blocks["enter"])
-        self.counts = np.concatenate([[0], np.cumsum(self.blocks["n"])])
-        self.used = 0  # number of blocks that have been read
+        self.used = 0  # number of blocks whose segments have been distributed
         self.edges_ns = np.zeros(0, np.int64)
+        self.pieces: Iterator[tuple[Array, Int, Array]] = iter(())
         self.later: dict[int, list[tuple[Array, Int]]] = {}  # by span
         self.beyond = np.zeros(0, SEGMENT), np.zeros(0, np.int64)
 
-    def count_begun(self, begin: int, end: int) -> int:
-        """Return the approximate number of segments that begin in a span, counted by block."""
-        a, b = np.searchsorted(self.begins, [begin, end])
-        return int(self.counts[b] - self.counts[a])
+    def count_begun(self, begin: int, end: int) -> float:
+        """Return the approximate number of segments that begin in a span."""
+        return self.density.count_before(end) - self.density.count_before(begin)
 
     def take(self, span: int) -> tuple[Array, Int]:
         """Return the segments in a span, with ranks. Spans must be taken in order."""
         end = self.edges_ns[span + 1]
         while self.used < len(self.begins) and self.begins[self.used] < end:
-            self._read_more()
+            self._distribute(*next(self.pieces))
         parts = [self.beyond, *self.later.pop(span, [])]
         segments, ranks = (np.concatenate(of) for of in zip(*parts, strict=True))
         longer = segments["exit"] > end
-        self.beyond = segments[longer], ranks[longer]
+        self.beyond = np.compress(longer, segments), ranks[longer]
         return segments, ranks
 
-    def _read_more(self) -> None:
-        """Read the next blocks, and sort their segments by span."""
-        blocks = self.blocks[self.used : self.used + PIECE_SEGMENTS // BLOCK_SEGMENTS]
-        self.used += len(blocks)
-        segments, ranks = self.events.read_blocks(blocks[np.argsort(blocks["at"], kind="stable")])
-        span = np.searchsorted(self.edges_ns, segments["enter"], side="right") - 1
-        span = np.clip(span, 0, len(self.edges_ns) - 2).astype(np.int32)
-        order = np.argsort(span, kind="stable")
-        segments, ranks, span = segments[order], ranks[order], span[order]
+    def start(self, edges_ns: Int) -> None:
+        """Start to read the segments of spans."""
+        self.edges_ns = edges_ns
+        self.pieces = read_ahead(self._read_pieces())
+
+    def _read_pieces(self) -> Iterator[tuple[Array, Int, Array]]:
+        """Yield the segments of consecutive blocks sorted by span, with ranks and spans."""
+        step = PIECE_SEGMENTS // BLOCK_SEGMENTS
+        for at in range(0, len(self.blocks), step):
+            blocks = self.blocks[at : at + step]
+            order = np.argsort(blocks["at"], kind="stable")
+            segments, ranks = self.events.read_blocks(np.take(blocks, order))
+            span = np.searchsorted(self.edges_ns, segments["enter"], side="right") - 1
+            span = np.clip(span, 0, len(self.edges_ns) - 2)
+            # NumPy sorts 16-bit integers by radix, wider ones by comparison.
+            span = span.astype(np.int16 if len(self.edges_ns) < 1 << 15 else np.int32)
+            order = np.argsort(span, kind="stable")
+            segments, ranks, span = np.take(segments, order), ranks[order], span[order]
+            yield segments, ranks, span
+
+    def _distribute(self, segments: Array, ranks: Int, span: Array) -> None:
+        """Add the segments of the next blocks to their spans."""
+        self.used += PIECE_SEGMENTS // BLOCK_SEGMENTS
         first = np.flatnonzero(np.diff(span, prepend=-1))
         for a, b in zip(first.tolist(), [*first[1:].tolist(), len(span)], strict=True):
             self.later.setdefault(int(span[a]), []).append((segments[a:b], ranks[a:b]))
@@ -175,7 +229,7 @@ class _Builder:
         """Build the tile of a level that covers the whole trace, and all tiles below it."""
         if self.is_stored(level, 0):
             end = self.events.begin_ns + (TILE_BINS << level)
-            self.sweep.edges_ns = np.array([*self.plan(level, 0), end], np.int64)
+            self.sweep.start(np.array([*self.plan(level, 0), end], np.int64))
             self.build_tile(level, 0)
 
     def build_tile(self, level: int, index: int) -> Array:
@@ -212,11 +266,12 @@ def build(
 ) -> dict[str, Any]:
     """Fill a cache entry with the tiles of a trace, for a mapping to rows and classes."""
     builder = _Builder(events, row_of, class_of, writer, progress)
-    # Every level has at most one sum per segment. Unwritten space takes no disk space.
-    writer.reserve("sums", SUM, 64 * max(int(builder.sweep.counts[-1]), 1))
+    # Every level has at most one sum per segment.
+    writer.reserve("sums", SUM, 64 * max(builder.sweep.count, 1))
     # At this level, one tile covers the whole trace.
     level = max((events.end_ns - events.begin_ns) // TILE_BINS, 1).bit_length()
     builder.build_all(level)
+    writer.shrink("sums", builder.used)
     writer.write_array("tiles", np.array(sorted(builder.tiles), np.int64).reshape(-1, 4))
     return {}
 
@@ -268,7 +323,7 @@ class Tiles:
         shape = (self.size[0], bins[1] - bins[0], states)
         good = (state >= 0) & (bin_ >= 0) & (bin_ < shape[1])
         if not good.all():
-            sparse, row, bin_, state = sparse[good], row[good], bin_[good], state[good]
+            sparse, row, bin_, state = np.compress(good, sparse), row[good], bin_[good], state[good]
         where = (row * shape[1] + bin_) * states + state
         sums = [np.bincount(where, sparse[name], math.prod(shape)) for name in SUMS]
         return np.array(sums, np.float64).reshape(len(SUMS), *shape)

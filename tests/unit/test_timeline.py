@@ -16,6 +16,7 @@ from mpiprof.store import cache
 from mpiprof.timeline import build as timeline_build
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import row_layout as timeline_rows
+from mpiprof.timeline import scratch as timeline_scratch
 from mpiprof.timeline import segments as timeline_events
 from mpiprof.timeline import sums as timeline_sums
 from mpiprof.timeline import tiles as timeline_tiles
@@ -158,9 +159,8 @@ def timeline(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -
     if request.param == "tiles":
         monkeypatch.setattr(timeline_tiles, "DIRECT_SEGMENTS", 40)
         monkeypatch.setattr(timeline_window, "DIRECT_LIMIT", 0)
-        monkeypatch.setattr(timeline_events, "PIECE_SEGMENTS", 512)
-        monkeypatch.setattr(timeline_build, "PIECE_SEGMENTS", 256)
-        monkeypatch.setattr(timeline_build, "NEAR_NUMBERS", 8)
+        for module in (timeline_events, timeline_tiles, timeline_build, timeline_scratch):
+            monkeypatch.setattr(module, "PIECE_SEGMENTS", 256)
     return opened(made(tmp_path / "trace"))
 
 

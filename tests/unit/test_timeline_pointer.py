@@ -16,6 +16,7 @@ from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline import window as timeline_window
 from mpiprof.timeline.late_ranks import find_late_ranks
+from mpiprof.timeline.scratch import Scratch
 from mpiprof.timeline.segments import SEGMENT
 from mpiprof.timeline.sums import NO_STATE
 from mpiprof.timeline.window import MissingTiles, Request, ResolvedRequest, Timeline
@@ -166,4 +167,4 @@ def test_late_ranks_are_marked_from_the_median_on(
 
 def test_a_full_disk_is_reported_while_segments_are_written() -> None:
     with open("/dev/full", "r+b", buffering=0) as file, pytest.raises(OSError, match="No space"):
-        timeline_build._Scratch(file, SEGMENT).write(0, np.zeros(1, SEGMENT))
+        Scratch(file, SEGMENT).write(0, np.zeros(1, SEGMENT))
