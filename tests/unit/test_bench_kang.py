@@ -7,7 +7,7 @@ import pytest
 from mpiprof.bench.harness.figures import SpaceTime
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers import kang, kang_theorem_3, kang_theorems
-from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results
+from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, NOT_REPRODUCIBLE, REFUTED, Results
 from mpiprof.bench.papers.paper_values import PaperValues, read_paper_values
 from mpiprof.bench.papers.schedule_pictures import show_schedules, trace_schedule
 from mpiprof.model.schedule import Problem
@@ -30,7 +30,7 @@ def test_links_are_an_exchange_and_two_rings() -> None:
     assert [row[name] for name in parts] == [6, 6, 1, 13, 28]
     judged = results(links=[row])
     assert kang_theorems.check_link_parts(judged).state == HOLDS
-    assert kang_theorems.check_links(judged).state == FAILS
+    assert kang_theorems.check_links(judged).state == REFUTED
     assert kang_theorems.check_linear_links(judged).state == HOLDS
 
 
@@ -64,7 +64,7 @@ def test_counter_examples_exceed_the_bound(
 def test_the_weaker_bound_holds_if_directions_do_not_wait_for_each_other() -> None:
     rows = kang_theorem_3.compute_cases(True)
     judged = results(**{"theorem 3": rows})
-    assert kang_theorem_3.check_theorem_3(judged).state == IN_PART
+    assert kang_theorem_3.check_theorem_3(judged).state == REFUTED
     apart = [row for row in rows if row["direction"].endswith("apart, M + largest message")]
     assert apart and all(row["time"] <= row["bound"] for row in apart)
 
@@ -137,8 +137,8 @@ def test_limits_are_judged_by_the_paper_s_numbers() -> None:
     named = {"256 processes": rows, kang.SLOW_LINKS: slow}
     judged = Results(named, read_paper_values("kang"))
     assert kang.check_limits(judged).state == HOLDS
-    verdict = kang.check_excess(judged)
-    assert verdict.state == FAILS and verdict.reason.endswith("the improvement is 8")
+    verdict = kang.state_excess(judged)
+    assert verdict.state == NOT_REPRODUCIBLE and verdict.reason.endswith("4 times as slow, it is 8")
 
 
 def test_a_schedule_in_space_and_time() -> None:

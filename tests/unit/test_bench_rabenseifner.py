@@ -10,7 +10,7 @@ from mpiprof.bench.harness.figures import Map
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers import rabenseifner, rabenseifner_claims
-from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results
+from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, REFUTED, Results
 from mpiprof.bench.papers.machines import CRAY_T3E
 from mpiprof.bench.papers.paper_values import read_paper_values
 from mpiprof.bench.papers.runs import Simulation
@@ -86,9 +86,9 @@ def test_formulas_with_one_way_costs() -> None:
     results = make_results(rabenseifner_claims.compute_costs(True), "costs")
     assert rabenseifner_claims.check_costs(results, 1.0).state == HOLDS
     verdict = rabenseifner_claims.check_costs(results, 0.5)
-    assert verdict.state == IN_PART
-    expected = "not allreduce recursive_doubling, allreduce halving_doubling off powers of two"
-    assert expected in verdict.reason
+    assert verdict.state == HOLDS and verdict.reason.startswith("33 of 33 cases")
+    verdict = rabenseifner_claims.check_both_ways(results)
+    assert verdict.state == REFUTED and verdict.reason.startswith("0 of 6 cases")
 
 
 def test_the_binary_tree_may_share_the_lead() -> None:

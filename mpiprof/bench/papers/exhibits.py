@@ -17,8 +17,13 @@ from mpiprof.bench.papers.paper_values import PaperValues
 from mpiprof.bench.papers.runs import Run
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
+# A counter-example in the paper's own model, which depends on no machine, shows that a statement is
+# false.
+REFUTED = "refuted"
 NOT_REPRODUCED = "not reproduced"
-STATES = (HOLDS, IN_PART, FAILS, NOT_REPRODUCED)
+# The statement is about a machine or a library that does not exist any more.
+NOT_REPRODUCIBLE = "not reproducible"
+STATES = (HOLDS, IN_PART, FAILS, REFUTED, NOT_REPRODUCED, NOT_REPRODUCIBLE)
 
 
 @dataclass(frozen=True)

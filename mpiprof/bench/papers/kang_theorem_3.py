@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers.exhibits import IN_PART, Content, Results, Verdict
+from mpiprof.bench.papers.exhibits import REFUTED, Content, Results, Verdict
 from mpiprof.bench.papers.kang_theorems import PER_BYTE, check_bound, show_bound, transfer_time
 from mpiprof.bench.papers.runs import Computation, Run
 from mpiprof.bench.papers.schedule_pictures import show_schedules, trace_schedule
@@ -149,20 +149,21 @@ def _judge_case(a: Sizes, b: Sizes) -> list[Row]:
 
 
 def check_theorem_3(results: Results) -> Verdict:
-    """Judge the bound one way and both ways at once."""
+    """Judge the bound one way and both ways at once, where a counter-example refutes it."""
     judged = {
         name: Results({"cases": results.select("theorem 3", direction=name)}, results.values)
         for name in (ONE_WAY, BOTH, APART)
     }
     found = {name: check_bound(cases, "cases") for name, cases in judged.items()}
-    states = {found[name].state for name in (ONE_WAY, BOTH)}
     a, b = (", ".join(map(str, sizes)) for sizes in SMALLEST)
     reason = (
         f"{'; '.join(verdict.reason for verdict in found.values())}. Counter-example: messages of "
         f"{a} and {b} bytes take {simulate_apart(*SMALLEST)}, and the bound is "
         f"{compute_bound(*SMALLEST)}"
     )
-    return Verdict(states.pop() if len(states) == 1 else IN_PART, reason)
+    # One port has to send more than the bound, in any order of the messages.
+    exceeded = compute_port_time(*BUSY_PORT) > compute_bound(*BUSY_PORT)
+    return Verdict(REFUTED if exceeded else found[BOTH].state, reason)
 
 
 def trace_counter_examples(_: bool) -> list[Row]:

@@ -9,6 +9,7 @@ from mpiprof.bench.papers.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,
+    REFUTED,
     Content,
     Results,
     Table,
@@ -216,7 +217,8 @@ def check_links(results: Results) -> Verdict:
         f"{row['p']}+{row['q']}: {row['links']} ({row['p + q + p/q']:g})" for row in rows
     )
     reason = f"groups; links, and (p + q + p/q): {counts}; the paper's own counts p, p and q of "
-    return judge_share(right, len(rows), f"{reason}the three steps add up to 2 p + q")
+    state = HOLDS if right == len(rows) else REFUTED
+    return Verdict(state, f"{right} of {len(rows)} {reason}the three steps add up to 2 p + q")
 
 
 def check_linear_links(results: Results) -> Verdict:

@@ -22,6 +22,7 @@ from mpiprof.bench.papers.exhibits import (
 )
 from mpiprof.bench.papers.rabenseifner_claims import (
     check_33,
+    check_both_ways,
     check_costs,
     check_dependence,
     check_exponents,
@@ -137,8 +138,12 @@ EXHIBITS = (
                 lambda r: check_costs(r, 1.0),
             ),
             Claim(
-                "The formulas describe the protocols, with one-way costs of a half.",
+                "With one-way costs of a half, too: all but the formulas of the next claim.",
                 lambda r: check_costs(r, 0.5),
+            ),
+            Claim(
+                "Also recursive doubling, and halving and doubling, off powers of two.",
+                check_both_ways,
             ),
         ),
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers import machines
 from mpiprof.bench.papers.exhibits import (
-    NOT_REPRODUCED,
+    NOT_REPRODUCIBLE,
     Claim,
     Content,
     Exhibit,
@@ -60,8 +60,12 @@ def state_savings(results: Results) -> Verdict:
     """Return the savings over the synthetic profile, which is not the paper's."""
     savings = sum_savings(results.rows["profile"])
     texts = ", ".join(f"{name} {format_share(saving)}" for name, saving in savings.items())
-    fact = "the paper's profile and the vendor's library are unknown; a synthetic profile, with "
-    return Verdict(NOT_REPRODUCED, f"{fact}reduce and broadcast along binary trees, saves {texts}")
+    fact = (
+        "the paper's profile and the vendor's library are not available; a synthetic profile, with "
+    )
+    return Verdict(
+        NOT_REPRODUCIBLE, f"{fact}reduce and broadcast along binary trees, saves {texts}"
+    )
 
 
 RUNS: dict[str, Run] = {

@@ -2,7 +2,7 @@
 
 Figures 6 and 8 to 10 compare with vendors' libraries with unknown algorithms, on machines that
 no longer exist. Here reduce and broadcast along binary trees are in their place, as in MPICH 1.
-This is another comparison, so that the claims about the libraries are not reproduced. Figure 7
+This is another comparison, so that the claims about the libraries are not reproducible. Figure 7
 compares with MPICH 1 itself.
 """
 
@@ -16,7 +16,7 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers import machines
 from mpiprof.bench.papers.exhibits import (
-    NOT_REPRODUCED,
+    NOT_REPRODUCIBLE,
     Claim,
     Content,
     Exhibit,
@@ -175,7 +175,7 @@ def state_ratios(
     ratios = _find_ratios(results, run, labels, excluded)
     found = [ratio for (p, n), ratio in ratios.items() if includes(p, n)]
     times = f"{min(found):.3g} to {max(found):.3g} times as long as the fastest protocol {where}"
-    return Verdict(NOT_REPRODUCED, f"{STAND_IN} {times}")
+    return Verdict(NOT_REPRODUCIBLE, f"{STAND_IN} {times}")
 
 
 def _claim(
@@ -194,7 +194,9 @@ def state_latencies(results: Results) -> Verdict:
     fact = "the vendor's routine and the machine no longer exist; 8 B take the protocols here"
     found = f"{min(best):.3g} to {max(best):.3g} us"
     limits = f"{paper['one double, new, least']:g} to {paper['one double, new, most']:g} us"
-    return Verdict(NOT_REPRODUCED, f"{fact} {found} on 2 to {X1_MOST} processes (paper: {limits})")
+    return Verdict(
+        NOT_REPRODUCIBLE, f"{fact} {found} on 2 to {X1_MOST} processes (paper: {limits})"
+    )
 
 
 # ---- exhibits

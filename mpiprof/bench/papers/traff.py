@@ -246,7 +246,7 @@ EXHIBITS = (
         (
             Claim("Broadcast of 32 MB is more than 10 times as fast.", check_gain_of_broadcast),
             Claim("The linear ring takes twice as long for broadcast as for spike.", check_twice),
-            Claim("The pipelined ring takes as long for broadcast as for spike.", check_spike),
+            Claim("The pipelined ring takes similar times for broadcast and spike.", check_spike),
             Claim("Both rings take as long for regular and half full.", check_regular),
         ),
     ),
@@ -267,7 +267,7 @@ EXHIBITS = (
         show_figure_5,
         (
             Claim("For spike, all block sizes are faster.", check_small_blocks),
-            Claim("For decreasing, small blocks can be slower.", check_decreasing),
+            Claim("For decreasing, a too small block is slower.", check_decreasing),
             Claim("The best block size depends on size and distribution.", check_best_block),
         ),
     ),

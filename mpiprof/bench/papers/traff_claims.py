@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results, Verdict, judge_share
+from mpiprof.bench.papers.exhibits import FAILS, HOLDS, Results, Verdict, judge_share
 from mpiprof.bench.papers.machines import INFINIBAND
 from mpiprof.bench.papers.traff_formulas import count_formula_1
 from mpiprof.interface.format_units import format_round_size, format_time
@@ -80,15 +80,25 @@ def check_gain_of_broadcast(results: Results) -> Verdict:
 
 def check_twice(results: Results) -> Verdict:
     """Judge the linear ring's time for the largest broadcast over that of spike."""
-    rows = results.rows["NEC SX-8"]
-    over, under = (_last(find_curves(rows, d)["linear ring"]) for d in ("broadcast", "spike"))
+    ratio = _divide_last(results.rows["NEC SX-8"])
     expected = results.values.find("Figure 4", "linear ring, broadcast over spike", "ratio")
-    right = abs(over / under / expected - 1) <= SIMILAR
-    return Verdict(HOLDS if right else FAILS, f"{over / under:.3g} times as long")
+    right = abs(ratio / expected - 1) <= SIMILAR
+    return Verdict(HOLDS if right else FAILS, f"{ratio:.3g} times as long")
+
+
+def _divide_last(rows: Sequence[Row]) -> float:
+    """Return the linear ring's time for the largest broadcast over that of spike."""
+    over, under = (_last(find_curves(rows, d)["linear ring"]) for d in ("broadcast", "spike"))
+    return over / under
 
 
 def check_spike(results: Results) -> Verdict:
-    """Judge the pipelined ring's time for broadcast over spike, where both have several blocks."""
+    """Judge that the pipelined ring takes similar times for broadcast and spike.
+
+    The paper gives no number, but contrasts it with the linear ring, which takes twice as long for
+    broadcast. Times are similar if their ratio is nearer to 1 than to that of the linear ring. Only
+    sizes of which both have several blocks count.
+    """
     rows = results.rows["NEC SX-8"]
     split = [
         {row["c"] for row in rows if row["distribution"] == d and row["algorithm"] != LINEAR}
@@ -96,7 +106,8 @@ def check_spike(results: Results) -> Verdict:
     ]
     over, under = (dict(find_curves(rows, d)[SX8_CURVE]) for d in ("broadcast", "spike"))
     ratios = {c: over[c] / under[c] for c in sorted(split[0] & split[1])}
-    right = sum(abs(ratio - 1) <= SIMILAR for ratio in ratios.values())
+    linear = _divide_last(rows)
+    right = sum(max(ratio, 1 / ratio) ** 2 < linear for ratio in ratios.values())
     largest = max(ratios)
     rounds = [
         count_formula_1(DISTRIBUTIONS[d](largest, SX8_NODES), SX8_BLOCK)
@@ -104,8 +115,9 @@ def check_spike(results: Results) -> Verdict:
     ]
     text = ", ".join(f"{ratio:.3g} at {format_round_size(c)}" for c, ratio in ratios.items())
     reason = (
-        f"sizes are within 10 %: {text}. By (1), {format_round_size(largest)} takes {rounds[0]} "
-        f"rounds for broadcast and {rounds[1]} for spike, on any machine"
+        f"sizes have ratios nearer to 1 than to the {linear:.3g} of the linear ring: {text}. "
+        f"By (1), {format_round_size(largest)} takes {rounds[0]} rounds for broadcast and "
+        f"{rounds[1]} for spike, on any machine"
     )
     return judge_share(right, len(ratios), reason)
 
@@ -137,9 +149,9 @@ def check_small_blocks(results: Results) -> Verdict:
 
 
 def check_decreasing(results: Results) -> Verdict:
-    """Judge that the smallest block is slower than the linear ring for some decreasing c.
+    """Judge that a too small block is slower than the linear ring for decreasing data.
 
-    Blocks that are smaller than the paper's make the claim hold in part.
+    The paper names no size of such a block.
     """
     counts = {run: _count_slower(results, run) for run in ("InfiniBand", SMALL_BLOCKS)}
     slower, smaller = counts["InfiniBand"][0], counts[SMALL_BLOCKS][0]
@@ -151,7 +163,7 @@ def check_decreasing(results: Results) -> Verdict:
         f"transfer of 32 KB, {format_time(needed)}; "
         f"here it takes {format_time(INFINIBAND.alpha)}, and the paper gives none"
     )
-    return Verdict(HOLDS if slower else IN_PART if smaller else FAILS, reason)
+    return Verdict(HOLDS if slower or smaller else FAILS, reason)
 
 
 def _count_slower(results: Results, run: str) -> tuple[int, int]:
