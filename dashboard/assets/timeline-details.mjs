@@ -49,7 +49,6 @@ export const requestLegend = async (t) => {
 export const showLegend = (t) => {
   if (!t.data) return;
   const { data } = t, theme = Paint.readTheme(t.root), palette = Paint.makePalette(data.states, theme);
-  const focused = document.activeElement && document.activeElement.dataset.state;
   const toggle = (name, only) => {
     const names = data.states.map((state) => state.name), on = !t.hiddenStates.has(name);
     if (only) t.hiddenStates = new Set(names.filter((other) => other !== name));
@@ -70,8 +69,7 @@ export const showLegend = (t) => {
     button.dataset.state = name;
     return button;
   });
-  t.legend.replaceChildren(...entries, ...markEntries(t, theme), E("span", { className: "tl-hatched" }, "hatched: waiting"));
-  if (focused) [...t.legend.children].find((b) => b.dataset.state === focused)?.focus();
+  Format.replaceContents(t.legend, ...entries, ...markEntries(t, theme), E("span", { className: "tl-hatched" }, "hatched: waiting"));
 };
 
 const median = (values) => {
@@ -133,7 +131,7 @@ export const showDetail = (t) => {
   const href = `/callsites?${new URLSearchParams([...t.sharedParameters, ["callsite", String(one.callsite)]])}`;
   const isOpen = t.detail.querySelector("details")?.open || false;
   t.detail.hidden = false;
-  t.detail.replaceChildren(
+  Format.replaceContents(t.detail,
     E("div", { className: "tl-head" }, swatch, E("h2", {}, one.operation), E("span", {}, Format.instanceOf(one.instance, one.of)),
       icon("‹", "Previous instance ( , )", () => t.stepInstance(-1)), icon("›", "Next instance ( . )", () => t.stepInstance(1)), icon("×", "Close (Escape)", () => t.clearInstance())),
     E("p", { className: "tl-mono" }, [one.sites.map(Format.shorten).join(" | "), one.bytes === null ? "" : Format.bytes(one.bytes), Format.shorten(one.communicator)].filter(Boolean).join(" · ")),

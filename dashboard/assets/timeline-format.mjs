@@ -42,6 +42,22 @@ export const element = (tag, properties = {}, ...children) => {
   return made;
 };
 
+// Identity of an element whose box is made anew: an input of another value is another one.
+const identify = (e) => [e.tagName, e.dataset.state || e.getAttribute("aria-label") || e.textContent, e.defaultValue].join();
+
+// Replace the contents of a box. The focus, and what is being typed, stays.
+export const replaceContents = (box, ...children) => {
+  const focused = box.contains(document.activeElement) ? document.activeElement : null;
+  const typed = [...box.querySelectorAll("input")].filter((input) => input.value !== input.defaultValue);
+  const selection = focused?.tagName === "INPUT" ? [focused.selectionStart, focused.selectionEnd] : null;
+  box.replaceChildren(...children);
+  const successor = (old) => [...box.querySelectorAll(old.tagName)].find((e) => identify(e) === identify(old));
+  for (const input of typed) Object.assign(successor(input) || {}, { value: input.value });
+  const next = focused && successor(focused);
+  next?.focus();
+  if (next && selection) next.setSelectionRange(...selection);
+};
+
 // Create an element of a drawing (SVG).
 export const drawing = (tag, attributes = {}, ...children) => {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);

@@ -10,12 +10,14 @@ const closeButton = (what) => button("×", what, { title: "Close (Escape)", "ari
 
 // Return inputs of two times; `take` receives both in ns, within the run.
 const timeInputs = (t, values, take) => {
-  const inputs = values.map((value, i) => E("input", { value: Format.moment(value, 1), size: 14, autocomplete: "off", maxLength: 40, "aria-label": ["From", "To"][i] }));
+  const inputs = values.map((value, i) => E("input", { defaultValue: Format.moment(value, 1), size: 14, autocomplete: "off", maxLength: 40, "aria-label": ["From", "To"][i] }));
   const form = E("form", { className: "tl-times", onsubmit: (event) => {
     event.preventDefault();
     const given = inputs.map((input) => Format.parseTime(input.value));
     inputs.forEach((input, i) => input.setAttribute("aria-invalid", String(given[i] === null)));
-    if (!given.includes(null)) take(...given.map((ns) => Math.min(Math.max(ns, 0), t.length)));
+    if (given.includes(null)) return;
+    for (const input of inputs) input.value = input.defaultValue;
+    take(...given.map((ns) => Math.min(Math.max(ns, 0), t.length)));
   } }, inputs[0], E("span", {}, "to"), inputs[1], E("button", { className: "tl-act" }, "Set"));
   return form;
 };
@@ -54,7 +56,7 @@ const showSelection = (t, found = null) => {
   t.panel.hidden = !t.selectedSpan;
   if (!t.selectedSpan) return;
   const [from, to] = t.selectedSpan;
-  t.panel.replaceChildren(
+  Format.replaceContents(t.panel,
     E("div", { className: "tl-head" }, E("h2", {}, `Selection of ${Format.time(to - from)}`), closeButton(() => selectSpan(t, null))),
     timeInputs(t, [from, to], (a, b) => selectSpan(t, a, b)),
     E("div", { className: "tl-acts" }, button("Zoom to it", () => t.show(from, to)), button("Note", () => askForNote(t))),
@@ -101,7 +103,7 @@ export const showRuler = (t) => {
   if (!t.ruler) return;
   const [one, two] = t.ruler;
   const point = (p) => `${Format.moment(p.time, 1)} on rank ${p.rank}`;
-  t.rulerPanel.replaceChildren(
+  Format.replaceContents(t.rulerPanel,
     E("div", { className: "tl-head" }, E("h2", {}, `Ruler: ${Format.time(Math.abs(two.time - one.time))}`), closeButton(() => setRuler(t, null))),
     E("p", {}, `From ${point(one)} to ${point(two)}.`),
     timeInputs(t, [one.time, two.time], (a, b) => setRuler(t, [{ ...one, time: a }, { ...two, time: b }])));
@@ -142,7 +144,7 @@ export const askForNote = (t) => {
 
 export const showNotes = (t) => {
   t.noteList.hidden = !t.notes.length;
-  t.noteList.replaceChildren(...t.notes.map((note, i) => E("span", { className: "tl-note" },
+  Format.replaceContents(t.noteList, ...t.notes.map((note, i) => E("span", { className: "tl-note" },
     button(note.text, () => t.show(note.from, note.to), { title: `Go to ${Format.time(note.from)}, ${Format.time(note.to - note.from)} long` }),
     button("×", () => setNotes(t, t.notes.toSpliced(i, 1)), { "aria-label": `Remove the note ${note.text}` }))));
 };

@@ -27,7 +27,8 @@ def make_layout(context: TraceContext, state: PageState) -> Component:
     return html.Div(
         [
             html.Noscript("The timeline is drawn by a script of this page."),
-            html.Div(id="timeline"),
+            # The script replaces this state when it begins.
+            html.Div(id="timeline", **components.aria_attributes(busy="true")),
             dcc.Store(id="timeline-mounted"),
         ]
     )

@@ -1,14 +1,20 @@
-"""Live page of a hung job: verdict and pictures, and a refresh that replaces only what changed."""
+"""Pages of hung and running jobs: a refresh replaces only what changed, and keeps the focus."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from support.dashboard_server import Browser, chromium, view
+from support.dashboard_traces import MS
 from support.page_traces import write_traces
+from support.synthetic import Synthetic
+from support.timeline_page import Page
 
 pytestmark = pytest.mark.slow
+expect = pytest.importorskip("playwright.sync_api").expect
 
 # Marks the nodes of all sections, and counts the later changes outside of the state line.
 WATCH = """() => {
@@ -56,3 +62,44 @@ def test_a_refresh_keeps_nodes_focus_scroll_and_open_details(tmp_path: Path) -> 
         assert "kill " in page.locator("#live-actions details code").inner_text()
         assert not browser.complaints
         browser.shot("live-hung")
+
+
+def growing(folder: Path, instances: int) -> None:
+    """Write the trace of a running job."""
+    trace = Synthetic(4)
+    at = 10_000 + np.arange(instances)[:, None] * MS + np.arange(4) * 1000
+    trace.add_collective("barrier", at, at.max(1, keepdims=True) + np.arange(1, 5) * 100, sent=0)
+    trace.write(folder, finished=False)
+
+
+def test_a_running_job_is_followed(chrome: Any, tmp_path: Path) -> None:
+    growing(tmp_path / "job", 20)
+    with view([tmp_path / "job"]) as started:
+        context = chrome.new_context(viewport={"width": 1280, "height": 900})
+        page = Page(context.new_page(), started)
+        page.timeline()
+        _, low, high = page.drawn()
+        assert low == 0
+        assert high == pytest.approx(20 * MS, rel=0.06)
+        growing(tmp_path / "job", 50)
+        expect(page.page.locator(".tl-status")).to_contain_text("50 instances")
+        assert page.drawn()[2] > 45 * MS
+        page.key("w")
+        page.key(".")
+        window = page.query["from"], page.query["to"]
+        page.key("x")
+        time_input = page.page.get_by_label("From", exact=True)
+        time_input.fill("12")
+        time_input.press("ArrowLeft")
+        growing(tmp_path / "job", 80)
+        expect(page.page.locator(".tl-status")).to_contain_text("80 instances")
+        assert (page.query["from"], page.query["to"]) == window  # growth moves no zoomed view
+        page.page.keyboard.type(".5 ms ")
+        expect(time_input).to_have_value("1.5 ms 2")  # growth takes neither focus nor text
+        time_input.fill("1.5 ms")
+        time_input.press("Enter")
+        page.settled()
+        assert page.query["select"].startswith("1500000-")
+        assert page.page.locator(".tl-detail details tbody tr").count() == 4
+        assert page.complaints == []
+        context.close()

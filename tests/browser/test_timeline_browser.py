@@ -1,4 +1,4 @@
-"""The timeline in a real browser: gestures, keys, links, growing traces, hostile names."""
+"""The timeline in a real browser: gestures, keys, links, hostile names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from support.dashboard_server import LOOK_MS, View, view
 from support.dashboard_traces import MS, hostile, of_size, plain
-from support.synthetic import Synthetic
 from support.timeline_page import AXIS, GUTTER, LENGTH, Page
 
 pytestmark = pytest.mark.slow
@@ -358,37 +356,6 @@ def test_both_themes(page: Page) -> None:
     page.shot("timeline-dark")
     page.page.keyboard.press("t")
     page.settled()
-
-
-def growing(folder: Path, instances: int) -> None:
-    """Write the trace of a running job."""
-    trace = Synthetic(4)
-    at = 10_000 + np.arange(instances)[:, None] * MS + np.arange(4) * 1000
-    trace.add_collective("barrier", at, at.max(1, keepdims=True) + np.arange(1, 5) * 100, sent=0)
-    trace.write(folder, finished=False)
-
-
-def test_a_running_job_is_followed(chrome: Any, tmp_path: Path) -> None:
-    growing(tmp_path / "job", 20)
-    with view([tmp_path / "job"]) as started:
-        context = chrome.new_context(viewport={"width": 1280, "height": 900})
-        page = Page(context.new_page(), started)
-        page.timeline()
-        _, low, high = page.drawn()
-        assert low == 0
-        assert high == pytest.approx(20 * MS, rel=0.06)
-        growing(tmp_path / "job", 50)
-        expect(page.page.locator(".tl-status")).to_contain_text("50 instances")
-        assert page.drawn()[2] > 45 * MS
-        page.key("w")
-        page.key(".")
-        window = page.query["from"], page.query["to"]
-        growing(tmp_path / "job", 80)
-        expect(page.page.locator(".tl-status")).to_contain_text("80 instances")
-        assert (page.query["from"], page.query["to"]) == window  # growth moves no zoomed view
-        assert page.page.locator(".tl-detail details tbody tr").count() == 4
-        assert page.complaints == []
-        context.close()
 
 
 def test_the_token_is_needed(shown: View) -> None:

@@ -52,12 +52,15 @@ DESCRIBE_FOCUS = """() => {
     const isNamed = name.trim() || e.closest("[role=gridcell], [role=columnheader]");
     return { end: false, invisible, unnamed: isNamed ? "" : text };
 }"""
-# Describes the elements for a pointer that Tab has not reached. Arrow keys move inside a grid.
-FIND_UNREACHED = """[...document.querySelectorAll("a[href], button, input, select, summary")]
+# Identities and descriptions of the elements for a pointer. Arrow keys move inside a grid.
+FIND_USABLE = """() => Object.fromEntries(
+    [...document.querySelectorAll("a[href], button, input, select, summary")]
     .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled
-        && e.tabIndex >= 0 && !window.reached.has(identify(e)) && !e.closest("[role=grid]"))
-    .map((e) => `${e.tagName} #${e.id} .${e.getAttribute("class")} ${e.innerText.slice(0, 40)}`)"""
-MOST_STOPS = 400
+        && e.tabIndex >= 0 && !e.closest("[role=grid]"))
+    .map((e) => [identify(e),
+        `${e.tagName} #${e.id} .${e.getAttribute("class")} ${e.innerText.slice(0, 40)}`]))"""
+REACHED = "[...window.reached]"
+MOST_STOPS, MOST_WALKS = 400, 4
 
 
 @cache
@@ -77,10 +80,24 @@ def find_violations(browser: Browser) -> list[str]:
 def walk_by_tab(browser: Browser) -> list[str]:
     """Press Tab until the end of the page; return the faults.
 
-    Tab must reach each element that can be used, and each needs a name and a visible focus.
+    Tab must reach each element that can be used, and each needs a name and a visible focus. A page
+    that has got further elements meanwhile is walked again.
     """
     browser.page.add_style_tag(content=WITHOUT_TRANSITIONS)
-    browser.page.evaluate(START_AT_TOP)
+    for _ in range(MOST_WALKS):
+        browser.page.evaluate(START_AT_TOP)
+        usable = browser.page.evaluate(FIND_USABLE)
+        faults = walk_to_end(browser)
+        if browser.page.evaluate(FIND_USABLE).keys() == usable.keys():
+            break
+        browser.settled()
+    reached = set(browser.page.evaluate(REACHED))
+    unreached = [f"Tab does not reach {text}" for key, text in usable.items() if key not in reached]
+    return faults + unreached
+
+
+def walk_to_end(browser: Browser) -> list[str]:
+    """Press Tab until the end of the page; return the faults of the elements with the focus."""
     faults = []
     for _ in range(MOST_STOPS):
         browser.page.keyboard.press("Tab")
@@ -90,6 +107,5 @@ def walk_by_tab(browser: Browser) -> list[str]:
         if focus["unnamed"]:
             faults.append(f"no name on {focus['unnamed']}")
         if focus["end"]:
-            unreached = browser.page.evaluate(FIND_UNREACHED)
-            return faults + [f"Tab does not reach {element}" for element in unreached]
+            return faults
     return [*faults, f"Tab does not come to the end in {MOST_STOPS} stops"]
