@@ -3,7 +3,8 @@
 With `--messages auto` a short send has no record, but the long activity before it has one: an
 interval of work, or a long call. If a rank sends as many messages to another rank as it has
 activities that end at one call site, its n-th message follows the n-th of these activities. This
-holds only if no message was posted after the call that received it had returned.
+holds only if no message was posted after the call that received it had returned, and if all recorded
+messages between the two ranks have one tag, because n counts the messages with a tag.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mpiprof.trace.types import Bool, Int
 
 CHOICE = "first", "low", "high"
 CHANNEL = ["communicator", "source", "destination"]
+NO_TAG = np.iinfo(np.int64).min
 # Fields of the structs in core/python_api/posting_times.c.
 GROUPS = {
     **dict.fromkeys(("ranks", "sites"), int),
@@ -34,7 +36,7 @@ CHANNELS = {
     "early_ns": np.float64,
     "end_ns": np.int64,
     "precedes": np.bool_,
-    "chosen": np.int64,
+    **dict.fromkeys(("chosen", "tag"), np.int64),
     "channel": np.int32,
 }
 
@@ -64,7 +66,8 @@ def set_posting_times(
     values |= {name: choices[name].to_numpy() for name in CHOICE}
     values |= {"early_ns": early_ns, "end_ns": end_ns, "precedes": precedes, "chosen": chosen}
     rows = len(table.arrays["messages"])
-    channels = Struct(CHANNELS, values | {"channel": np.empty(rows, np.int32)})
+    values |= {"tag": np.full(len(sent), NO_TAG), "channel": np.empty(rows, np.int32)}
+    channels = Struct(CHANNELS, values)
     call_library("posting_times_number", table, postings, channels)
     call_library("posting_times_compare", table, postings, channels)
     _choose(choices.assign(early_ns=early_ns), chosen)

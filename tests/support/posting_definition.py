@@ -95,6 +95,8 @@ def define_posting_times(
             and (m["received"], m["complete"], m["sure"], m["partner"]) == (True, True, True, -1)
             and m["number"] < channel["count"] and exits[m["call"]] > 0
         }  # fmt: skip
+        if len({m["tag"] for m in mine.values()}) > 1:
+            continue  # the number of a message counts those with its tag
         of_source = activities.get(channel["source"], [])
         for is_call in (False, True):
             best: tuple[float, list[tuple[int, bool]]] = (math.inf, [])

@@ -9,7 +9,7 @@ import pytest
 from support.posting_definition import define_waits
 
 import mpiprof
-from mpiprof.testing.neighbours import make_ring
+from mpiprof.testing.neighbours import make_grid, make_ring
 from mpiprof.testing.program import Program
 
 RANKS, STEPS = 6, 8
@@ -44,3 +44,20 @@ def test_waits_equal_those_of_the_definition(seed: int, intervals: bool, tmp_pat
     found = list(zip(*(table[name].tolist() for name in names), strict=True))
     assert found == define_waits(trace)
     assert len(found) > STEPS
+
+
+@pytest.mark.parametrize("tags", [(7,), (7, 8), (3, 4, 5)])
+def test_waits_are_those_of_the_simulation_with_several_tags(
+    tags: tuple[int, ...], tmp_path: Path
+) -> None:
+    random = np.random.default_rng(3)
+    program, neighbours = Program(9, intervals=True), make_grid((3, 3), periodic=False)
+    for step in range(30):
+        for tag in tags:
+            work = random.integers(900_000, 1_100_000, 9)
+            work[4] += 3_000_000 * (step >= 10 and tag == tags[-1])
+            program.halo(neighbours, own_ns=work, tag=tag)
+    truth = program.make_truth()
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    expected = truth.loc[truth["operation"] == "waitall", "wait_ns"].sum()
+    assert trace.message_waits["wait_ns"].sum() == pytest.approx(expected, rel=0.02)

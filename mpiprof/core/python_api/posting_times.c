@@ -94,8 +94,12 @@ struct channels {
     const int64_t *end_ns; /* of the activities by group, as `precedes` */
     const uint8_t *precedes;
     const int64_t *chosen; /* of each channel: choice, or -1 */
+    int64_t *tag;          /* room for each channel, INT64_MIN */
     int32_t *channel;      /* result: of each message, or -1 */
 };
+
+#define NO_TAG INT64_MIN /* tags have 32 bits */
+#define SEVERAL_TAGS INT64_MAX
 
 /* Returns the position of a channel's code in a hash table, or the empty one where it belongs. */
 static uint64_t channel_find(const int64_t *table, int64_t mask, int64_t code)
@@ -118,7 +122,9 @@ PUBLIC void posting_times_index(int64_t *table, int64_t mask, const int64_t *cod
     }
 }
 
-/* Finds the channels of the messages that are known to be one of those that were sent. */
+/* Finds the channels of messages that are known to be one of those that were sent.
+ *
+ * The number of a message counts those with its tag, so channels with several tags are excluded. */
 PUBLIC void posting_times_number(const struct message_table *t, const struct postings *p,
                                  const struct channels *c)
 {
@@ -131,10 +137,18 @@ PUBLIC void posting_times_number(const struct message_table *t, const struct pos
             const int64_t code = pair * t->ranks + message_destination(t, m);
             const int64_t *const found = &c->table[2 * channel_find(c->table, c->mask, code)];
 
-            if (found[0] >= 0 && m->number < c->sent[found[1]])
-                c->channel[row] = (int32_t)found[1];
+            if (found[0] < 0 || m->number >= c->sent[found[1]])
+                continue;
+            c->channel[row] = (int32_t)found[1];
+            if (c->tag[found[1]] == NO_TAG)
+                c->tag[found[1]] = m->tag;
+            else if (c->tag[found[1]] != m->tag)
+                c->tag[found[1]] = SEVERAL_TAGS;
         }
     }
+    for (int64_t row = 0; row < t->count; row++)
+        if (c->channel[row] >= 0 && c->tag[c->channel[row]] == SEVERAL_TAGS)
+            c->channel[row] = -1;
 }
 
 /* Adds the time from the end of an activity to that of the call that receives. */
