@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -15,14 +17,13 @@ MIN_LATE_SHARE = 0.25  # of the usual delay of a finding, from which work is mar
 COLUMNS = {**{"finding": "i8", "rank": "i8", "begin_ns": "i8", "end_ns": "i8"}, "cost_ns": "f8"}
 
 
-def find_blamed_work(trace: Trace) -> pd.DataFrame:
+def find_blamed_work(trace: Trace, findings: Sequence[Finding]) -> pd.DataFrame:
     """Return the excess work of the ranks that findings blame, by begin.
 
     finding (index into `findings`), rank, begin_ns and end_ns (the time beyond the usual length of
     the work, at its end), cost_ns (waiting of all ranks that the work causes). An interval counts
     once, for the first finding that blames it.
     """
-    findings: list[Finding] = trace.derive("findings")
     blaming = [(at, one) for at, one in enumerate(findings) if names_late_ranks(one)]
     if trace.record == "summary" or not blaming:
         return pd.DataFrame({name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()})

@@ -13,8 +13,8 @@ import numpy as np
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.finding import WaitSite
 from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits
-from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mpiprof.diagnosis.blamed_work import find_blamed_work
 from mpiprof.diagnosis.causes import compute_causes
 from mpiprof.diagnosis.delay_costs import find_delays
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
@@ -16,6 +15,7 @@ from mpiprof.diagnosis.window_delays import (
     WindowDelays,
     find_window_delays,
     join_window_waits,
+    make_run_blamed_work,
     make_run_delay_table,
 )
 from mpiprof.diagnosis.work_groups import make_work_groups
@@ -44,7 +44,7 @@ def _find_window_delays(trace: Trace) -> list[WindowDelays]:
 # A Trace refers to these tables by name only, because `trace` must not import this package.
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
-    "blamed_work": find_blamed_work,
+    "blamed_work": make_run_blamed_work,
     "callsites": make_callsites,
     "causes": compute_causes,
     "collective_waits": find_collective_waits,

@@ -15,15 +15,17 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pandas as pd
 
+from mpiprof.diagnosis.blamed_work import find_blamed_work
 from mpiprof.diagnosis.delay_callsites import MAX_NAMED
 from mpiprof.diagnosis.delay_costs import DELAY_SUMS, Delays, make_delay_table
 from mpiprof.diagnosis.delay_findings import MIN_SECOND_SHARE, find_delay_findings
 from mpiprof.diagnosis.finding import Finding, WaitSite
+from mpiprof.interface.progress import show_progress
 from mpiprof.metrics.activities import find_activities
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits, sum_located_waits
-from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.metrics.posting_times import group_activities
 from mpiprof.metrics.run_counts import RunCounts, WindowCounts, add_counts, count_groups
 from mpiprof.metrics.run_windows import divide_run
@@ -34,6 +36,8 @@ from mpiprof.trace.types import Int
 Result = TypeVar("Result")
 Derived: TypeAlias = Mapping[str, Callable[..., Any]]
 Item: TypeAlias = tuple[int, int, RunCounts | None]  # begin and end of a window, earlier counts
+Sums: TypeAlias = tuple[Any, dict[CallsiteKey, int]]  # of the calls in the run, by call site
+MAX_BLAMED = 1 << 18  # intervals of work in a window, the costliest ones, that are blamed
 STEP = "step"  # unit of findings whose numbers are known in the whole run
 
 
@@ -42,7 +46,7 @@ class WindowDelays:
     """Delays of a window. The numbers in its findings are local to the window.
 
     callsites: by their numbers. table: as Trace.delays. waits: as sum_located_waits. meetings:
-    number of times at which all ranks met, by call site.
+    number of times at which all ranks met, by call site. blamed: as find_blamed_work.
     """
 
     findings: list[Finding]
@@ -50,34 +54,49 @@ class WindowDelays:
     table: pd.DataFrame
     waits: pd.DataFrame
     meetings: Int
+    blamed: pd.DataFrame
 
 
 def find_window_delays(trace: Trace, derived: Derived) -> list[WindowDelays]:
-    """Return the delays of each window of a run, from two passes over the windows.
+    """Return the delays of each window of a run.
 
-    derived: functions of the tables of a trace.
+    If messages are recorded, a first pass over the windows counts activities. derived: functions of
+    the tables of a trace.
     """
     windows = divide_run(trace)
     items: list[Item] = [(*of, None) for of in windows]
-    counts = list(_map_windows(trace, derived, _count_window, items))
-    total = add_counts(counts)
-    before = [add_counts(counts[:number]) for number in range(1, len(counts))]
-    numbers = [RunCounts(of, total) for of in (total.take_none(), *before)]
-    items = [(*of, number) for of, number in zip(windows, numbers, strict=True)]
-    return list(_map_windows(trace, derived, _analyse_window, items))
+    has_messages = len(trace.message_sums) > 0
+    steps = (1 + has_messages) * len(windows)
+    with show_progress("looking for the causes", steps) as advance:
+        if has_messages:
+            counts = list(_map_windows(trace, derived, _count_window, items, advance))
+            total = add_counts(counts)
+            before = [add_counts(counts[:number]) for number in range(1, len(counts))]
+            numbers = [RunCounts(of, total) for of in (total.take_none(), *before)]
+            items = [(*of, number) for of, number in zip(windows, numbers, strict=True)]
+        return list(_map_windows(trace, derived, _analyse_window, items, advance))
 
 
 def _map_windows(
-    trace: Trace, derived: Derived, function: Callable[[TraceWindow], Result], items: Sequence[Item]
+    trace: Trace,
+    derived: Derived,
+    function: Callable[[TraceWindow], Result],
+    items: Sequence[Item],
+    advance: Callable[[int], None],
 ) -> Iterator[Result]:
     """Yield the results of a function for windows, here or on the workers of a data set."""
+    # The sums of a sample tell how much of each window is recorded, so each window has its own.
+    sums: Sums | None = trace.aggregate if trace.sampling_interval == 1 else None
+    results: Iterator[Result]
     if trace.workers is not None:
         path, machine = str(trace.path.resolve()), trace.given_machine
-        apply = functools.partial(_apply_on_worker, path, machine, derived, function)
-        yield from trace.workers.map(apply, items)
-        return
-    for item in items:
-        yield function(_open_window(trace, derived, item))
+        apply = functools.partial(_apply_on_worker, path, machine, derived, function, sums)
+        results = trace.workers.map(apply, items)
+    else:
+        results = (function(_open_window(trace, derived, sums, item)) for item in items)
+    for result in results:
+        advance(1)
+        yield result
 
 
 def find_run_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
@@ -98,6 +117,21 @@ def make_run_delay_table(trace: Trace) -> pd.DataFrame:
     return table.sort_values("cost_ns", ascending=False, kind="stable", ignore_index=True)
 
 
+def make_run_blamed_work(trace: Trace) -> pd.DataFrame:
+    """Return the work that the findings of a run blame, as blamed_work.find_blamed_work does."""
+    findings: list[Finding] = trace.derive("findings")
+    if trace.record == "summary" or fits_in_memory(trace):
+        return find_blamed_work(trace, findings)
+    number_of = {_identify(finding): at for at, finding in enumerate(findings)}
+    tables = []
+    for of in trace.derive("window_delays"):
+        numbers = np.array([number_of.get(_identify(one), -1) for one in of.findings], np.int64)
+        joined = of.blamed.assign(finding=numbers[of.blamed["finding"].to_numpy()])
+        tables.append(joined[joined["finding"] >= 0])
+    work: pd.DataFrame = pd.concat(tables).sort_values("begin_ns", kind="stable", ignore_index=True)
+    return work
+
+
 def join_window_waits(trace: Trace) -> pd.DataFrame:
     """Return the sums of the waits for messages in each window, one table after the other."""
     windows: list[WindowDelays] = trace.derive("window_delays")
@@ -105,16 +139,24 @@ def join_window_waits(trace: Trace) -> pd.DataFrame:
 
 
 def _apply_on_worker(
-    path: str, machine: Any, derived: Derived, function: Callable[[TraceWindow], Result], item: Item
+    path: str,
+    machine: Any,
+    derived: Derived,
+    function: Callable[[TraceWindow], Result],
+    sums: Sums | None,
+    item: Item,
 ) -> Result:
     trace = Trace(path, {"shapes": name_shapes})
     trace.given_machine = machine
-    return function(_open_window(trace, derived, item))
+    return function(_open_window(trace, derived, sums, item))
 
 
-def _open_window(trace: Trace, derived: Derived, item: Item) -> TraceWindow:
+def _open_window(trace: Trace, derived: Derived, sums: Sums | None, item: Item) -> TraceWindow:
     begin_ns, end_ns, counts = item
-    return TraceWindow(trace, begin_ns, end_ns, {**derived, "run_counts": lambda _: counts})
+    of_run: dict[str, Any] = {"run_counts": lambda _: counts}
+    if sums is not None:
+        of_run["aggregate"] = lambda _: sums
+    return TraceWindow(trace, begin_ns, end_ns, {**derived, **of_run})
 
 
 def _count_window(window: TraceWindow) -> WindowCounts:
@@ -126,12 +168,15 @@ def _analyse_window(window: TraceWindow) -> WindowDelays:
     """Return the delays of a window."""
     delays: Delays = window.derive("delays_found")
     _, first = np.unique(delays.meetings_of_all, return_index=True)
+    findings = find_delay_findings(window)
+    blamed = find_blamed_work(window, findings)
     return WindowDelays(
-        find_delay_findings(window),
+        findings,
         list(window.aggregate[1]),
         window.delays,
         sum_located_waits(find_located_waits(window)),
         np.bincount(delays.meeting_callsites[first], minlength=len(window.aggregate[1])),
+        blamed if len(blamed) <= MAX_BLAMED else blamed.nlargest(MAX_BLAMED, "cost_ns"),
     )
 
 
@@ -141,14 +186,17 @@ def join_findings(trace: Trace, windows: Sequence[WindowDelays]) -> list[Finding
         return windows[0].findings
     groups: dict[Any, list[tuple[int, Finding]]] = {}
     for number, finding in enumerate_findings(trace, windows):
-        evidence = finding.evidence
-        of = finding.cause, frozenset(finding.ranks), finding.node, finding.period
-        key = *of, evidence.get("each"), evidence.get("unit"), evidence.get("step")
-        groups.setdefault(key, []).append((number, finding))
+        groups.setdefault(_identify(finding), []).append((number, finding))
     joined = [_join(trace, len(windows), parts) for parts in groups.values()]
     # As in the whole run, small remains of large delays are no findings.
     least = MIN_SECOND_SHARE * max((one.cost_ns for one in joined), default=0)
     return [one for one in joined if one.cost_ns >= least]
+
+
+def _identify(finding: Finding) -> tuple[Any, ...]:
+    """Return the properties that are equal in all windows in which a fault is found."""
+    of = finding.cause, frozenset(finding.ranks), finding.node, finding.period
+    return *of, *(finding.evidence.get(name) for name in ("each", "unit", "step"))
 
 
 def enumerate_findings(

@@ -11,6 +11,7 @@ from mpiprof.diagnosis.delay_library import number_pairs
 from mpiprof.diagnosis.message_time import MessageTime
 from mpiprof.diagnosis.record_gaps import RecordGaps
 from mpiprof.metrics.activities import read_recorded_calls
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
@@ -93,12 +94,23 @@ def _add_starts(trace: Trace, rank: Int, enter: Int, exit_: Int, site: Int) -> l
     if trace.wrapped_chunks:
         return [rank, enter, exit_, site]
     ranks = np.unique(rank)
-    begin = np.array([trace.spans.get(of, (0, 0))[0] for of in ranks.tolist()], np.int64)
     first = np.searchsorted(rank, ranks)
+    begin, before = _find_begins(trace, ranks)
     begin = np.where(begin > 0, np.minimum(begin, enter[first]), enter[first])
-    added = ranks, begin, begin, np.full(len(ranks), NOWHERE)
+    added = ranks, begin, begin, before
     columns = zip((rank, enter, exit_, site), added, strict=True)
     return [np.insert(of, first, more) for of, more in columns]
+
+
+def _find_begins(trace: Trace, ranks: Int) -> tuple[Int, Int]:
+    """Return the time at which the first work of each rank begins, and the site before it."""
+    meeting = trace.meeting_at_begin if isinstance(trace, TraceWindow) else None
+    if meeting is None:
+        begin = np.array([trace.spans.get(of, (0, 0))[0] for of in ranks.tolist()], np.int64)
+        return begin, np.full(len(ranks), NOWHERE)
+    row = np.argsort(meeting.communicator.ranks)[ranks]
+    sites = np.array([shape.site for shape in trace.tables.shapes], np.int64)
+    return meeting.exit_ns[row, 0], sites[meeting.shape[row, 0]]
 
 
 def _find_time_between(rank: Int, enter_ns: Int, exit_ns: Int, site: Int) -> list[Int]:

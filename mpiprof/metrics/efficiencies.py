@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
-from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import compute_waits
 from mpiprof.trace.batch import Batch, take_columns

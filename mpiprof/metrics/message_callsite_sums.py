@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.callsite_sums import divide
-from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
@@ -103,7 +103,7 @@ def find_located_waits(trace: Trace) -> pd.DataFrame:
 
     If the waits do not fit in memory, they are sums as in `sum_located_waits`.
     """
-    if not fits_in_memory(trace):
+    if trace.has_message_events and not fits_in_memory(trace):
         sums: pd.DataFrame = trace.derive("window_waits")
         return sums
     waits, calls = trace.message_waits, trace.message_calls

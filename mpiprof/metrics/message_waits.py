@@ -23,7 +23,7 @@ import pandas as pd
 
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.activities import find_activities
-from mpiprof.metrics.memory_limit import memory_limit_bytes
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_rows import MessageRows
 from mpiprof.metrics.posting_times import set_posting_times
 from mpiprof.trace.time_window import TraceWindow
@@ -33,8 +33,6 @@ from mpiprof.trace.types import Array, Bool, Int
 STATES = "late_sender", "wrong_order", "late_receiver"
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
-BYTES_PER_RECORD = 160  # peak memory of a report, by benchmarks.delay_speed
-MAX_MEMORY_SHARE = 0.5  # of the limit; other programs need the rest
 TIE_NS = 5_000  # differences between estimated times below this decide nothing
 
 
@@ -74,8 +72,8 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     """Return one row per call on messages that waits for another rank, by call.
 
     call (row of `message_calls`), message (row of `messages`), rank, awaited (rank), state,
-    begin_ns, until_ns (when the awaited rank posted the message), wait_ns. Empty if the memory of
-    this machine is too small for the trace, which is noted.
+    begin_ns, until_ns (when the awaited rank posted the message), wait_ns. Empty if the trace is
+    too large to be analysed at once, which is noted.
     """
     waits = {name: np.zeros(0, dtype) for name, dtype in WAITS.items()}
     if fits_in_memory(trace) and len(trace.message_calls):
@@ -86,31 +84,6 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     columns: dict[str, Any] = dict(waits)
     columns["state"] = pd.Categorical.from_codes(columns["state"], pd.Index(STATES))
     return pd.DataFrame(columns, copy=False)
-
-
-def count_record_bytes(trace: Trace) -> int:
-    """Return the memory that the tables of messages and of their delays need."""
-    chunks = (chunk for of_thread in trace.logs.messages.values() for chunk in of_thread)
-    return BYTES_PER_RECORD * sum(chunk.log.layout.capacity for chunk in chunks)
-
-
-def limit_record_bytes() -> float:
-    """Return the memory that these tables may use."""
-    return MAX_MEMORY_SHARE * memory_limit_bytes()
-
-
-def fits_in_memory(trace: Trace) -> bool:
-    """Return whether the tables of messages and of their delays fit, and note if they do not."""
-    if isinstance(trace, TraceWindow) or count_record_bytes(trace) <= limit_record_bytes():
-        return True
-    gigabytes = count_record_bytes(trace) / MAX_MEMORY_SHARE / 1e9
-    fact = (
-        "the records of messages do not fit in memory, so they are analysed in windows of the run"
-    )
-    effect = "single waits are not listed, and patterns over several windows are not sought"
-    remedy = f"use a machine and a control group with {gigabytes:,.0f} GB"
-    trace.problems.add(f"{fact}: {effect}; {remedy}")
-    return False
 
 
 def find_postings(trace: Trace) -> Postings:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import are_waits_known, recorded_messages
-from mpiprof.metrics.message_waits import fits_in_memory
 from mpiprof.metrics.variance_components import UNKNOWN_ESTIMATE, Estimate
 from mpiprof.trace.trace import Trace
 
@@ -63,7 +63,8 @@ def _sum_over_callsites(trace: Trace, name: str) -> Estimate:
 
 def _message_wait_ns(trace: Trace) -> float:
     """Return the waiting for messages, NaN if the calls that may wait were not recorded."""
-    waits = trace.message_waits if fits_in_memory(trace) else trace.derive("window_waits")
+    is_divided = trace.has_message_events and not fits_in_memory(trace)
+    waits = trace.derive("window_waits") if is_divided else trace.message_waits
     if len(waits):
         return float(waits["wait_ns"].sum())
     if recorded_messages(trace) == "off":

@@ -1,4 +1,4 @@
-"""Windows of a run whose messages and delays fit in memory, one after the other.
+"""Windows of a run whose analyses fit in memory, one after the other.
 
 A run is cut when all its ranks meet in a collective. A wait after this time is for a rank that
 arrives later, and the ranks are compared from then on, so each window has its own causes. If the
@@ -9,25 +9,36 @@ causes.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mpiprof.metrics.batch_map import BatchPass
-from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
-from mpiprof.metrics.message_waits import (
-    BYTES_PER_RECORD,
-    count_record_bytes,
+from mpiprof.metrics.analysis_memory import (
+    BYTES_PER_CALL_RECORD,
+    BYTES_PER_MESSAGE_RECORD,
+    count_analysis_bytes,
+    count_message_bytes,
     fits_in_memory,
-    limit_record_bytes,
+    limit_analysis_bytes,
 )
+from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.log import Chunk
-from mpiprof.trace.time_window import END_NS, MARGIN_CHUNKS, START_NS, find_first_time
+from mpiprof.trace.time_window import (
+    END_NS,
+    MARGIN_CHUNKS,
+    SEARCHED_RECORDS,
+    START_NS,
+    are_of_all_ranks,
+    find_first_time,
+)
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Int
+from mpiprof.trace.types import Float, Int
 
 SAMPLED_RANKS = 16  # whose records show how the records of a run are distributed over time
+MIN_RECORDS = 64  # of a thread in a window
+MIN_SHARE = 0.25  # of the memory that remains for the records of a window
 
 
 def divide_run(trace: Trace) -> list[tuple[int, int]]:
@@ -35,44 +46,52 @@ def divide_run(trace: Trace) -> list[tuple[int, int]]:
     count = count_windows(trace)
     cuts: list[int] = []
     if count > 1:
-        wanted, meetings = _find_even_times(trace, count), find_meetings_of_all(trace)
-        near = wanted if not len(meetings) else _take_nearest(meetings, wanted)
-        cuts = np.unique(near).tolist()
-    return list(itertools.pairwise([START_NS, *cuts, END_NS]))
+        wanted = _find_even_times(trace, count).tolist()
+        for time_ns, next_ns in itertools.pairwise([*wanted, END_NS]):
+            meeting_ns = find_meeting(trace, time_ns, next_ns)
+            cuts.append(time_ns if meeting_ns is None else meeting_ns)
+    return list(itertools.pairwise([START_NS, *np.unique(cuts).tolist(), END_NS]))
 
 
 def count_margin_bytes(trace: Trace) -> int:
     """Return the memory for the records that a window needs beside its share of all records."""
-    records = sum(of[0].log.layout.capacity for of in _list_threads(trace))
-    return (1 + 2 * MARGIN_CHUNKS) * BYTES_PER_RECORD * records
+    ranks = trace.ranks_with_messages
+    threads = (of for rank in ranks for of in _list_message_threads(trace, rank))
+    records = sum(of[0].log.layout.capacity for of in threads)
+    most = (1 + 2 * MARGIN_CHUNKS) * BYTES_PER_MESSAGE_RECORD * records
+    return min(most, count_message_bytes(trace))
 
 
 def count_windows(trace: Trace) -> int:
-    """Return the number of windows, at most that of the chunks of a thread."""
+    """Return the number of windows, at most one for MIN_RECORDS of each thread."""
     if fits_in_memory(trace):
         return 1
-    longest = max((len(of) for of in _list_threads(trace)), default=1)
-    limit = int(limit_record_bytes()) - count_margin_bytes(trace)
-    return min(-(-count_record_bytes(trace) // limit), longest) if limit > 0 else longest
+    limit = limit_analysis_bytes()
+    rest = max(limit - count_margin_bytes(trace), MIN_SHARE * limit)
+    threads = itertools.chain(trace.logs.threads.values(), trace.logs.messages.values())
+    longest = max((sum(chunk.log.layout.capacity for chunk in of) for of in threads), default=1)
+    return min(-int(-count_analysis_bytes(trace) // rest), max(longest // MIN_RECORDS, 1))
 
 
-def _list_threads(trace: Trace) -> list[list[Chunk]]:
-    """Return the chunks of all threads with single calls on messages."""
-    ranks = trace.ranks_with_messages
-    threads = (of for rank in ranks for of in trace.message_chunks(rank))
-    return [of for of in threads if not of[0].is_summed()]
+def find_meeting(trace: Trace, since_ns: int, until_ns: int) -> int | None:
+    """Return the first time in a span at which all ranks met in a collective, or None.
+
+    They meet when all have arrived at a blocking, synchronising collective.
+    """
+    metrics = InstanceMetrics(trace)
+    few = SEARCHED_RECORDS * max(trace.ranks, 1)
+    for batch in trace.batches(batch=few, since_ns=since_ns, until_ns=until_ns):
+        times = _find_meetings_of_all(metrics, batch, trace.ranks)
+        times = times[(times > since_ns) & (times < until_ns)]
+        if len(times):
+            return int(times.min())
+    return None
 
 
-def find_meetings_of_all(trace: Trace) -> Int:
-    """Return the times at which all ranks had arrived at a blocking, synchronising collective."""
-    parts = [part.value for part in BatchPass(trace, _collect_meetings, trace.ranks)]
-    return np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))
-
-
-def _collect_meetings(metrics: InstanceMetrics, batch: Batch, ranks: int) -> Int:
+def _find_meetings_of_all(metrics: InstanceMetrics, batch: Batch, ranks: int) -> Int:
     """Return the meetings of all ranks in a batch."""
     times = [np.zeros(0, np.int64)]
-    if len(batch.communicator.ranks) == ranks and batch.begin_ns is batch.arrival_ns:
+    if are_of_all_ranks(batch, ranks):
         for signature, index in metrics.group_by_signature(batch):
             whole = signature.state is not None and signature.is_whole
             if whole and signature.group.rule is WaitRule.ALL_FOR_ALL:
@@ -80,25 +99,40 @@ def _collect_meetings(metrics: InstanceMetrics, batch: Batch, ranks: int) -> Int
     return np.concatenate(times)
 
 
+def _list_message_threads(trace: Trace, rank: int) -> list[list[Chunk]]:
+    """Return the chunks of the threads of a rank with single calls on messages."""
+    return [of for of in trace.message_chunks(rank) if not of[0].is_summed()]
+
+
 def _find_even_times(trace: Trace, count: int) -> Int:
-    """Return the times between `count` windows with about equally many records."""
-    ranks = trace.ranks_with_messages
-    times: list[int] = []
-    for rank in ranks[:: -(-len(ranks) // SAMPLED_RANKS)]:
-        threads = (of for of in trace.message_chunks(rank) if not of[0].is_summed())
-        firsts = (find_first_time(chunk) for of in threads for chunk in of)
-        clock = trace.clock_of(rank)
-        times += [time + clock.offset_at(time) for time in firsts if time is not None]
-    if len(times) < count:
-        begin = trace.calls_start_ns
-        return begin + trace.duration_ns * np.arange(1, count) // count
-    ordered = np.sort(np.array(times, np.int64))
-    return ordered[np.arange(1, count) * len(ordered) // count]
+    """Return the times between `count` windows that need about equally much memory."""
+    ranks = range(0, trace.ranks, -(-trace.ranks // SAMPLED_RANKS))
+    curves = [curve for rank in ranks for curve in _find_needs(trace, rank)]
+    even = np.arange(1, count) / count
+    if not curves:
+        return trace.calls_start_ns + (trace.duration_ns * even).astype(np.int64)
+    times = np.unique(np.concatenate([of for of, _ in curves]))
+    needed = np.sum([np.interp(times, of, bytes_) for of, bytes_ in curves], axis=0)
+    return np.asarray(np.interp(even * needed[-1], needed, times), np.int64)
 
 
-def _take_nearest(values: Int, wanted: Int) -> Int:
-    """Return the nearest of some ascending values to each wanted one."""
-    after = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
-    before = np.maximum(after - 1, 0)
-    is_before = wanted - values[before] < values[after] - wanted
-    return np.where(is_before, values[before], values[after])
+def _find_needs(trace: Trace, rank: int) -> Iterator[tuple[Int, Float]]:
+    """Yield the times at which the chunks of each thread of a rank begin, and its end.
+
+    The second array is the memory for the records before each time.
+    """
+    clock, end_ns = trace.clock_of(rank), trace.spans.get(rank, (0, 0))[1]
+    of_calls = trace.thread_chunks(rank) if trace.record != "summary" else []
+    kinds: Sequence[tuple[int, list[list[Chunk]]]] = (
+        (BYTES_PER_CALL_RECORD, of_calls),
+        (BYTES_PER_MESSAGE_RECORD, _list_message_threads(trace, rank)),
+    )
+    for each, threads in kinds:
+        for chunks in threads:
+            firsts = [(find_first_time(chunk), chunk) for chunk in chunks]
+            known = [(time, chunk) for time, chunk in firsts if time is not None]
+            if known:
+                times = [time + clock.offset_at(time) for time, _ in known]
+                times.append(max(times[-1] + 1, end_ns))
+                needs = np.cumsum([0.0, *(each * of.log.layout.capacity for _, of in known)])
+                yield np.array(times, np.int64), needs

@@ -114,11 +114,18 @@ class Dataset:
         self,
         before: bool = False,
         since_ns: int | None = None,
+        until_ns: int | None = None,
         blocks: Sequence[Block] | None = None,
     ) -> Iterator[Batch]:
         """Yield all or some blocks as batches in their order (see Records.batches)."""
         reader = Reader(self, before)
+        passed: set[int] = set()  # communicators whose further blocking calls are later
         for block in self.blocks if blocks is None else blocks:
+            is_blocking = not {"start", "begin_ns"} & set(block.holds)
+            if is_blocking and block.communicator in passed:
+                continue
+            if until_ns is not None and is_blocking and block.last_ns > until_ns:
+                passed.add(block.communicator)
             if since_ns is None or block.last_ns >= since_ns:
                 yield reader.read_batch(block)
 

@@ -285,6 +285,11 @@ class Folder:
         """The ranks with chunks of messages, ascending."""
         return sorted(rank for rank in self._message_chunks if rank < self.ranks)
 
+    @cached_property
+    def has_message_events(self) -> bool:
+        """True if there are records of single calls on messages, or of intervals between calls."""
+        return any(not chunks[0].is_summed() for chunks in self.logs.messages.values())
+
     def message_chunks(self, rank: int) -> list[list[Chunk]]:
         """Return the chunks with messages of each thread of a rank."""
         return self._message_chunks.get(rank, [])

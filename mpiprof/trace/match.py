@@ -146,6 +146,7 @@ class Matcher:
 
     passed: the last sequence number of each (rank, communicator), if rings have only the last
     calls. Instances that are missing from some member's ring are then dropped.
+    until_ns: time after which no rank is read further, as soon as all calls up to then are matched.
     """
 
     def __init__(
@@ -156,9 +157,10 @@ class Matcher:
         problems: Problems,
         batch: int = BATCH_RECORDS,
         passed: Sequences = None,
+        until_ns: int | None = None,
     ) -> None:
         self.streams, self.communicators = streams, communicators
-        self.problems, self.passed = problems, passed
+        self.problems, self.passed, self.until_ns = problems, passed, until_ns
         # NumPy sorts 16-bit integers by radix, wider ones by comparison.
         narrow = np.int16 if len(communicators) < 1 << 15 else np.int32
         self.of_shape = np.array([s.communicator for s in shapes] + [0], narrow)
@@ -171,9 +173,16 @@ class Matcher:
 
     def __iter__(self) -> Iterator[Batch]:
         alive = dict(self.streams)
+        beyond: set[int] = set()  # ranks that were read up to `until_ns`
         while alive:
+            wanted = [rank for rank in alive if rank not in beyond]
+            if beyond and not wanted:
+                yield from self._take_all_ready(alive)
+                if not self._has_open_calls():
+                    return
+                wanted = list(alive)
             # A rank that is ahead pauses until its waiting records have been matched.
-            behind = [r for r in alive if self.waiting[r] < 2 * self.count] or list(alive)
+            behind = [r for r in wanted if self.waiting[r] < 2 * self.count] or wanted
             touched: set[int] = set()
             ended: set[int] = set()
             for rank in behind:
@@ -181,8 +190,10 @@ class Matcher:
                 if block is None:
                     del alive[rank]
                     ended.add(rank)
-                else:
-                    touched |= self._distribute(rank, block)
+                    continue
+                if self.until_ns is not None and int(block.enter_ns[-1]) > self.until_ns:
+                    beyond.add(rank)
+                touched |= self._distribute(rank, block)
             if ended:
                 touched |= {
                     index
@@ -193,6 +204,19 @@ class Matcher:
                 yield from self._take_ready(index, alive, final=False)
         for index in sorted(self.lanes):
             yield from self._take_ready(index, alive, final=True)
+
+    def _take_all_ready(self, alive: Mapping[int, object]) -> Iterator[Batch]:
+        """Yield the pending operations that no more records can belong to."""
+        for index, pool in sorted(self.pools.items()):
+            done = [rank not in alive for rank in self.lanes[index].communicator.ranks.tolist()]
+            batch = pool.take_ready(self.lanes[index].last, np.array(done, np.bool_))
+            if batch is not None:
+                yield batch
+
+    def _has_open_calls(self) -> bool:
+        """Return whether an operation that began up to `until_ns` is pending."""
+        assert self.until_ns is not None
+        return any(pool.has_call_before(self.until_ns) for pool in self.pools.values())
 
     def _distribute(self, rank: int, block: Block) -> set[int]:
         """Distribute a block to its communicators, and return their indices."""

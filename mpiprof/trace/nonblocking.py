@@ -40,6 +40,13 @@ class NonblockingPool:
         """Return whether enough operations are pending to look for complete ones."""
         return self.size > 2 * self.left + 4096 + 64 * len(self.communicator.ranks)
 
+    def has_call_before(self, time_ns: int) -> bool:
+        """Return whether a pending operation began up to a time."""
+        return any(
+            bool(((block.enter_ns <= time_ns) & (get_column(block, "kind") != COMPLETION)).any())
+            for block in self.blocks
+        )
+
     def take_ready(self, last: Int, done: Bool) -> Batch | None:
         """Return all complete instances, to which no more records can belong."""
         if not self.blocks:

@@ -272,15 +272,17 @@ class Records(Folder):
         batch: int = BATCH_RECORDS,
         before: bool = False,
         since_ns: int | None = None,
+        until_ns: int | None = None,
     ) -> Iterator[Batch]:
         """Yield all instances in batches; `batch` bounds the number of records in memory.
 
         before: add each rank's previous record. since_ns: only instances with a first arrival from
         then on are guaranteed to be present and whole. Records from long before are not read.
+        until_ns: the same of instances with a last arrival up to then, and of later records.
         """
         if self.dataset is not None and not local_times:
             self.repeat_problems()
-            return self.dataset.batches(before, since_ns)
+            return self.dataset.batches(before, since_ns, until_ns)
         ranks = self._chunks_by_thread
         streams = {rank: self.open_stream(rank, local_times, before, True) for rank in ranks}
         passed = self.last_sequences if self.wrapped_chunks else None
@@ -290,8 +292,8 @@ class Records(Folder):
             for stream in streams.values():
                 stream.skip_to(since_ns)
         tables = self.tables
-        matcher = Matcher(streams, tables.communicators, tables.shapes, problems, batch, passed)
-        return iter(matcher)
+        of = tables.communicators, tables.shapes
+        return iter(Matcher(streams, *of, problems, batch, passed, until_ns))
 
     @cached_property
     def dataset(self) -> Dataset | None:

@@ -31,6 +31,7 @@ from mpiprof.trace.types import (
 )
 
 FOREVER_NS = 1 << 61
+SKIP_MARGIN = 64  # records before the time to which a reader skips
 SLACK_NS = 60 * 10**9  # a time farther outside its process's life is damage
 
 
@@ -68,6 +69,16 @@ class ThreadStream:
 
         later = bisect_left(self.chunks, True, 1, key=begins_later)
         self.position = (max(later - 2, 0), 0)  # a record's extensions may be in the previous chunk
+        chunk = self.chunks[later - 1]
+        records = chunk.read()
+        # Of records without extensions, the first ones can be skipped.
+        if bool((records["kind"] == CALL).all()) and chunk.log.is_intact(chunk.index):
+            enter = records["enter_ns"].astype(np.int64)
+            if self.source.to_global is not None:
+                enter = self.source.to_global(enter)
+            first = int(np.searchsorted(enter, time_ns)) - SKIP_MARGIN
+            if first > 0:
+                self.position = (later - 1, first)
 
     def read_raw(self, count: int) -> Array | None:
         """Return at most `count` raw records, or None at the end."""

@@ -17,16 +17,17 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.log import Chunk
 from mpiprof.trace.match import BATCH_RECORDS
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import INTERVAL, MESSAGE_CALL, Bool, Int
+from mpiprof.trace.types import CALL, COMPLETION, INTERVAL, MESSAGE_CALL, START, Bool, Int
 
 START_NS, END_NS = -(1 << 62), 1 << 62  # before and after all times
 # Chunks of each thread that are read before and after a window. They have the other sides of
 # messages that are posted in one window and completed in the next.
 MARGIN_CHUNKS = 1
 SEARCHED_RECORDS = 64  # at the begin of a chunk, of which one has a time
+TIMED = (CALL, START, COMPLETION, MESSAGE_CALL, INTERVAL)  # kinds of records with a begin
 # Attributes of the whole trace that are computed again.
 RECOMPUTED = {"dataset", "workers", "_derived", "_known", "_message_chunks_of"} | {
-    *("spans", "run_start_ns", "run_ns", "calls_start_ns", "duration_ns")
+    *("spans", "run_start_ns", "run_ns", "calls_start_ns", "duration_ns", "meeting_at_begin")
 }
 
 
@@ -46,6 +47,7 @@ class TraceWindow(Trace):
         self.__dict__.update({k: of for k, of in vars(whole).items() if k not in RECOMPUTED})
         self.begin_ns, self.end_ns, self.workers = begin_ns, end_ns, None
         self._since_ns = None if begin_ns == START_NS else begin_ns - error_ns
+        self._until_ns = None if end_ns == END_NS else end_ns + error_ns
         self._derived, self._known = dict(derived), {}
         self._message_chunks_of: dict[int, list[list[Chunk]]] = {}
         self.__dict__["dataset"] = None  # its tables can only be read as a whole
@@ -68,14 +70,32 @@ class TraceWindow(Trace):
         batch: int = BATCH_RECORDS,
         before: bool = False,
         since_ns: int | None = None,
+        until_ns: int | None = None,
     ) -> Iterator[Batch]:
         """Yield batches as Trace.batches does, of the instances in the window."""
         since = max((of for of in (since_ns, self._since_ns) if of is not None), default=None)
-        for instances in super().batches(local_times, batch, before, since):
+        until = min((of for of in (until_ns, self._until_ns) if of is not None), default=None)
+        for instances in super().batches(local_times, batch, before, since, until):
             last_ns = instances.arrival_ns.max(0)
             index = np.flatnonzero((last_ns > self.begin_ns) & (last_ns <= self.end_ns))
             if len(index):
                 yield instances if len(index) == len(instances) else instances.take(index)
+
+    @cached_property
+    def meeting_at_begin(self) -> Batch | None:
+        """The instance at which all ranks met when the window began, None without one.
+
+        It is in the window before, but its ranks leave it in this window.
+        """
+        if self._since_ns is None:
+            return None
+        few = SEARCHED_RECORDS * max(self.ranks, 1)
+        for batch in super().batches(batch=few, since_ns=self._since_ns, until_ns=self.begin_ns):
+            if are_of_all_ranks(batch, self.ranks):
+                at = np.flatnonzero(batch.arrival_ns.max(0) == self.begin_ns)
+                if len(at):
+                    return batch.take(at[:1])
+        return None
 
     def message_chunks(self, rank: int) -> list[list[Chunk]]:
         """Return the chunks with messages of each thread of a rank that the window requires."""
@@ -99,8 +119,13 @@ class TraceWindow(Trace):
         return chunks[max(first - MARGIN_CHUNKS, 0) : last + MARGIN_CHUNKS]
 
 
+def are_of_all_ranks(batch: Batch, ranks: int) -> bool:
+    """Return whether a batch has blocking calls of all ranks."""
+    return len(batch.communicator.ranks) == ranks and batch.begin_ns is batch.arrival_ns
+
+
 def find_first_time(chunk: Chunk) -> int | None:
     """Return the first known begin of a call or an interval, on its node's clock, or None."""
     records = chunk.read(SEARCHED_RECORDS)
-    timed = records[(records["kind"] == MESSAGE_CALL) | (records["kind"] == INTERVAL)]
+    timed = records[np.isin(records["kind"], TIMED)]
     return int(timed["enter_ns"][0]) if len(timed) else None

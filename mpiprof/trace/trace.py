@@ -96,11 +96,13 @@ class Trace(Records):
         batch: int = BATCH_RECORDS,
         before: bool = False,
         since_ns: int | None = None,
+        until_ns: int | None = None,
     ) -> Iterator[Batch]:
         """Yield batches as Records.batches does; batches of a short trace are cached."""
-        is_special = batch != BATCH_RECORDS or since_ns is not None or self._is_long
+        is_part = since_ns is not None or until_ns is not None
+        is_special = batch != BATCH_RECORDS or is_part or self._is_long
         if local_times or (is_special and self._cached is None):
-            return super().batches(local_times, batch, before, since_ns)
+            return super().batches(local_times, batch, before, since_ns, until_ns)
         with self._reading:  # a concurrent caller waits instead of reading everything as well
             if self._cached is None:
                 read = super().batches(before=True)

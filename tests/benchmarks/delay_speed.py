@@ -23,8 +23,7 @@ import numpy as np
 from benchmarks.checks import Row, report_rows
 from benchmarks.memory import peak_mb
 from benchmarks.view import number
-from mpiprof.metrics.memory_limit import memory_limit_bytes
-from mpiprof.metrics.message_waits import BYTES_PER_RECORD
+from mpiprof.metrics.analysis_memory import BYTES_PER_MESSAGE_RECORD
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import END_NS, Program
 from mpiprof.testing.program_log import HAVE_BEGIN, HAVE_END
@@ -144,23 +143,25 @@ def measure(folder: Path) -> Iterator[Row]:
     peak = (peak_mb() - first_mb) * 1e6
     chunks = (chunk for of_thread in trace.logs.messages.values() for chunk in of_thread)
     each = peak / sum(chunk.log.layout.capacity for chunk in chunks)
-    limit = f"<= {BYTES_PER_RECORD} bytes"
+    limit = f"<= {BYTES_PER_MESSAGE_RECORD} bytes"
     yield Row("peak memory", "", f"{peak_mb():,.0f} MB, {peak / calls:.0f} bytes an event")
-    yield Row("peak memory per record", limit, f"{each:.0f} bytes", each <= BYTES_PER_RECORD)
+    yield Row(
+        "peak memory per record", limit, f"{each:.0f} bytes", each <= BYTES_PER_MESSAGE_RECORD
+    )
 
 
 def measure_windows(folder: Path, count: int) -> Iterator[Row]:
     """Find the causes on one core in this number of windows, as if there was no more memory."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import mpiprof
-    from mpiprof.metrics import message_waits, run_windows
+    from mpiprof.metrics import analysis_memory, run_windows
     from mpiprof.trace.malloc_tuning import retain_freed_memory
 
     retain_freed_memory()
     trace = mpiprof.open(folder)
-    needed = message_waits.count_record_bytes(trace) / (count - 0.5)
+    needed = analysis_memory.count_analysis_bytes(trace) / (count - 0.5)
     needed += run_windows.count_margin_bytes(trace)
-    message_waits.MAX_MEMORY_SHARE = needed / memory_limit_bytes()
+    analysis_memory.MAX_BYTES = needed
     begin, first_mb = time.process_time(), peak_mb()
     trace.derive("window_delays")
     seconds = time.process_time() - begin

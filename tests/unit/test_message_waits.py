@@ -9,7 +9,7 @@ import pytest
 from support.message_traces import MessageTrace, call, part
 
 import mpiprof
-from mpiprof.metrics import message_waits
+from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
@@ -138,8 +138,9 @@ def test_single_waits_are_not_listed_if_the_memory_is_too_small(
     known = made.write(tmp_path / "t")
     wait, findings = known.run_times.message_wait_ns, known.findings()
     assert len(known.message_waits) == 1 and wait > 0 and known.problems == []
-    monkeypatch.setattr(message_waits, "MAX_MEMORY_SHARE", 1e-9)
+    monkeypatch.setattr(analysis_memory, "MAX_MEMORY_SHARE", 1e-9)
+    monkeypatch.setattr(run_windows, "count_windows", lambda _: 1)
     trace = mpiprof.open(tmp_path / "t")
     assert len(trace.message_waits) == 0 and trace.findings() == findings
     assert trace.run_times.message_wait_ns == wait
-    assert trace.problems[0].startswith("the records of messages do not fit in memory")
+    assert trace.problems[0].startswith("the trace is too large to be analysed at once")

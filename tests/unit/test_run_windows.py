@@ -17,7 +17,7 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.diagnosis.what_if import parse_change, predict_run
 from mpiprof.errors import UsageError
-from mpiprof.metrics import message_waits, run_windows
+from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.waiting_pairs import list_waiting_pairs
@@ -25,7 +25,8 @@ from mpiprof.testing import synthetic
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
 from mpiprof.trace import Trace, writer
-from mpiprof.trace.time_window import TraceWindow
+from mpiprof.trace import trace as trace_module
+from mpiprof.trace.time_window import END_NS, START_NS, TraceWindow
 from mpiprof.trace.types import Int
 
 RANKS, MS = 8, 1_000_000
@@ -75,7 +76,22 @@ def rooted_calls(steps: int = 60) -> Program:
     return program
 
 
-PROGRAMS = {"halo": halo, "random messages": random_messages, "rooted calls": rooted_calls}
+def only_collectives(steps: int = 120, late_from: int = 0) -> Program:
+    """Return collectives, some of them nonblocking, with a late rank and without messages."""
+    program, noise = Program(RANKS), planted_programs.Noise(RANKS)
+    for step in range(steps):
+        own = noise.work(spread=0.1)
+        own[3] += 4 * MS * (step >= late_from)
+        program.collective("allreduce", "app.py:11:main", own)
+        program.collective("bcast", "app.py:12:main", noise.work(spread=0.1), root=1)
+        program.collective("barrier", "app.py:13:main", noise.work(spread=0.1))
+    return program
+
+
+PROGRAMS = {
+    **{"halo": halo, "random messages": random_messages, "rooted calls": rooted_calls},
+    "only collectives": only_collectives,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -84,17 +100,18 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "RECORDS_PER_CHUNK", records)
     for module in (writer, synthetic):
         monkeypatch.setattr(module, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(trace_module, "CACHED_CALLS", 0)  # windows read their part of the logs
 
 
 def open_in_windows(whole: Trace, monkeypatch: pytest.MonkeyPatch, count: int) -> Trace:
     """Return the same trace, opened as if its records did not fit in memory."""
-    monkeypatch.setattr(message_waits, "memory_limit_bytes", lambda: 1)
+    monkeypatch.setattr(analysis_memory, "memory_limit_bytes", lambda: 1)
     monkeypatch.setattr(run_windows, "count_windows", lambda _: count)
     trace = mpiprof.open(whole.path)
     windows = run_windows.divide_run(trace)
     assert len(windows) == count
-    meetings = run_windows.find_meetings_of_all(trace)
-    assert {end for _, end in windows[:-1]} <= set(meetings.tolist())
+    ends = [end for _, end in windows[:-1]]
+    assert [run_windows.find_meeting(trace, end - 1, end + 1) for end in ends] == ends
     return trace
 
 
@@ -117,7 +134,7 @@ def test_sums_over_windows_are_those_of_the_run(
         "delays": whole.delays.set_index(DELAY_KEYS).sort_index(),
     }
     wait = whole.run_times.total_wait
-    assert len(whole.message_waits) > 100
+    assert len(whole.message_waits) > 100 or build is only_collectives
     trace = open_in_windows(whole, monkeypatch, 2)
     assert trace.run_times.total_wait == wait
     found: dict[str, Any] = {
@@ -128,16 +145,17 @@ def test_sums_over_windows_are_those_of_the_run(
     }
     for name, table in known.items():
         pd.testing.assert_frame_equal(found[name], table, rtol=1e-9, obj=name)
-    assert len(trace.message_waits) == 0 and "windows of the run" in trace.problems[0]
+    assert len(trace.message_waits) == 0 and "parts of the run" in trace.problems[0]
 
 
 def test_windows_read_their_own_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = mpiprof.open(halo(steps=180).write(tmp_path / "t"))
     waits = as_rows(whole.message_waits)
-    needed = message_waits.count_record_bytes(whole) / 2.5 + run_windows.count_margin_bytes(whole)
-    limit = needed / message_waits.MAX_MEMORY_SHARE
+    margin = run_windows.count_margin_bytes(whole)
+    needed = analysis_memory.count_analysis_bytes(whole) / 2.5 + margin
+    limit = needed / analysis_memory.MAX_MEMORY_SHARE
     with monkeypatch.context() as patched:
-        patched.setattr(message_waits, "memory_limit_bytes", lambda: limit)
+        patched.setattr(analysis_memory, "memory_limit_bytes", lambda: limit)
         assert run_windows.count_windows(whole) == 3
     trace = open_in_windows(whole, monkeypatch, 4)
     windows = [TraceWindow(trace, *of, DERIVED) for of in run_windows.divide_run(trace)]
@@ -150,15 +168,15 @@ def test_windows_read_their_own_chunks(tmp_path: Path, monkeypatch: pytest.Monke
 def test_findings_of_windows_are_one_finding_with_the_steps_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = mpiprof.open(halo(late_from=40).write(tmp_path / "t"))
+    whole = mpiprof.open(halo(late_from=50).write(tmp_path / "t"))
     first = whole.findings()[0]
     known = make_verdict(whole, [first])
     trace = open_in_windows(whole, monkeypatch, 3)
     found = trace.findings()[0]
     assert (found.cause, found.ranks, found.callsites) == ("rank", (3,), first.callsites)
-    assert found.evidence["spans"] == first.evidence["spans"] == [[40, 89]]
-    assert (found.first_instance, found.last_instance) == (40, 89)
-    assert found.evidence["late_instances"] == first.evidence["late_instances"] == 50
+    assert found.evidence["spans"] == first.evidence["spans"] == [[50, 89]]
+    assert (found.first_instance, found.last_instance) == (50, 89)
+    assert found.evidence["late_instances"] == first.evidence["late_instances"] == 40
     verdict = make_verdict(trace, [found])
     assert verdict.waiting_for_messages == pytest.approx(known.waiting_for_messages)
     assert [at.callsite for at in found.waits_at] == [at.callsite for at in first.waits_at]
@@ -201,3 +219,26 @@ def test_a_replay_of_a_run_that_does_not_fit_is_refused(
     trace = open_in_windows(whole, monkeypatch, 2)
     with pytest.raises(UsageError, match="too small to replay"):
         predict_run(trace, [parse_change("rank 3 = median")])
+
+
+def test_windows_blame_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = mpiprof.open(only_collectives().write(tmp_path / "t"))
+    known = whole.derive("blamed_work")
+    assert len(known) >= 100
+    trace = open_in_windows(whole, monkeypatch, 3)
+    found = trace.derive("blamed_work")
+    for name in ("finding", "rank", "end_ns"):
+        assert found[name].tolist() == known[name].tolist()
+    assert found["cost_ns"].to_numpy() == pytest.approx(known["cost_ns"].to_numpy(), rel=1e-6)
+    assert found["begin_ns"].to_numpy() == pytest.approx(known["begin_ns"].to_numpy(), abs=MS // 10)
+
+
+def test_calls_of_collectives_need_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = mpiprof.open(only_collectives().write(tmp_path / "t"))
+    calls = len(whole.events)
+    needed = analysis_memory.count_analysis_bytes(whole)
+    assert calls <= needed / analysis_memory.BYTES_PER_CALL_RECORD <= 1.1 * calls
+    monkeypatch.setattr(analysis_memory, "MAX_BYTES", needed)
+    assert run_windows.divide_run(whole) == [(START_NS, END_NS)] and not whole.problems
+    monkeypatch.setattr(analysis_memory, "MAX_BYTES", needed / 3.5)
+    assert len(run_windows.divide_run(whole)) == 4 and "too large" in whole.problems[0]

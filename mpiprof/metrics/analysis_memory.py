@@ -1,0 +1,72 @@
+"""Memory that the search for causes needs; a trace that needs too much is analysed in windows.
+
+The limit is the same on all machines with enough memory, and so are the windows and the findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpiprof.metrics.memory_limit import memory_limit_bytes
+from mpiprof.trace.log import Chunk
+from mpiprof.trace.time_window import TraceWindow
+from mpiprof.trace.trace import Trace
+
+# Peak memory of a report, by benchmarks.delay_speed.
+BYTES_PER_MESSAGE_RECORD = 160
+BYTES_PER_CALL_RECORD = 600
+MAX_MEMORY_SHARE = 0.4  # of the memory; other programs need the rest
+MAX_BYTES = 4e9  # of one analysis, on machines with more memory
+SAMPLED_CHUNKS = 64  # whose filling stands for that of all last chunks
+
+
+def limit_analysis_bytes() -> float:
+    """Return the memory that the tables of one analysis may use."""
+    return min(MAX_BYTES, MAX_MEMORY_SHARE * memory_limit_bytes())
+
+
+def count_analysis_bytes(trace: Trace) -> int:
+    """Return the memory that an analysis of the whole trace needs."""
+    return sum(_count_bytes(*of) for of in _list_tables(trace))
+
+
+def count_message_bytes(trace: Trace) -> int:
+    """Return the memory for the records of messages and intervals in the whole trace."""
+    return _count_bytes(*_list_tables(trace)[0])
+
+
+def fits_in_memory(trace: Trace) -> bool:
+    """Return whether the trace can be analysed at once, and note if it cannot."""
+    limit = limit_analysis_bytes()
+    # The first sum assumes that all chunks are full, and reads none of them.
+    most = sum(_count_most_bytes(*of) for of in _list_tables(trace))
+    if isinstance(trace, TraceWindow) or most <= limit or count_analysis_bytes(trace) <= limit:
+        return True
+    fact = "the trace is too large to be analysed at once, so causes are sought in parts of the run"
+    effect = "single waits for messages are not listed, and patterns are sought in each part"
+    trace.problems.add(f"{fact}: {effect}; record a shorter run, or with --sample, to avoid this")
+    return False
+
+
+def _list_tables(trace: Trace) -> list[tuple[int, list[list[Chunk]]]]:
+    """Return the bytes per record, and the chunks of each thread, of messages and collectives."""
+    calls = trace.logs.threads if trace.record != "summary" else {}
+    return [
+        (BYTES_PER_MESSAGE_RECORD, list(trace.logs.messages.values())),
+        (BYTES_PER_CALL_RECORD, list(calls.values())),
+    ]
+
+
+def _count_most_bytes(each: int, threads: Sequence[Sequence[Chunk]]) -> int:
+    return each * sum(chunk.log.layout.capacity for of in threads for chunk in of)
+
+
+def _count_bytes(each: int, threads: Sequence[Sequence[Chunk]]) -> int:
+    """Return the memory for the records of some threads, of which the last chunks may be empty."""
+    full = _count_most_bytes(each, [of[:-1] for of in threads])
+    last = [of[-1] for of in threads]
+    sample = last[:: -(-len(last) // SAMPLED_CHUNKS)] if last else []
+    filled = [int(np.count_nonzero(chunk.read()["kind"])) for chunk in sample]
+    return full + round(each * len(last) * float(np.mean(filled or [0])))
