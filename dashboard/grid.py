@@ -15,8 +15,8 @@ from dash.development.base_component import Component
 from mpiprof.interface.format_units import UNKNOWN
 from mpiprof.metrics import columns
 from mpiprof.metrics.columns import Column
+from mpiprof.reports import late_rank_sentences
 from mpiprof.reports.json import plain_number
-from mpiprof.reports.overview import callsite_rows
 from mpiprof.reports.tokens import SIZE
 
 from . import filtered_tables
@@ -138,7 +138,7 @@ def make_grid_rows(data: TraceData, state: PageState) -> list[dict[str, Any]]:
     """Return the rows of the grid, costliest first, of collectives and of messages."""
     sparks = filtered_tables.get_sparklines(data)
     rows = filtered_tables.all_callsites(data, state)[:MAX_ROWS]
-    made, causes = [], callsite_rows.name_causes(data.derive("findings"))
+    made, causes = [], late_rank_sentences.name_causes(data.derive("findings"))
     for row in rows:
         row["cause"] = causes.get(row["callsite"], UNKNOWN)
         cells: dict[str, Any] = {"callsite": str(row["callsite"])}

@@ -24,21 +24,18 @@ class Tables:
 
     def callsites(self, most: int = MOST) -> NotebookTable:
         """Call sites of collectives with most waiting: times, late rank and cause."""
-        findings = self._trace.findings()
-        table: NotebookTable = _reports().tabulate_callsites(self._trace, findings, most)
-        return table
+        return self._tabulate("callsites", self._trace.findings(), most)
 
     def messages(self, most: int = MOST) -> NotebookTable:
         """Call sites of messages with most time."""
-        table: NotebookTable = _reports().tabulate_messages(self._trace, most)
-        return table
+        return self._tabulate("messages", self._trace.findings(), most)
 
     def pairs(self, most: int = MOST) -> NotebookTable:
         """Pairs of ranks that wait most for messages."""
-        table: NotebookTable = _reports().tabulate_pairs(self._trace, most)
+        return self._tabulate("pairs", most)
+
+    def _tabulate(self, name: str, *arguments: Any) -> NotebookTable:
+        # The module imports much that `mpiprof.open` does not need.
+        reports = import_module("mpiprof.reports.notebook_table")
+        table: NotebookTable = getattr(reports, f"tabulate_{name}")(self._trace, *arguments)
         return table
-
-
-def _reports() -> Any:
-    """Return the module, which imports much that `mpiprof.open` does not need."""
-    return import_module("mpiprof.reports.notebook_table")

@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import UNKNOWN, format_count
+from mpiprof.reports import late_rank_sentences
 from mpiprof.reports.overview import callsite_rows, finding_rows
 from mpiprof.reports.overview.callsite_rows import CallsiteRow
 from mpiprof.reports.overview.finding_rows import FindingRow
@@ -96,7 +97,7 @@ def make_callsites(data: TraceData, state: PageState) -> Component | None:
     shown = every[: callsite_rows.MAX_SITES]
     ranks, run_ns = len(data.filtered_ranks(state)), float(data.trace.run_ns)
     lines = {} if data.trace.record == "summary" else filtered_tables.get_sparklines(data)
-    causes = callsite_rows.name_causes(data.derive("findings"))
+    causes = late_rank_sentences.name_causes(data.derive("findings"))
     rows = callsite_rows.make_rows(shown, run_ns, ranks, lines, causes)
     more = None
     if len(every) > len(rows):

@@ -7,22 +7,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.ascii_fallback import replace_unwritable
 from mpiprof.interface.terminal_colour import remove_colour
 from mpiprof.metrics import columns
+from mpiprof.reports.late_rank_sentences import name_causes
+from mpiprof.reports.site_labels import make_callsite_key
 from mpiprof.reports.table import Column, render
 
 Rows = Sequence[Mapping[Any, Any]]
 
 
-def text(callsites: Any) -> str:
+def text(callsites: Any, findings: Sequence[Finding] = ()) -> str:
     """Return the table for a terminal; times are means over instances, total wait the sum."""
-    return render(*callsite_columns(callsites))
+    return render(*callsite_columns(callsites, findings))
 
 
-def callsite_columns(callsites: Any) -> list[Column]:
+def callsite_columns(callsites: Any, findings: Sequence[Finding] = ()) -> list[Column]:
     """Return the columns of the table for a terminal or for Markdown."""
-    return view_columns(callsites, columns.TERMINAL)
+    return with_cause(view_columns(callsites, columns.TERMINAL), callsites, findings)
+
+
+def with_cause(shown: list[Column], table: Any, findings: Sequence[Finding]) -> list[Column]:
+    """Return the columns, followed by that of the causes if findings name any of them.
+
+    table: rows of `Trace.callsites` or `Trace.message_callsites`.
+    """
+    named = name_causes(findings)
+    if "callsite" in table:
+        keys = [make_callsite_key(int(number)) for number in table["callsite"]]
+    else:
+        pairs = zip(table["operation"], table["site_id"], strict=True)
+        keys = [make_callsite_key((str(operation), int(site))) for operation, site in pairs]
+    causes = [named.get(key, "") for key in keys]
+    column = Column("cause", causes, left=True, style="late")
+    return [*shown, column] if any(causes) else shown
 
 
 def view_columns(table: Any, view: str, permanent: str = "") -> list[Column]:

@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import Finding, WaitSite
 from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports import conclusion, sentences, spawned_jobs
+from mpiprof.reports.site_labels import site_as_data
 from mpiprof.trace import Trace
 
 NAN = float("nan")
@@ -143,7 +144,23 @@ def finding_as_data(trace: Trace, finding: Finding) -> dict[str, Any]:
         "action": sentences.advise(trace, finding),
         "node": finding.node,
         "algorithm": finding.algorithm,
+        "waits_at": [_wait_site_as_data(trace, at) for at in finding.waits_at],
         "evidence": {name: _value_as_data(value) for name, value in finding.evidence.items()},
+    }
+
+
+def _wait_site_as_data(trace: Trace, at: WaitSite) -> dict[str, Any]:
+    """Return a call site of collectives or of messages at which a finding causes waiting."""
+    if isinstance(at.callsite, int):
+        row: Any = trace.callsites.loc[at.callsite]
+        operation, sites = str(row["operation"]), row["sites"]
+    else:
+        operation, sites = at.callsite[0], [site_as_data(trace, at.callsite[1])]
+    return {
+        "operation": operation,
+        "sites": locations_of(sites),
+        "wait_ns": round(at.wait_ns),
+        "share": plain_number(at.share),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, Finding, find_causes_at
 from mpiprof.diagnosis.late_rank import LateRank
 from mpiprof.interface.format_units import (
     capitalise,
@@ -19,6 +19,7 @@ from mpiprof.interface.format_units import (
     format_time,
     format_uncertain_time,
 )
+from mpiprof.reports.site_labels import make_callsite_key
 
 WHOLE_SHARE = 0.995  # share of the instances that is called "every"
 MAIN_SHARE = 0.5  # minimum share of the instances in which a rank is last
@@ -72,6 +73,17 @@ def format_cause(finding: Finding, callsite: int | tuple[str, int]) -> str:
     """Return the ranks of a finding and their share of the waiting at a call site, for a cell."""
     ranks = format_runs(list(finding.ranks), MAX_RUNS)
     return f"{ranks} in {format_share(finding.share_at(callsite))}"
+
+
+def name_causes(findings: Sequence[Finding]) -> dict[int | str, str]:
+    """Return the ranks that cause most waiting at a call site and their share, by its key."""
+    sites = dict.fromkeys(at.callsite for finding in findings for at in finding.waits_at)
+    causes = {site: find_causes_at(findings, site) for site in sites}
+    return {
+        make_callsite_key(site): format_cause(of[0], site)
+        for site, of in causes.items()
+        if of and of[0].share_at(site) >= MIN_CAUSE_SHARE
+    }
 
 
 def message_headline(row: Mapping[str, Any], causes: Sequence[Finding]) -> Phrases:

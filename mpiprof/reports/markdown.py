@@ -46,10 +46,10 @@ def make_page(
     if len(callsites):
         listed_callsites = callsites.head(most_sites)
         limit_note = f", the first {most_sites} of {len(callsites)}" * (len(callsites) > most_sites)
-        table = render_markdown(callsite_table.callsite_columns(listed_callsites))
+        table = render_markdown(callsite_table.callsite_columns(listed_callsites, findings))
         legend = escape_markdown(callsite_table.legend(table))
         parts.append(f"## Call sites{limit_note}\n\n{table}\n\n{legend}")
-    title, table, legend = message_table.markdown_section(trace, most_sites)
+    title, table, legend = message_table.markdown_section(trace, findings, most_sites)
     if table:
         parts.append(f"## {title}\n\n{table}\n\n{escape_markdown(legend)}")
     if phases := efficiency_table.phase_columns(trace):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,
@@ -34,18 +35,18 @@ def reported_callsites(trace: Trace) -> Any:
     return rows if reported_message_ns(trace) else rows.head(0)
 
 
-def message_section(trace: Trace, most: int) -> str:
+def message_section(trace: Trace, findings: Sequence[Finding], most: int) -> str:
     """Return the call sites of messages with most time, or "" if messages take hardly any time."""
     rows = reported_callsites(trace)
-    return callsite_text(rows, most) if len(rows) else ""
+    return callsite_text(rows, most, findings) if len(rows) else ""
 
 
-def markdown_section(trace: Trace, most: int) -> tuple[str, str, str]:
+def markdown_section(trace: Trace, findings: Sequence[Finding], most: int) -> tuple[str, str, str]:
     """Return title, table and legend of `message_section` for Markdown, or three times ""."""
     rows = reported_callsites(trace)
     if not len(rows):
         return "", "", ""
-    table = render_markdown(message_columns(rows.head(most)))
+    table = render_markdown(message_columns(rows.head(most), findings))
     return section_title(len(rows), most), table, callsite_table.legend(table)
 
 
@@ -55,9 +56,9 @@ def section_title(count: int, most: int) -> str:
     return f"Call sites of messages by time{limit_note}"
 
 
-def callsite_text(rows: Any, most: int) -> str:
+def callsite_text(rows: Any, most: int, findings: Sequence[Finding] = ()) -> str:
     """Return a table of call sites of messages with its legend."""
-    table = render(*message_columns(rows.head(most)))
+    table = render(*message_columns(rows.head(most), findings))
     return (
         f"{section_title(len(rows), most)}\n{table}\n{wrap_paragraph(callsite_table.legend(table))}"
     )
@@ -103,9 +104,10 @@ def message_cost_sentence(row: Mapping[Any, Any]) -> str:
     return f"{cost}, {format_share(row['wait_share'])} of all ranks' time; {mostly}."
 
 
-def message_columns(rows: Any) -> list[Column]:
+def message_columns(rows: Any, findings: Sequence[Finding] = ()) -> list[Column]:
     """Return the columns of the table for a terminal or for Markdown."""
-    return callsite_table.view_columns(rows, columns.MESSAGES, permanent="total_elapsed_ns")
+    shown = callsite_table.view_columns(rows, columns.MESSAGES, permanent="total_elapsed_ns")
+    return callsite_table.with_cause(shown, rows, findings)
 
 
 def message_facts(trace: Trace) -> str:

@@ -11,8 +11,6 @@ from mpiprof.metrics import columns
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.waiting_pairs import list_waiting_pairs
 from mpiprof.reports import callsite_table, message_pairs, message_table
-from mpiprof.reports.overview.callsite_rows import name_causes
-from mpiprof.reports.site_labels import make_callsite_key
 from mpiprof.reports.table import Column, render
 from mpiprof.reports.tokens import LIGHT
 from mpiprof.trace import Trace
@@ -62,18 +60,16 @@ def tabulate_callsites(trace: Trace, findings: Sequence[Finding], most: int) -> 
     order = ["total_wait_ns", "total_elapsed_ns"]
     rows = trace.callsites.sort_values(order, ascending=False, kind="stable").head(most)
     shown = callsite_table.view_columns(rows, columns.PAGE)
-    named = name_causes(findings)
-    causes = [named.get(make_callsite_key(int(number)), "") for number in rows["callsite"]]
-    table = [*shown, Column("cause", causes, left=True, style="late")]
+    table = callsite_table.with_cause(shown, rows, findings)
     note = callsite_table.legend("  ".join(column.head for column in shown))
     title = _name_table("Call sites of collectives by waiting", len(trace.callsites), most)
     return NotebookTable(title, table, note)
 
 
-def tabulate_messages(trace: Trace, most: int) -> NotebookTable:
-    """Return the call sites of messages with most time."""
+def tabulate_messages(trace: Trace, findings: Sequence[Finding], most: int) -> NotebookTable:
+    """Return the call sites of messages with most time, with the cause of their waiting."""
     every = trace.message_callsites
-    shown = message_table.message_columns(every.head(most))
+    shown = message_table.message_columns(every.head(most), findings)
     note = callsite_table.legend("  ".join(column.head for column in shown))
     return NotebookTable(message_table.section_title(len(every), most), shown, note)
 

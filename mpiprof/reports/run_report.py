@@ -22,6 +22,7 @@ from mpiprof.reports import (
     sentences,
     text,
 )
+from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.reports.terminal_sections import Section, join_sections
 from mpiprof.trace import Trace
@@ -53,9 +54,9 @@ def report_run(
         *(Section("", paragraph, essential=True) for paragraph in above),
         Section("", verdict_text(trace, findings, title), essential=True),
         findings_section(trace, findings, whole=top is not None),
-        callsite_section(callsites, sort, rows),
+        callsite_section(callsites, findings, sort, rows),
     ]
-    if messages := message_table.message_section(trace, rows):
+    if messages := message_table.message_section(trace, findings, rows):
         heading, messages = messages.split("\n", 1)
         sections.append(Section(heading, messages))
     sections.append(Section("About this trace", facts))
@@ -69,7 +70,10 @@ def verdict_text(trace: Trace, findings: Sequence[Finding], title: str) -> str:
     """Return the program and the verdict."""
     if not len(trace.callsites) and not findings:
         return paint(title, "strong")
-    lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
+    verdict = make_verdict(trace, findings)
+    lines = conclusion.verdict_lines(trace, verdict)
+    if verdict.worst is not None and (saving := describe_saving(trace, verdict.worst)).parts:
+        lines = [*lines, f"Would save {saving.text}: {saving.parts}."]
     first, *others = map(wrap_paragraph, lines)
     painted = [paint(first, "strong"), *map(paint_culprit, others[:1]), *others[1:]]
     return "\n".join([paint(title, "strong"), "", *painted])
@@ -89,7 +93,8 @@ def findings_section(trace: Trace, findings: Sequence[Finding], *, whole: bool) 
         title += f", the first {len(shown)} of {len(findings)}"
     table = render(
         Column("cost", [format_time(float(f.cost_ns)) for f in shown]),
-        Column("of time", [format_share(f.share) for f in shown], drop=1),
+        Column("of time", [format_share(f.share) for f in shown], drop=2),
+        Column("would save", [describe_saving(trace, f).text for f in shown], drop=1),
         Column("finding", [_one_line(trace, f) for f in shown], left=True, shrink=True),
     )
     return Section(title, table)
@@ -100,12 +105,12 @@ def _one_line(trace: Trace, finding: Finding) -> str:
     return sentences.problem_clause(trace, finding)
 
 
-def callsite_section(callsites: Any, sort: str, rows: int) -> Section:
-    """Return the table of call sites with its legend."""
+def callsite_section(callsites: Any, findings: Sequence[Finding], sort: str, rows: int) -> Section:
+    """Return the table of call sites with their causes and its legend."""
     if not len(callsites):
         return Section("", "No collective operation was recorded.", essential=True)
     limit_note = f", the first {rows} of {len(callsites)}" if len(callsites) > rows else ""
-    table = callsite_table.text(callsites.head(rows))
+    table = callsite_table.text(callsites.head(rows), findings)
     legend = paint(wrap_paragraph(callsite_table.legend(table)), "quiet")
     title = f"Call sites by {SORT_NAMES.get(sort, sort)}{limit_note}"
     return Section(title, f"{table}\n{legend}")

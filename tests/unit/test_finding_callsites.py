@@ -15,13 +15,14 @@ from support.planted_families import planted_causes
 import mpiprof
 from mpiprof.diagnosis.finding import Finding, WaitSite, find_causes_at, is_blamed
 from mpiprof.diagnosis.late_rank import find_late_rank
+from mpiprof.reports import callsite_table, json
 from mpiprof.reports.late_rank_sentences import (
     Phrases,
     callsite_headline,
     join_phrases,
     message_headline,
+    name_causes,
 )
-from mpiprof.reports.overview.callsite_rows import name_causes
 from mpiprof.reports.savings import describe_saving
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
@@ -98,6 +99,13 @@ def test_the_waiting_of_a_finding_is_divided_among_call_sites(tmp_path: Path) ->
         assert at.wait_ns == pytest.approx(at.share * total, rel=1e-3)
         assert 0 < at.share <= 1 + 1e-9
     assert len(sites) == 2
+    listed = json.finding_as_data(trace, trace.findings()[0])["waits_at"]
+    assert [at["wait_ns"] for at in listed] == [round(at.wait_ns) for at in sites.values()]
+    assert listed[0]["operation"] == "waitall" and listed[0]["sites"][0]["file"]
+    # The terminal's tables name the same rank in their column of causes.
+    for table in (trace.callsites, trace.message_callsites):
+        *_, column = callsite_table.with_cause([], table, trace.findings())
+        assert f"{LATE} in" in " ".join(column.cells)
     assert sum(at.wait_ns for at in sites.values()) >= 0.95 * trace.findings()[0].cost_ns
 
 

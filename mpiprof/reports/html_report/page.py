@@ -46,7 +46,7 @@ def make_page(
         sections.make_pattern(trace, findings),
         sections.make_functions(trace),
         sections.make_callsites(trace, findings),
-        sections.make_messages(trace),
+        sections.make_messages(trace, findings),
         sections.make_numbers(trace),
         sections.make_efficiencies(trace),
         sections.make_facts(trace),

@@ -14,6 +14,7 @@ from mpiprof.metrics.waiting_pairs import list_waiting_pairs
 from mpiprof.reports import (
     callsite_table,
     efficiency_table,
+    late_rank_sentences,
     message_pairs,
     message_table,
     stack_sentences,
@@ -188,7 +189,7 @@ def make_functions(trace: Trace) -> str:
     )
 
 
-def make_messages(trace: Trace) -> str:
+def make_messages(trace: Trace, findings: Sequence[Finding]) -> str:
     """Return who waits for whose messages, and the matrix; nothing if messages take no time."""
     rows = message_table.reported_callsites(trace)
     if not len(rows):
@@ -203,7 +204,7 @@ def make_messages(trace: Trace) -> str:
             figures.append(make_figure([("scrolls", drawn)], MATRIX_HOW_TO_READ, title))
     pairs = list_waiting_pairs(find_located_waits(trace))
     sentences = [message_pairs.headline_text(trace, pairs), message_pairs.share_sentence(pairs)]
-    columns = message_table.message_columns(rows.head(MAX_SITES))
+    columns = message_table.message_columns(rows.head(MAX_SITES), findings)
     legend = callsite_table.legend("  ".join(column.head for column in columns))
     return make_section(
         "Messages",
@@ -221,7 +222,7 @@ def make_callsites(trace: Trace, findings: Sequence[Finding]) -> str:
     if not every:
         return make_section("Call sites", "", make_paragraph("No operation was recorded."))
     lines = {} if trace.record == "summary" else callsite_rows.make_sparklines(trace.instances)
-    causes = callsite_rows.name_causes(findings)
+    causes = late_rank_sentences.name_causes(findings)
     shown = every[:MAX_SITES]
     rows = callsite_rows.make_rows(shown, float(trace.run_ns), trace.ranks, lines, causes)
     table = make_rows(callsite_rows.HEADS, [_show_callsite(row) for row in rows], "sites-table")

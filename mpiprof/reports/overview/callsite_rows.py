@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, Finding, find_causes_at
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,
@@ -19,7 +18,6 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.reports.late_rank_sentences import format_cause
 from mpiprof.reports.pictures import row_pictures
 from mpiprof.reports.site_labels import make_callsite_key, places
 from mpiprof.trace import Trace
@@ -79,20 +77,9 @@ def make_rows(
     lines: Sparklines,
     causes: Mapping[int | str, str],
 ) -> list[CallsiteRow]:
-    """Return the rows; times are means of the ranks. causes: of name_causes, in accent."""
+    """Return the rows; times are means of the ranks. causes: of `name_causes`, in accent."""
     run_ns = max(run_ns, 1.0)
     return [_make_row(row, run_ns, max(ranks, 1), lines, causes) for row in rows]
-
-
-def name_causes(findings: Sequence[Finding]) -> dict[int | str, str]:
-    """Return the ranks that cause most waiting at a call site and their share, by its key."""
-    sites = dict.fromkeys(at.callsite for finding in findings for at in finding.waits_at)
-    causes = {site: find_causes_at(findings, site) for site in sites}
-    return {
-        make_callsite_key(site): format_cause(of[0], site)
-        for site, of in causes.items()
-        if of and of[0].share_at(site) >= MIN_CAUSE_SHARE
-    }
 
 
 def _make_row(
