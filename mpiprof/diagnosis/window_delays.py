@@ -67,7 +67,8 @@ def find_window_delays(trace: Trace, derived: Derived) -> list[WindowDelays]:
     items: list[Item] = [(*of, None) for of in windows]
     has_messages = len(trace.message_sums) > 0
     steps = (1 + has_messages) * len(windows)
-    with show_progress("looking for the causes", steps) as advance:
+    shown = 0 if trace.workers is not None else steps  # workers show their own progress
+    with show_progress("looking for the causes", shown) as advance:
         if has_messages:
             counts = list(_map_windows(trace, derived, _count_window, items, advance))
             total = add_counts(counts)

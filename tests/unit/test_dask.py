@@ -22,12 +22,14 @@ from support.dataset_traces import MADE, bits, exported, run_verb
 import mpiprof
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError
+from mpiprof.formats.dataset import write as write_dataset
 from mpiprof.interface import progress
 from mpiprof.metrics import aggregate, batch_map
 from mpiprof.metrics.collective_waits import CollectiveWaits
 from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace, dataset
+from unit.test_run_windows import halo, open_in_windows
 
 pytestmark = [pytest.mark.heavy, pytest.mark.slow]
 
@@ -103,6 +105,20 @@ def test_tables_are_the_same_on_2_processes(
     with client(cluster) as connected:
         for folder in folders.values():
             check(folder, connected, tmp_path)
+
+
+def test_processes_analyse_windows_of_a_run(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = mpiprof.open(halo(steps=40).write(tmp_path / "t"))
+    write_dataset(whole.path, whole, lambda _: None)
+    alone = open_in_windows(whole, monkeypatch, 2)
+    with client(cluster) as connected:
+        shared = with_workers(whole.path, connected)
+        for name in ("delays", "message_callsites", "blamed_work"):
+            pd.testing.assert_frame_equal(shared.derive(name), alone.derive(name), obj=name)
+        assert shared.findings() == alone.findings()
+    assert alone.findings()[0].ranks == (3,)
 
 
 def test_a_worker_that_is_killed_under_way_is_replaced(
