@@ -10,12 +10,18 @@ It replaces the model of model/simulate.py if the machine describes its transpor
 - A longer message leaves when its receive is posted, too (rendezvous). Its send ends when it has
   been received.
 - A message leaves in chunks of 64 KB, or of half a window if that is less. A port sends one chunk
-  at a time, and serves its messages in turn. At most one window of a message is under way.
+  at a time, and serves its messages in turn. A message that fits into the window leaves at once. At
+  most one window of a message is under way.
 - Of alpha, `latency_share` occupies no port: the last chunk arrives that much later (L of LogP).
   Half of the rest occupies the sending port, and half the receiving port (o of LogP).
 - A receiving port queues the chunks. While k ports send to it, its queue grows by k - 1 bytes per
   byte of time, so that two messages halve the bandwidth of each other. A chunk has been received
   when everything has been received that was in the queue when the chunk's last byte arrived.
+- If `port_beta` is less than beta, a byte occupies a port for that time. The rest of beta (copies,
+  which overlap other messages) is latency of the message (G of LogGP is port_beta).
+- While messages of k sending ports are under way or waiting to leave to a receiving port, its bytes
+  and start-ups take (k - 1) / k * `contention` longer. So many senders at once cost more than the
+  same messages in phases.
 - An eager message that was received before its receive was posted is copied afterwards, at `copy`
   per byte, before the process sends.
 - A message goes one way if its sender receives nothing in its round, and its receiver sends nothing
@@ -28,7 +34,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,7 +65,7 @@ class _Flow:
     ports: tuple[int, int]  # of the sender and of the receiver
     overhead: float  # ns of each port besides its bytes
     latency: float  # ns that occupy no port
-    beta: float
+    beta: float  # ns per byte of each port
     chunk: int
     most: float  # chunks under way
     left: int  # bytes that have not been sent
@@ -79,6 +85,7 @@ class _SendingPort:
 @dataclass(slots=True)
 class _ReceivingPort:
     queue: float = 0.0  # ns that the queue takes
+    sources: Counter[int] = field(default_factory=Counter)  # messages by sending port
     senders: int = 0  # ports that send to this one now
     since: float = 0.0  # time of both
 
@@ -86,6 +93,12 @@ class _ReceivingPort:
         """Let the queue grow or shrink until now."""
         self.queue = max(0.0, self.queue + (self.senders - 1) * (now - self.since))
         self.since = now
+
+    def forget(self, source: int) -> None:
+        """End a message of a sending port."""
+        self.sources[source] -= 1
+        if not self.sources[source]:
+            del self.sources[source]
 
 
 class FlowSimulation(ProcessRounds):
@@ -178,8 +191,10 @@ class FlowSimulation(ProcessRounds):
         eager, at = length <= m.eager_limit, self.processes[who].round
         buffered = m.buffered and eager and self.unsent[pair] + length <= m.window
         kinds, chunks = (eager, buffered), self._limit_chunks(length)
-        latency = alpha * m.latency_share
-        costs = ((alpha - latency) / 2, latency, beta)
+        outside = alpha * m.latency_share
+        port_beta = min(m.port_beta or beta, beta)
+        latency = outside + length * (beta - port_beta)
+        costs = ((alpha - outside) / 2, latency, port_beta)
         flow = _Flow(who, target, length, at, *kinds, ports, *costs, *chunks, length)
         self.unsent[pair] += length
         if buffered:
@@ -190,7 +205,7 @@ class FlowSimulation(ProcessRounds):
         else:
             self.unmatched[pair].append(flow)
         if flow.matched or eager:
-            self._queue_chunk(flow, now)
+            self._open(flow, now)
 
     def _limit_chunks(self, length: int) -> tuple[int, float]:
         """Return the bytes of a chunk of a message, and how many may be under way."""
@@ -209,10 +224,15 @@ class FlowSimulation(ProcessRounds):
         if flow.arrived:
             return flow
         if not flow.eager:
-            self._queue_chunk(flow, now)
+            self._open(flow, now)
         return None
 
     # ---- ports
+
+    def _open(self, flow: _Flow, now: float) -> None:
+        """Queue the first chunk of a message."""
+        self.receiving[flow.ports[1]].sources[flow.ports[0]] += 1
+        self._queue_chunk(flow, now)
 
     def _queue_chunk(self, flow: _Flow, now: float) -> None:
         port = self.sending[flow.ports[0]]
@@ -240,22 +260,29 @@ class FlowSimulation(ProcessRounds):
         port = self.receiving[flow.ports[1]]
         port.advance(now)
         port.senders += 1
-        self._schedule(now + length * flow.beta, self._end_chunk, flow, 1)
+        self._schedule(now + length * flow.beta, self._end_chunk, flow, length)
 
-    def _end_chunk(self, flow: _Flow, senders: int, now: float) -> None:
-        """End a chunk at its sending port; `senders` is 0 if the chunk has no bytes."""
+    def _end_chunk(self, flow: _Flow, length: int, now: float) -> None:
+        """End a chunk at its sending port."""
+        senders = int(length > 0)  # to the receiving port, which end with this chunk
         receiving, sending = self.receiving[flow.ports[1]], self.sending[flow.ports[0]]
         receiving.advance(now)
         receiving.senders -= senders
+        meeting = len(receiving.sources)
+        longer = self.machine.contention * (meeting - 1) / meeting
+        receiving.queue += longer * length * flow.beta
         latency = 0.0
         if not flow.left:
-            receiving.queue += flow.overhead
+            receiving.queue += (1 + longer) * flow.overhead
             latency = flow.latency
         self._schedule(now + receiving.queue + latency, self._receive_chunk, flow)
         sending.busy = False
         flow.stopped = flow.left > 0 and flow.under_way >= flow.most
         if flow.left and not flow.stopped:
-            sending.waiting.append(flow)
+            if flow.bytes <= flow.most * flow.chunk:  # it fits into the window
+                sending.waiting.appendleft(flow)
+            else:
+                sending.waiting.append(flow)
         if not flow.left:
             self.unsent[flow.source, flow.target] -= flow.bytes
             if flow.eager and not flow.buffered:
@@ -271,6 +298,7 @@ class FlowSimulation(ProcessRounds):
         if flow.left or flow.under_way:
             return
         flow.arrived = True
+        self.receiving[flow.ports[1]].forget(flow.ports[0])
         if not flow.eager:
             self._end_message(flow.source, now)
         if flow.matched:

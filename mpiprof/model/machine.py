@@ -43,6 +43,8 @@ class Machine:
     copy: float = 0.0  # ns per byte of a message that comes before its receive is posted
     latency_share: float = 0.0  # of alpha, in which a message occupies no port
     buffered: bool = False  # an eager send ends when copied, if the window has room for it
+    port_beta: float = 0.0  # ns per byte that a message occupies a port; 0 for beta
+    contention: float = 0.0  # bytes take up to so much longer at a port where senders meet
 
     @property
     def has_transport(self) -> bool:
@@ -51,7 +53,8 @@ class Machine:
 
     def without_transport(self) -> Machine:
         """Return the machine of the plain model."""
-        return replace(self, eager_limit=-1, window=0, copy=0.0, latency_share=0.0, buffered=False)
+        plain: dict[str, Any] = {name: getattr(DEFAULT, name) for name in TRANSPORT}
+        return replace(self, **plain)
 
     @property
     def distinguishes_ways(self) -> bool:
@@ -84,6 +87,10 @@ class Machine:
         return alpha, beta
 
 
+# Fields of the transport.
+TRANSPORT = (
+    *("eager_limit", "window", "copy", "latency_share", "buffered", "port_beta", "contention"),
+)
 # Machine without measurements: a cluster with a fast network.
 DEFAULT = Machine()
 # The same with several processes per node; memory is assumed to be faster than the network.
@@ -92,7 +99,7 @@ WITH_FAST_MEMORY = replace(DEFAULT, alpha_within=500.0, beta_within=0.05)
 
 def scale_machine(machine: Machine, factor: float) -> Machine:
     """Return a machine on which everything takes `factor` times as long."""
-    times = ("alpha", "beta", "gamma", "alpha_within", "beta_within", "copy")
+    times = ("alpha", "beta", "gamma", "alpha_within", "beta_within", "copy", "port_beta")
     return replace(machine, **{name: factor * getattr(machine, name) for name in times})
 
 

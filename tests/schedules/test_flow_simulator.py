@@ -29,7 +29,9 @@ TRANSPORTS = {
     "mixed": replace(EAGER, eager_limit=64, window=96),
     "shared ports": replace(EAGER, node_port=True, window=1000),
     "latency": replace(EAGER, latency_share=0.5),
+    "contention": replace(EAGER, contention=0.5),
 }
+FAST_PORTS = replace(EAGER, port_beta=BETA / 2)
 
 
 def run(
@@ -42,7 +44,7 @@ def run(
 
 
 @pytest.mark.parametrize(
-    "machine", [EAGER, RENDEZVOUS, replace(EAGER, window=100), TRANSPORTS["latency"]]
+    "machine", [EAGER, RENDEZVOUS, replace(EAGER, window=100), FAST_PORTS, *TRANSPORTS.values()]
 )
 def test_a_single_message_takes_alpha_and_beta(machine: Machine) -> None:
     assert run("bcast flat_tree", machine, [0.0, 0.0])[1] == MESSAGE
@@ -114,6 +116,28 @@ def test_latency_delays_a_message_and_occupies_no_port() -> None:
     assert ends[7] == sends + latency + overhead
     received = run("gather linear", replace(machine, beta=0.0, beta_within=0.0), [0.0] * 8)[0]
     assert received == overhead + latency + 7 * overhead
+
+
+def test_a_byte_occupies_a_port_for_less_than_it_takes() -> None:
+    """Seven messages leave at the ports' rate; the last one arrives after the rest of its time."""
+    ends = run("bcast flat_tree", FAST_PORTS, [0.0] * 8)
+    assert ends[0] == 7 * (ALPHA / 2 + BYTES * BETA / 2)
+    assert ends[7] == ends[0] + BYTES * BETA / 2 + ALPHA / 2
+
+
+def test_messages_of_two_senders_that_meet_take_longer() -> None:
+    """With contention of 0.5, each of two takes a quarter of its time longer; in turn none does."""
+    contended = replace(PORTS_ONLY, contention=0.5)
+    took = BYTES * BETA
+    assert run("gather linear", contended, [0.0] * 3)[0] == 2 * took + 2 * took / 4
+    assert run("gather linear", contended, [0.0, 0.0, took + 1])[0] == 2 * took + 1
+    assert run("alltoall ring", contended, [0.0] * 8) == run("alltoall ring", PORTS_ONLY, [0.0] * 8)
+
+
+def test_a_message_within_the_window_leaves_at_once() -> None:
+    """Two messages of two chunks: the second one begins after the first."""
+    machine = replace(PORTS_ONLY, window=BYTES)
+    assert run("bcast flat_tree", machine, [0.0] * 3)[1:] == [BYTES * BETA, 2 * BYTES * BETA]
 
 
 def test_a_window_limits_the_bytes_under_way() -> None:

@@ -69,7 +69,10 @@ def describe_transport(machine: Machine) -> str:
     eager += ", buffered" * machine.buffered
     text = f"{eager}, {window}, copies at {machine.copy:.3g} ns a byte"
     share = machine.latency_share
-    return text + f", {share:.0%} of the start-up in the network" * (share > 0)
+    text += f", {share:.0%} of the start-up in the network" * (share > 0)
+    text += f", {machine.port_beta:.3g} ns a byte at a port" * (machine.port_beta > 0)
+    longer = f", up to {machine.contention:.0%} longer where senders meet"
+    return text + longer * (machine.contention > 0)
 
 
 def describe_machine(machine: Machine, per_node: int) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 from mpiprof.bench.harness.figures import Lines, Panels, Series
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
+from mpiprof.bench.harness.timing import PATTERNS
 from mpiprof.bench.papers import (
     faraj_adaptive,
     faraj_applications,
@@ -32,7 +33,7 @@ LARGE = 64 << 10
 
 
 def _simulate(processes: int, machine: Machine, per_node: int = 1) -> Simulation:
-    full, quick = Options(per_node=per_node), Options(per_node=per_node, laps=8)
+    full, quick = Options(per_node=per_node), Options(per_node=per_node, laps=PATTERNS)
     return Simulation("impact", processes, full, quick, machine, note=machines.MEASURED)
 
 
