@@ -108,15 +108,16 @@ class _MatchingPass:
         self.measure = InstanceMetrics(trace)
         self.count = added = 0
         whole = max(_count_records(trace), 1)
-        for batch in read_ahead(trace.batches(batch=BATCH_RECORDS)):
-            self.measure.blocked = np.zeros(batch.arrival_ns.shape, np.int64)
-            rows = self.measure.compute_rows(batch)
-            self._add_segments(batch, self.measure.blocked)
-            self._add_lateness(batch, rows)
-            instances.write(self.count, _instance_rows(batch, rows))
-            self.count += len(batch)
-            added += batch.shape.size
-            progress(0.7 * min(added / whole, 1.0))
+        with read_ahead(trace.batches(batch=BATCH_RECORDS)) as batches:
+            for batch in batches:
+                self.measure.blocked = np.zeros(batch.arrival_ns.shape, np.int64)
+                rows = self.measure.compute_rows(batch)
+                self._add_segments(batch, self.measure.blocked)
+                self._add_lateness(batch, rows)
+                instances.write(self.count, _instance_rows(batch, rows))
+                self.count += len(batch)
+                added += batch.shape.size
+                progress(0.7 * min(added / whole, 1.0))
 
     def _add_segments(self, batch: Batch, blocked: Int) -> None:
         """Add the segments of a batch, about PIECE_SEGMENTS at a time."""

@@ -8,6 +8,7 @@ window of time needs a few reads. Instances are numbered like the rows of `trace
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -59,13 +60,18 @@ INSTANCE = np.dtype(
 BLOCKS = np.dtype([("enter", "<i8"), ("exit", "<i8"), ("at", "<i8"), ("rank", "<i4"), ("n", "<i4")])
 
 
-def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Yield items; another thread computes the next item while the caller uses one."""
+@contextlib.contextmanager
+def read_ahead(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
+    """Yield the items; another thread computes the next item while the caller uses one."""
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(next, items, None)
-        while (item := future.result()) is not None:
+
+        def iterate() -> Iterator[Item]:
             future = pool.submit(next, items, None)
-            yield item
+            while (item := future.result()) is not None:
+                future = pool.submit(next, items, None)
+                yield item
+
+        yield iterate()
 
 
 class Events:
@@ -92,13 +98,13 @@ class Events:
         ):
             raise cache.DamagedError("blocks that cannot be")
         self.begin_ns, self.end_ns = int(self.meta["begin_ns"]), int(self.meta["end_ns"])
+        # Contiguous columns, because each request searches all blocks.
+        self._enter, self._exit = np.ascontiguousarray(b["enter"]), np.ascontiguousarray(b["exit"])
+        self._rank = np.ascontiguousarray(b["rank"])
 
     def _blocks_in_window(self, t0: int, t1: int, ranks: Bool | None) -> Int:
-        b = self.blocks
-        hit = (b["enter"] < t1) & (b["exit"] >= t0)
-        if ranks is not None:
-            hit &= ranks[b["rank"]]
-        return np.flatnonzero(hit)
+        hit = np.flatnonzero((self._enter < t1) & (self._exit >= t0))
+        return hit if ranks is None else hit[ranks[self._rank[hit]]]
 
     def estimate(self, t0: int, t1: int, ranks: Bool | None = None) -> int:
         """Return an upper bound of the segments in a window, of all ranks or of a mask of ranks."""

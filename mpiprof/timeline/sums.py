@@ -12,9 +12,12 @@ NO_STATE = 255  # state of a cell without any rank in a collective
 
 def split_waiting(sums: Float) -> Float:
     """Split sums of one state into two states: waiting, and the rest."""
-    count, inside, wait = sums
-    work = np.maximum(inside - wait, 0)
-    return np.concatenate([[count, wait, wait], [count, work, np.zeros_like(work)]], axis=-1)
+    count, inside, wait = sums[..., 0]
+    split = np.zeros((len(SUMS), 2, *count.shape))
+    split[0] = count
+    split[1, 0] = split[2, 0] = wait
+    np.maximum(inside - wait, 0, out=split[1, 1])
+    return np.moveaxis(split, 1, 3)
 
 
 def dominant_states(sums: Float, on: Array, width: int, colour: str) -> dict[str, Array]:
@@ -23,11 +26,18 @@ def dominant_states(sums: Float, on: Array, width: int, colour: str) -> dict[str
     Shares are 0 to 255: `share` of the bin's time of the row's drawn rank, `wait` of the time
     inside.
     """
-    inside = np.where(on, sums[1], 0.0)
-    most = inside.argmax(2).astype(np.uint8)
-    total = inside.sum(2)
+    shape = sums.shape[1:3]
+    total, wait, longest = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    most = np.zeros(shape, np.uint8)
+    # Several times as fast as argmax along the states.
+    for state in np.flatnonzero(on).tolist():
+        inside = sums[1, :, :, state]
+        total += inside
+        if colour != "waiting":
+            wait += sums[2, :, :, state]
+        np.copyto(most, state, where=inside > longest)
+        np.maximum(longest, inside, out=longest)
     share = np.clip(total / width, 0, 1)
-    wait = np.where(on, sums[2], 0.0).sum(2) if colour != "waiting" else np.zeros_like(total)
     some = total > 0
     waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
     return {

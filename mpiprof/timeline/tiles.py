@@ -9,6 +9,7 @@ are filtered and coloured.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +33,9 @@ MAX_CLASSES = 64
 DIRECT_SEGMENTS = 1 << 17  # tiles in which fewer segments begin are not stored
 SUM = np.dtype([("key", "<u4"), ("count", "<u4"), ("inside", "<f4"), ("wait", "<f4")])
 # Dense sums are arrays of SUMS x rows x bins x classes: calls that begin, ns inside, ns of waiting.
+# In memory, the bins of a row are contiguous, because sums run along them.
 SUMS = ("count", "inside", "wait")
+CACHED_CELLS = 1 << 15  # dense sums that are computed at a time, so that they remain in the cache
 DENSITY_BINS = 1 << 18  # bins over the run in which begins are counted
 DENSITY_POINTS = 32  # per block of segments, over which its begins are spread
 
@@ -40,18 +43,22 @@ DENSITY_POINTS = 32  # per block of segments, over which its begins are spread
 def _covered_ns(
     row: Int, a: Int, b: Int, cls: Int, level: int, size: tuple[int, int, int]
 ) -> Float:
-    """Return the ns that the spans a <= t < b cover in each bin; times are from the first bin."""
+    """Return the ns that the spans a <= t < b cover: classes x rows x bins.
+
+    Times are from the first bin.
+    """
     rows, bins, classes = size
-    wide = rows * (bins + 2) * classes
-    base = row * ((bins + 2) * classes) + cls
-    ia, ib = (a >> level) * classes + base, (b >> level) * classes + base
+    wide = classes * rows * (bins + 2)
+    base = (cls * rows + row) * (bins + 2)
+    ia, ib = base + (a >> level), base + (b >> level)
     mask = (1 << level) - 1
-    whole = np.bincount(ia + classes, minlength=wide) - np.bincount(ib, minlength=wide)
-    part = np.bincount(ia, (mask + 1) - (a & mask), wide) + np.bincount(ib, b & mask, wide)
-    shape = (rows, bins + 2, classes)
-    full = np.cumsum(whole.reshape(shape), 1, out=whole.reshape(shape)) * float(mask + 1)
-    full += part.reshape(shape)
-    return np.asarray(full[:, :bins], np.float64)
+    shape = (classes, rows, bins + 2)
+    whole = np.bincount(ia + 1, minlength=wide)
+    whole -= np.bincount(ib, minlength=wide)
+    full = np.cumsum(whole.reshape(shape), 2, out=whole.reshape(shape)) * float(mask + 1)
+    full += np.bincount(ia, (mask + 1) - (a & mask), wide).reshape(shape)
+    full += np.bincount(ib, b & mask, wide).reshape(shape)
+    return np.asarray(full[:, :, :bins], np.float64)
 
 
 def sum_segments(
@@ -66,27 +73,47 @@ def sum_segments(
     if not good.all():
         # NumPy indexes records five times as fast by `take` as by brackets.
         segments, row, cls = np.compress(good, segments), row[good], cls[good]
+    sums = np.empty((len(SUMS), classes, rows, bins))
+    step = max(CACHED_CELLS // (bins * classes), 1)
+    if step >= rows:
+        _sum_rows(segments, row, cls, begin, level, sums)
+        return np.moveaxis(sums, 1, 3)
+    if not bool((row[1:] >= row[:-1]).all()):
+        order = np.argsort(row.astype(np.int16), kind="stable")
+        segments, row, cls = np.take(segments, order), row[order], cls[order]
+    for first in range(0, rows, step):
+        a, b = np.searchsorted(row, [first, first + step]).tolist()
+        part = sums[:, :, first : first + step]
+        _sum_rows(segments[a:b], row[a:b] - first, cls[a:b], begin, level, part)
+    return np.moveaxis(sums, 1, 3)
+
+
+def _sum_rows(segments: Array, row: Int, cls: Int, begin: int, level: int, sums: Float) -> None:
+    """Fill sums (SUMS x classes x rows x bins) with those of some segments."""
+    classes, rows, bins = sums.shape[1:]
+    size = rows, bins, classes
     end = bins << level
-    a = np.clip(segments["enter"] - begin, 0, end)
-    b = np.clip(segments["exit"] - begin, 0, end)
-    inside = _covered_ns(row, a, b, cls, level, size)
+    enter = segments["enter"] - begin
+    a, b = np.clip(enter, 0, end), np.clip(segments["exit"] - begin, 0, end)
+    sums[1] = _covered_ns(row, a, b, cls, level, size)
     waits = np.flatnonzero(segments["wait"] > 0)
-    waited = (segments["enter"][waits] - begin) + segments["wait"][waits].astype(np.int64)
+    waited = enter[waits] + segments["wait"][waits].astype(np.int64)
     c = np.clip(np.minimum(waited, b[waits]), a[waits], end)
-    wait = _covered_ns(row[waits], a[waits], c, cls[waits], level, size)
-    starts = segments["enter"] >= begin
-    where = (row * bins + np.minimum(a >> level, bins - 1)) * classes + cls
-    count = np.bincount(where[starts], minlength=rows * bins * classes).reshape(size)
-    return np.stack([count, inside, wait])
+    sums[2] = _covered_ns(row[waits], a[waits], c, cls[waits], level, size)
+    where = (cls * rows + row) * bins + np.minimum(a >> level, bins - 1)
+    sums[0] = np.bincount(where[enter >= 0], minlength=rows * bins * classes).reshape(sums[0].shape)
 
 
 def _to_sparse(sums: Float) -> Array:
     """Return the non-zero sums, each with (row, bin, class) as its key."""
-    row, bin_, cls = np.nonzero((sums[0] > 0) | (sums[1] > 0))
-    sparse = np.empty(len(row), SUM)
+    count, inside, wait = (np.moveaxis(values, 2, 0).reshape(-1) for values in sums)
+    rows, bins, classes = sums.shape[1:]
+    used = np.flatnonzero((count > 0) | (inside > 0))
+    cls, row, bin_ = np.unravel_index(used, (classes, rows, bins))
+    sparse = np.empty(len(used), SUM)
     sparse["key"] = (row << 16) | (bin_ << 8) | cls
-    for name, values in zip(SUMS, sums, strict=True):
-        sparse[name] = values[row, bin_, cls]
+    for name, values in zip(SUMS, (count, inside, wait), strict=True):
+        sparse[name] = values[used]
     return sparse
 
 
@@ -167,10 +194,12 @@ class _Sweep:
         self.beyond = np.compress(longer, segments), ranks[longer]
         return segments, ranks
 
-    def start(self, edges_ns: Int) -> None:
-        """Start to read the segments of spans."""
+    @contextlib.contextmanager
+    def read_spans(self, edges_ns: Int) -> Iterator[None]:
+        """Read the segments of spans while their tiles are built."""
         self.edges_ns = edges_ns
-        self.pieces = read_ahead(self._read_pieces())
+        with read_ahead(self._read_pieces()) as self.pieces:
+            yield
 
     def _read_pieces(self) -> Iterator[tuple[Array, Int, Array]]:
         """Yield the segments of consecutive blocks sorted by span, with ranks and spans."""
@@ -229,8 +258,9 @@ class _Builder:
         """Build the tile of a level that covers the whole trace, and all tiles below it."""
         if self.is_stored(level, 0):
             end = self.events.begin_ns + (TILE_BINS << level)
-            self.sweep.start(np.array([*self.plan(level, 0), end], np.int64))
-            self.build_tile(level, 0)
+            edges_ns = np.array([*self.plan(level, 0), end], np.int64)
+            with self.sweep.read_spans(edges_ns):
+                self.build_tile(level, 0)
 
     def build_tile(self, level: int, index: int) -> Array:
         """Build a stored tile and all tiles below it."""
@@ -292,7 +322,7 @@ class Tiles:
 
         state_of: state of each class; a negative state excludes a class.
         """
-        total = np.zeros((len(SUMS), self.size[0], last - first, states))
+        total = np.moveaxis(np.zeros((len(SUMS), states, self.size[0], last - first)), 1, 3)
         index = first // TILE_BINS
         while index * TILE_BINS < last:
             stop = index + 1
@@ -324,9 +354,10 @@ class Tiles:
         good = (state >= 0) & (bin_ >= 0) & (bin_ < shape[1])
         if not good.all():
             sparse, row, bin_, state = np.compress(good, sparse), row[good], bin_[good], state[good]
-        where = (row * shape[1] + bin_) * states + state
+        where = (state * shape[0] + row) * shape[1] + bin_
         sums = [np.bincount(where, sparse[name], math.prod(shape)) for name in SUMS]
-        return np.array(sums, np.float64).reshape(len(SUMS), *shape)
+        by_state = np.array(sums, np.float64).reshape(len(SUMS), states, *shape[:2])
+        return np.moveaxis(by_state, 1, 3)
 
     def _sum_directly(
         self, level: int, bins: tuple[int, int], state_of: Array, states: int
@@ -334,7 +365,7 @@ class Tiles:
         """Return the sums of some bins, computed from the segments."""
         begin, end = (self.events.begin_ns + (edge << level) for edge in bins)
         size = (self.size[0], bins[1] - bins[0], states)
-        total = np.zeros((len(SUMS), *size))
+        total = np.moveaxis(np.zeros((len(SUMS), states, *size[:2])), 1, 3)
         shown = np.zeros(self.events.ranks, np.bool_)
         shown[: len(self.row_of)] = self.row_of >= 0
         for segments, ranks in self.events.read_pieces(begin, end, None if shown.all() else shown):

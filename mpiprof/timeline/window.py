@@ -236,7 +236,8 @@ class Timeline:
         """Return SUMS x rows x bins x states, for bins first .. last - 1 of a level."""
         count = 1 if colour == "waiting" else len(shown.states.names)
         sums = tiles.read_sums(level, first, last, shown.states.of_class, max(count, 1))
-        sums = sums[:, shown.tile_rows]
+        if not np.array_equal(shown.tile_rows, np.arange(sums.shape[1])):
+            sums = sums[:, shown.tile_rows]
         return split_waiting(sums) if colour == "waiting" else sums
 
     def _render_events(
