@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mpiprof.diagnosis.causes import compute_causes
@@ -11,6 +12,7 @@ from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.replay import make_replay
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
+from mpiprof.diagnosis.what_if import Change, RemovedTime, remove_time
 from mpiprof.diagnosis.window_delays import (
     WindowDelays,
     find_window_delays,
@@ -18,6 +20,7 @@ from mpiprof.diagnosis.window_delays import (
     make_run_blamed_work,
     make_run_delay_table,
 )
+from mpiprof.diagnosis.window_map import map_windows
 from mpiprof.diagnosis.work_groups import make_work_groups
 from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
@@ -39,6 +42,11 @@ from mpiprof.trace.trace import Trace
 def _find_window_delays(trace: Trace) -> list[WindowDelays]:
     """Return the delays of each window of a run."""
     return find_window_delays(trace, DERIVED)
+
+
+def _remove_time_in_windows(trace: Trace, changes: tuple[Change, ...]) -> list[RemovedTime]:
+    """Return the time that changes remove from each window of a run."""
+    return map_windows(trace, DERIVED, partial(remove_time, changes=changes))
 
 
 # A Trace refers to these tables by name only, because `trace` must not import this package.
@@ -75,6 +83,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "postings": find_postings,
     "processes": tables.make_processes,
     "rank_totals": make_rank_totals,
+    "removed_time": _remove_time_in_windows,
     "replay": make_replay,
     "run_counts": find_run_counts,
     "run_times": make_run_times,

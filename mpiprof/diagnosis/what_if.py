@@ -64,6 +64,15 @@ class Prediction:
     calls_ns: Float
 
 
+@dataclass(frozen=True)
+class RemovedTime:
+    """Time in ns that changes remove: from the run, and from each rank's work and calls."""
+
+    saved_ns: float
+    work: Float
+    calls: Float
+
+
 def parse_change(text: str) -> Change:
     """Return a change as the user wrote it; raises UsageError if it has none of the FORMS."""
     match = PATTERN.fullmatch(text.strip())
@@ -77,9 +86,21 @@ def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
     """Return the run time with some changes; raises UsageError for unknown ranks, nodes, sites."""
     if trace.record == "summary":
         raise UsageError("--what-if: a summary has no calls to replay: record events")
-    if not fits_in_memory(trace):
-        fact = "--what-if: the memory is too small to replay so many calls"
-        raise UsageError(f"{fact}: use a machine with more memory")
+    if fits_in_memory(trace):
+        removed = [remove_time(trace, changes)]
+    else:
+        removed = trace.derive("removed_time", tuple(changes))
+    run_ns, saved = float(trace.run_ns), sum(of.saved_ns for of in removed)
+    work, calls = (np.sum(of, 0) for of in ([r.work for r in removed], [r.calls for r in removed]))
+    return Prediction(tuple(changes), run_ns, run_ns - saved, work, calls)
+
+
+def remove_time(trace: Trace, changes: Sequence[Change]) -> RemovedTime:
+    """Return the time that some changes remove from a run or a window of it.
+
+    A window begins when all ranks meet. They are equally early there, so the run ends earlier by
+    the sum over its windows.
+    """
     delays: Delays = trace.derive("delays_found")
     work, nothing = _Work(trace, delays), np.zeros(0, np.int64)
     transfers: Removals = nothing, nothing, np.zeros(0)
@@ -91,7 +112,7 @@ def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
             added.append(work.balance(_find_sites(trace, change)))
         else:
             work.limit(_find_ranks(trace, change))
-    replay, run_ns = trace.derive("replay"), float(trace.run_ns)
+    replay = trace.derive("replay")
     added.append((delays.intervals.rank, replay.find_ends(delays.intervals), work.removed))
     rank, time, removed = _join(added)
     saved = replay.find_saved_time(trace, *_join([(rank, time, removed), transfers]))
@@ -99,7 +120,7 @@ def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
         np.bincount(of, ns, trace.ranks).astype(np.float64)
         for of, ns in ((rank, removed), (transfers[0], transfers[2]))
     )
-    return Prediction(tuple(changes), run_ns, run_ns - saved, of_work, of_calls)
+    return RemovedTime(saved, of_work, of_calls)
 
 
 def _join(removals: Sequence[Removals]) -> Removals:

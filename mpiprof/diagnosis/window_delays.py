@@ -7,10 +7,9 @@ finding of the run. A pattern is sought within a window only.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,23 +19,14 @@ from mpiprof.diagnosis.delay_callsites import MAX_NAMED
 from mpiprof.diagnosis.delay_costs import DELAY_SUMS, Delays, make_delay_table
 from mpiprof.diagnosis.delay_findings import MIN_SECOND_SHARE, find_delay_findings
 from mpiprof.diagnosis.finding import Finding, WaitSite
-from mpiprof.interface.progress import show_progress
-from mpiprof.metrics.activities import find_activities
+from mpiprof.diagnosis.window_map import Derived, map_windows
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey
-from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits, sum_located_waits
-from mpiprof.metrics.posting_times import group_activities
-from mpiprof.metrics.run_counts import RunCounts, WindowCounts, add_counts, count_groups
-from mpiprof.metrics.run_windows import divide_run
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
-Result = TypeVar("Result")
-Derived: TypeAlias = Mapping[str, Callable[..., Any]]
-Item: TypeAlias = tuple[int, int, RunCounts | None]  # begin and end of a window, earlier counts
-Sums: TypeAlias = tuple[Any, dict[CallsiteKey, int]]  # of the calls in the run, by call site
 MAX_BLAMED = 1 << 18  # intervals of work in a window, the costliest ones, that are blamed
 STEP = "step"  # unit of findings whose numbers are known in the whole run
 
@@ -58,46 +48,8 @@ class WindowDelays:
 
 
 def find_window_delays(trace: Trace, derived: Derived) -> list[WindowDelays]:
-    """Return the delays of each window of a run.
-
-    If messages are recorded, a first pass over the windows counts activities. derived: functions of
-    the tables of a trace.
-    """
-    windows = divide_run(trace)
-    items: list[Item] = [(*of, None) for of in windows]
-    has_messages = len(trace.message_sums) > 0
-    steps = (1 + has_messages) * len(windows)
-    shown = 0 if trace.workers is not None else steps  # workers show their own progress
-    with show_progress("looking for the causes", shown) as advance:
-        if has_messages:
-            counts = list(_map_windows(trace, derived, _count_window, items, advance))
-            total = add_counts(counts)
-            before = [add_counts(counts[:number]) for number in range(1, len(counts))]
-            numbers = [RunCounts(of, total) for of in (total.take_none(), *before)]
-            items = [(*of, number) for of, number in zip(windows, numbers, strict=True)]
-        return list(_map_windows(trace, derived, _analyse_window, items, advance))
-
-
-def _map_windows(
-    trace: Trace,
-    derived: Derived,
-    function: Callable[[TraceWindow], Result],
-    items: Sequence[Item],
-    advance: Callable[[int], None],
-) -> Iterator[Result]:
-    """Yield the results of a function for windows, here or on the workers of a data set."""
-    # The sums of a sample tell how much of each window is recorded, so each window has its own.
-    sums: Sums | None = trace.aggregate if trace.sampling_interval == 1 else None
-    results: Iterator[Result]
-    if trace.workers is not None:
-        path, machine = str(trace.path.resolve()), trace.given_machine
-        apply = functools.partial(_apply_on_worker, path, machine, derived, function, sums)
-        results = trace.workers.map(apply, items)
-    else:
-        results = (function(_open_window(trace, derived, sums, item)) for item in items)
-    for result in results:
-        advance(1)
-        yield result
+    """Return the delays of each window of a run; derived: functions of the tables of a trace."""
+    return map_windows(trace, derived, _analyse_window)
 
 
 def find_run_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
@@ -137,32 +89,6 @@ def join_window_waits(trace: Trace) -> pd.DataFrame:
     """Return the sums of the waits for messages in each window, one table after the other."""
     windows: list[WindowDelays] = trace.derive("window_delays")
     return pd.concat([of.waits for of in windows], ignore_index=True)
-
-
-def _apply_on_worker(
-    path: str,
-    machine: Any,
-    derived: Derived,
-    function: Callable[[TraceWindow], Result],
-    sums: Sums | None,
-    item: Item,
-) -> Result:
-    trace = Trace(path, {"shapes": name_shapes})
-    trace.given_machine = machine
-    return function(_open_window(trace, derived, sums, item))
-
-
-def _open_window(trace: Trace, derived: Derived, sums: Sums | None, item: Item) -> TraceWindow:
-    begin_ns, end_ns, counts = item
-    of_run: dict[str, Any] = {"run_counts": lambda _: counts}
-    if sums is not None:
-        of_run["aggregate"] = lambda _: sums
-    return TraceWindow(trace, begin_ns, end_ns, {**derived, **of_run})
-
-
-def _count_window(window: TraceWindow) -> WindowCounts:
-    """Return the counts of activities and intervals in a window."""
-    return count_groups(group_activities(find_activities(window))[0], window.intervals)
 
 
 def _analyse_window(window: TraceWindow) -> WindowDelays:

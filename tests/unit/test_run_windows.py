@@ -16,7 +16,6 @@ import mpiprof
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.diagnosis.what_if import parse_change, predict_run
-from mpiprof.errors import UsageError
 from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import find_located_waits
@@ -212,13 +211,27 @@ def test_workers_analyse_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert shared.findings() == alone.findings()
 
 
-def test_a_replay_of_a_run_that_does_not_fit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("build", "change"),
+    [
+        (halo, "rank 3 = median"),
+        (only_collectives, "rank 3 = median"),
+        (halo, "network = ideal"),
+        (only_collectives, "site app.py:13 = balanced"),
+    ],
+)
+def test_a_replay_of_windows_saves_as_much(
+    build: Callable[[], Program], change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = mpiprof.open(halo(steps=30).write(tmp_path / "t"))
-    trace = open_in_windows(whole, monkeypatch, 2)
-    with pytest.raises(UsageError, match="too small to replay"):
-        predict_run(trace, [parse_change("rank 3 = median")])
+    whole = mpiprof.open(build().write(tmp_path / "t"))
+    known = predict_run(whole, [parse_change(change)])
+    trace = open_in_windows(whole, monkeypatch, 3)
+    found = predict_run(trace, [parse_change(change)])
+    assert found.run_ns == known.run_ns > known.predicted_ns
+    saved = known.run_ns - known.predicted_ns
+    assert found.run_ns - found.predicted_ns == pytest.approx(saved, rel=0.02)
+    assert found.work_ns == pytest.approx(known.work_ns, rel=0.02)
+    assert found.calls_ns == pytest.approx(known.calls_ns, rel=0.02)
 
 
 def test_windows_blame_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

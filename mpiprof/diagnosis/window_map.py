@@ -1,0 +1,93 @@
+"""Apply a function to each window of a run, here or on the workers of a data set."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from mpiprof.interface.progress import show_progress
+from mpiprof.metrics.activities import find_activities
+from mpiprof.metrics.instance_rows import CallsiteKey
+from mpiprof.metrics.library_algorithms import name_shapes
+from mpiprof.metrics.posting_times import group_activities
+from mpiprof.metrics.run_counts import RunCounts, WindowCounts, add_counts, count_groups
+from mpiprof.metrics.run_windows import divide_run
+from mpiprof.trace.time_window import TraceWindow
+from mpiprof.trace.trace import Trace
+
+Result = TypeVar("Result")
+Derived: TypeAlias = Mapping[str, Callable[..., Any]]
+Item: TypeAlias = tuple[int, int, RunCounts | None]  # begin and end of a window, earlier counts
+Sums: TypeAlias = tuple[Any, dict[CallsiteKey, int]]  # of the calls in the run, by call site
+
+
+def map_windows(
+    trace: Trace, derived: Derived, function: Callable[[TraceWindow], Result]
+) -> list[Result]:
+    """Return the results of a function for the windows of a run.
+
+    If messages are recorded, a first pass over the windows counts activities. derived: functions of
+    the tables of a trace.
+    """
+    windows = divide_run(trace)
+    items: list[Item] = [(*of, None) for of in windows]
+    has_messages = len(trace.message_sums) > 0
+    steps = (1 + has_messages) * len(windows)
+    shown = 0 if trace.workers is not None else steps  # workers show their own progress
+    with show_progress("looking for the causes", shown) as advance:
+        if has_messages:
+            counts = list(_map_items(trace, derived, _count_window, items, advance))
+            total = add_counts(counts)
+            before = [add_counts(counts[:number]) for number in range(1, len(counts))]
+            numbers = [RunCounts(of, total) for of in (total.take_none(), *before)]
+            items = [(*of, number) for of, number in zip(windows, numbers, strict=True)]
+        return list(_map_items(trace, derived, function, items, advance))
+
+
+def _map_items(
+    trace: Trace,
+    derived: Derived,
+    function: Callable[[TraceWindow], Result],
+    items: Sequence[Item],
+    advance: Callable[[int], None],
+) -> Iterator[Result]:
+    """Yield the results of a function for windows."""
+    # The sums of a sample tell how much of each window is recorded, so each window has its own.
+    sums: Sums | None = trace.aggregate if trace.sampling_interval == 1 else None
+    results: Iterator[Result]
+    if trace.workers is not None:
+        path, machine = str(trace.path.resolve()), trace.given_machine
+        apply = functools.partial(_apply_on_worker, path, machine, derived, function, sums)
+        results = trace.workers.map(apply, items)
+    else:
+        results = (function(_open_window(trace, derived, sums, item)) for item in items)
+    for result in results:
+        advance(1)
+        yield result
+
+
+def _apply_on_worker(
+    path: str,
+    machine: Any,
+    derived: Derived,
+    function: Callable[[TraceWindow], Result],
+    sums: Sums | None,
+    item: Item,
+) -> Result:
+    trace = Trace(path, {"shapes": name_shapes})
+    trace.given_machine = machine
+    return function(_open_window(trace, derived, sums, item))
+
+
+def _open_window(trace: Trace, derived: Derived, sums: Sums | None, item: Item) -> TraceWindow:
+    begin_ns, end_ns, counts = item
+    of_run: dict[str, Any] = {"run_counts": lambda _: counts}
+    if sums is not None:
+        of_run["aggregate"] = lambda _: sums
+    return TraceWindow(trace, begin_ns, end_ns, {**derived, **of_run})
+
+
+def _count_window(window: TraceWindow) -> WindowCounts:
+    """Return the counts of activities and intervals in a window."""
+    return count_groups(group_activities(find_activities(window))[0], window.intervals)
