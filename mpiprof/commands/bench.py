@@ -341,9 +341,10 @@ def calibrate(start: Start, folder: Path, study: str, number: int, options: Opti
 
     from mpiprof.bench.harness import calibration
 
-    file = calibration.calibrate_ranks(start, folder)
+    find_fault = partial(calibration.find_study_fault, import_study(study), number, options)
+    file = calibration.calibrate_ranks(start, folder, find_fault)
     table = json.loads(file.read_text())
-    fault = calibration.find_study_fault(import_study(study), number, options, table)
+    fault = find_fault(table)
     print(calibration.describe_messages(table, fault), flush=True)
     return None if fault else file
 

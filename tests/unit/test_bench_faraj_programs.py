@@ -173,6 +173,16 @@ def test_a_network_that_decides_fails_the_claim() -> None:
     assert states == [IN_PART, HOLDS, HOLDS, IN_PART, IN_PART]
 
 
+def test_factors_of_two_nodes_count_if_they_are_known() -> None:
+    """Messages through memory take less, so that 1000 is out of the paper's range."""
+    fast, slow = make_arrivals((1.0, 1000.0, 1001.0)), make_arrivals((1.0, 30.0, 31.0))
+    both = make_results(arrival=fast, **{"arrival on the cluster": slow})
+    assert faraj_arrivals.check_order(both).state == HOLDS
+    unusable = make_arrivals((math.nan, math.nan, math.nan))
+    alone = make_results(arrival=fast, **{"arrival on the cluster": unusable})
+    assert faraj_arrivals.check_order(alone).state == FAILS
+
+
 def test_work_of_other_processes_is_stated() -> None:
     """It moves ranks apart, too."""
     results = make_results(arrival=make_arrivals((1.0, 900.0, 901.0)))

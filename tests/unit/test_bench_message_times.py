@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,7 +16,7 @@ from support.mpis import Mpi
 from support.uniform_machine import make_uniform
 
 from mpiprof.bench.harness import message_times
-from mpiprof.bench.harness.calibration import find_study_fault
+from mpiprof.bench.harness.calibration import calibrate_ranks, find_study_fault
 from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.message_times import MESSAGE_SIZES, REPETITIONS, fit_link
 from mpiprof.bench.harness.options import Options
@@ -98,6 +99,17 @@ def test_a_study_requires_steady_times_of_its_sizes(
     found = find_study_fault(arrival, 2, Options((size,)), table)
     assert found.startswith(why) and bool(why) == bool(found)
     assert find_fault(table)  # for all sizes, as other studies require
+
+
+def test_unusable_message_times_are_measured_again(tmp_path: Path) -> None:
+    faults = ["unsteady", "", "unsteady"]
+
+    def start(words: Sequence[str], _: Mapping[str, str]) -> int:
+        Path(words[-1]).write_text("{}")
+        return 0
+
+    calibrate_ranks(start, tmp_path, lambda _: faults.pop(0))
+    assert faults == ["unsteady"]
 
 
 def test_no_factors_from_times_that_are_not_usable() -> None:

@@ -6,6 +6,7 @@ cluster.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -21,13 +22,22 @@ from mpiprof.trace.machine import LINK_NAMES, NO_MESSAGE, find_fault
 
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 CALIBRATION_S = 20
+ATTEMPTS = 3
 SHOWN_BYTES = (4, 65536)  # messages with printed times
 
 
-def calibrate_ranks(start: Start, folder: Path) -> Path:
-    """Run `calibrate` on the ranks, and return its file; raises MpiprofError if it fails."""
+def calibrate_ranks(
+    start: Start, folder: Path, find_unusable: Callable[[Any], str] = find_fault
+) -> Path:
+    """Run `calibrate` on the ranks, and return its file; raises MpiprofError if it fails.
+
+    Other processes may disturb a measurement, so unusable message times are measured again.
+    """
     machine = folder / "machine.json"
-    run_quietly(start, verb_command("calibrate", "-o", str(machine)), folder, "calibrate")
+    for _ in range(ATTEMPTS):
+        run_quietly(start, verb_command("calibrate", "-o", str(machine)), folder, "calibrate")
+        if not find_unusable(json.loads(machine.read_text())):
+            break
     return machine
 
 
