@@ -9,7 +9,7 @@ import numpy as np
 from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.instance_rows import Signature
-from mpiprof.metrics.progress_waits import find_progress_waits
+from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
 from mpiprof.metrics.time_order import number_codes, put_in_order
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.operations import WaitRule
@@ -90,10 +90,11 @@ def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns:
         of = signature, batch.communicator
         instances = _Instances(*of, arrival, begin, finish, sequence)
         collector.add_waits(instances, least_ns)
-        if batch.begin_ns is not batch.arrival_ns:
-            collector.add_progress_waits(instances, least_ns)
-        else:
-            collector.add_inside(instances, sites[batch.shape[:, index][:, 0]])
+        is_blocking = batch.begin_ns is batch.arrival_ns
+        progress = instances.find_progress_waits(least_ns, is_blocking=is_blocking)
+        collector.add_progress_waits(instances, progress)
+        if is_blocking:
+            collector.add_inside(instances, sites[batch.shape[:, index][:, 0]], progress)
         collector.add_meetings(instances)
     return collector
 
@@ -120,6 +121,11 @@ class _Instances:
     def compute_waits(self) -> Int:
         """Return the wait of each rank in each instance."""
         return compute_waits(self.arrival, self.begin, self.finish, self.signature.group)
+
+    def find_progress_waits(self, least_ns: int, *, is_blocking: bool) -> ProgressWaits:
+        """Return the waits for progress; shorter waits are ignored."""
+        times, group = (self.arrival, self.begin, self.finish), self.signature.group
+        return find_progress_waits(*times, group, least_ns, is_blocking=is_blocking)
 
 
 class _Collector:
@@ -208,19 +214,18 @@ class _Collector:
         cells = row, column, awaited, begins, begins + wait[row, column]
         self._add_groups(of, cells, of.arrival, is_counted=True)
 
-    def add_inside(self, of: _Instances, sites: Int) -> None:
+    def add_inside(self, of: _Instances, sites: Int, progress: ProgressWaits) -> None:
         """Add the times inside the calls of instances; sites: of each rank's call."""
         left = of.begin + of.compute_waits()
+        left[progress.row, progress.column] = progress.until_ns
         inside = of.finish - left
         cells = np.nonzero(inside - inside.min(0) >= MIN_INSIDE_NS)
         row = cells[0]
         ranks = of.communicator.ranks[row]
         self.inside.append([ranks, left[cells], of.finish[cells], sites[row]])
 
-    def add_progress_waits(self, of: _Instances, least_ns: int) -> None:
-        """Add the waits of instances for progress; shorter waits are ignored."""
-        times = of.arrival, of.begin, of.finish
-        found = find_progress_waits(*times, of.signature.group, least_ns)
+    def add_progress_waits(self, of: _Instances, found: ProgressWaits) -> None:
+        """Add the waits of instances for progress."""
         cells = found.row, found.column, found.awaited, found.begin_ns, found.until_ns
         self._add_groups(of, cells, of.begin, is_counted=False)
 

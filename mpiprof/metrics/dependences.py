@@ -62,9 +62,11 @@ def find_dependences(trace: Trace) -> Dependences:
             for sources, waiting in _find_row_sets(group):
                 times = arrival[sources], begin[waiting]
                 collector.add_instances(ranks[sources], ranks[waiting], *times)
-            if batch.begin_ns is not batch.arrival_ns:
-                found = find_progress_waits(arrival, begin, finish, group, least_ns)
-                collector.add_progress_waits(ranks, found)
+            is_blocking = batch.begin_ns is batch.arrival_ns
+            found = find_progress_waits(
+                arrival, begin, finish, group, least_ns, is_blocking=is_blocking
+            )
+            collector.add_progress_waits(ranks, found)
     collector.add_messages(*_take_postings(trace))
     collector.add_short_receives(find_short_receives(trace))
     return collector.join()

@@ -3,8 +3,8 @@
 With `--messages auto` a short send has no record, but the long activity before it has one: an
 interval of work, or a long call. If a rank sends as many messages to another rank as it has
 activities that end at one call site, its n-th message follows the n-th of these activities. This
-holds only if no message was posted after the call that received it had returned, and if all recorded
-messages between the two ranks have one tag, because n counts the messages with a tag.
+holds only if no message was posted after the call that received it had returned. Channels with
+several tags are left out, because n counts the messages with one tag.
 """
 
 from __future__ import annotations
