@@ -21,6 +21,7 @@ from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.reports.terminal_sections import Section, join_sections
 from mpiprof.trace import Trace
 from mpiprof.trace.pack import FILE_NAME as PACK
+from mpiprof.trace.sites import locate_label
 
 MAX_SITES = 8
 MAX_GROUPS = 10  # rows of the table of ranks, unless all are requested
@@ -278,7 +279,7 @@ def _pending_sentence(
     entered = _format_since(trace, [instance.since_ns - int(trace.run_start_ns)], now)
     head = (
         f"pending: {instance.operations[0]}, sequence {instance.sequence} on {communicator} "
-        f"at {locations}, "
+        f"{locate_label(locations)}, "
         f"first entered {entered}\n  arrived: {format_runs(instance.arrived)}"
     )
     leaving = [rank for rank in instance.arrived if not took_part(positions[rank], instance)]
@@ -307,6 +308,6 @@ def _pending_sentence(
                 doing = f"{inside} a collective that is not logged, and was last seen leaving"
             since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
             when = f"{'' if call.exit_ns else 'entered '}{_format_since(trace, [since], now)}"
-            where = describe_site(trace, call.site)
-            lines.append(f"    rank {rank} {doing} {call.operation} at {where}, {when}")
+            where = locate_label(describe_site(trace, call.site))
+            lines.append(f"    rank {rank} {doing} {call.operation} {where}, {when}")
     return "\n".join(lines)

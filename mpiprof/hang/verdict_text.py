@@ -14,6 +14,7 @@ from mpiprof.hang.wait_graph import has_left, is_started_only, is_waiting_in, op
 from mpiprof.interface.format_units import capitalise, format_ranks, format_time, lower_first
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.trace import Trace
+from mpiprof.trace.sites import locate_label
 
 MAX_RANKS = 1 << 16
 MAX_FURTHER = 3
@@ -220,7 +221,7 @@ def _last_seen(
         at = ""
         if call is not None:
             how = "after" if call.exit_ns else "in"
-            at = f"{how} {call.operation} at {describe_site(trace, call.site)}"
+            at = f"{how} {call.operation} {locate_label(describe_site(trace, call.site))}"
         ranks_by_location.setdefault(at, []).append(rank)
     if len(ranks_by_location) < 2:
         return "".join(f" {at}" for at in ranks_by_location if at)
@@ -333,14 +334,15 @@ def _waiting_sentence(trace: Trace, positions: Positions, verdict: Verdict, now:
     operation = calls[0].operation if calls else instance.operations[0]
     site = calls[0].site if calls else next(iter(instance.sites), -1)
     plural, on = len(inside) > 1, communicator_name(trace, instance.communicator)
+    where = locate_label(describe_site(trace, site))
     wait = "waited" if verdict.ended else "wait" if plural else "waits"
     if waiting and is_started_only(instance, positions):  # the start of the wait is unknown
         wait = f"{wait} in {CALL_CLASSES['completion']} for {operation}"
-        return f"{_name_ranks(inside)} {wait} at {describe_site(trace, site)} on {on}."
+        return f"{_name_ranks(inside)} {wait} {where} on {on}."
     if now is not None and not verdict.ended:
         lasting = format_time(float(now - instance.since_ns))
         wait = f"{'have' if plural else 'has'} waited for {lasting}"
-    return f"{_name_ranks(inside)} {wait} in {operation} at {describe_site(trace, site)} on {on}."
+    return f"{_name_ranks(inside)} {wait} in {operation} {where} on {on}."
 
 
 def _dead_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:

@@ -12,6 +12,7 @@ from mpiprof.reports.site_labels import communicator_name, describe_site
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import Unreceived
 from mpiprof.trace.metadata import Call
+from mpiprof.trace.sites import locate_label
 
 MAX_LINKS = 8
 MAX_OTHERS = 2
@@ -56,7 +57,7 @@ def never_sentences(chain: Sequence[Link], who: str, plural: bool) -> str:
 def link_clause(trace: Trace, link: Link, ended: bool = False, lasting: str = "") -> str:
     """Return a clause on the call that a rank waits in, and what it waits for from which rank."""
     wait = f"has waited for {lasting}" if lasting else "waited" if ended else "waits"
-    where = f"at {describe_site(trace, link.call.site)}"
+    where = locate_label(describe_site(trace, link.call.site))
     if isinstance(link.call, Call):
         on = communicator_name(trace, link.call.key[0])
         call = f"{link.call.operation} on {on} {where}"

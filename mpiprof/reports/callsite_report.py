@@ -114,6 +114,7 @@ def _format_interval(value: Estimate) -> str:
 def chain_table(chain: pd.DataFrame, most: int) -> str:
     """Return the origins of the last rank's lateness, the most frequent origin first."""
     rows = chain.head(most).to_dict("records")
+    hops = [f"{row['hops']:.1f}" for row in rows]
     how = {"point_to_point": "messages", "outside": "between", "inside": "inside"}
     return render(
         Column("rank", [str(row["rank"]) for row in rows]),
@@ -122,7 +123,7 @@ def chain_table(chain: pd.DataFrame, most: int) -> str:
         Column("at", [row["site"] for row in rows], left=True, shrink=True),
         Column("instances", [format_share(row["share"]) for row in rows]),
         Column("late by", [format_time(row["late_ns"]) for row in rows]),
-        Column("through", [f"{row['hops']:.1f}" for row in rows]),
+        *([Column("calls between", hops)] if any(row["hops"] > 0 for row in rows) else ()),
     )
 
 

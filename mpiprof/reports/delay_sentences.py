@@ -17,7 +17,7 @@ from mpiprof.interface.format_units import (
 )
 from mpiprof.reports.site_labels import format_callsite, format_site, format_wait_site
 from mpiprof.trace import Trace
-from mpiprof.trace.sites import label_site
+from mpiprof.trace.sites import label_site, locate_label
 
 MAX_SPANS = 3
 MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
@@ -359,7 +359,9 @@ def _format_call(call: Mapping[str, Any]) -> str:
     """Return a call as "waitall at app.c:12 step", or "the start of the run" for {}."""
     if "recorded" in call:
         return "a call that is not recorded"
-    return f"{call['operation']} at {format_site(call)}" if call else "the start of the run"
+    return (
+        f"{call['operation']} {locate_label(format_site(call))}" if call else "the start of the run"
+    )
 
 
 def delay_title(finding: Finding) -> str:

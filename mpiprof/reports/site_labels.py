@@ -7,15 +7,21 @@ from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
 from mpiprof.trace import Trace
-from mpiprof.trace.sites import Site, describe_sites, format_site, matches_pattern, places
+from mpiprof.trace.sites import (
+    Site,
+    describe_sites,
+    format_site,
+    locate_label,
+    matches_pattern,
+    places,
+)
 
 __all__ = ["format_site", "matches_pattern", "places"]
 
 
 def routine_at(row: Mapping[str, Any]) -> str:
     """Return a row's operation and sites: "allreduce at app.py:12 step", "finalize at exit"."""
-    text = places(row["sites"])
-    return f"{row['operation']} {text if text.startswith('at exit') else f'at {text}'}"
+    return f"{row['operation']} {locate_label(places(row['sites']))}"
 
 
 def site_pattern(sites: Sequence[Site]) -> str:
@@ -44,7 +50,7 @@ def format_wait_site(trace: Trace, callsite: int | tuple[str, int]) -> str:
     if isinstance(callsite, int):
         return format_callsite(trace, callsite)
     operation, site_id = callsite
-    return f"{operation} at {describe_site(trace, site_id)}"
+    return f"{operation} {locate_label(describe_site(trace, site_id))}"
 
 
 def site_as_data(trace: Trace, site: int) -> dict[str, Any]:

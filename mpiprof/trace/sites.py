@@ -61,6 +61,11 @@ def format_site(site: Site) -> str:
     return f"{text} (called at {site['caller']})" if site.get("caller") else text
 
 
+def locate_label(label: str) -> str:
+    """Return the label of a site with "at": "at app.py:12 step", "at exit (mpi4py)"."""
+    return label if label.startswith("at exit") else f"at {label}"
+
+
 def places(sites: Sequence[Site]) -> str:
     """Return the label of one row's sites: the first site, and the number of further sites."""
     if not sites:

@@ -283,3 +283,4 @@ def test_mpi_finalize_at_exit_may_follow_an_exception(site: str, tmp_path: Path)
     verdict, text = conclude(synthetic, tmp_path, alive)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert (EXCEPTION in text) == site.startswith("at exit"), text
+    assert " at at " not in text
