@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.metrics.memory_limit import memory_limit_bytes
 from mpiprof.trace.log import Chunk
+from mpiprof.trace.memory_limit import memory_limit_bytes
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 

@@ -15,6 +15,7 @@ from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import BATCH_RECORDS
+from mpiprof.trace.memory_limit import memory_limit_bytes
 from mpiprof.trace.records import Records
 from mpiprof.trace.sites import format_site, matches_pattern
 from mpiprof.trace.types import Float, Int
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     Table: TypeAlias = pd.DataFrame
 
 SHOWN_PROBLEMS = 8
-CACHED_CALLS = 1 << 20  # calls; 40 MB as batches
+# Memory for cached batches: a share of the memory that this process may use, and bytes.
+MAX_CACHE_SHARE, MAX_CACHED_BYTES = 1 / 16, 1e9
+BYTES_PER_CALL = 68  # in batches
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Sites: TypeAlias = int | str | Sequence[int | str]  # one or several call sites, as numbers or names
@@ -35,6 +38,11 @@ def as_tuple(callsites: Sites) -> tuple[int | str, ...]:
     """Return the call sites as a tuple; a single one may be given alone."""
     alone = isinstance(callsites, int | str | np.integer)
     return (callsites,) if alone else tuple(callsites)  # type: ignore[return-value, arg-type]
+
+
+def max_cached_calls() -> int:
+    """Return the maximum number of calls of a trace whose batches are cached."""
+    return int(min(MAX_CACHE_SHARE * memory_limit_bytes(), MAX_CACHED_BYTES) / BYTES_PER_CALL)
 
 
 def _derived(name: str, description: str) -> Any:
@@ -85,8 +93,9 @@ class Trace(Records):
         self._known: dict[Any, _DerivedTable] = {}
         self._cached: list[Batch] | None = None
         self._reading = threading.RLock()
-        full = [c for chunks in self.logs.threads.values() for c in chunks if not c.live]
-        self._is_long = sum(chunk.log.layout.capacity for chunk in full) > CACHED_CALLS
+        # The last chunk of a thread may be nearly empty.
+        full = [c for chunks in self.logs.threads.values() for c in chunks[:-1] if not c.live]
+        self._is_long = sum(chunk.log.layout.capacity for chunk in full) > max_cached_calls()
         if "shapes" in self._derived:
             self.tables.shapes = self._derived["shapes"](self)
 
@@ -98,7 +107,10 @@ class Trace(Records):
         since_ns: int | None = None,
         until_ns: int | None = None,
     ) -> Iterator[Batch]:
-        """Yield batches as Records.batches does; batches of a short trace are cached."""
+        """Yield batches as Records.batches does; the batches are cached if they are not too many.
+
+        Several analyses pass over all batches, and reading takes longer than most of them.
+        """
         is_part = since_ns is not None or until_ns is not None
         is_special = batch != BATCH_RECORDS or is_part or self._is_long
         if local_times or (is_special and self._cached is None):
@@ -107,11 +119,11 @@ class Trace(Records):
             if self._cached is None:
                 read = super().batches(before=True)
                 batches: list[Batch] = []
-                calls = 0
+                calls, most = 0, max_cached_calls()
                 for instances in read:
                     batches.append(instances)
                     calls += instances.arrival_ns.size
-                    if calls > CACHED_CALLS:
+                    if calls > most:
                         self._is_long = True
                         return itertools.chain(batches, read)
                 self._cached = batches

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mpiprof.metrics.memory_limit import memory_limit_bytes
 from mpiprof.trace import malloc_tuning
+from mpiprof.trace.memory_limit import memory_limit_bytes
 
 MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 MB = 1 << 20

@@ -99,7 +99,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "RECORDS_PER_CHUNK", records)
     for module in (writer, synthetic):
         monkeypatch.setattr(module, "CHUNK_BYTES", CHUNK_BYTES)
-    monkeypatch.setattr(trace_module, "CACHED_CALLS", 0)  # windows read their part of the logs
+    # Windows read their part of the logs.
+    monkeypatch.setattr(trace_module, "max_cached_calls", lambda: 0)
 
 
 def open_in_windows(whole: Trace, monkeypatch: pytest.MonkeyPatch, count: int) -> Trace:

@@ -35,7 +35,7 @@ def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instance_series, "RUN_LENGTH", 8)
     monkeypatch.setattr(sampling, "MAX_WALKS", 16)
     monkeypatch.setattr(sampling, "GENERATION_CALLS", 1 << 11)
-    monkeypatch.setattr("mpiprof.trace.trace.CACHED_CALLS", 0)  # so that batches are not cached
+    monkeypatch.setattr("mpiprof.trace.trace.max_cached_calls", lambda: 0)
 
 
 def made(folder: Path, rounds: int = ROUNDS) -> Path:

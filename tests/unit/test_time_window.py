@@ -74,7 +74,7 @@ def long_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "RECORDS_PER_CHUNK", records)
     for module in (writer, synthetic):
         monkeypatch.setattr(module, "CHUNK_BYTES", CHUNK_BYTES)
-    monkeypatch.setattr(trace_module, "CACHED_CALLS", 0)
+    monkeypatch.setattr(trace_module, "max_cached_calls", lambda: 0)
 
 
 @pytest.mark.parametrize("is_nonblocking", [False, True])

@@ -209,7 +209,7 @@ def test_a_short_trace_is_read_once(
         "allreduce", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals + 9
     )
     opened = mpiprof.open(synthetic.write(tmp_path / "t"))
-    monkeypatch.setattr(trace_module, "CACHED_CALLS", calls)
+    monkeypatch.setattr(trace_module, "max_cached_calls", lambda: calls)
     first = np.concatenate([batch.arrival_ns for batch in opened.batches()], 1)
     assert (arrivals == first.T).all()
     monkeypatch.setattr(LogFile, "read", lambda *_: np.zeros(0, RECORD_TYPE))
