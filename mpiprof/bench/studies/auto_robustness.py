@@ -53,6 +53,7 @@ TABLE_SIZE = 64 << 10  # of Tables 9 and 10
 NETWORK_BYTES = 16 << 10  # from this size on, the network is the bound
 BALANCED_MS = (50, 100, 200, 400)
 MAX_IMBALANCES = (10, 50, 100)
+QUICK_SHAPES = [(25, 1), (25, 10), (25, 100)]  # ms of computation and MAX_IF
 
 
 class Setting(NamedTuple):
@@ -72,7 +73,7 @@ def make_settings(setup: Setup) -> list[Setting]:
         shapes = [(ms, 1) for ms in BALANCED_MS] + [(200, most) for most in MAX_IMBALANCES]
         sizes = o.sizes or FULL_SIZES
         return [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
-    shapes = [(50, 1), (50, 10)]
+    shapes = QUICK_SHAPES if o.quick else [(50, 1), (50, 10)]
     sizes = o.sizes or (SIZES[1:2] if o.quick else SIZES)
     settings = [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
     if "alltoall" in operations and TABLE_SIZE in sizes and not o.quick:
