@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from mpiprof.diagnosis.causes import compute_causes
@@ -12,7 +11,6 @@ from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.replay import make_replay
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
-from mpiprof.diagnosis.what_if import Change, RemovedTime, remove_time
 from mpiprof.diagnosis.window_delays import (
     WindowDelays,
     find_window_delays,
@@ -44,9 +42,9 @@ def _find_window_delays(trace: Trace) -> list[WindowDelays]:
     return find_window_delays(trace, DERIVED)
 
 
-def _remove_time_in_windows(trace: Trace, changes: tuple[Change, ...]) -> list[RemovedTime]:
-    """Return the time that changes remove from each window of a run."""
-    return map_windows(trace, DERIVED, partial(remove_time, changes=changes))
+def _apply_in_windows(trace: Trace, function: Callable[[Any], Any]) -> list[Any]:
+    """Return the results of a function for the windows of a run."""
+    return map_windows(trace, DERIVED, function)
 
 
 # A Trace refers to these tables by name only, because `trace` must not import this package.
@@ -64,6 +62,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "events": tables.make_events,
     "findings": find_findings,
     "hot": find_hot_callsites,
+    "in_windows": _apply_in_windows,
     "instances": tables.make_instances,
     "intervals": interval_table.make_intervals,
     "matrix": tables.make_matrix,
@@ -83,7 +82,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "postings": find_postings,
     "processes": tables.make_processes,
     "rank_totals": make_rank_totals,
-    "removed_time": _remove_time_in_windows,
     "replay": make_replay,
     "run_counts": find_run_counts,
     "run_times": make_run_times,

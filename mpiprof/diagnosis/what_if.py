@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
     if fits_in_memory(trace):
         removed = [remove_time(trace, changes)]
     else:
-        removed = trace.derive("removed_time", tuple(changes))
+        removed = trace.derive("in_windows", partial(remove_time, changes=changes))
     run_ns, saved = float(trace.run_ns), sum(of.saved_ns for of in removed)
     work, calls = (np.sum(of, 0) for of in ([r.work for r in removed], [r.calls for r in removed]))
     return Prediction(tuple(changes), run_ns, run_ns - saved, work, calls)

@@ -35,7 +35,7 @@ def map_windows(
     has_messages = len(trace.message_sums) > 0
     steps = (1 + has_messages) * len(windows)
     shown = 0 if trace.workers is not None else steps  # workers show their own progress
-    with show_progress("looking for the causes", shown) as advance:
+    with show_progress("analysing the run", shown) as advance:
         if has_messages:
             counts = list(_map_items(trace, derived, _count_window, items, advance))
             total = add_counts(counts)

@@ -128,7 +128,9 @@ def sum_located_waits(waits: pd.DataFrame) -> pd.DataFrame:
 def are_waits_known(trace: Trace) -> bool:
     """Return whether long calls on messages were logged, and the waits in them are computed."""
     only_sums = trace.record != "events" or recorded_messages(trace) == "sums"
-    return not only_sums or not fits_in_memory(trace) or len(trace.message_calls) > 0
+    if not only_sums or fits_in_memory(trace):
+        return not only_sums or len(trace.message_calls) > 0
+    return trace.has_message_events and recorded_messages(trace) != "sums"
 
 
 def recorded_messages(trace: Trace) -> str:

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.timeline.wait_chain import list_records
 from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
 from mpiprof.trace import Trace
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.types import Bool, Int
 
 MAX_WAITS = 300  # of a window, the longest first
 MAX_CALLS = 1500  # of a window without a wait that is shown, the longest first
+MAX_MARKS = 1 << 17  # calls, and waits, of each window of a trace that is analysed in windows
+WINDOW_SHIFT = 40  # of the number of a window in the numbers of its calls
 MIN_PIXELS = 1.5  # length of the shortest wait or call that is shown
 
 
@@ -23,9 +27,9 @@ MIN_PIXELS = 1.5  # length of the shortest wait or call that is shown
 class MessageMarks:
     """Calls on messages of a trace, by begin, and the waits therein.
 
-    calls: rank, enter_ns, exit_ns (the end of the trace if open), operation, site, call (row of
-    `Trace.message_calls`). waits: rows of `Trace.message_waits` with operation, site and end_ns of
-    the call, and source, tag and bytes of the message.
+    calls: rank, enter_ns, exit_ns (the end of the trace if open), operation, site, call (number).
+    waits: rows of `Trace.message_waits` with operation, site and end_ns of the call, and source,
+    tag and bytes of the message.
     """
 
     calls: pd.DataFrame
@@ -43,7 +47,34 @@ class MessageMarks:
 
 
 def read_message_marks(trace: Trace) -> MessageMarks:
-    """Return the calls on messages of a trace, and the waits for messages."""
+    """Return the calls on messages of a trace, and the waits for messages.
+
+    If the trace is too large to be analysed at once, these are the longest ones of each window.
+    """
+    if fits_in_memory(trace):
+        return _read_marks(trace)
+    calls: list[pd.DataFrame] = []
+    waits: list[pd.DataFrame] = []
+    for number, marks in enumerate(trace.derive("in_windows", _read_longest_marks)):
+        for tables, table in ((calls, marks.calls), (waits, marks.waits)):
+            tables.append(table.assign(call=table["call"] + (number << WINDOW_SHIFT)))
+    in_order: pd.DataFrame = pd.concat(calls).sort_values(
+        "enter_ns", kind="stable", ignore_index=True
+    )
+    return MessageMarks(in_order, pd.concat(waits, ignore_index=True))
+
+
+def _read_longest_marks(window: TraceWindow) -> MessageMarks:
+    """Return the longest calls and waits of a window."""
+    marks = _read_marks(window)
+    calls = marks.calls[window.covers(marks.begins)]
+    length = calls["exit_ns"] - calls["enter_ns"]
+    longest = calls.loc[length.nlargest(MAX_MARKS).index]
+    return MessageMarks(longest, marks.waits.nlargest(MAX_MARKS, "wait_ns"))
+
+
+def _read_marks(trace: Trace) -> MessageMarks:
+    """Return all calls on messages of a trace or a window, and the waits for messages."""
     waits, calls, messages = trace.message_waits, trace.message_calls, trace.messages
     call, message = waits["call"].to_numpy(), waits["message"].to_numpy()
     described = waits.assign(

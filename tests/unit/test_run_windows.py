@@ -23,6 +23,8 @@ from mpiprof.metrics.waiting_pairs import list_waiting_pairs
 from mpiprof.testing import synthetic
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
+from mpiprof.timeline import message_marks
+from mpiprof.timeline.message_marks import read_message_marks
 from mpiprof.trace import Trace, writer
 from mpiprof.trace import trace as trace_module
 from mpiprof.trace.time_window import END_NS, START_NS, TraceWindow
@@ -256,3 +258,26 @@ def test_calls_of_collectives_need_memory(tmp_path: Path, monkeypatch: pytest.Mo
     assert run_windows.divide_run(whole) == [(START_NS, END_NS)] and not whole.problems
     monkeypatch.setattr(analysis_memory, "MAX_BYTES", needed / 3.5)
     assert len(run_windows.divide_run(whole)) == 4 and "too large" in whole.problems[0]
+
+
+def test_windows_have_the_same_marks_of_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = mpiprof.open(random_messages().write(tmp_path / "t"))
+    known = read_message_marks(whole)
+    trace = open_in_windows(whole, monkeypatch, 3)
+    found = read_message_marks(trace)
+    names = ["rank", "enter_ns", "exit_ns", "operation", "site"]
+    assert as_texts(found.calls[names]) == as_texts(known.calls[names])
+    names = ["rank", "awaited", "begin_ns", "wait_ns", "operation", "end_ns", "source", "tag"]
+    assert as_texts(found.waits[names]) == as_texts(known.waits[names])
+    assert found.calls["call"].is_unique
+    assert set(found.waits["call"]) <= set(found.calls["call"])
+    monkeypatch.setattr(message_marks, "MAX_MARKS", 10)
+    least = read_message_marks(open_in_windows(whole, monkeypatch, 3))
+    assert len(least.calls) == len(least.waits) == 30
+
+
+def as_texts(table: pd.DataFrame) -> list[str]:
+    """Return the rows of a table as texts, in order."""
+    return sorted(map(str, table.astype(object).itertuples(index=False)))
