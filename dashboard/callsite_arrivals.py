@@ -11,6 +11,7 @@ from mpiprof.diagnosis.late_rank import LateRank, find_late_rank
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.metrics.rank_totals import read_instance
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS, make_rank_rows, run_starts
+from mpiprof.reports.rank_locations import describe_location, host_of
 
 from . import filtered_tables
 from .figures import axes
@@ -41,7 +42,7 @@ def _read_arrivals(data: TraceData, state: PageState, callsite: int) -> Callsite
     rows = make_rank_rows(members, late_rank, MAX_ROWS)
     layout = members, rows.starts, axes.MAX_COLUMNS, late_rank
     arrivals = read_arrival_pattern(data.trace, instances, *layout)
-    hosts = [data.host_of(rank) for rank in members.tolist()]
+    hosts = [host_of(data.trace, rank) for rank in members.tolist()]
     column = filtered_tables.imbalance_column(every)
     return CallsiteArrivals(instances, every, column, arrivals, rows, hosts, late)
 
@@ -91,7 +92,7 @@ def read_instance_table(
     return pd.DataFrame(
         {
             "rank": ranks,
-            "where": [data.describe_location(rank) for rank in ranks.tolist()],
+            "where": [describe_location(data.trace, rank) for rank in ranks.tolist()],
             "arrival_ns": instance.arrival[chosen],
             "exit_ns": instance.finish[chosen],
             "wait_ns": instance.wait[chosen],

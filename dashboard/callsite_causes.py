@@ -12,8 +12,15 @@ from dash.development.base_component import Component
 
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.late_rank import LateRank
-from mpiprof.interface.format_units import format_count, format_ranks, format_share, format_time
+from mpiprof.interface.format_units import (
+    format_count,
+    format_ranks,
+    format_share,
+    format_time,
+    shorten_text,
+)
 from mpiprof.reports import callsite_stages, conclusion, phrases
+from mpiprof.reports.rank_locations import describe_location
 
 from . import callsite_arrivals, components, filtered_tables, finding_links
 from . import url_state as states
@@ -47,7 +54,9 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
     late_ranks = causes.ranks[causes.ranks["late_ns"] > 0]
     ranks = late_ranks.head(MAX_RANKS)
     if len(ranks):
-        ranks = ranks.assign(where=[data.describe_location(int(rank)) for rank in ranks["rank"]])
+        ranks = ranks.assign(
+            where=[describe_location(data.trace, int(rank)) for rank in ranks["rank"]]
+        )
         columns = [
             ("rank", "rank"),
             ("where", "on"),
@@ -117,11 +126,11 @@ def origin_list(table: Any, state: states.PageState) -> Component:
     """Return the origins of lateness as a list with links to their call sites."""
     items = []
     for row in filtered_tables.table_records(table.head(MAX_ORIGINS)):
-        text = f"rank {row['rank']} at {filtered_tables.shorten_text(row['site'])}"
+        text = f"rank {row['rank']} at {shorten_text(row['site'])}"
         where: Any = text
         if row["callsite"] >= 0:
             where = dcc.Link(text, href=state.link_to("/callsites", callsite=row["callsite"]))
-        about = f" after {filtered_tables.shorten_text(row['after_site'])}" * (row["after"] >= 0)
+        about = f" after {shorten_text(row['after_site'])}" * (row["after"] >= 0)
         about += f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
         about += f": {format_share(row['share'])} of instances, late by "
         items.append(html.Li([where, about + format_time(row["late_ns"])]))

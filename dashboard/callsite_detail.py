@@ -20,6 +20,7 @@ from mpiprof.interface.format_units import (
     format_share,
     format_size,
     format_time,
+    shorten_text,
 )
 from mpiprof.reports import late_rank_sentences
 from mpiprof.reports.site_labels import format_site
@@ -119,7 +120,7 @@ def _make_head(
     causes = finding_links.find_causes(data, callsite)
     clock_ns = float(data.trace.clock_error_ns)
     phrases = late_rank_sentences.callsite_headline(row, late, clock_ns, causes)
-    site = filtered_tables.shorten_text(format_site((row["sites"] or [{}])[0]))
+    site = shorten_text(format_site((row["sites"] or [{}])[0]))
     more = f" and {len(row['sites']) - 1} more places" if len(row["sites"]) > 1 else ""
     facts = [row["operation"], *_size_facts(data, row, instances)]
     sentence = html.Div(
@@ -146,7 +147,7 @@ def _size_facts(data: TraceData, row: dict[str, Any], instances: pd.DataFrame) -
         facts.append(used[0] if len(used) == 1 else f"{len(used)} communicators")
     if row.get("algorithm"):
         facts.append(str(row["algorithm"]))
-    return [filtered_tables.shorten_text(fact) for fact in facts]
+    return [shorten_text(fact) for fact in facts]
 
 
 def _make_numbers(data: TraceData, state: states.PageState, row: dict[str, Any]) -> Component:

@@ -12,7 +12,7 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.interface.format_units import capitalise, format_instance, format_time
+from mpiprof.interface.format_units import capitalise, format_instance, format_time, shorten_text
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX
 
 from . import components, filtered_tables, trace_figures
@@ -76,7 +76,7 @@ def _instance_note(row: dict[str, Any]) -> str:
     spread = row["worst_imbalance_ns"]
     about = f": ω {format_time(float(spread))}" if not pd.isna(spread) else ""
     name = f"instance {row['number']}{about}{last}{whole}; {row['algorithm']}. "
-    return filtered_tables.shorten_text(name)
+    return shorten_text(name)
 
 
 def _neighbour_links(table: pd.DataFrame, at: int, state: states.PageState) -> Component:

@@ -7,10 +7,11 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from mpiprof.interface.format_units import shorten_text
 from mpiprof.metrics import columns
 from mpiprof.reports.site_labels import format_site
 
-from . import components, filtered_tables, source_excerpt
+from . import components, source_excerpt
 from .trace_data import TraceContext
 
 MAX_SOURCE_SITES = 4
@@ -30,7 +31,7 @@ def callsite_facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the metrics of a call site as pairs of name and text: the columns with headings."""
     known = columns.recorded() if "instances" in row else columns.of_messages()
     return [
-        (column.meaning, filtered_tables.shorten_text(column.text(row)))
+        (column.meaning, shorten_text(column.text(row)))
         for column in known
         if column.heading and column.name not in TITLE and column.informs([row])
     ]
@@ -49,7 +50,7 @@ def _source_parts(context: TraceContext, row: dict[str, Any]) -> list[Component]
     parts: list[Component] = []
     for site in row["sites"][:MAX_SOURCE_SITES]:
         for frame in [site, *site.get("stack", [])[:MAX_SOURCE_SITES]]:
-            parts.append(html.H3(filtered_tables.shorten_text(format_site(frame))))
+            parts.append(html.H3(shorten_text(format_site(frame))))
             file, line = frame.get("file"), frame.get("line")
             if not line:
                 continue
@@ -57,7 +58,7 @@ def _source_parts(context: TraceContext, row: dict[str, Any]) -> list[Component]
             if excerpt is not None:
                 parts.append(components.source_lines(excerpt))
             else:
-                path = html.Code(filtered_tables.shorten_text(file))
+                path = html.Code(shorten_text(file))
                 parts.append(html.P(["not below --source: ", path]))
     if len(row["sites"]) > MAX_SOURCE_SITES:
         parts.append(html.P(f"and {len(row['sites']) - MAX_SOURCE_SITES} more places"))

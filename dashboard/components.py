@@ -43,11 +43,13 @@ def aria_attributes(**names: str) -> dict[str, Any]:
 def make_graph(figure: go.Figure, state: PageState, **more: Any) -> Component:
     """Return a graph of a figure in the user's theme; `more` (such as an id) goes to dcc.Graph."""
     figure.update_layout(template=theme.make_template(dark=state.dark))
-    height = figure.layout.height or 300
+    height = f"{figure.layout.height or 300}px"
     graph = dcc.Graph(
-        figure=figure, config=CONFIG, className="graph", style={"height": f"{height}px"}, **more
+        figure=figure, config=CONFIG, className="graph", style={"height": height}, **more
     )
-    return html.Div([graph, picture_menu()], className="picture")
+    # The script of graphs arrives after the page, which must not move then.
+    content = [html.Div(graph, style={"minHeight": height}), picture_menu()]
+    return html.Div(content, className="picture")
 
 
 def show_picture(drawn: DataPicture, **more: Any) -> Component:
@@ -179,6 +181,22 @@ def link_menu(
     button = html.Summary(html.Span(current, **ids[1]), className="control", title=label)
     items = html.Ul(link_items(links), className="panel", **ids[0])
     return html.Details([button, items], className="unfolds link-menu" + " stays" * stays)
+
+
+def search_menu(label: str, name: str) -> Component:
+    """Return a menu of links, which stays unfolded, with a field that searches in its choices.
+
+    Callbacks fill the list, whose id is `name`, and the text of the button, `name`-chosen. They
+    hide the field, `name`-text in `name`-search, if there are few choices.
+    """
+    field = dcc.Input(id=f"{name}-text", placeholder="Find", debounce=0.15, autoComplete="off")
+    hidden = html.Label(
+        f"Find in {label.lower()}", htmlFor=f"{name}-text", className="hidden-label"
+    )
+    search = html.Div([hidden, field], id=f"{name}-search", hidden=True)
+    button = html.Summary(html.Span(label, id=f"{name}-chosen"), className="control", title=label)
+    panel = html.Div([search, html.Ul(id=name)], className="panel")
+    return html.Details([button, panel], className="unfolds link-menu stays")
 
 
 def link_items(links: Sequence[MenuLink]) -> list[Component]:

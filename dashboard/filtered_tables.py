@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.reports.overview import callsite_rows
-from mpiprof.reports.overview.answer import shorten_text as shorten_text
 from mpiprof.reports.overview.time_sums import TimeSums
+from mpiprof.reports.rank_locations import describe_location
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.sites import label_site
 from mpiprof.trace.types import Int
@@ -57,7 +57,7 @@ def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
     messages = message_tables.filtered_messages(data, state)
     for name, by in (("message_wait_ns", "rank"), ("message_caused_ns", "awaited")):
         table[name] = messages.sum_waits(by).reindex(ranks, fill_value=0).to_numpy(np.int64)
-    table["where"] = [data.describe_location(rank) for rank in ranks.tolist()]
+    table["where"] = [describe_location(data.trace, rank) for rank in ranks.tolist()]
     return table
 
 
@@ -199,3 +199,8 @@ def callsite_trials(data: TraceData, callsite: int) -> pd.DataFrame:
     trials = data.trace.selection["trial"]
     selected = trials[trials["key"].isin(callsite_keys(data, callsite))]
     return selected.sort_values(["phase", "score_ns"], kind="stable", ignore_index=True)
+
+
+def list_operations(data: TraceData) -> list[str]:
+    """Return the operations that occur, in alphabetical order."""
+    return sorted({shape.operation for shape in data.trace.tables.shapes})

@@ -8,11 +8,11 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.diagnosis.finding import Finding, find_causes_at
+from mpiprof.interface.format_units import shorten_text
 from mpiprof.reports import sentences
 from mpiprof.reports.delay_sentences import saving_sentence
 from mpiprof.reports.site_labels import make_callsite_key
 
-from .filtered_tables import shorten_text
 from .trace_data import TraceData
 from .url_state import PageState
 

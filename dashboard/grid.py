@@ -12,7 +12,7 @@ from typing import Any
 import dash_ag_grid as dag
 from dash.development.base_component import Component
 
-from mpiprof.interface.format_units import UNKNOWN
+from mpiprof.interface.format_units import UNKNOWN, shorten_text
 from mpiprof.metrics import columns
 from mpiprof.metrics.columns import Column
 from mpiprof.reports import late_rank_sentences
@@ -150,7 +150,7 @@ def make_grid_rows(data: TraceData, state: PageState) -> list[dict[str, Any]]:
             elif column.name not in row:
                 continue
             elif _as_text(column):
-                cells[column.name] = filtered_tables.shorten_text(column.text(row))
+                cells[column.name] = shorten_text(column.text(row))
             else:
                 known = column.text(row) != UNKNOWN
                 cells[column.name] = plain_number(row[column.name]) if known else None

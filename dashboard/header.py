@@ -17,6 +17,7 @@ from .picture import Picture
 from .trace_data import TraceContext
 
 MAX_TRACES = 200  # in the menu of the traces
+MAX_TABS = 4  # pages in the bar of a phone, beside the menu of the others
 
 FILTERS = {
     "communicators": "All communicators",
@@ -64,16 +65,25 @@ def make_header(pages: Sequence[ModuleType]) -> Component:
 def make_navigation(
     pages: Sequence[ModuleType], path: str, state: states.PageState
 ) -> list[Component]:
-    """Return the links to the pages, with the same trace and filters."""
+    """Return the links to the pages, with the same trace and filters.
+
+    A narrow page shows MAX_TABS of them, and a menu of the others.
+    """
     query = state.without_page_keys().format_query()
-    return [
+    links: list[Component] = [
         html.Span(
             dcc.Link(page.TITLE, href=page.PATH + query),
-            className="here" if path == page.PATH else "",
+            className=" ".join(["here"] * (path == page.PATH) + ["further"] * (i >= MAX_TABS)),
             **(components.aria_attributes(current="page") if path == page.PATH else {}),
         )
-        for page in pages
+        for i, page in enumerate(pages)
     ]
+    further = [
+        (page.TITLE, page.PATH + query, path == page.PATH) for page in list(pages)[MAX_TABS:]
+    ]
+    here = next((title for title, _, is_here in further if is_here), "More")
+    menu = components.link_menu("More pages", here, further)
+    return [*links, html.Div(menu, className="more here" if here != "More" else "more")]
 
 
 def make_trace_menu(context: TraceContext, path: str, state: states.PageState) -> Component | None:
@@ -97,10 +107,7 @@ def make_trace_menu(context: TraceContext, path: str, state: states.PageState) -
 
 def _make_filter_button() -> Component:
     """Return the button that names the active filters and unfolds their menus."""
-    menus = [
-        components.link_menu(text, text, [], f"filter-{name}", stays=True)
-        for name, text in FILTERS.items()
-    ]
+    menus = [components.search_menu(text, f"filter-{name}") for name, text in FILTERS.items()]
     field = dcc.Input(id="filter-ranks", placeholder="0-3, 7", debounce=True)
     ranks = components.labelled_field("Ranks", field)
     button = html.Summary(

@@ -12,16 +12,16 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import shorten_text
 from mpiprof.reports import phrases
 
-from . import components, filtered_tables, header, run_facts, search
+from . import components, filter_menus, header, run_facts, search
 from . import url_state as states
 from .header import FILTERS
 from .pages import list_pages, list_unlisted, live, runs
 from .trace_data import TraceContext, TraceData
 
 REFRESH_MS = 2000
-MAX_CHOICES = 300  # per filter; more choices make the browser slow
 
 
 def make_layout(context: TraceContext) -> Component:
@@ -50,6 +50,7 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     pages = list_pages(of_folder=context.lists_runs)
     _register_filters(app, context, pages)
     every = [*pages, *list_unlisted()]
+    filter_menus.register_callbacks(app, context)
     _register_page(app, context, {page.PATH: page for page in every})
     _register_growth(app, context)
     _register_head(app, context)
@@ -76,7 +77,6 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
         Output("url", "search"),
         Output("trace", "data"),
         Output("trace-choice", "children"),
-        *[Output(f"filter-{name}", "children") for name in FILTERS],
         *[Output(f"filter-{name}-chosen", "children") for name in FILTERS],
         Output("filter-ranks", "value"),
         Output("filter-names", "children"),
@@ -100,7 +100,7 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
             new if new != states.parse(search).format_query() else dash.no_update,
             state.trace or context.names[0],
             header.make_trace_menu(context, path, state),
-            *_make_filter_menus(context, path, state),
+            *filter_menus.name_choices(context, state),
             state.ranks,
             *_name_filters(context, state),
             header.make_navigation(pages, page_path(context, path, state), state),
@@ -190,41 +190,9 @@ def _name_filters(context: TraceContext, state: states.PageState) -> tuple[str, 
     return text, states.clear_filters(state) == state
 
 
-def _make_filter_menus(
-    context: TraceContext, path: str, state: states.PageState
-) -> list[list[Component] | str]:
-    """Return the links of each filter's menu, then the text of each menu's button."""
-    known: dict[str, dict[str, str]] = {name: {} for name in FILTERS}
-    with contextlib.suppress(MpiprofError):
-        data = context.latest_data(state)
-        known["communicators"] = dict(data.communicators)
-        known["operations"] = {name: name for name in list_operations(data)}
-        known["nodes"] = {host: host for host in data.hosts}
-    lists: list[list[Component] | str] = []
-    texts: list[list[Component] | str] = []
-    for name, every in FILTERS.items():
-        chosen: tuple[str, ...] = getattr(state, name)
-        options = dict(list(known[name].items())[:MAX_CHOICES])
-        options |= {value: known[name].get(value, value) for value in chosen}
-        links: list[components.MenuLink] = []
-        for value, text in options.items():
-            others = tuple(other for other in chosen if other != value)
-            changed = {name: others if value in chosen else (*chosen, value)}
-            address = path + states.change_filters(state, changed).format_query()
-            links.append((text[:300], address, value in chosen))
-        lists.append(components.link_items(links))
-        texts.append(", ".join(options[value][:40] for value in chosen) or every)
-    return [*lists, *texts]
-
-
 def _make_notice(data: TraceData) -> Component | None:
     """Return a sentence on what the trace lacks, for all pages, or None if it is complete."""
     sentence = phrases.state_sentence(data.trace)
     if not sentence:
         return None
-    return html.P(components.mark_code(filtered_tables.shorten_text(sentence)), className="notice")
-
-
-def list_operations(data: TraceData) -> list[str]:
-    """Return the operations that occur, in alphabetical order."""
-    return sorted({shape.operation for shape in data.trace.tables.shapes})
+    return html.P(components.mark_code(shorten_text(sentence)), className="notice")

@@ -19,14 +19,15 @@ from mpiprof.hang import moment_picture, rank_state, status, verdict_text, wait_
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.verdict import Verdict
 from mpiprof.hang.wait_graph import took_part
-from mpiprof.interface.format_units import format_count, format_ranks, format_time
+from mpiprof.interface.format_units import format_count, format_ranks, format_time, shorten_text
 from mpiprof.interface.format_units import format_runs as ranks_of
 from mpiprof.reports import phrases
 from mpiprof.reports.pictures.svg import DataPicture
+from mpiprof.reports.rank_locations import describe_location
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.trace import Trace
 
-from . import components, filtered_tables, source_excerpt
+from . import components, source_excerpt
 from .trace_data import TraceContext, TraceData
 from .url_state import PageState
 
@@ -259,9 +260,9 @@ def _pending_cards(job: Job, chosen: set[int]) -> list[Component]:
 
 def _pending_card(job: Job, instance: rank_state.Pending) -> Component:
     locations = ", ".join(describe_site(job.trace, site) for site in instance.sites[:4])
-    place = filtered_tables.shorten_text(locations) or "unknown place"
+    place = shorten_text(locations) or "unknown place"
     name = communicator_name(job.trace, instance.communicator)
-    about = filtered_tables.shorten_text(f"sequence {instance.sequence} on {name}")
+    about = shorten_text(f"sequence {instance.sequence} on {name}")
     since = format_since(job.data, instance.since_ns)
     lines: list[Component] = [
         html.P(f"{about}, first entered {since}", className="note"),
@@ -288,14 +289,14 @@ def _pending_card(job: Job, instance: rank_state.Pending) -> Component:
 
 def _missing_line(job: Job, position: rank_state.Position) -> Component:
     call = position.current
-    location = filtered_tables.shorten_text(job.data.describe_location(position.rank))
+    location = shorten_text(describe_location(job.trace, position.rank))
     who = f"rank {position.rank} on {location} "
     if call is None:
         return html.Li(who + "has called no collective yet")
     if position.finished:
         return html.Li(who + "has finished")
     doing = "last left" if call.exit_ns else "is in"
-    where = filtered_tables.shorten_text(describe_site(job.trace, call.site))
+    where = shorten_text(describe_site(job.trace, call.site))
     since = format_since(job.data, call.exit_ns or call.enter_ns)
     return html.Li(f"{who}{doing} {call.operation} at {where}, {since}")
 
@@ -319,7 +320,7 @@ def _rank_table(job: Job, chosen: set[int]) -> Component:
     for (state, doing, where), members in list(groups.items())[:MAX_ROWS]:
         times = [c.exit_ns or c.enter_ns for p in members if (c := p.current) is not None]
         since = format_since(job.data, min(times)) if times else ""
-        ranks, place = ranks_of([p.rank for p in members]), filtered_tables.shorten_text(where)
+        ranks, place = ranks_of([p.rank for p in members]), shorten_text(where)
         rows.append(html.Tr([html.Td(cell) for cell in (ranks, state, doing, place, since)]))
     table = html.Table([head, html.Tbody(rows)], className="table")
     return html.Div([html.H2("State of each rank"), table])

@@ -9,6 +9,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import UsageError
+from mpiprof.interface.format_units import shorten_text
 from mpiprof.reports import late_rank_sentences
 from mpiprof.reports.message_table import message_cost_sentence
 from mpiprof.reports.site_labels import format_site
@@ -50,7 +51,7 @@ def make_layout(context: TraceContext, state: PageState, callsite: str) -> Compo
     rows = message_tables.filtered_messages(data, state).at_callsite(
         row["operation"], int(row["site_id"])
     )
-    site = filtered_tables.shorten_text(format_site(row["sites"][0]))
+    site = shorten_text(format_site(row["sites"][0]))
     cost = message_cost_sentence(row)
     causes = finding_links.find_causes(data, (str(row["operation"]), int(row["site_id"])))
     phrases = late_rank_sentences.message_headline(row, causes)

@@ -10,11 +10,12 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.interface.format_units import format_count, format_share, format_time, shorten_text
 from mpiprof.metrics.pair_matrix import PairMatrix
 from mpiprof.metrics.wait_matrix import MAX_ROWS
 from mpiprof.metrics.waiting_pairs import list_waiting_pairs, select_pairs
 from mpiprof.reports import message_pairs
+from mpiprof.reports.rank_locations import describe_location
 from mpiprof.trace.types import Float, Int
 
 from . import filtered_tables, message_tables
@@ -116,11 +117,11 @@ def _pairs_of_cell(state: PageState, pairs: pd.DataFrame, cell: tuple[Run, Run])
 
 
 def _make_row(data: TraceData, state: PageState, row: Any, whole: float) -> Component:
-    site = filtered_tables.shorten_text(message_pairs.format_pair_site(data.trace, row))
+    site = shorten_text(message_pairs.format_pair_site(data.trace, row))
     wait, longest = float(row["wait_ns"]), format_time(float(row["longest_ns"]))
     cells = [
-        html.Td(f"rank {row['rank']}", title=data.describe_location(int(row["rank"]))),
-        html.Td(f"rank {row['awaited']}", title=data.describe_location(int(row["awaited"]))),
+        html.Td(f"rank {row['rank']}", title=describe_location(data.trace, int(row["rank"]))),
+        html.Td(f"rank {row['awaited']}", title=describe_location(data.trace, int(row["awaited"]))),
         html.Td(html.B(format_time(wait)), className="number"),
         html.Td(format_share(wait / whole), className="number"),
         html.Td(dcc.Link(longest, href=link_to_longest(data, state, row)), className="number"),

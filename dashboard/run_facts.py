@@ -7,12 +7,12 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from mpiprof.interface.format_units import format_time
+from mpiprof.interface.format_units import format_time, shorten_text
 from mpiprof.libraries import mpi_name
 from mpiprof.reports import phrases, text
 from mpiprof.reports.overview import run_line
 
-from . import components, filtered_tables
+from . import components
 from .trace_data import TraceData
 
 MAX_HOSTS = 4
@@ -21,7 +21,7 @@ MAX_HOSTS = 4
 def make_line(data: TraceData) -> list[Component]:
     """Return the line; it needs no pass over the trace."""
     trace = data.trace
-    program = filtered_tables.shorten_text(trace.program)
+    program = shorten_text(trace.program)
     parts: list[Any] = [html.H1(program), *run_line.list_facts(trace)]
     facts = components.fact_list(list_facts(data))
     about = html.Details(
@@ -41,16 +41,16 @@ def list_facts(data: TraceData) -> list[tuple[str, Any]]:
     clocks = phrases.clock_sentence(float(trace.clock_error_ns), trace.node_count, partial=partial)
     facts = [
         ("ranks", run_line.count_ranks(trace)),
-        ("hosts", filtered_tables.shorten_text(hosts)),
+        ("hosts", shorten_text(hosts)),
         ("MPI", mpi_name(trace.mpi)),
         ("started", phrases.started(trace) or "–"),
         ("run time", format_time(float(trace.run_ns))),
         ("clocks", clocks),
         ("message times", text.message_time_source(trace)),
-        ("trace", filtered_tables.shorten_text(data.path)),
+        ("trace", shorten_text(data.path)),
     ]
     if trace.sampling_interval > 1:
         facts.append(("sampled", text.sampling_text(trace.sampling_interval)))
     facts += [("attention", line) for line in phrases.incompleteness_lines(trace)]
     notes = text.recorder_notes(trace)
-    return [*facts, *(("note", filtered_tables.shorten_text(note)) for note in notes)]
+    return [*facts, *(("note", shorten_text(note)) for note in notes)]

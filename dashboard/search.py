@@ -10,7 +10,9 @@ from itertools import islice
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.interface.format_units import shorten_text
 from mpiprof.model.catalogue import load_catalogue
+from mpiprof.reports.rank_locations import host_of
 from mpiprof.reports.site_labels import routine_at
 
 from . import filtered_tables
@@ -51,7 +53,7 @@ def _find_ranks(data: TraceData, state: PageState, text: str) -> Iterator[Target
     ranks = parse_ranks(found[1], data.trace.ranks) if found else None
     if found and ranks:
         name = found[1] if len(ranks) > 1 else str(ranks[0])
-        where = f" on {data.host_of(ranks[0])}" if len(ranks) == 1 else ""
+        where = f" on {host_of(data.trace, ranks[0])}" if len(ranks) == 1 else ""
         query = change_filters(state.without_page_keys(), {"ranks": name}).format_query()
         yield Target("rank", f"rank{'s' * (len(ranks) > 1)} {name}{where}", "/timeline" + query)
 
@@ -60,7 +62,7 @@ def _find_hosts(data: TraceData, state: PageState, words: list[str]) -> Iterator
     for host in data.hosts:
         if all(word in host.lower() for word in words):
             query = change_filters(state.without_page_keys(), {"nodes": [host]}).format_query()
-            yield Target("node", filtered_tables.shorten_text(host), "/" + query)
+            yield Target("node", shorten_text(host), "/" + query)
 
 
 def _find_callsites(data: TraceData, state: PageState, words: list[str]) -> Iterator[Target]:
@@ -69,7 +71,7 @@ def _find_callsites(data: TraceData, state: PageState, words: list[str]) -> Iter
         name = routine_at(row)
         if all(word in name.lower() for word in words):
             href = state.link_to("/callsites", callsite=row["callsite"])
-            yield Target("call site", filtered_tables.shorten_text(name), href)
+            yield Target("call site", shorten_text(name), href)
 
 
 def _find_algorithms(state: PageState, words: list[str]) -> Iterator[Target]:

@@ -21,7 +21,7 @@ import pandas as pd
 
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.metrics.tables import communicator_names
-from mpiprof.reports.overview import answer
+from mpiprof.reports.rank_locations import host_of
 from mpiprof.store import cache, cached_trace
 from mpiprof.trace import Trace
 from mpiprof.trace.trace import Workers
@@ -123,19 +123,12 @@ class TraceData:
         known = self.trace.tables.communicators
         return list({c.identity: n for c, n in zip(known, names, strict=True)}.items())
 
-    def host_of(self, rank: int) -> str:
-        """Return the host of a rank, "?" if unknown."""
-        return answer.host_of(self.trace, rank)
-
-    def describe_location(self, rank: int) -> str:
-        """Return a rank's host and the processors that its affinity allows, as text."""
-        return answer.describe_location(self.trace, rank)
-
     @property
     def hosts(self) -> list[str]:
         """The hosts in order of their first rank: the options of the filter "node"."""
         return self.compute_once(
-            "hosts", lambda: list(dict.fromkeys(map(self.host_of, self._all_ranks)))
+            "hosts",
+            lambda: list(dict.fromkeys(host_of(self.trace, rank) for rank in self._all_ranks)),
         )
 
     @property
@@ -152,7 +145,7 @@ class TraceData:
         chosen = parse_ranks(state.ranks, min(self.trace.ranks, MAX_RANKS))
         passing: Sequence[int] = self._all_ranks if chosen is None else chosen
         if state.nodes:
-            passing = [rank for rank in passing if self.host_of(rank) in state.nodes]
+            passing = [rank for rank in passing if host_of(self.trace, rank) in state.nodes]
         return np.array(passing, np.int64)
 
     def filter_rows(self, table: pd.DataFrame, state: PageState) -> Bool:

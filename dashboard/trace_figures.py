@@ -12,6 +12,7 @@ from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
 from mpiprof.metrics.wait_matrix import MAX_ROWS, WaitMatrix
 from mpiprof.reports.changes_chart import name_places
+from mpiprof.reports.rank_locations import describe_location
 from mpiprof.store import cached_trace
 from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.row_layout import label_ranks
@@ -45,7 +46,7 @@ def draw_message_ranks(data: TraceData, state: PageState, rows: MessageRows) -> 
         name: rows.sum_waits(by).reindex(ranks, fill_value=0).to_numpy()
         for name, by in (("total_wait_ns", "rank"), ("caused_ns", "awaited"))
     }
-    where = [data.describe_location(rank) for rank in ranks.tolist()]
+    where = [describe_location(data.trace, rank) for rank in ranks.tolist()]
     return rank_waits.draw_ranks(pd.DataFrame({"rank": ranks, "where": where, **sums}))
 
 

@@ -124,7 +124,7 @@ document.addEventListener("keydown", (event) => {
   if (event.target.closest(".search")) return searchKey(event);
   if (event.key === "Escape") return stepBack(field);
   if (field || event.target.closest("dialog")) return;
-  const page = /^[1-9]$/.test(event.key) && document.querySelectorAll("#navigation a")[event.key - 1];
+  const page = /^[1-9]$/.test(event.key) && document.querySelectorAll("#navigation > span a")[event.key - 1];
   const act = page ? () => page.click() : pressed[event.key];
   if (!act) return;
   event.preventDefault();

@@ -14,7 +14,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.diagnosis.compare_verdict import judge_difference
-from mpiprof.interface.format_units import UNKNOWN, format_change, format_time
+from mpiprof.interface.format_units import UNKNOWN, format_change, format_time, shorten_text
 from mpiprof.reports import phrases
 from mpiprof.reports.compare_sentences import verdict_paragraphs
 
@@ -165,9 +165,7 @@ def _change_cell(row: dict[str, Any], column: str) -> Any:
 
 
 def _algorithms_cell(row: dict[str, Any]) -> str:
-    first, other = (
-        filtered_tables.shorten_text(row[c] or UNKNOWN) for c in ("algorithm", "other_algorithm")
-    )
+    first, other = (shorten_text(row[c] or UNKNOWN) for c in ("algorithm", "other_algorithm"))
     return first if first == other else f"{first} → {other}"
 
 

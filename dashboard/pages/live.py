@@ -14,10 +14,10 @@ from mpiprof.hang import rank_state, status, verdict_text
 from mpiprof.hang.processes import trace_now_ns
 from mpiprof.hang.verdict import Verdict
 from mpiprof.interface.format_units import format_runs as ranks_of
-from mpiprof.interface.format_units import format_time
+from mpiprof.interface.format_units import format_time, shorten_text
 from mpiprof.reports.site_labels import describe_site
 
-from .. import components, filtered_tables, live_sections
+from .. import components, live_sections
 from ..trace_data import MAX_RANKS, TraceContext, TraceData
 from ..url_state import PageState
 
@@ -136,7 +136,7 @@ def make_strip(data: TraceData, state: PageState) -> Component | None:
             sentences += f"; {stuck.operations[0]} at {where or 'unknown place'} waits for rank "
             sentences += f"{ranks_of(stuck.missing)}, entered {since}"
     classes: dict[str, Any] = {"className": "state dead"} if verdict.is_bad else {}
-    text = filtered_tables.shorten_text(sentences)
+    text = shorten_text(sentences)
     return dcc.Link(text, href=state.link_to(PATH), **classes)
 
 

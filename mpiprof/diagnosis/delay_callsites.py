@@ -6,7 +6,8 @@ sites, too. The waiting at each call site is therefore followed to its causes (d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -87,17 +88,25 @@ def make_waits_at(
     return [found.list_sites(row) for row in caused], found.list_sites(rest)
 
 
-def sum_waits_by_rank(trace: Trace, callsite: int | tuple[str, int]) -> tuple[Float, Float]:
+RankWaits = Callable[[int | tuple[str, int]], tuple[Float, Float] | None]
+
+
+def make_rank_waits(trace: Trace) -> RankWaits:
+    """Return `sum_waits_by_rank` of a trace, which computes each call site once."""
+    return functools.cache(lambda callsite: sum_waits_by_rank(trace, callsite))
+
+
+def sum_waits_by_rank(trace: Trace, callsite: int | tuple[str, int]) -> tuple[Float, Float] | None:
     """Return the waiting at a call site that the work of each rank causes, and its own, in ns.
 
-    Both are 0 if the tables of delays do not fit in memory.
+    Returns None if it is unknown, because the tables of delays do not fit in memory.
     """
     if not fits_in_memory(trace):
-        return np.zeros(trace.ranks), np.zeros(trace.ranks)
+        return None
     delays: Delays = trace.derive("delays_found")
     number, keys = _number_callsites(trace, delays)
     if callsite not in keys:
-        return np.zeros(trace.ranks), np.zeros(trace.ranks)
+        return None
     chosen = delays.counted * (number == keys.index(callsite))
     costs, waits = delays.graph.compute_costs(chosen), delays.waits
     length = (waits.end_ns - waits.begin_ns) * chosen[waits.group]

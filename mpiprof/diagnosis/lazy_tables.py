@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mpiprof.diagnosis.causes import compute_causes
+from mpiprof.diagnosis.delay_callsites import make_rank_waits
 from mpiprof.diagnosis.delay_costs import find_delays
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
@@ -82,6 +83,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "postings": find_postings,
     "processes": tables.make_processes,
     "rank_totals": make_rank_totals,
+    "rank_waits": make_rank_waits,
     "replay": make_replay,
     "run_counts": find_run_counts,
     "run_times": make_run_times,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 UNKNOWN = "–"
+MAX_TEXT = 300  # characters of a text from a trace on a page
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 FACTOR_UNITS = (("K", 1e3), ("M", 1e6), ("G", 1e9))
 MIN_ERROR_SHARE = 0.005  # of a time, from which its error is shown
@@ -175,3 +176,9 @@ def _three_digits(value: float) -> str:
     if size < 9.995:
         return f"{value:.2f}"
     return f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+
+
+def shorten_text(value: object) -> str:
+    """Return text from a trace, cut to a length suitable for a page."""
+    text = str(value)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

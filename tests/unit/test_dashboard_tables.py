@@ -21,6 +21,7 @@ from mpiprof.errors import TraceError, UsageError
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, read_instance
 from mpiprof.reports.overview import callsite_rows, time_sums
+from mpiprof.reports.rank_locations import describe_location
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,7 @@ def test_the_page_without_filters_has_the_times_of_the_report(data: TraceData) -
 
 def test_the_location_of_a_rank_has_its_host_and_processors(data: TraceData) -> None:
     host = data.trace.tables.processes[3]["host"]
-    assert data.describe_location(3) == f"{host}, processor 3"
+    assert describe_location(data.trace, 3) == f"{host}, processor 3"
 
 
 def test_filters_apply_to_call_sites_and_instances(data: TraceData) -> None:

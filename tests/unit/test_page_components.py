@@ -10,6 +10,7 @@ from mpiprof.dashboard import components
 
 from mpiprof.reports.pictures import time_split
 from mpiprof.reports.pictures.instance_arrivals import InstanceArrivals
+from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
 
 
@@ -34,7 +35,7 @@ def test_a_picture_offers_its_data_instead_of_its_labels() -> None:
         TimePart("in collectives", 1e9, "late", waiting=True),
     ]
     rows = time_split.list_values(parts, BlamedTime("for rank 3", 5e8))
-    shown = components.show_picture("<svg></svg>", rows)
+    shown = components.show_picture(DataPicture("<svg></svg>", rows))
     menu = shown.children[1]
     assert json.loads(getattr(menu, "data-values")) == [
         ["part", "time_ns"], ["computing", 3e9], ["in collectives", 1e9], ["for rank 3", 5e8],

@@ -11,15 +11,15 @@ from typing import Any
 
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.diagnosis.verdict import Verdict
-from mpiprof.interface.format_units import format_ranks, format_runs, format_share, format_time
+from mpiprof.interface.format_units import format_ranks, format_share, format_time, shorten_text
 from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
 from mpiprof.reports import conclusion, delay_sentences, phrases, sentences
+from mpiprof.reports.rank_locations import describe_location
 from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.site_labels import format_site, format_wait_site, site_pattern
 from mpiprof.trace import Trace
 
 RANKS_FIRST = re.compile(r"[Rr]anks? \d[\d,\- ]*(?:and \d+ more)?")
-MAX_TEXT = 300  # characters of a text from a trace
 GOOD = "Nothing to gain here."
 
 
@@ -42,18 +42,18 @@ class Fact:
     is_late: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """The answer in the order of the page. share is "" if the waiting is unknown.
 
     finding: the worst finding, or None. Then there are no facts, advice and command.
     """
 
-    finding: Finding | None
-    share: str
-    amount: str
-    is_late: bool
     sentences: Sequence[Sequence[TextPart]]
+    finding: Finding | None = None
+    share: str = ""
+    amount: str = ""
+    is_late: bool = False
     facts: Sequence[Fact] = ()
     advice: str = ""
     command: str = ""
@@ -68,15 +68,15 @@ def make_answer(trace: Trace, verdict: Verdict, path: Path) -> Answer | None:
         return _make_plain_answer(trace, verdict, lines)
     rest = lines[2:] if verdict.beside is not None else lines[3:]
     return Answer(
-        finding,
-        format_share(verdict.waiting),
-        describe_amount(trace, verdict),
-        is_blamed(finding),
-        [_mark_names(trace, finding)],
-        list_facts(trace, finding),
-        _make_advice(trace, finding),
-        _make_command(trace, finding, path),
-        rest,
+        sentences=[_mark_names(trace, finding)],
+        finding=finding,
+        share=format_share(verdict.waiting),
+        amount=describe_amount(trace, verdict),
+        is_late=is_blamed(finding),
+        facts=list_facts(trace, finding),
+        advice=_make_advice(trace, finding),
+        command=_make_command(trace, finding, path),
+        notes=rest,
     )
 
 
@@ -91,12 +91,13 @@ def _make_plain_answer(trace: Trace, verdict: Verdict, lines: Sequence[str]) -> 
         return None
     # A trace that lacks calls does not show that nothing is to be gained.
     if math.isnan(verdict.waiting):
-        return Answer(None, "", "", False, [[TextPart(line)] for line in lines])
+        return Answer(sentences=[[TextPart(line)] for line in lines])
     if phrases.state_sentence(trace):
         share, amount = format_share(verdict.waiting), describe_amount(trace, verdict)
-        return Answer(None, share, amount, False, [[TextPart(line)] for line in lines[1:]])
+        texts = [[TextPart(line)] for line in lines[1:]]
+        return Answer(sentences=texts, share=share, amount=amount)
     good = [TextPart(f"{GOOD} ", "good"), TextPart(lines[0])]
-    return Answer(None, "", "", False, [good], notes=lines[1:])
+    return Answer(sentences=[good], notes=lines[1:])
 
 
 def describe_amount(trace: Trace, verdict: Verdict) -> str:
@@ -199,21 +200,3 @@ def _make_command(trace: Trace, finding: Finding, path: Path) -> str:
         rule = switch_value(site_pattern(row["sites"]), finding.algorithm)
         return format_command("run", "--switch", rule, "PROGRAM")
     return f"{format_command('compare', path)} --to {quote_word('AFTER')}"
-
-
-def host_of(trace: Trace, rank: int) -> str:
-    """Return the host of a rank, "?" if unknown."""
-    return str(trace.tables.processes.get(rank, {}).get("host") or "?")
-
-
-def describe_location(trace: Trace, rank: int) -> str:
-    """Return a rank's host and the processors that its affinity allows, as text."""
-    processors = trace.tables.processes.get(rank, {}).get("processors") or []
-    host, plural = host_of(trace, rank)[:MAX_TEXT], "s" * (len(processors) > 1)
-    return f"{host}, processor{plural} {format_runs(processors)}" if processors else host
-
-
-def shorten_text(value: Any) -> str:
-    """Return text from a trace, cut to a length suitable for a page."""
-    text = str(value)
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

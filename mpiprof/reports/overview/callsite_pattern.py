@@ -7,9 +7,9 @@ import pandas as pd
 
 from mpiprof.diagnosis.late_rank import find_late_rank
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
-from mpiprof.reports.overview.answer import host_of
 from mpiprof.reports.pictures.arrival_pattern import MAX_COLUMNS, MAX_ROWS, ArrivalCells
 from mpiprof.reports.pictures.rank_rows import make_rank_rows
+from mpiprof.reports.rank_locations import host_of
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.trace import Trace
 

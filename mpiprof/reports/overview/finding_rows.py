@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_callsites import sum_waits_by_rank
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
 from mpiprof.reports import sentences
 from mpiprof.reports.overview.answer import describe_reason
+from mpiprof.reports.overview.proof import mark_blamed
 from mpiprof.reports.pictures import row_pictures
 from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.site_labels import format_wait_site, make_callsite_key
@@ -110,13 +110,15 @@ def _make_row(
 def _draw_finding(trace: Trace, finding: Finding, totals: pd.DataFrame | None) -> str:
     """Return the mean lateness of the ranks at the call site, or the algorithms' times.
 
-    For messages, return the waiting that each rank causes there.
+    For messages, return the waiting that each rank causes there, or "" if it is unknown.
     """
     main = finding.main_callsite
     if isinstance(main, tuple):
-        caused_ns, _ = sum_waits_by_rank(trace, main)
-        blamed = np.isin(np.arange(trace.ranks), finding.ranks) & is_blamed(finding)
-        return row_pictures.draw_lateness_bars(caused_ns, blamed, "Waiting caused by each rank")
+        known = trace.derive("rank_waits")(main)
+        if known is None:
+            return ""
+        blamed = mark_blamed(trace, finding)
+        return row_pictures.draw_lateness_bars(known[0], blamed, "Waiting caused by each rank")
     if not finding.callsites or totals is None:
         return ""
     callsite = finding.callsites[0]

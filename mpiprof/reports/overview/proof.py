@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_callsites import sum_waits_by_rank
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_instance
 from mpiprof.metrics.rank_totals import read_instance
-from mpiprof.reports.overview.answer import host_of
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
+from mpiprof.reports.rank_locations import host_of
 from mpiprof.reports.site_labels import format_callsite, format_wait_site, make_callsite_key
 from mpiprof.trace import Trace
+from mpiprof.trace.types import Bool
 
 WIDTHS = {"wide": (760.0, 290.0), "narrow": (366.0, 230.0)}  # by class: of the picture in px
 LARGE_SHARE = 0.5  # of the 90th percentile of the spreads; smaller ones are not typical of a delay
@@ -77,12 +77,17 @@ def find_proof(trace: Trace, finding: Finding | None, instances: pd.DataFrame) -
 
 def _prove_by_messages(trace: Trace, finding: Finding, callsite: tuple[str, int]) -> Proof | None:
     """Return the picture of the waiting in messages at a call site, or None if it is unknown."""
-    blamed = np.isin(np.arange(trace.ranks), finding.ranks) & is_blamed(finding)
-    waits = CausedWaits(*sum_waits_by_rank(trace, callsite), blamed)
-    if not waits.wait_ns.any():
+    known = trace.derive("rank_waits")(callsite)
+    if known is None or not known[1].any():
         return None
+    waits = CausedWaits(known[0], known[1], mark_blamed(trace, finding))
     title = f"Waiting at {format_wait_site(trace, callsite)}, by rank"
     return Proof(make_callsite_key(callsite), None, title, waits, HOW_TO_READ_MESSAGES)
+
+
+def mark_blamed(trace: Trace, finding: Finding) -> Bool:
+    """Return for each rank whether the finding blames it."""
+    return np.isin(np.arange(trace.ranks), finding.ranks) & is_blamed(finding)
 
 
 def choose_instance(table: Any, finding: Finding) -> tuple[Any, int, int] | None:

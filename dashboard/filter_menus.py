@@ -1,0 +1,88 @@
+"""Menus of the filters: links that add or remove a communicator, an operation or a node."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import dash
+from dash import Input, Output, html
+from dash.development.base_component import Component
+
+from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import format_count, shorten_text
+
+from . import components, filtered_tables
+from . import url_state as states
+from .header import FILTERS
+from .trace_data import TraceContext
+
+MAX_CHOICES = 300  # of a menu; more links make the browser slow
+FEW_CHOICES = 12  # up to which a menu has no field for a search
+
+
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
+    """Add the callbacks that fill the menus, and search in their choices."""
+    for name in FILTERS:
+        _register_menu(app, context, name)
+
+
+def _register_menu(app: dash.Dash, context: TraceContext, name: str) -> None:
+    @components.state_callback(
+        app,
+        Output(f"filter-{name}", "children"),
+        Output(f"filter-{name}-search", "hidden"),
+        Input("url", "pathname"),
+        Input("url", "search"),
+        Input(f"filter-{name}-text", "value"),
+    )
+    def show(path: str, _: str, text: str | None, state: states.PageState) -> Any:
+        known = list_choices(context, state, name)
+        items = make_items(path, state, name, known, text or "")
+        return items, len(known) <= FEW_CHOICES
+
+
+def make_items(
+    path: str, state: states.PageState, name: str, known: dict[str, str], text: str
+) -> list[Component]:
+    """Return the links of a menu, of which only those that contain a text.
+
+    known: list_choices. The choices of the address come first.
+    """
+    chosen: tuple[str, ...] = getattr(state, name)
+    named = {value: known.get(value, value) for value in chosen} | known
+    found = {value: shown for value, shown in named.items() if text.casefold() in shown.casefold()}
+    links: list[components.MenuLink] = []
+    for value, shown in list(found.items())[:MAX_CHOICES]:
+        others = tuple(other for other in chosen if other != value)
+        changed = {name: others if value in chosen else (*chosen, value)}
+        address = path + states.change_filters(state, changed).format_query()
+        links.append((shorten_text(shown), address, value in chosen))
+    items = components.link_items(links)
+    more = len(found) - len(links)
+    if more > 0:
+        note = f"and {format_count(more)} more: type a part of the name above"
+        items.append(html.Li(note, className="note"))
+    return items or [html.Li(f"Nothing contains {text[:40]!r}.", className="note")] * bool(text)
+
+
+def name_choices(context: TraceContext, state: states.PageState) -> list[str]:
+    """Return the text of each menu's button: what it has chosen, or that it passes everything."""
+    texts = []
+    for name, every in FILTERS.items():
+        chosen: tuple[str, ...] = getattr(state, name)
+        known = list_choices(context, state, name) if chosen else {}
+        texts.append(", ".join(known.get(value, value)[:40] for value in chosen) or every)
+    return texts
+
+
+def list_choices(context: TraceContext, state: states.PageState, name: str) -> dict[str, str]:
+    """Return the name of each choice of a filter by its value in the address."""
+    with contextlib.suppress(MpiprofError):  # the page reports the error
+        data = context.latest_data(state)
+        if name == "communicators":
+            return dict(data.communicators)
+        if name == "operations":
+            return {one: one for one in filtered_tables.list_operations(data)}
+        return {host: host for host in data.hosts}
+    return {}
