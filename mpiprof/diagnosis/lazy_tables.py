@@ -29,6 +29,7 @@ from mpiprof.metrics.coverage import find_coverage
 from mpiprof.metrics.dependences import find_dependences
 from mpiprof.metrics.efficiencies import make_efficiencies
 from mpiprof.metrics.instance_series import make_series
+from mpiprof.metrics.message_callsite_sums import make_located_waits
 from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
 from mpiprof.metrics.message_waits import find_postings, make_message_waits
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
@@ -66,6 +67,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "in_windows": _apply_in_windows,
     "instances": tables.make_instances,
     "intervals": interval_table.make_intervals,
+    "located_waits": make_located_waits,
     "matrix": tables.make_matrix,
     "matrix_ranks": tables.matrix_ranks,
     "message_callsites": make_message_callsites,

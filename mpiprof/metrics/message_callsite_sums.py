@@ -103,6 +103,12 @@ def find_located_waits(trace: Trace) -> pd.DataFrame:
 
     If the waits do not fit in memory, they are sums as in `sum_located_waits`.
     """
+    waits: pd.DataFrame = trace.derive("located_waits")
+    return waits
+
+
+def make_located_waits(trace: Trace) -> pd.DataFrame:
+    """Return the table of find_located_waits, which a trace computes once."""
     if trace.has_message_events and not fits_in_memory(trace):
         sums: pd.DataFrame = trace.derive("window_waits")
         return sums
