@@ -178,8 +178,9 @@ def test_segments_that_cannot_be_are_refused(folder: Path) -> None:
     events = build.open_or_build(trace, cache.compute_key(trace))
     (path,) = (folder / "cache").glob("timeline-*")
     content = bytearray(path.read_bytes())
-    content[28:32] = b"\x7f\xff\xff\x7f"  # the shape of the first segment
-    content[24:28] = b"\xff\xff\xff\x7f"
+    found, _ = events.read_window(events.begin_ns, events.end_ns + 1)
+    at = content.index(found[0].tobytes())
+    content[at + 24 : at + 32] = b"\xff\xff\xff\x7f\x7f\xff\xff\x7f"  # shape and instance
     path.write_bytes(content)
     with pytest.raises(cache.DamagedError):
         events.read_window(events.begin_ns, events.end_ns + 1)
