@@ -22,6 +22,7 @@ import pandas as pd
 from flask import Response, request
 
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.progress import listen_to_progress
 from mpiprof.reports import sentences
 from mpiprof.store import cache
 from mpiprof.timeline import find as timeline_find
@@ -179,7 +180,7 @@ class TimelineStore:
             for of_trace, what in list(self._making):
                 if of_trace == data.name and what.startswith(f"{name} ") and what != entry_path[1]:
                     del self._making[of_trace, what]  # of an earlier version of the trace
-            making = self._start(entry_path, description, lambda _: make())
+            making = self._start(entry_path, description, partial(_make_listening, make))
         if not making.has_ended(REQUEST_WAIT_S):
             raise BusyError(making)
         if making.error is not None:
@@ -192,6 +193,12 @@ class TimelineStore:
             known = self._ready.pop(data.name, None)
         if known is not None:
             cache.remove(data.path, known[1].key)
+
+
+def _make_listening(make: Callable[[], Any], note: Progress) -> Any:
+    """Return a table, and note the progress of its computation."""
+    with listen_to_progress(note):
+        return make()
 
 
 def answer_request(store: TimelineStore) -> Response:

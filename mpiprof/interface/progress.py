@@ -15,6 +15,7 @@ DELAY_S = 1.0
 UPDATE_INTERVAL_S = 0.2
 PROGRESS_VARIABLE = "MPIPROF_PROGRESS"
 _bars: list[Progress] = []  # active bars, during which `show_work` is silent
+_listener = threading.local()  # note: function of the share done, called by work in this thread
 
 
 @contextmanager
@@ -87,9 +88,26 @@ class Progress:
 def show_progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with the number of further steps done, of `total`."""
     progress = Progress(total, label=f"{description} ")
+    note: Callable[[float], None] | None = getattr(_listener, "note", None)
+
+    def advance(more: int) -> None:
+        progress.advance(more)
+        if note is not None and total:
+            note(min(progress.done / total, 1.0))
+
     _bars.append(progress)
     try:
-        yield progress.advance
+        yield advance
     finally:
         _bars.remove(progress)
         progress.erase()
+
+
+@contextmanager
+def listen_to_progress(note: Callable[[float], None]) -> Iterator[None]:
+    """Call a function with the share that is done of the work in this thread."""
+    _listener.note = note
+    try:
+        yield
+    finally:
+        _listener.note = None

@@ -16,6 +16,7 @@ import mpiprof
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.diagnosis.what_if import parse_change, predict_run
+from mpiprof.interface.progress import listen_to_progress
 from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import find_located_waits
@@ -242,7 +243,10 @@ def test_windows_blame_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyP
     known = whole.derive("blamed_work")
     assert len(known) >= 100
     trace = open_in_windows(whole, monkeypatch, 3)
-    found = trace.derive("blamed_work")
+    shares: list[float] = []
+    with listen_to_progress(shares.append):
+        found = trace.derive("blamed_work")
+    assert shares == sorted(shares) and len(shares) >= 3 and shares[-1] == 1.0
     for name in ("finding", "rank", "end_ns"):
         assert found[name].tolist() == known[name].tolist()
     assert found["cost_ns"].to_numpy() == pytest.approx(known["cost_ns"].to_numpy(), rel=1e-6)
