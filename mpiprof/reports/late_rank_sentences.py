@@ -127,6 +127,8 @@ def _last_clause(row: Mapping[str, Any], late: LateRank | None, cause: Finding) 
     else:
         return ""
     often = f"in {format_share(share)} of the instances"
+    if cause.ranks == (rank,):
+        return f"and arrives last {often}"
     if rank in cause.ranks:
         return f"and rank {rank} arrives last {often}"
     return f"though rank {rank} arrives last most often, {often}"
@@ -146,12 +148,13 @@ def _late_phrases(late: LateRank) -> Phrases:
         (format_uncertain_time(late.late_ns, late.error_ns), "bold"),
         (" after the median", ""),
     ]
-    if late.similar:
-        plural = "s are" if late.similar > 1 else " is"
-        phrases.append((f"; {format_count(late.similar)} more rank{plural} late, too", ""))
     if late.knows_stages:
         phrases += [(": ", ""), (REASONS[late.main_stage], "bold")]
-    return [*phrases, (".", "")]
+    phrases.append((".", ""))
+    if late.similar:
+        plural = "s are" if late.similar > 1 else " is"
+        phrases.append((f" {format_count(late.similar)} more rank{plural} late, too.", ""))
+    return phrases
 
 
 def join_phrases(phrases: Phrases) -> str:

@@ -126,8 +126,7 @@ MESSAGES = {"operation": "waitall", "site_id": 2, "total_wait_ns": 1.0}
         ),
         (
             3,
-            "Rank 3 causes 90 % of the waiting here, and rank 3 arrives last in 31 % of the "
-            "instances.",
+            "Rank 3 causes 90 % of the waiting here, and arrives last in 31 % of the instances.",
         ),
     ],
 )

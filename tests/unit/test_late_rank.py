@@ -87,8 +87,8 @@ def test_ranks_that_are_late_together_are_counted(tmp_path: Path) -> None:
         (
             late_rank(last_share=0.87, similar=2, outside_ns=0.0, inherited_ns=10e6),
             {},
-            "Rank 5 is last in 87 % of the instances, 10.0 ms after the median; 2 more ranks are "
-            "late, too: it leaves the previous collective late.",
+            "Rank 5 is last in 87 % of the instances, 10.0 ms after the median: it leaves the "
+            "previous collective late. 2 more ranks are late, too.",
         ),
         (
             late_rank(instances=1, outside_ns=np.nan),
