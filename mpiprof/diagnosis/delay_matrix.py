@@ -131,9 +131,8 @@ class StepMatrix(DelayMatrix):
         mine = np.flatnonzero(np.isin(steps.callsite, callsites) & steps.is_known)
         waits = delays.waits
         wait_ns = (waits.end_ns - waits.begin_ns).astype(np.float64)
-        step_of_wait = steps.find(waits.end_ns)
         weighted = wait_ns * chosen[waits.group]
-        by_step = np.bincount(step_of_wait, weighted, len(steps.callsite))[mine]
+        by_step = np.bincount(steps.of_waits, weighted, len(steps.callsite))[mine]
         index, scale = choose_columns(by_step, _max_columns(trace.ranks))
         column_of = np.full(len(steps.callsite), OUTSIDE, np.int64)
         column_of[mine[index]] = np.arange(len(index))
@@ -141,27 +140,30 @@ class StepMatrix(DelayMatrix):
         total = float(number[-1] + 1) if trace.sampling_interval > 1 else float(len(mine))
         of = number[index], steps.edges_ns[mine[index]], scale
         columns = Columns(*of, len(mine), total)
-        column = column_of[steps.find(delays.intervals.end_ns)]
+        column = column_of[steps.of_intervals]
         super().__init__(trace, delays, np.arange(trace.ranks), column, columns)
         self.cost_ns = self.sum_cells(cost_ns) * scale
-        of_messages = delays.callsite[waits.group] < 0
-        wait_column, counted = column_of[step_of_wait], chosen[waits.group] > 0
-        waited = self._sum_by_rank(waits.rank, wait_column, wait_ns * ~of_messages)
-        in_messages = self._sum_by_rank(waits.rank, wait_column, wait_ns * of_messages)
+        wait_column = column_of[steps.of_waits]
+        inside = np.flatnonzero(wait_column >= 0)  # often a small part
+        rank, wait_column, group = waits.rank[inside], wait_column[inside], waits.group[inside]
+        wait_ns, weighted = wait_ns[inside], weighted[inside]
+        of_messages, counted = delays.callsite[group] < 0, chosen[group] > 0
+        waited = self._sum_by_rank(rank, wait_column, wait_ns * ~of_messages)
+        in_messages = self._sum_by_rank(rank, wait_column, wait_ns * of_messages)
         time = delays.message_time
         spent_column = column_of[steps.find(time.end_ns)]
-        waited += np.maximum(in_messages, self._sum_by_rank(time.rank, spent_column, time.spent_ns))
-        self.wait_ns = self._sum_by_rank(waits.rank, wait_column, wait_ns * counted).sum(0)
-        of_all = self._sum_by_rank(waits.rank, wait_column, weighted).sum(0)
+        inside = np.flatnonzero(spent_column >= 0)
+        spent = time.rank[inside], spent_column[inside], time.spent_ns[inside]
+        waited += np.maximum(in_messages, self._sum_by_rank(*spent))
+        self.wait_ns = self._sum_by_rank(rank, wait_column, wait_ns * counted).sum(0)
+        of_all = self._sum_by_rank(rank, wait_column, weighted).sum(0)
         self.scale *= np.where(self.wait_ns > 0, of_all / np.maximum(self.wait_ns, 1.0), 1.0)
         self.work_ns = waited.max(0) - waited
 
     def _sum_by_rank(self, rank: Int, column: Int, values: Float | Int) -> Float:
-        """Return the sum of values by rank and column, without OUTSIDE ones."""
-        inside = column >= 0
+        """Return the sum of values by rank and column."""
         shape = len(self.ranks), len(self.number)
-        cell = rank[inside] * shape[1] + column[inside]
-        sums = np.bincount(cell, values[inside], shape[0] * shape[1])
+        sums = np.bincount(rank * shape[1] + column, values, shape[0] * shape[1])
         return sums.reshape(shape).astype(np.float64)
 
     def compute_waiting(self, work_ns: Float) -> Float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,19 +24,38 @@ class Steps:
 
     edges_ns: the times of these meetings, from the start of the run on. callsite: that ends each
     step. sequence: number of the meeting on its communicator. is_known: whether all calls in the
-    step are recorded. is_divided: whether a step has several intervals of work.
+    step are recorded. delays, ranks: of the run.
     """
 
     edges_ns: Int
     callsite: Int
     sequence: Int
     is_known: Bool
-    is_divided: bool
+    delays: Delays
+    ranks: int
+
+    @cached_property
+    def of_intervals(self) -> Int:
+        """The step in which each interval of work ends."""
+        return self.find(self.delays.intervals.end_ns)
+
+    @cached_property
+    def of_waits(self) -> Int:
+        """The step in which each wait ends."""
+        return self.find(self.delays.waits.end_ns)
+
+    @cached_property
+    def is_divided(self) -> bool:
+        """Whether a step has several intervals of work."""
+        is_before_end = self.delays.intervals.end_ns <= self.edges_ns[-1]
+        intervals = int((self.is_known[self.of_intervals] & is_before_end).sum())
+        return intervals > (int(self.is_known.sum()) + 1) * self.ranks
 
     def find(self, end_ns: Int) -> Int:
         """Return the step in which intervals or waits end."""
-        step = np.searchsorted(self.edges_ns, end_ns, side="left") - 1
-        return np.clip(step, 0, len(self.callsite) - 1)
+        step = np.searchsorted(self.edges_ns, end_ns, side="left")
+        step -= 1
+        return np.clip(step, 0, len(self.callsite) - 1, out=step)
 
 
 def find_steps(trace: Trace, delays: Delays) -> Steps | None:
@@ -48,14 +68,9 @@ def find_steps(trace: Trace, delays: Delays) -> Steps | None:
     edges, first = np.concatenate([[begin], meetings[inside]]), first[inside]
     is_known = delays.gaps.find_whole_steps(edges)
     of = delays.meeting_callsites[first], delays.meeting_sequences[first], is_known
-    steps = Steps(edges, *of, is_divided=False)
-    ends = delays.intervals.end_ns
+    steps = Steps(edges, *of, delays, trace.ranks)
     count = int(is_known.sum())
-    intervals = int((is_known[steps.find(ends)] & (ends <= edges[-1])).sum())
-    is_divided = intervals > (count + 1) * trace.ranks
-    if not count or (count < MIN_STEPS and is_divided):
-        return None
-    return replace(steps, is_divided=is_divided)
+    return None if not count or (count < MIN_STEPS and steps.is_divided) else steps
 
 
 def number_steps(trace: Trace, steps: Steps, index: Int, callsites: Sequence[int]) -> Int:
@@ -90,7 +105,7 @@ def group_steps(delays: Delays, steps: Steps, chosen: Float) -> Iterator[list[in
     """
     waits = delays.waits
     wait_ns = (waits.end_ns - waits.begin_ns) * chosen[waits.group]
-    callsite = steps.callsite[steps.find(waits.end_ns)]
+    callsite = steps.callsite[steps.of_waits]
     count = np.bincount(steps.callsite)
     cost = np.bincount(callsite, wait_ns, len(count))
     least = min(MIN_STEPS, len(steps.callsite) // 2)
