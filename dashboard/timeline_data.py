@@ -37,54 +37,17 @@ from mpiprof.trace.types import Array
 
 from . import instance_messages, theme
 from . import url_state as states
+from .computation import BusyError, Computation
 from .trace_data import TraceContext, TraceData
 from .trace_figures import open_timeline
 
 ROUTE = "/timeline-data"
 REQUEST_WAIT_S = 0.4  # within this time a computation ends without a progress response
+CANCEL_WAIT_S = 5.0  # maximum time until a cancelled computation ends
 PAUSE_FACTOR = 4  # a growing trace is read again after this multiple of the last reading time
 MIN_COMPRESSED_BYTES = 1 << 14
 TILE_SETS = 2  # of all ranks, and of the ranks that rows show
 log = logging.getLogger(__name__)
-
-
-class Computation:
-    """A computation in its own thread."""
-
-    def __init__(self, description: str, make: Callable[[Progress], Any]) -> None:
-        self.what, self.progress = description, 0.0
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.began = time.monotonic()
-        self.took = 0.0
-        self._make = make
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.result = self._make(self._note_progress)
-        except Exception as error:
-            self.error = error
-            if not isinstance(error, MpiprofError | OSError | cache.DamagedError):
-                log.exception("%s failed", self.what)
-        self.took = time.monotonic() - self.began
-
-    def _note_progress(self, share: float) -> None:
-        self.progress = share
-
-    def has_ended(self, timeout_s: float = 0.0) -> bool:
-        """Wait up to `timeout_s` seconds and return whether the computation has ended."""
-        self.thread.join(timeout_s)
-        return not self.thread.is_alive()
-
-
-class BusyError(Exception):
-    """The requested data are still being computed."""
-
-    def __init__(self, making: Computation) -> None:
-        super().__init__(making.what)
-        self.making = making
 
 
 class TimelineStore:
@@ -103,7 +66,7 @@ class TimelineStore:
             if known and (known[0] == data.version or time.monotonic() < known[2]):
                 return known[1]
             making = self._start(
-                (data.name, ""), "reading the trace", lambda p: open_timeline(data, p)
+                (data.name, ""), "Reading the trace", lambda p: open_timeline(data, p)
             )
         if known is None:
             making.has_ended(REQUEST_WAIT_S)
@@ -112,7 +75,7 @@ class TimelineStore:
                 return known[1]
             raise BusyError(making)
         with self._lock:
-            self._making.pop((data.name, ""), None)
+            self._forget((data.name, ""), making)
             if making.error is not None:
                 if known is not None:
                     return known[1]
@@ -133,12 +96,12 @@ class TimelineStore:
             need, entry_path = resolved, (data.name, resolved.name)
             with self._lock:
                 making = self._start(
-                    entry_path, "summing it up", partial(timeline.build_tiles, need)
+                    entry_path, "Adding up its calls", partial(timeline.build_tiles, need)
                 )
             if not making.has_ended(REQUEST_WAIT_S):
                 raise BusyError(making)
             with self._lock:
-                self._making.pop(entry_path, None)
+                self._forget(entry_path, making)
             if making.error is not None:
                 raise making.error
             resolved = timeline.resolve(wanted)
@@ -154,6 +117,21 @@ class TimelineStore:
         if entry_path not in self._making:
             self._making[entry_path] = Computation(description, make)
         return self._making[entry_path]
+
+    def cancel(self, data: TraceData) -> None:
+        """Cancel the computations of a trace that report progress, and wait until they have ended."""
+        with self._lock:
+            paths = [(data.name, what) for of_trace, what in self._making if of_trace == data.name]
+            ended = [self._making.pop(path) for path in paths if path[1][:6] in ("", "tiles.")]
+            for making in ended:
+                making.is_cancelled = True
+        for making in ended:
+            making.has_ended(CANCEL_WAIT_S)
+
+    def _forget(self, entry_path: tuple[str, str], making: Computation) -> None:
+        """Remove an ended computation, unless a new one has taken its place."""
+        if self._making.get(entry_path) is making:
+            del self._making[entry_path]
 
     def message_marks(self, data: TraceData) -> MessageMarks | None:
         """Return the calls on messages, None if the trace has none; raises BusyError."""
@@ -207,6 +185,9 @@ def answer_request(store: TimelineStore) -> Response:
     state = states.parse(request.query_string.decode("ascii", "replace"))
     try:
         data = store.context.latest_data(state)
+        if what == "cancel":
+            store.cancel(data)
+            return _json_response({"cancelled": True})
         try:
             return _answer_window(store, data, state, what)
         except cache.DamagedError as error:

@@ -3,6 +3,7 @@ import * as Format from "./timeline-format.mjs";
 import * as Geometry from "./timeline-geometry.mjs";
 
 const { AXIS, GUTTER, NO_STATE } = Geometry;
+const LABEL_PITCH = 14; // pixels between the labels of two rows
 const HATCH = { pitch: 5, line: 1.1, lineOpacity: 0.6, groundOpacity: 0.16, flatOpacity: 0.35, least: 3 }; // as in the design tokens
 
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
@@ -10,15 +11,20 @@ const mixColours = (a, b, share) => a.map((value, i) => Math.round(value * share
 const text = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
 const luminance = (colour) => colour.map((v) => ((v / 255 + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
 
-// Return the theme's colours by their names in the design tokens, and the font.
+let knownTheme = null;
+// Return the theme's colours by their names in the design tokens, and the font. Reading them again for
+// each frame would take as long as drawing.
 export const readTheme = (root) => {
+  const key = `${document.documentElement.dataset.theme} ${window.matchMedia("print").matches}`;
+  if (knownTheme?.root === root && knownTheme.key === key) return knownTheme;
   const style = getComputedStyle(root), known = new Map();
   const colour = (name) => {
     if (!known.has(name)) known.set(name, style.getPropertyValue(`--${name}`).trim() || "#888888");
     return known.get(name);
   };
   const names = ["ink", "ink2", "ink3", "line", "line2", "surface", "raised", "sunken", "q1", "q2", "q3", "late", "late-text", "btn", "btn-ink"];
-  return { colour, font: style.fontFamily, ...Object.fromEntries(names.map((name) => [name.replace("-", "_"), colour(name)])) };
+  knownTheme = { root, key, colour, font: style.fontFamily, ...Object.fromEntries(names.map((name) => [name.replace("-", "_"), colour(name)])) };
+  return knownTheme;
 };
 
 // Return the colours of each state: full, its hatch for waiting, and the legible text colour on it.
@@ -214,29 +220,35 @@ export const drawCauses = (c, view, scene, theme, items) => {
   }
 };
 
+// Return the rows whose labels fit: the lens and blamed ranks first, the costliest before others.
+const labelledRows = (view, blamedRows) => {
+  const placed = [], wanted = [...(view.lens >= 0 ? [view.lens] : []), ...blamedRows.keys(), ...view.tops.keys()];
+  for (const row of wanted) {
+    if (row < view.rows && placed.every((other) => Math.abs(view.centre(row) - view.centre(other)) >= LABEL_PITCH)) placed.push(row);
+  }
+  return placed;
+};
+
 // Draw row labels and the limits of nodes. Rows of blamed ranks have the accent.
 export const drawGutter = (c, view, scene, theme) => {
-  const { overview, sort } = scene;
+  const { overview, sort, blamedRows } = scene;
   c.fillStyle = theme.surface;
   c.fillRect(0, 0, GUTTER - 1, view.bottom + 4);
   c.textBaseline = "middle";
   const names = sort === "switches" ? overview.switches.map((name) => name || "?") : overview.hosts;
-  let free = 0; // below this height there is no label yet
-  const lens = view.lens >= 0 ? view.centre(view.lens) : -100;
-  for (let row = 0; row < view.rows; row++) {
-    const y = view.centre(row), group = overview.nodes[row], isFirst = row === 0 || group !== overview.nodes[row - 1];
-    if (row > 0 && isFirst && sort === "node") {
-      c.fillStyle = theme.ink3;
-      c.fillRect(GUTTER - 40, view.top(row) - 1, 40 + view.width, 1);
-    }
-    const isLens = row === view.lens;
-    if (!isLens && (y - 7 < free || Math.abs(y - lens) < 14)) continue;
-    free = y + 7;
+  const isFirst = (row) => row === 0 || overview.nodes[row] !== overview.nodes[row - 1];
+  c.fillStyle = theme.ink3;
+  for (let row = 1; row < view.rows && sort === "node"; row++) {
+    if (isFirst(row)) c.fillRect(GUTTER - 40, view.top(row) - 1, 40 + view.width, 1);
+  }
+  for (const row of labelledRows(view, blamedRows)) {
+    const y = view.centre(row), isLens = row === view.lens, isBlamed = blamedRows.has(row);
     c.textAlign = "right";
-    c.fillStyle = !isLens ? theme.ink3 : view.isBlamed ? theme.late_text : theme.ink;
-    c.font = `${isLens ? "600 12" : "11"}px ${theme.font}`;
-    c.fillText(isLens ? `rank ${scene.lensRank}` : overview.labels[row], GUTTER - 10, y, GUTTER - 14);
-    if (isLens || !(sort === "nodes" || sort === "switches" || isFirst)) continue;
+    c.fillStyle = isBlamed ? theme.late_text : isLens ? theme.ink : theme.ink3;
+    c.font = `${isLens ? "600 12" : isBlamed ? "600 11" : "11"}px ${theme.font}`;
+    const rank = isLens ? scene.lensRank : blamedRows.get(row);
+    c.fillText(isLens || isBlamed ? `rank ${rank}` : overview.labels[row], GUTTER - 10, y, GUTTER - 14);
+    if (isLens || isBlamed || !(sort === "nodes" || sort === "switches" || isFirst(row))) continue;
     c.textAlign = "left";
     c.fillStyle = theme.ink2;
     c.font = `11px ${theme.font}`;
@@ -318,8 +330,8 @@ export const drawMessages = (c, view, all, rowOf, theme) => {
   }
 };
 
-// Draw the whole run as stacked shares of all ranks in each state, and the visible window.
-export const drawOverview = (c, width, height, overview, palette, view, theme, off) => {
+// Draw the whole run as stacked shares of all ranks in each state.
+export const drawOverview = (c, width, height, overview, palette, theme, off) => {
   const { columns, states, level, length } = overview, shares = overview.shares, n = states.length;
   const scale = width / length, bin = 2 ** level;
   let peak = 1e-9; // the highest column fills the strip
@@ -342,6 +354,17 @@ export const drawOverview = (c, width, height, overview, palette, view, theme, o
       y -= h;
     }
   }
+  c.fillStyle = theme.ink3;
+  c.font = `11px ${theme.font}`;
+  c.textAlign = "right";
+  c.textBaseline = "middle";
+  c.fillText("whole run", GUTTER - 6, 15);
+  c.fillText(`up to ${Format.percent(Math.min(peak, 1))}`, GUTTER - 6, 31);
+};
+
+// Mark the visible window on the whole run.
+export const drawVisibleWindow = (c, width, height, length, view, theme) => {
+  const scale = width / length;
   const x0 = GUTTER + view.from * scale, x1 = Math.max(GUTTER + view.to * scale, x0 + 2);
   c.fillStyle = theme.surface;
   c.globalAlpha = 0.62;
@@ -351,10 +374,4 @@ export const drawOverview = (c, width, height, overview, palette, view, theme, o
   c.strokeStyle = theme.ink;
   c.lineWidth = 2;
   c.strokeRect(x0, 1, x1 - x0, height - 2);
-  c.fillStyle = theme.ink3;
-  c.font = `11px ${theme.font}`;
-  c.textAlign = "right";
-  c.textBaseline = "middle";
-  c.fillText("whole run", GUTTER - 6, 15);
-  c.fillText(`up to ${Format.percent(Math.min(peak, 1))}`, GUTTER - 6, 31);
 };

@@ -11,9 +11,24 @@ export const STRIP_HEIGHT = 44; // height of the strip in pixels
 
 export const canvasHeight = (t) => t.view.bottom + 4;
 
+// Draw the shares of the whole run on the page; their image is drawn anew only if they have changed.
+const drawKept = (c, t, theme, drawShares) => {
+  const { width, height } = t.strip, key = [width, theme.key, ...t.hiddenStates].join();
+  if (t.shares?.key !== key || t.shares.overview !== t.overview) {
+    const canvas = new OffscreenCanvas(width, height), on = canvas.getContext("2d");
+    on.setTransform(c.getTransform());
+    drawShares(on);
+    t.shares = { key, overview: t.overview, canvas };
+  }
+  c.drawImage(t.shares.canvas, 0, 0, t.width, STRIP_HEIGHT);
+};
+
 export const drawStrip = (c, t, theme) => {
-  const { overview, view } = t, colours = Paint.makePalette(overview.states, theme);
-  Paint.drawOverview(c, view.width, STRIP_HEIGHT, overview, colours, view, theme, t.hiddenStates);
+  const { overview, view } = t;
+  const drawShares = (on) => Paint.drawOverview(on, view.width, STRIP_HEIGHT, overview, Paint.makePalette(overview.states, theme), theme, t.hiddenStates);
+  if (c.canvas === t.strip) drawKept(c, t, theme, drawShares);
+  else drawShares(c);
+  Paint.drawVisibleWindow(c, view.width, STRIP_HEIGHT, overview.length, view, theme);
   Marks.drawOnStrip(c, t, theme, STRIP_HEIGHT);
 };
 

@@ -63,7 +63,7 @@ class Timeline {
     this.strip = E("canvas", { className: "tl-strip", "aria-label": "Whole run, with the visible window" });
     this.canvas = E("canvas", { className: "tl-canvas" });
     this.tip = E("div", { className: "tl-tip", hidden: true, role: "tooltip" });
-    this.cover = E("div", { className: "tl-cover", hidden: true });
+    this.cover = E("div", { className: "tl-cover", hidden: true }, E("p", {}), E("progress", { max: 1 }), E("button", { type: "button", className: "tl-act" }));
     this.stage = E("div", { className: "tl-stage", tabIndex: 0, role: "application",
       "aria-label": "Timeline of ranks and time. Press ? for the keys.", "aria-describedby": "tl-status" },
       this.strip, this.canvas, this.cover);
@@ -92,8 +92,8 @@ class Timeline {
 
   // Geometry of the window. All painters and pointers use it.
   get view() {
-    const width = Math.max(this.width - Geometry.GUTTER, 50), { tops, gap, lens, isBlamed } = this.rowLayout;
-    return { ...Geometry.makeView({ from: this.from, to: this.to, width, tops, gap }), lens, isBlamed };
+    const width = Math.max(this.width - Geometry.GUTTER, 50), { tops, gap, lens } = this.rowLayout;
+    return { ...Geometry.makeView({ from: this.from, to: this.to, width, tops, gap }), lens };
   }
 
   resize() {
@@ -117,7 +117,12 @@ class Timeline {
     const [culprit] = this.blamed, blamed = culprit === undefined ? -1 : rows.findIndex((ranks) => ranks.includes(culprit));
     const lens = blamed >= 0 ? blamed : latest;
     this.lensRank = blamed >= 0 ? culprit : drawn[lens];
-    this.rowLayout = { ...Geometry.layOutRows(rows.length, Math.max(window.innerHeight - top - below, 280), lens), lens, isBlamed: blamed >= 0 };
+    this.rowLayout = { ...Geometry.layOutRows(rows.length, Math.max(window.innerHeight - top - below, 280), lens), lens };
+    this.blamedRows = new Map(); // the costliest blamed rank of each row
+    for (const rank of this.blamed) {
+      const row = rows.findIndex((ranks) => ranks.includes(rank));
+      if (row >= 0 && !this.blamedRows.has(row)) this.blamedRows.set(row, rank);
+    }
     this.rowOf = new Map();
     rows.forEach((ranks, row) => ranks.forEach((rank) => this.rowOf.set(rank, row)));
     this.canvas.dataset.rows = this.rowLayout.tops.join(" ");
@@ -160,7 +165,7 @@ class Timeline {
     const found = await this.request(this.fetchData("overview", { px: Math.round(Math.max(this.width - Geometry.GUTTER, 50)) }));
     if (!found || mine !== this.loads) return;
     if (found.busy) {
-      this.showMessage(`${found.what} …`, found.progress);
+      this.showMessage(`${found.what}: ${Math.floor(found.progress * 100)} % …`, found.progress, ["Cancel", () => this.cancel()]);
       this.loadTimer = setTimeout(() => this.load(), 250);
       return;
     }
@@ -245,11 +250,27 @@ class Timeline {
     this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.writeTimer || this.marksTimer || this.waitedTimer || this.causesTimer)));
   }
 
-  showMessage(message, progress = null) {
+  // Show a message instead of the picture, with the progress of a computation or a button [text, action].
+  // The elements stay, so that the button keeps the focus while the progress changes.
+  showMessage(message, progress = null, [text, onclick] = ["", null]) {
+    const [paragraph, bar, button] = this.cover.children;
+    paragraph.textContent = message;
+    bar.hidden = progress === null;
+    bar.value = progress ?? 0;
+    bar.setAttribute("aria-label", message);
+    button.hidden = !text;
+    Object.assign(button, { textContent: text, onclick });
     this.cover.hidden = false;
-    const bar = progress === null ? null : E("progress", { max: 1, value: progress, "aria-label": message });
-    this.cover.replaceChildren(E("p", {}, message), ...(bar ? [bar] : []));
     this.root.dataset.shown = progress === null ? "message" : "";
+  }
+
+  // End the computation that the timeline waits for.
+  async cancel() {
+    clearTimeout(this.loadTimer);
+    this.loadTimer = null;
+    this.loads += 1;
+    await this.request(this.fetchData("cancel"));
+    this.showMessage("The preparation of the timeline was cancelled.", null, ["Prepare it again", () => this.load()]);
   }
 
   // Moving
@@ -264,6 +285,8 @@ class Timeline {
     if (!this.overview) return;
     [this.from, this.to] = [from, to];
     this.newHistoryEntry = true;
+    clearTimeout(this.marksTimer); // marks wait until the picture of the last move is shown
+    this.marksTimer = 0;
     this.clampWindow();
     this.hideTip();
     this.write();
