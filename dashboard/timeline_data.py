@@ -119,7 +119,7 @@ class TimelineStore:
         return self._making[entry_path]
 
     def cancel(self, data: TraceData) -> None:
-        """Cancel the computations of a trace that report progress, and wait until they have ended."""
+        """Cancel the computations of a trace that report progress, and wait for their end."""
         with self._lock:
             paths = [(data.name, what) for of_trace, what in self._making if of_trace == data.name]
             ended = [self._making.pop(path) for path in paths if path[1][:6] in ("", "tiles.")]
