@@ -218,7 +218,7 @@ def test_a_program_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     with (tmp_path / "r.csv").open() as file:
         rows = {row["routine"]: row for row in csv.DictReader(file)}
     assert {WHOLE, ALL, "alltoall"} <= set(rows)
-    assert rows["alltoall"]["instances"] == "20"  # repetitions
+    assert rows["alltoall"]["instances"] == "200"  # repetitions
     assert float(rows[ALL]["native s"]) < float(rows[WHOLE]["native s"])
     assert "Figure 2" in done.stdout  # or why it is missing, if other processes disturb the machine
     drawn = "programs of equal weight (Figure 2)" in done.stdout

@@ -235,7 +235,7 @@ def test_table_12_has_the_paper_s_columns() -> None:
     whole |= {"robust s": 20.2, "native / robust": 0.99}
     chosen = {"algorithm": "ring", "robust algorithm": "simple"}
     rows: list[Row] = [
-        {"program": "hydro", "routine": "alltoall", **chosen, **cells},
+        {"program": "hydro", "routine": "alltoall", "instances": 81, **chosen, **cells},
         {"program": "hydro", "routine": WHOLE, **dict.fromkeys(chosen, ""), **whole},
     ]
     results = make_results(apps=rows)
@@ -251,3 +251,5 @@ def test_table_12_has_the_paper_s_columns() -> None:
     assert faraj_applications.check_communication(results).state == HOLDS
     assert faraj_applications.check_total(results).state == HOLDS
     assert faraj_applications.check_auto(results).state == HOLDS
+    rows[0]["instances"] = 80  # all of them probes
+    assert faraj_applications.check_total(results).state == NOT_REPRODUCED

@@ -12,7 +12,7 @@ import pytest
 from mpiprof.__main__ import main
 from mpiprof.bench.harness import study
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import PAPERS, import_paper, paper_report, report_sections
+from mpiprof.bench.papers import PAPERS, import_paper, paper_report, report_sections, runs
 from mpiprof.bench.papers.claims_table import make_claims_table
 from mpiprof.bench.papers.exhibits import (
     FAILS,
@@ -230,6 +230,21 @@ def test_a_result_of_other_options_is_not_reused(tmp_path: Path) -> None:
 def test_a_long_measurement_is_left_out_of_a_quick_run() -> None:
     with pytest.raises(MpiprofError, match="--quick leaves out"):
         Measurement(("arrival", "-n", "4"), 3600).obtain(quick=True)
+
+
+def test_a_quick_measurement_that_fails_has_an_alternative(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(words: tuple[str, ...]) -> runs.Obtained:
+        if "--cluster" in words:
+            raise MpiprofError("this requires root")
+        return runs.Obtained([{"right": 1}])
+
+    monkeypatch.setattr(runs, "_measure", measure)
+    quick = ("apps", "--cluster", "8x100mbit")
+    obtained = Measurement(("apps",), 1, quick, 1, ("apps", "--quick")).obtain(quick=True)
+    assert obtained.rows == [{"right": 1}]
+    assert obtained.notes == ["this requires root: measured by `bench apps --quick`"]
+    with pytest.raises(MpiprofError, match="requires root"):
+        Measurement(("apps",), 1, quick, 1).obtain(quick=True)
 
 
 def test_notes_of_a_measurement_are_in_the_report() -> None:

@@ -26,7 +26,7 @@ def check_change(results: Results, run: str, operation: str, size: int) -> Verdi
     first, last = min(times), max(times)
     best = min(times[first], key=lambda name: times[first][name])
     ratio = times[last][best] / min(times[last].values())
-    reason = f"{best} is the fastest at MAX_IF {first}, and takes {ratio:.3g} times the best at "
+    reason = f"{best} is the fastest at MAX_IF {first}, and takes {ratio:.4g} times the best at "
     return Verdict(HOLDS if ratio > SIMILAR else FAILS, f"{reason}{last}")
 
 

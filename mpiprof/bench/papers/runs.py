@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import re
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,7 @@ class Measurement:
     seconds: float
     quick: tuple[str, ...] = ()
     quick_seconds: float = 0.0
+    alternative: tuple[str, ...] = ()  # in place of a quick run that fails, such as without root
 
     def _choose_words(self, quick: bool) -> tuple[str, ...]:
         return self.quick if quick else self.words
@@ -123,22 +124,34 @@ class Measurement:
 
     def obtain(self, quick: bool) -> Obtained:
         """Return the study's tables and notes; raises MpiprofError if the study fails."""
-        import tempfile
-
         words = self._choose_words(quick)
         if not words:
             raise MpiprofError("a measurement that --quick leaves out")
-        with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
-            output = Path(folder, "result")
-            command = verb_command("bench", *words, "-o", str(output))
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                reason = find_reason(done.stderr) or f"exit code {done.returncode}"
-                raise MpiprofError(f"`bench {' '.join(words)}` failed: {reason}")
-            rows, notes = _read_rows(output.with_suffix(".csv")), find_notes(done.stdout)
-            further = sorted(output.parent.glob(f"{output.name}-*.csv"))
-            tables = {p.stem.removeprefix(f"{output.name}-"): _read_rows(p) for p in further}
-            return Obtained(rows, notes, tables)
+        try:
+            return _measure(words)
+        except MpiprofError as error:
+            if not quick or not self.alternative:
+                raise
+            obtained = _measure(self.alternative)
+            note = f"{error}: measured by `bench {' '.join(self.alternative)}`"
+            return replace(obtained, notes=[note, *obtained.notes])
+
+
+def _measure(words: Sequence[str]) -> Obtained:
+    """Run a study, and return its tables and notes; raises MpiprofError if the study fails."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
+        output = Path(folder, "result")
+        command = verb_command("bench", *words, "-o", str(output))
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = find_reason(done.stderr) or f"exit code {done.returncode}"
+            raise MpiprofError(f"`bench {' '.join(words)}` failed: {reason}")
+        rows, notes = _read_rows(output.with_suffix(".csv")), find_notes(done.stdout)
+        further = sorted(output.parent.glob(f"{output.name}-*.csv"))
+        tables = {p.stem.removeprefix(f"{output.name}-"): _read_rows(p) for p in further}
+        return Obtained(rows, notes, tables)
 
 
 def find_reason(errors: str) -> str:

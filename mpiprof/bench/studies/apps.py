@@ -80,15 +80,23 @@ class App:
 APPS = {
     "ft": App(
         "ft.py --grid 64 --steps 150",
-        "ft.py --grid 16 --steps 40",
+        "ft.py --grid 16 --steps 200",
         15,
         followed="alltoall",
         robust=True,
     ),
     "hydro": App("hydro.py --cells 384", "hydro.py --cells 32", 20, robust=True),
-    "fft2d": App("fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 64", 30, robust=True),
+    "fft2d": App(
+        "fft2d.py --order 1024 --repetitions 75",
+        "fft2d.py --order 64 --repetitions 100",
+        30,
+        robust=True,
+    ),
     "transpose": App(
-        "transpose.py --order 1024 --repetitions 300", "transpose.py --order 64", 25, robust=True
+        "transpose.py --order 1024 --repetitions 300",
+        "transpose.py --order 64 --repetitions 200",
+        25,
+        robust=True,
     ),
     "coupled": App(
         "coupled.py --cells 131072 --ratio 1 --steps 150",  # 1 MB per group
