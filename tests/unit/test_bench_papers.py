@@ -293,7 +293,7 @@ def test_one_figure_of_each_paper(name: str, tmp_path: Path) -> None:
 @pytest.mark.everything
 @pytest.mark.parametrize("name", PAPERS)
 def test_quick_report_of_each_paper(name: str, tmp_path: Path) -> None:
-    """Every exhibit is in the report; the measurements of Faraj et al. start 2 ranks."""
+    """Every exhibit is in the report; measurements of Faraj et al. start 2 ranks and 8 nodes."""
     assert main(["bench", "paper", name, "--quick", "-o", str(tmp_path)]) == 0
     page = (tmp_path / f"{name}.html").read_text()
     assert page.count("<h2") == len(import_paper(name).exhibits)
