@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dash
@@ -205,6 +205,19 @@ def link_items(links: Sequence[MenuLink]) -> list[Component]:
         html.Li(dcc.Link(content, href=address), **(aria_attributes(current="true") if on else {}))
         for content, address, on in links
     ]
+
+
+def choice_links(
+    choices: Mapping[str, str], chosen: str, make_address: Callable[[str], str]
+) -> Component:
+    """Return a row of links to choices (name by key); the chosen one is text."""
+    links: list[Any] = [
+        html.Span(name, className="off")
+        if key == chosen
+        else dcc.Link(name, href=make_address(key))
+        for key, name in choices.items()
+    ]
+    return html.Div(links, className="steps", role="group")
 
 
 def labelled_field(text: str, field: Component, name: str = "") -> Component:

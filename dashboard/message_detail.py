@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
-from dash import dcc, html
+from dash import html
 from dash.development.base_component import Component
 
 from mpiprof.errors import UsageError
@@ -20,6 +20,7 @@ from . import (
     filtered_tables,
     finding_links,
     message_tables,
+    pair_tables,
     trace_figures,
 )
 from .figures.rank_pairs import draw_pair_matrix
@@ -27,7 +28,6 @@ from .message_tables import MessageRows
 from .trace_data import TraceContext
 from .url_state import PageState
 
-KEY = "pairs"  # key of the URL: the quantity that the matrix shows
 NOTES = {
     "wait": "Waiting of each rank (down) for each rank (across).",
     "bytes": "Bytes from each rank (down) to each rank (across).",
@@ -94,18 +94,15 @@ def make_matrix_card(
     available = [name for name in quantities if matrix.get_cells(name).any()]
     if not available:
         return None
-    chosen = state.get(KEY) if state.get(KEY) in available else available[0]
-    links: list[Any] = [
-        html.Span(name, className="off")
-        if name == chosen
-        else dcc.Link(name, href=state.set_keys(**{KEY: name}).format_query())
-        for name in available
-    ]
+    wanted = state.get(pair_tables.QUANTITY)
+    chosen = wanted if wanted in available else available[0]
+    choices = {name: pair_tables.QUANTITIES[name] for name in available}
+    links = components.choice_links(choices, chosen, partial(pair_tables.link_to_quantity, state))
     cells = matrix.get_cells(chosen)
     figure = draw_pair_matrix(matrix.ranks, cells, chosen, dark=state.dark)
     return components.make_card(
         "Messages between ranks",
-        *[html.Div(links, className="steps")] * (len(links) > 1),
+        *[links] * (len(choices) > 1),
         components.make_graph(figure, state, id=graph),
         note=f"{NOTES[chosen]} A click shows both on the timeline.",
     )

@@ -104,7 +104,7 @@ class Plots:
 
     def messages(self, quantity: str = "bytes") -> go.Figure:
         """Messages between ranks: "bytes", "messages" (their number) or "wait"."""
-        quantities = import_dashboard("figures.rank_pairs").PAIR_QUANTITIES
+        quantities = import_module("mpiprof.reports.pictures.pair_matrix").QUANTITIES
         if quantity not in quantities:
             raise UsageError(f"{quantity}: no such quantity; known: {', '.join(quantities)}")
         return self._draw("messages", quantity)

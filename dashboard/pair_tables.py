@@ -65,6 +65,11 @@ def _sum_all(data: TraceData, state: PageState, matrix: PairMatrix) -> Float | N
     return waits
 
 
+def link_to_quantity(state: PageState, quantity: str) -> str:
+    """Return the address of this page with another quantity of the matrix."""
+    return state.set_keys(**{QUANTITY: quantity}).format_query()
+
+
 def chosen_quantity(state: PageState, matrices: Matrices) -> str:
     """Return the quantity of the URL if it has a matrix, and else the first one that has."""
     return state.get(QUANTITY) if state.get(QUANTITY) in matrices else next(iter(matrices))

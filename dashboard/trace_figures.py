@@ -69,7 +69,7 @@ def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()
 
 
 def draw_messages(data: TraceData, state: PageState, quantity: str) -> go.Figure:
-    """Return a matrix of the messages between ranks; quantity: of PAIR_QUANTITIES."""
+    """Return a matrix of the messages between ranks; quantity: of pair_matrix.QUANTITIES."""
     matrix = message_tables.filtered_messages(data, state).make_matrix()
     cells = matrix.get_cells(quantity)
     return rank_pairs.draw_pair_matrix(matrix.ranks, cells, quantity, dark=state.dark)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import format_count, format_size, format_time, unit_of
+from mpiprof.interface.format_units import unit_of
 from mpiprof.metrics.wait_matrix import WaitMatrix
+from mpiprof.reports.pictures.pair_matrix import QUANTITIES
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS
 from mpiprof.reports.tokens import get_colour
 from mpiprof.trace.types import Float, Int
@@ -21,32 +21,6 @@ FRAME = {"showline": True, "mirror": True, "zeroline": False}
 FAINTEST = 0.08  # opacity of the smallest cell, so that it differs from an empty cell
 
 
-@dataclass(frozen=True)
-class PairQuantity:
-    """A quantity of a matrix of ranks: its text, the titles of its axes, and the hover text."""
-
-    format: Callable[[float], str]
-    down: str
-    across: str
-    sentence: str
-
-
-PAIR_QUANTITIES = {
-    "wait": PairQuantity(
-        format_time, "waits: rank", "late: rank", "rank %{y} waits %{text} for rank %{x}"
-    ),
-    "bytes": PairQuantity(
-        format_size, "sends: rank", "receives: rank", "rank %{y} sends %{text} to rank %{x}"
-    ),
-    "messages": PairQuantity(
-        format_count,
-        "sends: rank",
-        "receives: rank",
-        "rank %{y} sends %{text} messages to rank %{x}",
-    ),
-}
-
-
 def draw_wait_matrix(matrix: WaitMatrix, *, dark: bool = False) -> go.Figure:
     """Draw the matrix of wait times: waiting ranks (down) by awaited ranks (across)."""
     return draw_pair_matrix(matrix.ranks, matrix.total_wait_ns, "wait", dark=dark)
@@ -55,36 +29,43 @@ def draw_wait_matrix(matrix: WaitMatrix, *, dark: bool = False) -> go.Figure:
 def draw_pair_matrix(
     ranks: Sequence[tuple[int, int]], cells: Float | Int, quantity: str, *, dark: bool = False
 ) -> go.Figure:
-    """Draw a matrix of ranks; quantity: of PAIR_QUANTITIES. Empty cells are transparent.
+    """Draw a matrix of ranks; quantity: of QUANTITIES. Empty cells are transparent.
 
     The rank for which the others wait most is named above its column.
     """
     if not cells.any():
         return axes.empty_figure("nobody waits" if quantity == "wait" else "no messages")
-    of = PAIR_QUANTITIES[quantity]
+    of = QUANTITIES[quantity]
     names = [name_run(run) for run in ranks]
     largest = float(cells.max())
     unit, scale = unit_of(largest) if quantity == "wait" else ("", 1.0)
     text = np.full(cells.shape, "", object)
     text[cells > 0] = [of.format(value) for value in cells[cells > 0].tolist()]
+    sentence = of.sentence.format(down="%{y}", amount="%{text}", across="%{x}")
     figure = go.Figure()
     figure.add_heatmap(
         z=(np.where(cells > 0, cells, np.nan) / scale).astype(np.float32),
         x=names,
         y=names,
         text=text,
-        colorscale=_make_scale("late" if quantity == "wait" else "ink2", dark=dark),
+        colorscale=_make_scale(of.colour, dark=dark),
         zmin=0,
         zmax=largest / scale,
         xgap=1 if len(names) <= MAX_ROWS // 4 else 0,
         ygap=1 if len(names) <= MAX_ROWS // 4 else 0,
         colorbar={"title": {"text": unit or quantity}, "thickness": 12, "exponentformat": "SI"},
-        hovertemplate=f"{of.sentence}<extra></extra>",
+        hovertemplate=f"{sentence}<extra></extra>",
     )
     figure.update_layout(
         height=int(min(max(160 + 18 * len(names), 280), 560)),
-        xaxis={"title": of.across, "type": "category", "nticks": 12, "showgrid": False, **FRAME},
-        yaxis={**axes.RANK_ROWS, "title": of.down, "nticks": 20, **FRAME},
+        xaxis={
+            "title": f"{of.across}: rank",
+            "type": "category",
+            "nticks": 12,
+            "showgrid": False,
+            **FRAME,
+        },
+        yaxis={**axes.RANK_ROWS, "title": f"{of.down}: rank", "nticks": 20, **FRAME},
         plot_bgcolor=get_colour("surface", dark=dark),
     )
     if quantity == "wait":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import dash
@@ -76,22 +77,14 @@ def make_picture(data: TraceData, state: states.PageState) -> Component | None:
         return None
     chosen = pair_tables.chosen_quantity(state, matrices)
     ranks, cells = matrices[chosen]
-    links: list[Any] = [
-        html.Span(pair_tables.QUANTITIES[name], className="off")
-        if name == chosen
-        else dcc.Link(
-            pair_tables.QUANTITIES[name],
-            href=state.set_keys(**{pair_tables.QUANTITY: name}).format_query(),
-        )
-        for name in matrices
-    ]
+    choices = {name: pair_tables.QUANTITIES[name] for name in matrices}
     quantity = "wait" if chosen == "all" else chosen
     figure = rank_pairs.draw_pair_matrix(ranks, cells, quantity, dark=state.dark)
     figure.update_layout(shapes=_outline(state, figure))
     return html.Section(
         [
             html.H2(pair_matrix.QUANTITIES[quantity].title),
-            html.Div(links, className="steps", role="group"),
+            components.choice_links(choices, chosen, partial(pair_tables.link_to_quantity, state)),
             components.make_graph(figure, state, id="messages-matrix"),
             components.how_to_read(HOW_TO_READ),
         ]

@@ -125,7 +125,7 @@ def test_every_picture_has_downloads_and_a_link(browser: Browser) -> None:
             with page.expect_download() as download:
                 menu.locator(f"button[value={name}]").click()
             content = Path(download.value.path()).read_bytes()
-            rows = b"series,x,y,value" if "mess" in path else b"kind,text"
+            rows = b"series,x,y,value" if "mess" in path else b"runs,run_time_ns"
             assert content.startswith(beginning or rows)
             assert b"var(--" not in content
             assert download.value.suggested_filename.endswith(f".{name}")

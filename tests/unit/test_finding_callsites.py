@@ -124,10 +124,7 @@ MESSAGES = {"operation": "waitall", "site_id": 2, "total_wait_ns": 1.0}
             "Rank 3 causes 90 % of the waiting here, though rank 6 arrives last most often, in "
             "31 % of the instances.",
         ),
-        (
-            3,
-            "Rank 3 causes 90 % of the waiting here, and arrives last in 31 % of the instances.",
-        ),
+        (3, "Rank 3 causes 90 % of the waiting here, and arrives last in 31 % of the instances."),
     ],
 )
 def test_the_cause_comes_before_the_last_rank(rank: int, sentence: str) -> None:

@@ -20,19 +20,44 @@ MAX_TICKS = 8
 
 @dataclass(frozen=True)
 class MatrixQuantity:
-    """A quantity: its text, its colour, the titles of its axes and its title."""
+    """A quantity: its text, its colour, the titles of its axes and its title.
+
+    sentence: text of a cell with its ranks {down} and {across} and its {amount}.
+    """
 
     format: Callable[[float], str]
     colour: str
     down: str
     across: str
     title: str
+    sentence: str
 
 
 QUANTITIES = {
-    "wait": MatrixQuantity(format_time, "late", "waits", "is waited for", "Who waits for whom"),
-    "bytes": MatrixQuantity(format_size, "ink2", "sends", "receives", "Who sends to whom"),
-    "messages": MatrixQuantity(format_count, "ink2", "sends", "receives", "Who sends to whom"),
+    "wait": MatrixQuantity(
+        format_time,
+        "late",
+        "waits",
+        "is waited for",
+        "Who waits for whom",
+        "rank {down} waits {amount} for rank {across}",
+    ),
+    "bytes": MatrixQuantity(
+        format_size,
+        "ink2",
+        "sends",
+        "receives",
+        "Who sends to whom",
+        "rank {down} sends {amount} to rank {across}",
+    ),
+    "messages": MatrixQuantity(
+        format_count,
+        "ink2",
+        "sends",
+        "receives",
+        "Who sends to whom",
+        "rank {down} sends {amount} messages to rank {across}",
+    ),
 }
 
 
