@@ -68,13 +68,14 @@ def delay_clause(trace: Trace, finding: Finding) -> str:
 
 
 def _noise_clause(finding: Finding) -> str:
-    rest = "the rest of the waiting" if finding.evidence["besides"] else "the waiting"
+    # This finding may come before the others, if it costs far more.
+    besides = " that other findings do not explain" if finding.evidence["besides"] else ""
     missing = finding.evidence["missing"]
     if missing is not None:
-        return f"the records do not show the cause of {rest}: {MISSING[missing]}"
+        return f"the records do not show the cause of the waiting{besides}: {MISSING[missing]}"
     if finding.evidence["instances"] == 1:
-        return f"no single rank causes {rest}"
-    return f"no rank causes {rest} consistently"
+        return f"no single rank causes the waiting{besides}"
+    return f"no rank consistently causes the waiting{besides}"
 
 
 def _gradient_clause(finding: Finding) -> str:

@@ -102,7 +102,7 @@ def test_the_matrix_lists_the_pairs_of_a_cell_and_opens_them(browser: Browser) -
 
 def test_a_run_with_messages_alone_has_all_pages(browser: Browser) -> None:
     browser.open("/?trace=alone")
-    sentence = "No rank causes the waiting consistently; most of it is at waitall at halo.py:13"
+    sentence = "No rank consistently causes the waiting; most of it is at waitall at halo.py:13"
     assert sentence in browser.text()
     assert "for messages" in browser.text()
     assert "halo.py:13 exchange" in browser.text()

@@ -114,7 +114,7 @@ def test_noise_alone(tmp_path: Path) -> None:
     assert (one.cause, one.ranks) == ("noise", ())
     # Waits up to the error of the clocks have no cause.
     assert one.cost_ns == pytest.approx(trace.callsites["total_wait_ns"].iloc[0], rel=1e-3)
-    assert "No rank causes the waiting consistently" in sentences.finding_text(trace, one)
+    assert "No rank consistently causes the waiting" in sentences.finding_text(trace, one)
     assert len(trace.phases(0)) == 1 and trace.phases(0)["period"].iloc[0] == 0
 
 
