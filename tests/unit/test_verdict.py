@@ -157,7 +157,7 @@ def test_the_verdict_names_a_certain_cause_before_an_uncertain_one(tmp_path: Pat
     sure, unsure = (format_share(one.share / concluded.waiting) for one in findings)
     assert first.startswith(f"{sure} of it has a sure cause: rank 1 works ")
     assert first.endswith("No algorithm would help: it is the load.")
-    assert second.startswith(f"{unsure} of it has no sure cause: no rank causes the rest of ")
+    assert second.startswith(f"{unsure} of it has no sure cause: no rank consistently causes ")
 
 
 def test_the_verdict_reports_a_single_event(tmp_path: Path) -> None:
