@@ -243,7 +243,7 @@ export const makeHelp = () => {
 
 export const makeSearchBox = (t) => {
   const input = E("input", { type: "search", placeholder: "Search  /", autocomplete: "off", maxLength: 300, "aria-label": "Search call sites, operations, algorithms, communicators, ranks", role: "combobox", "aria-expanded": "false", "aria-controls": "tl-found" });
-  const list = E("ul", { id: "tl-found", className: "tl-found", role: "listbox", hidden: true });
+  const list = E("ul", { id: "tl-found", className: "tl-found", role: "listbox", hidden: true, tabIndex: -1 }); // Tab leaves the search
   const chosen = E("button", { type: "button", className: "tl-chosen", hidden: true, title: "End the search", onclick: () => t.setSearch("") });
   let timer = 0, mark = -1, found = [];
   const close = () => { list.hidden = true; input.setAttribute("aria-expanded", "false"); };
@@ -264,7 +264,7 @@ export const makeSearchBox = (t) => {
   };
   const look = async () => {
     const answer = await t.request(t.fetchData("search", { text: input.value }));
-    if (!answer || !answer.found) return;
+    if (!answer?.found || document.activeElement !== input) return;
     found = answer.found;
     list.replaceChildren(...(found.length ? found.map((one, i) => E("li", { role: "option", "aria-selected": "false", onpointerdown: (e) => { e.preventDefault(); take(found[i]); } },
       E("span", { className: "tl-kind" }, one.kind.replace("callsite", "call site")), E("b", { title: one.label }, Format.shorten(one.label)), E("span", {}, Format.shorten(one.note)))) : [E("li", { className: "none" }, "nothing found")]));

@@ -124,6 +124,10 @@ def test_keys_move_step_search_and_help(page: Page) -> None:
     page.key("Escape")
     assert "instance" not in page.query
     page.page.keyboard.press("/")
+    expect(page.page.locator(".tl-found")).to_be_visible()
+    page.page.keyboard.press("Tab")
+    expect(page.page.locator(".tl-stage")).to_be_focused()  # not on the list that is closed
+    page.page.keyboard.press("/")
     page.page.keyboard.type("io.py")
     expect(page.page.locator(".tl-found li b")).to_have_text(["io.py:7 read"])
     page.key("Enter")

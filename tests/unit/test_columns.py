@@ -88,7 +88,7 @@ def heads(text: str) -> list[str]:
 def test_reports_show_an_added_column(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = report(capsys, folder)
     assert "ω½" in heads(text)
-    assert re.search(r"  allreduce .* 1\.50 ms\n", text) and re.search(r"  bcast .* 500 µs\n", text)
+    assert re.search(r"  allreduce .* 1\.50 ms  2 in", text) and re.search(r"  bcast .* 500 µs  2 in", text)
     assert "ω½: half of last minus first arrival." in " ".join(text.split())
     rows = json.loads(report(capsys, folder, "--json"))["callsites"]
     assert [row["half_spread_ns"] for row in rows] == [1_500_000, 500_000]
@@ -199,8 +199,8 @@ def test_tables_for_people_have_the_columns_of_the_table_alone(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def in_order(headings: list[str], view: str) -> bool:
-        """Return whether headings are those of a view, in their order."""
-        known = iter([c.heading for c in columns.COLUMNS if view in c.views])
+        """Return whether headings are those of a view, in their order, and the finding's cause."""
+        known = iter([*(c.heading for c in columns.COLUMNS if view in c.views), "cause"])
         return all(head in known for head in headings)
 
     assert in_order(heads(report(capsys, folder)), columns.TERMINAL)
