@@ -156,10 +156,11 @@ class Browser:
         return ""
 
     def choose_theme(self, theme: str) -> None:
-        """Choose "light" or "dark" by the page's button."""
+        """Choose "light" or "dark" by the page's button, and wait until the page is rebuilt."""
         if self.page.evaluate(THEME) != theme:
             self.page.evaluate("document.getElementById('theme-switch').click()")
             self.until(f"{THEME} === '{theme}'")
+            self.settled()
 
     def settled(self) -> None:
         """Wait until the page is built, and no request or callback is active.
