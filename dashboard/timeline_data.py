@@ -121,8 +121,8 @@ class TimelineStore:
     def cancel(self, data: TraceData) -> None:
         """Cancel the computations of a trace that report progress, and wait for their end."""
         with self._lock:
-            paths = [(data.name, what) for of_trace, what in self._making if of_trace == data.name]
-            ended = [self._making.pop(path) for path in paths if path[1][:6] in ("", "tiles.")]
+            paths = [path for path in self._making if path[0] == data.name]
+            ended = [self._making.pop(path) for path in paths if _is_preparation(path[1])]
             for making in ended:
                 making.is_cancelled = True
         for making in ended:
@@ -171,6 +171,11 @@ class TimelineStore:
             known = self._ready.pop(data.name, None)
         if known is not None:
             cache.remove(data.path, known[1].key)
+
+
+def _is_preparation(what: str) -> bool:
+    """Return whether a computation prepares a timeline: its calls (no name), or their tiles."""
+    return not what or what.startswith("tiles.")
 
 
 def _make_listening(make: Callable[[], Any], note: Progress) -> Any:

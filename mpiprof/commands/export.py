@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     path = (output_folder if to in FOLDER_FORMATS else output_stem)(args.output, trace, to)
     if to in WRITERS and to not in FOLDER_FORMATS:
         path = path.with_name(path.name + FILE_ENDINGS[to])
-    with show_progress("exporting", 2 * estimate_records(trace)) as step:
+    with show_progress("exporting", 2 * trace.record_capacity) as step:
         if to in WRITERS:
             written = WRITERS[to](trace, path, step)
         else:
@@ -110,12 +110,6 @@ def output_folder(output: Path | None, trace: Trace, to: str) -> Path:
     return output
 
 
-def estimate_records(trace: Trace) -> int:
-    """Return the capacity of the logs in records, an estimate of the amount to read."""
-    threads = (thread for rank in range(trace.ranks) for thread in trace.thread_chunks(rank))
-    return sum(chunk.log.layout.capacity for thread in threads for chunk in thread)
-
-
 # ---- writers: each returns its files and their descriptions
 
 
@@ -125,7 +119,7 @@ def write_page(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Pa
     from mpiprof.reports.html_report import page
 
     write_text(path, page.make_page(trace, *wait_picture.describe_fault(trace)))
-    step(2 * estimate_records(trace))
+    step(2 * trace.record_capacity)
     return {path: f"{len(trace.callsites)} call sites"}
 
 
@@ -145,7 +139,7 @@ def write_caliper(trace: Trace, path: Path, step: Callable[[int], None]) -> dict
 
     with write_atomically(path) as unfinished:
         rows = caliper.write(unfinished, trace, run_facts(trace))
-    step(2 * estimate_records(trace))
+    step(2 * trace.record_capacity)
     return {path: f"{rows} call sites of {trace.ranks} ranks"}
 
 

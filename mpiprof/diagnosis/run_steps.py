@@ -46,7 +46,7 @@ class Steps:
 
     @cached_property
     def is_divided(self) -> bool:
-        """Whether a step has several intervals of work."""
+        """True if a step has several intervals of work."""
         is_before_end = self.delays.intervals.end_ns <= self.edges_ns[-1]
         intervals = int((self.is_known[self.of_intervals] & is_before_end).sum())
         return intervals > (int(self.is_known.sum()) + 1) * self.ranks

@@ -16,6 +16,7 @@ import numpy as np
 from mpiprof.hang.blocking_calls import MessageWait, find_waits
 from mpiprof.trace import Trace
 from mpiprof.trace.layout import CALL_CLASSES
+from mpiprof.trace.log import count_capacity
 from mpiprof.trace.metadata import Call, Key, Shape
 from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.stream import ThreadStream
@@ -122,7 +123,7 @@ class LogTail:
             self.unread[index] = start
             unread = thread.chunks[start:stop]
             if unread:
-                records = sum(chunk.log.layout.capacity for chunk in unread)
+                records = count_capacity(unread)
                 block = ThreadStream(thread.source, unread, Problems()).read(records)
                 if block is not None:
                     blocks.append((unread[-1].thread, block))

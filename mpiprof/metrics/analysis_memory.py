@@ -5,11 +5,12 @@ The limit is the same on all machines with enough memory, and so are the windows
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.trace.log import Chunk
+from mpiprof.trace.log import Chunk, count_capacity
 from mpiprof.trace.memory_limit import memory_limit_bytes
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
@@ -60,7 +61,7 @@ def _list_tables(trace: Trace) -> list[tuple[int, list[list[Chunk]]]]:
 
 
 def _count_most_bytes(each: int, threads: Sequence[Sequence[Chunk]]) -> int:
-    return each * sum(chunk.log.layout.capacity for of in threads for chunk in of)
+    return each * count_capacity(itertools.chain.from_iterable(threads))
 
 
 def _count_bytes(each: int, threads: Sequence[Sequence[Chunk]]) -> int:

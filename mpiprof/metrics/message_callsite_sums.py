@@ -134,8 +134,10 @@ def sum_located_waits(waits: pd.DataFrame) -> pd.DataFrame:
 def are_waits_known(trace: Trace) -> bool:
     """Return whether long calls on messages were logged, and the waits in them are computed."""
     only_sums = trace.record != "events" or recorded_messages(trace) == "sums"
-    if not only_sums or fits_in_memory(trace):
-        return not only_sums or len(trace.message_calls) > 0
+    if not only_sums:
+        return True
+    if fits_in_memory(trace):
+        return len(trace.message_calls) > 0
     return trace.has_message_events and recorded_messages(trace) != "sums"
 
 

@@ -24,7 +24,7 @@ from mpiprof.metrics.analysis_memory import (
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.log import Chunk
+from mpiprof.trace.log import Chunk, count_capacity
 from mpiprof.trace.time_window import (
     END_NS,
     MARGIN_CHUNKS,
@@ -57,7 +57,7 @@ def count_margin_bytes(trace: Trace) -> int:
     """Return the memory for the records that a window needs beside its share of all records."""
     ranks = trace.ranks_with_messages
     threads = (of for rank in ranks for of in _list_message_threads(trace, rank))
-    records = sum(of[0].log.layout.capacity for of in threads)
+    records = count_capacity(of[0] for of in threads)
     most = (1 + 2 * MARGIN_CHUNKS) * BYTES_PER_MESSAGE_RECORD * records
     return min(most, count_message_bytes(trace))
 
@@ -69,7 +69,7 @@ def count_windows(trace: Trace) -> int:
     limit = limit_analysis_bytes()
     rest = max(limit - count_margin_bytes(trace), MIN_SHARE * limit)
     threads = itertools.chain(trace.logs.threads.values(), trace.logs.messages.values())
-    longest = max((sum(chunk.log.layout.capacity for chunk in of) for of in threads), default=1)
+    longest = max(map(count_capacity, threads), default=1)
     return min(-int(-count_analysis_bytes(trace) // rest), max(longest // MIN_RECORDS, 1))
 
 

@@ -81,16 +81,6 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
     }
 
 
-def _count_records(trace: Trace) -> int:
-    """Return an upper bound of the records of all ranks."""
-    return sum(
-        c.log.layout.capacity
-        for rank in range(trace.ranks)
-        for chunks in trace.thread_chunks(rank)
-        for c in chunks
-    )
-
-
 class _MatchingPass:
     """First pass: writes segments and instances in matching order, and sums over them."""
 
@@ -107,7 +97,7 @@ class _MatchingPass:
         self.end_ns = trace.calls_start_ns + trace.duration_ns + margin
         self.measure = InstanceMetrics(trace)
         self.count = added = 0
-        whole = max(_count_records(trace), 1)
+        whole = max(trace.record_capacity, 1)
         with read_ahead(trace.batches(batch=BATCH_RECORDS)) as batches:
             for batch in batches:
                 self.measure.blocked = np.zeros(batch.arrival_ns.shape, np.int64)

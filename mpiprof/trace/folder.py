@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 from collections import Counter
@@ -15,7 +16,7 @@ from mpiprof.errors import TraceError
 from mpiprof.interface.format_units import format_ranks
 from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.files import File, list_files
-from mpiprof.trace.log import Chunk, open_logs
+from mpiprof.trace.log import Chunk, count_capacity, open_logs
 from mpiprof.trace.malloc_tuning import pause_garbage_collection
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
@@ -297,6 +298,12 @@ class Folder:
     def thread_chunks(self, rank: int) -> list[list[Chunk]]:
         """Return the chunks of each thread of a rank."""
         return self._chunks_by_thread.get(rank, [])
+
+    @property
+    def record_capacity(self) -> int:
+        """Upper bound of the records of collective calls."""
+        threads = (of for rank in self._chunks_by_thread for of in self.thread_chunks(rank))
+        return count_capacity(itertools.chain.from_iterable(threads))
 
     @cached_property
     def wrapped_chunks(self) -> dict[int, list[list[Chunk]]]:

@@ -7,7 +7,7 @@ a live recorder truncates would kill the reader (SIGBUS).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -230,6 +230,11 @@ class Chunk:
         if not self.live or is_copy:
             return False
         return self.log.read_header(self.index).get("serial") != self.serial
+
+
+def count_capacity(chunks: Iterable[Chunk]) -> int:
+    """Return how many records some chunks have room for."""
+    return sum(chunk.log.layout.capacity for chunk in chunks)
 
 
 def _select_calls(records: Array) -> Array:

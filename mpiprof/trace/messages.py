@@ -5,6 +5,7 @@ They are in separate chunks of the logs, so reading collectives does not touch t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -12,7 +13,7 @@ from itertools import groupby
 import numpy as np
 
 from mpiprof.trace.intervals import Intervals, make_intervals
-from mpiprof.trace.log import Chunk
+from mpiprof.trace.log import Chunk, count_capacity
 from mpiprof.trace.message_decoder import COLUMNS, MessageDecoder, count_rows
 from mpiprof.trace.records import Records
 from mpiprof.trace.types import EXTENSION, LONGEST_CALL, RECEIVED, SENT, SUMMARY, Array, Int, Int32
@@ -67,7 +68,7 @@ def read_message_logs(
 def _make_decoder(trace: Records, threads: Sequence[Sequence[Chunk]]) -> MessageDecoder:
     """Return a decoder of all records of some threads."""
     # Counting the rows of each table would require to read all records twice.
-    most = sum(chunk.log.layout.capacity for chunks in threads for chunk in chunks)
+    most = count_capacity(itertools.chain.from_iterable(threads))
     try:
         return MessageDecoder([most] * len(COLUMNS))
     except OSError:

@@ -71,7 +71,7 @@ class ThreadStream:
         self.position = (max(later - 2, 0), 0)  # a record's extensions may be in the previous chunk
         chunk = self.chunks[later - 1]
         records = chunk.read()
-        # Of records without extensions, the first ones can be skipped.
+        # The first records can be skipped if none of them has extensions.
         if bool((records["kind"] == CALL).all()) and chunk.log.is_intact(chunk.index):
             enter = records["enter_ns"].astype(np.int64)
             if self.source.to_global is not None:

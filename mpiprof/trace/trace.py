@@ -14,6 +14,7 @@ import numpy as np
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.trace.batch import Batch
+from mpiprof.trace.log import count_capacity
 from mpiprof.trace.match import BATCH_RECORDS
 from mpiprof.trace.memory_limit import memory_limit_bytes
 from mpiprof.trace.records import Records
@@ -94,8 +95,8 @@ class Trace(Records):
         self._cached: list[Batch] | None = None
         self._reading = threading.RLock()
         # The last chunk of a thread may be nearly empty.
-        full = [c for chunks in self.logs.threads.values() for c in chunks[:-1] if not c.live]
-        self._is_long = sum(chunk.log.layout.capacity for chunk in full) > max_cached_calls()
+        full = (c for chunks in self.logs.threads.values() for c in chunks[:-1] if not c.live)
+        self._is_long = count_capacity(full) > max_cached_calls()
         if "shapes" in self._derived:
             self.tables.shapes = self._derived["shapes"](self)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import planted_programs
+from support.small_chunks import write_small_chunks
 
 import mpiprof
 from mpiprof.diagnosis.lazy_tables import DERIVED
@@ -21,19 +22,16 @@ from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.waiting_pairs import list_waiting_pairs
-from mpiprof.testing import synthetic
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
 from mpiprof.timeline import message_marks
 from mpiprof.timeline.message_marks import read_message_marks
-from mpiprof.trace import Trace, writer
-from mpiprof.trace import trace as trace_module
+from mpiprof.trace import Trace
 from mpiprof.trace.time_window import END_NS, START_NS, TraceWindow
 from mpiprof.trace.types import Int
 
 RANKS, MS = 8, 1_000_000
 DELAY_KEYS = ["rank", "before_id", "after_id"]
-CHUNK_BYTES = 4096  # so that a short run has many chunks
 
 
 def halo(steps: int = 90, late_from: int = 0) -> Program:
@@ -98,12 +96,7 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = (CHUNK_BYTES - writer.HEADER_BYTES) // writer.RECORD_BYTES
-    monkeypatch.setattr(writer, "RECORDS_PER_CHUNK", records)
-    for module in (writer, synthetic):
-        monkeypatch.setattr(module, "CHUNK_BYTES", CHUNK_BYTES)
-    # Windows read their part of the logs.
-    monkeypatch.setattr(trace_module, "max_cached_calls", lambda: 0)
+    write_small_chunks(monkeypatch)
 
 
 def open_in_windows(whole: Trace, monkeypatch: pytest.MonkeyPatch, count: int) -> Trace:

@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.small_chunks import write_small_chunks
 
 import mpiprof
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.formats import dataset
-from mpiprof.testing import synthetic
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.trace import Trace, stream, writer
-from mpiprof.trace import trace as trace_module
+from mpiprof.trace import Trace, stream
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.time_window import END_NS, START_NS, TraceWindow
 from mpiprof.trace.types import COMPLETION
 
 RANKS, STEPS, STEP_NS = 4, 700, 1_000_000
-CHUNK_BYTES = 4096
 CUTS = [20 * STEP_NS + 7, 300 * STEP_NS, 301 * STEP_NS, 600 * STEP_NS + 999]
 
 
@@ -70,11 +68,7 @@ def list_instances(batch: Batch) -> list[tuple[int, int, int, int]]:
 @pytest.fixture(autouse=True)
 def long_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide logs into many small chunks that are not cached."""
-    records = (CHUNK_BYTES - writer.HEADER_BYTES) // writer.RECORD_BYTES
-    monkeypatch.setattr(writer, "RECORDS_PER_CHUNK", records)
-    for module in (writer, synthetic):
-        monkeypatch.setattr(module, "CHUNK_BYTES", CHUNK_BYTES)
-    monkeypatch.setattr(trace_module, "max_cached_calls", lambda: 0)
+    write_small_chunks(monkeypatch)
 
 
 @pytest.mark.parametrize("is_nonblocking", [False, True])
