@@ -2,6 +2,12 @@
 
 MPICH's launcher ends the other ranks by SIGKILL, which no rank can record. So a process beside the
 launcher waits for the first end, and stores the rank if it did not reach MPI_Finalize.
+
+The launcher kills the other ranks as soon as the connection of the first one closes. The kernel
+closes a process's files before it reports the end of the process, so ranks that are killed can end
+before the first one. Files close in the order newest first: a rank's log, which the recorder has
+opened after the connection, closes before the launcher can react. So the order in which the logs
+close is the order of the ends. Where ranks share a log, the order of the reported ends remains.
 """
 
 from __future__ import annotations
@@ -12,9 +18,11 @@ import os
 import select
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mpiprof.hang.closed_files import ClosedFiles
 from mpiprof.interface.output_files import file_mode_in, replace_file
 
 FILE = ".first-end"  # in the trace folder
@@ -22,40 +30,59 @@ INTERVAL_S = 0.02  # between checks for ranks that start
 LAUNCHER = -1
 
 
-def read_first_end(folder: Path) -> int | None:
+@dataclass(frozen=True)
+class FirstEnd:
+    """The rank that ended first, without MPI_Finalize.
+
+    sure: False if only the reported ends of processes are known, whose order can differ.
+    """
+
+    rank: int
+    sure: bool = True
+
+
+def read_first_end(folder: Path) -> FirstEnd | None:
     """Return the rank that ended first without MPI_Finalize, None if that is unknown."""
     # `run` imports this module in each process of a launcher, and these would import numpy.
     from mpiprof.trace.files import list_files, read_content
 
     try:
         (file,) = list_files(folder, FILE)
-        return int(json.loads(read_content(file))["rank"])
-    except (OSError, ValueError, KeyError, TypeError):
+        stored = json.loads(read_content(file))
+        return FirstEnd(int(stored["rank"]), stored.get("sure") is True)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def store_first_end(folder: Path, ranks: int, launcher: int) -> None:
     """Wait until the first rank of a launcher's process ends, and store it if it died."""
-    with contextlib.closing(_Ends()) as ends:
-        first = _find_first(ends, folder, ranks) if ends.add(LAUNCHER, launcher) else LAUNCHER
+    with contextlib.closing(_Ends(folder)) as ends:
+        first = _find_first(ends, folder, ranks) if ends.add(LAUNCHER, launcher) else None
     # A rank writes its end before its process ends.
-    if first != LAUNCHER and first not in {line["rank"] for line in _read(folder, "end")}:
+    if first is not None and first.rank not in _list_finalized(folder):
+        stored = {"rank": first.rank, "sure": first.sure}
         with contextlib.suppress(OSError):
-            replace_file(folder / FILE, json.dumps({"rank": first}), file_mode_in(folder))
+            replace_file(folder / FILE, json.dumps(stored), file_mode_in(folder))
 
 
-def _find_first(ends: _Ends, folder: Path, ranks: int) -> int:
-    """Return the rank that ends first, or LAUNCHER if that is unknown."""
-    pids: dict[int, int] = {}
-    while len(pids) < ranks:
+def _find_first(ends: _Ends, folder: Path, ranks: int) -> FirstEnd | None:
+    """Return the rank that ends first, or None if that is unknown."""
+    processes: dict[int, dict[str, Any]] = {}
+    while len(processes) < ranks:
         if LAUNCHER in ends.list_ended(0):
-            return LAUNCHER
+            return None
         time.sleep(INTERVAL_S)
-        pids = {line["rank"]: line["process"]["pid"] for line in _read(folder, "process")}
-        unseen = [rank for rank, pid in pids.items() if not ends.add(rank, pid)]
+        processes = {line["rank"]: line["process"] for line in _read(folder, "process")}
+        unseen = [rank for rank, process in processes.items() if not ends.add(rank, process["pid"])]
     if unseen:  # ended before they were known
-        return unseen[0] if len(unseen) == 1 and not ends.list_ended(0) else LAUNCHER
-    return ends.list_ended(None)[0]
+        return FirstEnd(unseen[0], False) if len(unseen) == 1 and not ends.list_ended(0) else None
+    logs = {f"{process['log']}.log": rank for rank, process in processes.items()}
+    return ends.find_first(logs if len(logs) == ranks else {})
+
+
+def _list_finalized(folder: Path) -> set[int]:
+    """Return the ranks that have reached MPI_Finalize; they close their logs there."""
+    return {line["rank"] for line in _read(folder, "end")}
 
 
 def _read(folder: Path, field: str) -> Iterator[dict[str, Any]]:
@@ -70,16 +97,19 @@ def _read(folder: Path, field: str) -> Iterator[dict[str, Any]]:
 
 
 class _Ends:
-    """Waits for the ends of processes. The kernel lists them in the order in which they ended."""
+    """Waits for the ends of processes, and knows the order in which they closed their logs."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.epoll = select.epoll()
         self.owners: dict[int, int] = {}  # rank or LAUNCHER, by descriptor
+        self.closed_files = ClosedFiles()
 
     def close(self) -> None:
         for descriptor in self.owners:
             os.close(descriptor)
         self.epoll.close()
+        self.closed_files.close()
 
     def add(self, owner: int, pid: int) -> bool:
         """Add the process of a rank, once; returns False if it has ended or cannot be watched."""
@@ -94,8 +124,23 @@ class _Ends:
         return True
 
     def list_ended(self, timeout_s: float | None) -> list[int]:
-        """Return the processes that have ended, the first one first.
+        """Return the processes that have ended, in the order in which the kernel reports them.
 
         timeout_s: maximum time to wait for the first one; None waits without a limit.
         """
         return [self.owners[descriptor] for descriptor, _ in self.epoll.poll(timeout_s)]
+
+    def find_first(self, logs: dict[str, int]) -> FirstEnd | None:
+        """Wait for the first end; return its rank, or None if the launcher ends first.
+
+        logs: the rank of each log that belongs to one rank.
+        """
+        self.closed_files.watch(self.folder)
+        reported = self.list_ended(None)[0]
+        if reported == LAUNCHER:
+            return None
+        # A rank that has ended without an event left its log open in a child process.
+        closed = [logs[name] for name in self.closed_files.read_names() if name in logs]
+        finalized = _list_finalized(self.folder)
+        closed = [rank for rank in closed if rank not in finalized]
+        return FirstEnd(closed[0]) if reported in closed else FirstEnd(reported, False)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from signal import Signals
 
+from mpiprof.hang.first_end import FirstEnd
 from mpiprof.hang.rank_state import Instances, Positions
 from mpiprof.hang.wait_graph import build_wait_graph, has_left, waits_for_messages
 from mpiprof.trace.types import SENDER_ELSEWHERE, SENDER_ITSELF, SENDER_PARENT, SENDER_UNKNOWN
@@ -17,7 +18,7 @@ class FatalSignals:
 
     numbers: Mapping[int, int]
     senders: Mapping[int, int] = field(default_factory=dict)
-    first_end: int | None = None  # rank that ended first, if a process beside the launcher saw it
+    first_end: FirstEnd | None = None  # if a process beside the launcher saw it
 
     def sent_to_one_rank(self, unfinished: Collection[int]) -> list[int]:
         """Return the ranks that received SIGTERM from another sender than the launcher.
@@ -85,13 +86,12 @@ def _find_single(
 ) -> list[int]:
     """Return the ranks that SIGTERM or SIGKILL ended before the launcher ended other ranks."""
     single = fatal_signals.sent_to_one_rank(unfinished)
-    first = fatal_signals.first_end
-    if first is not None and first in terminated and first not in fatal_signals.numbers:
-        single = single or [first]
+    absent = _find_awaited(positions, pending)
+    if not single and (first := fatal_signals.first_end) and (first.sure or first.rank in absent):
+        single = [r for r in terminated if r == first.rank and r not in fatal_signals.numbers]
     if len(terminated) < len(unfinished):
         return single
     # A user may have ended all ranks, one after the other, because they waited for another rank.
-    absent = _find_awaited(positions, pending)
     by_themselves = {r for r in single if fatal_signals.senders.get(r) == SENDER_ITSELF}
     return [rank for rank in single if rank in by_themselves or rank in absent or not absent]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -71,6 +72,16 @@ def test_sigterm_from_outside_to_one_rank_or_to_all(mpi: Mpi, tmp_path: Path) ->
             assert kind in ("missing", "dead") and "Rank 0 died" not in text
 
 
+def is_observed(pid: int) -> bool:
+    """Return whether a process waits for the end of this one, and for the files that it closes."""
+    for folder in Path("/proc").glob("[0-9]*/fdinfo"):
+        with suppress(OSError):  # ended since then
+            lines = {line for file in folder.iterdir() for line in file.read_text().splitlines()}
+            if f"Pid:\t{pid}" in lines and any(line.startswith("inotify wd:") for line in lines):
+                return True
+    return False
+
+
 @pytest.mark.parametrize("rank", [0, 2])
 def test_sigkill_of_a_rank_under_run_n(rank: int, mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks, which `run -n` starts: the rank that sleeps is killed."""
@@ -79,6 +90,8 @@ def test_sigkill_of_a_rank_under_run_n(rank: int, mpi: Mpi, tmp_path: Path) -> N
     try:
         waiting = [other for other in range(3) if other != rank]
         pids = wait_until(partial(pids_of_waiting_ranks, tmp_path, waiting), "ranks wait", job)
+        if mpi.name == "mpich":  # Open MPI's launcher ends ranks by SIGTERM, which they record
+            wait_until(partial(is_observed, pids[rank]), "the process is observed", job)
         os.kill(pids[rank], signal.SIGKILL)
         job.wait()
     finally:

@@ -225,15 +225,26 @@ def test_a_dead_rank_beside_living_ranks(tmp_path: Path) -> None:
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,)) and "SIGTERM" in text
 
 
+@pytest.mark.parametrize("sure", [False, True])
 @pytest.mark.parametrize(("first", "kind", "odd"), [(1, "dead", (1,)), (0, "undecided", ())])
 def test_the_rank_that_ended_first(
-    first: int, kind: str, odd: tuple[int, ...], tmp_path: Path
+    first: int, kind: str, odd: tuple[int, ...], sure: bool, tmp_path: Path
 ) -> None:
     """MPICH's launcher kills the other ranks; a user who kills all ranks may begin with any."""
     (tmp_path / "t").mkdir()
-    (tmp_path / "t" / first_end.FILE).write_text(json.dumps({"rank": first}))
+    (tmp_path / "t" / first_end.FILE).write_text(json.dumps({"rank": first, "sure": sure}))
     verdict, text = conclude(lacking(), tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == (kind, odd), text
+
+
+@pytest.mark.parametrize("sure", [False, True])
+def test_an_unsure_first_end_accuses_no_rank_that_nobody_waits_for(
+    sure: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / first_end.FILE).write_text(json.dumps({"rank": 2, "sure": sure}))
+    verdict, text = conclude(job(4), tmp_path, gone(4))
+    assert (2 in verdict.odd_ranks) == sure, text
 
 
 @pytest.mark.heavy
@@ -242,7 +253,7 @@ def test_a_pack_has_the_rank_that_ended_first(hang_reported: bool, tmp_path: Pat
     """The pack and meta.json alone lead to the verdict of the trace."""
     folder = tmp_path / "t"
     folder.mkdir()
-    (folder / first_end.FILE).write_text(json.dumps({"rank": 1}))
+    (folder / first_end.FILE).write_text(json.dumps({"rank": 1, "sure": True}))
     if hang_reported:
         hang_threshold.store_limit(folder, 2.0)
     known = conclude(lacking(), tmp_path, gone(4))
