@@ -66,7 +66,7 @@ class TimelineStore:
             if known and (known[0] == data.version or time.monotonic() < known[2]):
                 return known[1]
             making = self._start(
-                (data.name, ""), "Reading the trace", lambda p: open_timeline(data, p)
+                (data.name, ""), "Reading the trace", partial(_open_timeline, data)
             )
         if known is None:
             making.has_ended(REQUEST_WAIT_S)
@@ -96,7 +96,7 @@ class TimelineStore:
             need, entry_path = resolved, (data.name, resolved.name)
             with self._lock:
                 making = self._start(
-                    entry_path, "Adding up its calls", partial(timeline.build_tiles, need)
+                    entry_path, "Adding up its calls", partial(_build_tiles, data, timeline, need)
                 )
             if not making.has_ended(REQUEST_WAIT_S):
                 raise BusyError(making)
@@ -176,6 +176,20 @@ class TimelineStore:
 def _is_preparation(what: str) -> bool:
     """Return whether a computation prepares a timeline: its calls (no name), or their tiles."""
     return not what or what.startswith("tiles.")
+
+
+def _open_timeline(data: TraceData, progress: Progress) -> Timeline:
+    """Return the timeline of a trace before the tables of other pages."""
+    with data.prefer_timeline():
+        return open_timeline(data, progress)
+
+
+def _build_tiles(
+    data: TraceData, timeline: Timeline, need: MissingTiles, progress: Progress
+) -> None:
+    """Build tiles before the tables of other pages."""
+    with data.prefer_timeline():
+        timeline.build_tiles(need, progress)
 
 
 def _make_listening(make: Callable[[], Any], note: Progress) -> Any:
