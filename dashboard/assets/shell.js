@@ -1,8 +1,26 @@
 // Theme, shortcuts of all pages, pictures, and the function with which scripts change the URL.
 window.dash_clientside = window.dash_clientside || {};
 
+// Dash's callbacks on the URL take 50 ms and more. While a picture moves, Dash is told of the URL later:
+// when the user rests, or turns to another part of the page, whose links contain the URL's keys.
+let lateUrl = 0;
+const tellDash = () => {
+  if (!lateUrl) return;
+  clearTimeout(lateUrl);
+  lateUrl = 0;
+  const { search, href } = window.location;
+  // Pass the whole URL: otherwise Dash would restore its old URL.
+  window.dash_clientside.set_props("url", { search, href });
+};
+for (const name of ["pointerdown", "focusin", "click"]) {
+  document.addEventListener(name, (event) => {
+    if (lateUrl && !event.target.closest?.("#timeline")) tellDash();
+  }, { capture: true });
+}
+
 // address: change keys of the URL without a rebuild of the page: {key: value}; null removes a key.
 // step: add an entry to the browser's history, so that Back restores the previous state.
+// delay: ms until Dash is told, unless the URL changes again.
 window.mpiprof = {
   // The component of dashboard/picture.py: SVG text from the server.
   Picture({ id, svg, className }) {
@@ -11,7 +29,7 @@ window.mpiprof = {
     return window.React.createElement("div", inner);
   },
   age: { updated: null, at: 0 },
-  address(keys, step = false) {
+  address(keys, step = false, delay = 0) {
     const query = new URLSearchParams(window.location.search);
     for (const [key, value] of Object.entries(keys)) {
       if (value === null || value === "") query.delete(key);
@@ -22,8 +40,9 @@ window.mpiprof = {
     if (search === window.location.search) return;
     const change = step ? "pushState" : "replaceState";
     window.history[change](window.history.state, "", window.location.pathname + search);
-    // Pass the whole URL: otherwise Dash would restore its old URL.
-    window.dash_clientside.set_props("url", { search, href: window.location.href });
+    clearTimeout(lateUrl);
+    lateUrl = setTimeout(tellDash, delay);
+    if (!delay) tellDash();
   },
 };
 
@@ -65,6 +84,14 @@ new MutationObserver((_, seen) => {
   if (!document.querySelector("#page > *")) return;
   document.getElementById("skeleton")?.remove();
   seen.disconnect();
+}).observe(document.documentElement, { childList: true, subtree: true });
+
+// Scroll once to the part of the page that the address names, when the part exists.
+new MutationObserver(() => {
+  const part = window.location.hash && document.getElementById(window.location.hash.slice(1));
+  if (!part) return;
+  window.history.replaceState(window.history.state, "", window.location.pathname + window.location.search);
+  part.scrollIntoView();
 }).observe(document.documentElement, { childList: true, subtree: true });
 
 // Load the timeline's modules when its page is first opened.

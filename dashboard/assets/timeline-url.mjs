@@ -6,6 +6,7 @@ export const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], 
 export const SORTS = [["rank", "By rank"], ["late", "Latest first"], ["node", "By node"], ["nodes", "A row a node"], ["switches", "A row a switch"]];
 const MAX_NOTES = 20, MAX_NOTE_LENGTH = 120; // notes; characters per note (the server limits a value to 4000)
 const WRITE_DELAY_MS = 250; // changes within this time form one step of the browser's history
+const REST_MS = 2000; // after this time without a change, the rest of the page takes the new address
 
 // Parse a time span BEGIN-END in ns.
 const parseSpan = (text) => {
@@ -58,8 +59,17 @@ export const readUrl = (t) => {
   t.sharedParameters = SHARED_KEYS.flatMap((key) => query.getAll(key).map((value) => [key, value]));
 };
 
-// Write the state into the URL shortly after the last change. A moved window or a new mark becomes a
-// step of the browser's history.
+// Show the state of the URL after a link or a step of the browser's history.
+export const followUrl = (t) => {
+  if (!t.root.isConnected || t.writtenQuery === null || t.writtenQuery === currentQuery()) return;
+  t.instance = null;
+  t.detail.hidden = true;
+  readUrl(t);
+  t.load();
+};
+
+// Write the state into the URL shortly after the last change. A zoom or a new mark becomes a step of
+// the browser's history.
 export const writeUrl = (t) => {
   clearTimeout(t.writeTimer);
   t.writeTimer = setTimeout(() => {
@@ -80,8 +90,20 @@ export const writeUrl = (t) => {
       select: t.selectedSpan && t.selectedSpan.join("-"),
       ruler: t.ruler && t.ruler.map(point).join("-"),
       notes: t.notes.map((n) => `${n.from}-${n.to}:${n.text}`).join("|") || null,
-    }, t.newHistoryEntry);
+    }, t.newHistoryEntry, REST_MS);
     t.newHistoryEntry = false;
     t.writtenQuery = currentQuery();
   }, WRITE_DELAY_MS);
+};
+
+// Return the address of Compare with another run, at the visible window and the chosen instance.
+export const compareAddress = (t, name) => {
+  const query = new URLSearchParams(t.sharedParameters.filter(([key]) => key === "trace" || key === "rank"));
+  query.set("with", name);
+  for (const key of ["from", "to"]) query.set(key, String(t[key]));
+  const inside = t.instance && t.instance.end !== null && t.instance.end >= t.from && t.instance.end <= t.to;
+  if (inside && t.instance.instance >= 0) query.set("instance", String(t.instance.instance));
+  const site = t.instance ? String(t.instance.callsite) : /^callsite:(\d+)$/.exec(t.searchTerm)?.[1];
+  if (site !== undefined) query.set("callsite", site);
+  return `/compare?${query}#aligned`;
 };

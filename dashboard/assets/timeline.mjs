@@ -30,6 +30,8 @@ class Timeline {
     this.build();
     Input.bindGestures(this);
     Input.bindKeys(this);
+    const path = window.location.pathname; // Dash does not notice a step back to an address that it still has.
+    window.addEventListener("popstate", () => { if (window.location.pathname === path) Url.followUrl(this); }, { signal: this.abort.signal });
     // Paper is light: the canvases take its colours while the page is printed.
     window.matchMedia("print").addEventListener("change", () => { this.image = null; this.paint(); }, { signal: this.abort.signal });
     this.resizeObserver = new ResizeObserver(() => this.resize());
@@ -281,10 +283,11 @@ class Timeline {
     this.to = this.from + Math.round(span);
   }
 
-  show(from, to) {
+  // step: the window becomes a step of the browser's history. A moved window replaces the step.
+  show(from, to, step = true) {
     if (!this.overview) return;
     [this.from, this.to] = [from, to];
-    this.newHistoryEntry = true;
+    this.newHistoryEntry ||= step;
     clearTimeout(this.marksTimer); // marks wait until the picture of the last move is shown
     this.marksTimer = 0;
     this.clampWindow();
@@ -303,7 +306,7 @@ class Timeline {
 
   pan(share) {
     const by = share * (this.to - this.from);
-    this.show(this.from + by, this.to + by);
+    this.show(this.from + by, this.to + by, false);
   }
 
   fit() { this.show(0, this.length); }
@@ -390,11 +393,6 @@ export const mount = (id, version) => {
   } else if (shown.version !== version) {
     shown.version = version;
     shown.load();
-  } else if (shown.writtenQuery !== null && shown.writtenQuery !== Url.currentQuery()) { // followed a link or went back
-    shown.instance = null;
-    shown.detail.hidden = true;
-    Url.readUrl(shown);
-    shown.load();
-  }
+  } else Url.followUrl(shown);
   return "";
 };
