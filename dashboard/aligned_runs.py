@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,16 +17,36 @@ from mpiprof.trace.types import Array, Int
 
 from . import trace_figures
 from .trace_data import TraceData
+from .url_state import PageState
 
 INSTANCES = 5  # shown after the instance of the alignment
+MAX_INSTANCES = 100  # in a window of the timeline; a longer window is cut
 MAX_ROWS, MAX_BARS = 32, 6000
 MAX_CALLS = 20_000_000  # of a trace whose timeline may be prepared while the page waits
 LATE_SHARE = 0.5  # minimum lateness after the median arrival, as a share of the spread
 
 
-def count_instances(data: TraceData, callsite: int) -> int:
-    """Return the number of complete instances of a call site."""
-    return len(_ended_instances(data, callsite))
+@dataclass(frozen=True)
+class AlignedWindow:
+    """Window of two runs: an instance, and the ns from the window's begin to the instance's end.
+
+    length_ns: None for INSTANCES instances after the begin.
+    """
+
+    number: int
+    before_ns: int = 0
+    length_ns: int | None = None
+
+
+def count_instances(data: TraceData) -> dict[int, int]:
+    """Return the number of complete instances of each call site."""
+
+    def count() -> dict[int, int]:
+        table = data.instances
+        counts = table.loc[table["last_exit_ns"].notna(), "callsite"].value_counts()
+        return dict(zip(counts.index.tolist(), counts.tolist(), strict=True))
+
+    return data.compute_once("complete instances", count)
 
 
 def is_small(data: TraceData) -> bool:
@@ -35,22 +56,50 @@ def is_small(data: TraceData) -> bool:
     return data.trace.record != "summary" and float(calls) <= MAX_CALLS
 
 
+def find_window(data: TraceData, callsite: int, state: PageState) -> AlignedWindow | None:
+    """Return the timeline's window in a URL, aligned at the chosen or at the first instance.
+
+    Returns None if the URL has no window, or a window without the end of the instance.
+    """
+    begin, end = state.get_number("from", -1), state.get_number("to", -1)
+    if not 0 <= begin < end:
+        return None
+    table = _ended_instances(data, callsite)
+    after = table["last_exit_ns"].to_numpy(np.int64) - int(data.trace.calls_start_ns) - begin
+    inside = np.flatnonzero((after >= 0) & (after <= end - begin))
+    if "instance" in state.page_keys:
+        inside = inside[table["number"].to_numpy()[inside] == state.get_number("instance", -1)]
+    if not len(inside):
+        return None
+    first, length = int(inside[0]), end - begin
+    if first + MAX_INSTANCES < len(after):
+        length = min(length, int(after[first + MAX_INSTANCES]))
+    return AlignedWindow(int(table["number"].iloc[first]), int(after[first]), length)
+
+
 def draw_runs(
-    runs: Sequence[TraceData], callsites: Sequence[int], number: int, names: Sequence[str]
+    runs: Sequence[TraceData],
+    callsites: Sequence[int],
+    window: AlignedWindow,
+    names: Sequence[str],
+    state: PageState,
 ) -> tuple[DataPicture, float]:
-    """Return the picture of two runs from the end of an instance on, and the length in ns."""
-    ends = [_ended_instances(*of) for of in zip(runs, callsites, strict=True)]
-    lengths = []
-    for table in ends:
-        of = table[(table["number"] >= number) & (table["number"] <= number + INSTANCES)]
-        exits = of["last_exit_ns"].to_numpy(np.int64)
-        lengths.append(float(exits[-1] - exits[0]) if len(exits) > 1 else 0.0)
-    length = max(*lengths, 1.0) * 1.02
+    """Return the picture of two runs in a window, and its length in ns."""
+    number = window.number
+    length = float(window.length_ns or 0)
+    if window.length_ns is None:
+        ends = [_ended_instances(*of) for of in zip(runs, callsites, strict=True)]
+        lengths = []
+        for table in ends:
+            of = table[(table["number"] >= number) & (table["number"] <= number + INSTANCES)]
+            exits = of["last_exit_ns"].to_numpy(np.int64)
+            lengths.append(float(exits[-1] - exits[0]) if len(exits) > 1 else 0.0)
+        length = max(*lengths, 1.0) * 1.02
     pictures = [
-        _align(data, callsite, number, length, name)
+        _align(data, callsite, window, length, name, state)
         for data, callsite, name in zip(runs, callsites, names, strict=True)
     ]
-    label = f"Timelines of {names[0]} and {names[1]}, {format_time(length)} from instance {number}"
+    label = f"Timelines of {names[0]} and {names[1]}, {format_time(length)}, instance {number}"
     svg = draw_aligned_runs(pictures, length, label)
     return DataPicture(svg, list_values(pictures)), length
 
@@ -73,16 +122,24 @@ def _ended_instances(data: TraceData, callsite: int) -> pd.DataFrame:
     return data.compute_once(("ended instances", callsite), make)
 
 
-def _align(data: TraceData, callsite: int, number: int, length: float, name: str) -> AlignedRun:
+def _align(
+    data: TraceData,
+    callsite: int,
+    window: AlignedWindow,
+    length: float,
+    name: str,
+    state: PageState,
+) -> AlignedRun:
     timeline = data.compute_once(
         "timeline", lambda: trace_figures.open_timeline(data, lambda _: None)
     )
-    begin = find_end(data, callsite, number)
+    begin = find_end(data, callsite, window.number) - window.before_ns
     instances = _ended_instances(data, callsite)
     exits = instances["last_exit_ns"].to_numpy(np.int64)
-    shown = instances[(exits >= begin) & (exits <= begin + length)]
+    shown = instances[(exits >= begin) & (exits <= begin + length)][: MAX_INSTANCES + 1]
     last = shown["last_rank"].dropna().to_numpy(np.int64)
-    rows = choose_rows(data.trace.ranks, last)
+    passing = data.filtered_ranks(state)
+    rows = choose_rows(passing if len(passing) else np.arange(data.trace.ranks), last)
     segments, ranks = _read_segments(timeline, begin, int(length), rows)
     row_of = {int(rank): row for row, rank in enumerate(rows)}
     shapes = data.trace.tables.shapes
@@ -98,19 +155,19 @@ def _align(data: TraceData, callsite: int, number: int, length: float, name: str
     ]
     numbers, ends = shown["number"].tolist(), shown["last_exit_ns"].tolist()
     marks = [(int(n), float(at - begin)) for n, at in zip(numbers, ends, strict=True)]
-    late = _late_spans(timeline, shown[shown["number"] > number], row_of, begin)
+    late = _late_spans(timeline, shown[shown["last_exit_ns"] > begin], row_of, begin)
     few = len(rows) < data.trace.ranks
     note = f"{len(rows)} of {data.trace.ranks} ranks" if few else ""
     return AlignedRun(name, note, [f"rank {rank}" for rank in rows], bars, marks, late)
 
 
-def choose_rows(ranks: int, last: Int) -> list[int]:
-    """Return up to MAX_ROWS ranks: evenly spaced, and the ranks that are last most often."""
-    if ranks <= MAX_ROWS:
-        return list(range(ranks))
-    values, counts = np.unique(last, return_counts=True)
+def choose_rows(ranks: Int, last: Int) -> list[int]:
+    """Return up to MAX_ROWS of the ranks: evenly spaced, and those that are last most often."""
+    if len(ranks) <= MAX_ROWS:
+        return [int(rank) for rank in ranks]
+    values, counts = np.unique(last[np.isin(last, ranks)], return_counts=True)
     named = values[np.argsort(-counts, kind="stable")][:3].tolist()
-    spaced = np.linspace(0, ranks - 1, MAX_ROWS - len(named)).astype(int).tolist()
+    spaced = ranks[np.linspace(0, len(ranks) - 1, MAX_ROWS - len(named)).astype(int)].tolist()
     return sorted({*named, *spaced})
 
 

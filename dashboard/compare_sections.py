@@ -12,17 +12,19 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.diagnosis.run_time_change import measure_run_times
-from mpiprof.interface.format_units import format_count, format_time
+from mpiprof.interface.format_units import format_count, format_time, shorten_text
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports import changes_chart
 from mpiprof.reports.pictures import run_dots
 from mpiprof.reports.pictures.svg import DataPicture
 
 from . import aligned_runs, components
+from .aligned_runs import AlignedWindow
 from .trace_data import TraceData
 from .url_state import PageState
 
 INSTANCES = aligned_runs.INSTANCES
+MAX_ALIGNMENTS = 50  # call sites in the menu
 STEPS = {"earlier": "‹ Earlier", "later": "Later ›", "start": "From the start"}
 
 
@@ -130,30 +132,41 @@ class Alignment:
     where: str
     count: int
 
-    def read_number(self, state: PageState) -> int:
-        """Return the instance of the URL, by default one in the middle of the run."""
-        return self._clip(state.get_number("instance", self.count // 2))
+    def read_window(self, data: TraceData, state: PageState) -> AlignedWindow:
+        """Return the window of the URL, by default after an instance in the middle of the run."""
+        window = aligned_runs.find_window(data, self.callsites[0], state)
+        if window is not None and window.number < self.count:
+            return window
+        return AlignedWindow(self._clip(state.get_number("instance", self.count // 2)))
 
-    def move(self, state: PageState, step: str) -> PageState:
+    def move(self, data: TraceData, state: PageState, step: str) -> PageState:
         """Return the state after a click on a button of STEPS."""
-        number = self.read_number(state) + {"earlier": -1, "later": 1}.get(step, 0) * INSTANCES
-        return state.set_keys(instance=self._clip(0 if step == "start" else number))
+        number = self.read_window(data, state).number
+        number += {"earlier": -1, "later": 1}.get(step, 0) * INSTANCES
+        shown = self._clip(0 if step == "start" else number)
+        return state.set_keys(instance=shown, **{"from": None, "to": None})
 
     def _clip(self, number: int) -> int:
         return min(max(number, 0), max(self.count - 2, 0))
 
 
-def find_alignment(table: pd.DataFrame, first: TraceData, other: TraceData) -> Alignment | None:
-    """Return the first call site of a comparison that has two complete instances in both runs."""
+def list_alignments(table: pd.DataFrame, first: TraceData, other: TraceData) -> list[Alignment]:
+    """Return the call sites of a comparison that have two complete instances in both runs."""
+    counts = aligned_runs.count_instances(first), aligned_runs.count_instances(other)
+    found = []
     for row in table.to_dict("records"):
         pair = int(row["callsite"]), int(row["other_callsite"])
-        if min(pair) < 0:
-            continue
-        runs = zip((first, other), pair, strict=True)
-        count = min(aligned_runs.count_instances(data, callsite) for data, callsite in runs)
-        if count >= 2:
-            return Alignment(pair, f"{row['operation']} at {row['place']}", count)
-    return None
+        count = min(of.get(callsite, 0) for of, callsite in zip(counts, pair, strict=True))
+        if min(pair) >= 0 and count >= 2:
+            found.append(Alignment(pair, f"{row['operation']} at {row['place']}", count))
+    return found
+
+
+def choose_alignment(alignments: Sequence[Alignment], state: PageState) -> Alignment | None:
+    """Return the alignment at the call site of the URL, else the first, or None."""
+    wanted = state.get_number("callsite", -1)
+    of_site = [one for one in alignments if one.callsites[0] == wanted]
+    return next(iter([*of_site, *alignments]), None)
 
 
 def make_timelines(
@@ -162,14 +175,15 @@ def make_timelines(
     """Return the timelines of the first run of each side, from the same instance on."""
     head = html.H2("Both runs on one time axis")
     why = ""
-    alignment = None
+    alignments: list[Alignment] = []
     if not all(aligned_runs.is_small(data) for data in (first, other)):
         why = "This picture needs runs with single calls, and at most 20 million of them."
     else:
-        alignment = find_alignment(table, first, other)
+        alignments = list_alignments(table, first, other)
         why = "No call site has two complete instances in both runs."
+    alignment = choose_alignment(alignments, state)
     if alignment is None:
-        links = [_timeline_link("A", first, {}), _timeline_link("B", other, {})]
+        links = [_timeline_link("A", first, state, {}), _timeline_link("B", other, state, {})]
         parts = [
             head,
             html.P(why, className="note"),
@@ -184,33 +198,55 @@ def make_timelines(
         html.Button(name, id=f"aligned-{step}", n_clicks=0, type="button")
         for step, name in STEPS.items()
     ]
+    menu = html.Div(
+        [html.Span("aligned at"), _alignment_menu(alignments, alignment, state)], className="field"
+    )
     picture = html.Div(make_picture(alignment, first, other, state), id="aligned-picture")
-    parts = [head, html.Div(buttons, className="steps"), picture]
+    parts = [head, html.Div([menu, *buttons], className="steps"), picture]
     return html.Section([*parts, components.how_to_read(how)], id="aligned")
+
+
+def _alignment_menu(
+    alignments: Sequence[Alignment], shown: Alignment, state: PageState
+) -> Component:
+    """Return the menu of the call sites at which the timelines can be aligned."""
+    links: list[components.MenuLink] = [
+        (
+            shorten_text(one.where),
+            "/compare" + state.set_keys(callsite=one.callsites[0], instance=None).format_query(),
+            one is shown,
+        )
+        for one in alignments[:MAX_ALIGNMENTS]
+    ]
+    return components.link_menu("Aligned at", shorten_text(shown.where), links, "aligned-at")
 
 
 def make_picture(
     alignment: Alignment, first: TraceData, other: TraceData, state: PageState
 ) -> list[Component]:
     """Return the picture from the instance of the URL on, with a sentence about its window."""
-    number = alignment.read_number(state)
-    drawn, length = aligned_runs.draw_runs((first, other), alignment.callsites, number, ("A", "B"))
-    note = (
-        f"{format_time(length)} from the end of instance {number} of {alignment.where}. "
-        "The numbers are the instances that end there."
+    window = alignment.read_window(first, state)
+    drawn, length = aligned_runs.draw_runs(
+        (first, other), alignment.callsites, window, ("A", "B"), state
     )
+    of = f"the end of instance {window.number} of {alignment.where}"
+    place = ", aligned at" if window.before_ns else " from"
+    note = f"{format_time(length)}{place} {of}. The numbers are the instances that end there."
     links: list[Component] = []
     for side, data, callsite in zip("AB", (first, other), alignment.callsites, strict=True):
-        begin = aligned_runs.find_end(data, callsite, number) - int(data.trace.calls_start_ns)
-        window = {"from": max(begin, 0), "to": begin + int(length)}
-        links.append(_timeline_link(side, data, window))
+        end = aligned_runs.find_end(data, callsite, window.number)
+        begin = end - int(data.trace.calls_start_ns) - window.before_ns
+        shown = {"from": max(begin, 0), "to": begin + int(length)}
+        links.append(_timeline_link(side, data, state, shown))
     return [
         html.P(note, className="note"),
         components.wide_picture(drawn),
-        html.P(["This window in the timeline: ", links[0], " · ", links[1]]),
+        html.P(["Back to one run in this window: ", links[0], " · ", links[1]]),
     ]
 
 
-def _timeline_link(side: str, data: TraceData, window: dict[str, int]) -> Component:
-    href = PageState(trace=data.name).link_to("/timeline", **window)
+def _timeline_link(
+    side: str, data: TraceData, state: PageState, window: dict[str, int]
+) -> Component:
+    href = PageState(trace=data.name, ranks=state.ranks).link_to("/timeline", **window)
     return dcc.Link(f"{side}, {data.name[:60]}", href=href)

@@ -1,5 +1,6 @@
 // The toolbar of the timeline: colour, order, zoom, export, keys and search.
 import * as Export from "./timeline-export.mjs";
+import * as Format from "./timeline-format.mjs";
 import * as Input from "./timeline-input.mjs";
 import * as Panels from "./timeline-panels.mjs";
 import * as Url from "./timeline-url.mjs";
@@ -36,6 +37,14 @@ const makeMenu = (shown, entries) => {
   return menu;
 };
 
+// The menu of the other runs, each of which opens on one time axis with this run.
+const makeAlignMenu = (t) => {
+  const names = JSON.parse(t.root.dataset.runs || "[]");
+  const menu = makeMenu("Align with another run ▾", names.map((name) => [Format.shorten(name), () => window.location.assign(Url.compareAddress(t, name))]));
+  if (!names.length) menu.lastChild.append(E("p", {}, "This view has only one run. Start it with two: ", E("code", {}, "python -m mpiprof view BEFORE AFTER")));
+  return menu;
+};
+
 export const makeToolbar = (t) => {
   t.colours = makeChoice(t, "Colour by", "colour", Url.COLOURS);
   t.sorts = makeChoice(t, "Order of the ranks", "sort", Url.SORTS);
@@ -44,6 +53,7 @@ export const makeToolbar = (t) => {
     E("div", { className: "tl-acts" },
       makeButton("Zoom out ( S )", "−", () => t.zoom(2)), makeButton("Zoom in ( W )", "+", () => t.zoom(0.5)),
       makeButton("Show the whole run ( F )", "Fit", () => t.fit()),
+      makeAlignMenu(t),
       makeMenu("Export ▾", [["Picture as PNG", () => Export.saveImage(t, "png")], ["Picture as SVG", () => Export.saveImage(t, "svg")],
         ["Copy link", () => copyLink(t)], ["Note …", () => Panels.askForNote(t)]]),
       makeButton("Keys ( ? )", "?", () => t.help.showModal())),

@@ -25,7 +25,7 @@ from ..trace_data import TraceContext, TraceData
 TITLE, PATH = "Compare", "/compare"
 MAX_ROWS = 200
 SKELETON = (180, 240, 380)
-PAGE_KEYS = frozenset({"instance"})
+PAGE_KEYS = frozenset({"instance", "from", "to"})
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
@@ -189,9 +189,10 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
             [context.latest_data(name) for name in side] for side in side_names(context, state)
         )
         table = trace_figures.compare_callsites(first, to, state)
-        alignment = compare_sections.find_alignment(table, first[0], to[0])
+        alignments = compare_sections.list_alignments(table, first[0], to[0])
+        alignment = compare_sections.choose_alignment(alignments, state)
         if alignment is None:
             raise PreventUpdate
-        moved = alignment.move(state, step)
+        moved = alignment.move(first[0], state, step)
         picture = compare_sections.make_picture(alignment, first[0], to[0], moved)
         return picture, moved.format_query()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import dash
 from dash import ClientsideFunction, Input, Output, dcc, html
 from dash.development.base_component import Component
@@ -15,6 +18,7 @@ SHOWN = ("from", "to", "colour", "off", "sort", "find", "callsite", "instance")
 PAGE_KEYS = frozenset((*SHOWN, "select", "ruler", "notes"))
 FOLLOWS = True
 SKELETON = (60, 46, 480)
+MAX_RUNS = 200  # in the menu of runs to align with
 
 
 def make_layout(context: TraceContext, state: PageState) -> Component:
@@ -24,11 +28,13 @@ def make_layout(context: TraceContext, state: PageState) -> Component:
         return components.empty_state(
             TITLE, "This trace has only totals: record without --record summary."
         )
+    others = [name for name in context.names if name != data.name][:MAX_RUNS]
+    data_runs: dict[str, Any] = {"data-runs": json.dumps(others)}
     return html.Div(
         [
             html.Noscript("The timeline is drawn by a script of this page."),
             # The script replaces this state when it begins.
-            html.Div(id="timeline", **components.aria_attributes(busy="true")),
+            html.Div(id="timeline", **data_runs, **components.aria_attributes(busy="true")),
             dcc.Store(id="timeline-mounted"),
         ]
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mpiprof.dashboard import aligned_runs, compare_sections
+from mpiprof.dashboard.aligned_runs import AlignedWindow
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
 from support.dashboard_traces import MS, lateness
@@ -58,14 +59,18 @@ def test_site_changes_have_the_planted_wait_and_its_interval(tmp_path: Path) -> 
 def test_two_runs_are_aligned_at_the_same_instance(tmp_path: Path) -> None:
     runs = record(tmp_path / "a", 4), record(tmp_path / "b", 1)
     table = compare([runs[0].trace], [runs[1].trace]).assign(place="md.py:93 force")
-    alignment = compare_sections.find_alignment(table, *runs)
+    alignments = compare_sections.list_alignments(table, *runs)
+    alignment = compare_sections.choose_alignment(alignments, PageState())
     assert alignment is not None and alignment.count == INSTANCES
-    number = alignment.read_number(PageState())
-    assert number == INSTANCES // 2
-    later = alignment.move(PageState(), "later")
-    assert later.get("instance") == str(number + aligned_runs.INSTANCES)
-    assert alignment.move(PageState().set_keys(instance=10**9), "later").get("instance") == "38"
-    drawn, length = aligned_runs.draw_runs(runs, alignment.callsites, number, ("A", "B"))
+    window = alignment.read_window(runs[0], PageState())
+    assert window == AlignedWindow(INSTANCES // 2)
+    later = alignment.move(runs[0], PageState(), "later")
+    assert later.get("instance") == str(window.number + aligned_runs.INSTANCES)
+    beyond = PageState().set_keys(instance=10**9)
+    assert alignment.move(runs[0], beyond, "later").get("instance") == "38"
+    drawn, length = aligned_runs.draw_runs(
+        runs, alignment.callsites, window, ("A", "B"), PageState()
+    )
     # In A, an instance ends 4 ms after its first arrival; instances begin every 10 ms.
     assert length == pytest.approx(1.02 * 50 * MS, rel=0.001)
     assert drawn.svg.count(">rank 3<") == 2
@@ -75,11 +80,34 @@ def test_two_runs_are_aligned_at_the_same_instance(tmp_path: Path) -> None:
     assert calls == {(run, f"rank {rank}") for run in "AB" for rank in range(RANKS)}
 
 
+def test_a_window_of_the_timeline_is_aligned_at_an_instance_in_it(tmp_path: Path) -> None:
+    """Instance i of A begins 10 (i + 1) ms after the start and ends 4 ms later."""
+    runs = record(tmp_path / "a", 4), record(tmp_path / "b", 1)
+    table = compare([runs[0].trace], [runs[1].trace]).assign(place="md.py:93 force")
+    (alignment,) = compare_sections.list_alignments(table, *runs)
+    start = int(runs[0].trace.calls_start_ns)
+    keys = {"from": 200 * MS - start, "to": 260 * MS - start}
+    state = PageState(ranks="2-4").set_keys(**keys)
+    window = alignment.read_window(runs[0], state)
+    assert (window.number, window.length_ns) == (19, 60 * MS)
+    assert window.before_ns == pytest.approx(4 * MS, abs=20_000)
+    chosen = alignment.read_window(runs[0], state.set_keys(instance=21))
+    assert chosen.number == 21
+    assert chosen.before_ns - window.before_ns == pytest.approx(20 * MS, abs=20_000)
+    # An instance outside of the window is shown instead of the window.
+    assert alignment.read_window(runs[0], state.set_keys(instance=3)) == AlignedWindow(3)
+    drawn, length = aligned_runs.draw_runs(runs, alignment.callsites, window, ("A", "B"), state)
+    assert length == 60 * MS
+    assert {row[1] for row in drawn.values[1:]} == {"rank 2", "rank 3", "rank 4"}
+    late = [row for row in drawn.values[1:] if row[1] == "rank 3" and row[0] == "A"]
+    assert late[0][2] == pytest.approx(4 * MS, abs=20_000)  # where the timeline shows it
+
+
 def test_rows_of_many_ranks_contain_the_late_ranks() -> None:
     last = np.array([700] * 5 + [3])
-    rows = aligned_runs.choose_rows(1024, last)
+    rows = aligned_runs.choose_rows(np.arange(1024), last)
     assert {3, 700} <= set(rows) and len(rows) <= aligned_runs.MAX_ROWS
-    assert aligned_runs.choose_rows(4, last) == [0, 1, 2, 3]
+    assert aligned_runs.choose_rows(np.arange(4), last) == [0, 1, 2, 3]
 
 
 def test_the_difference_is_that_of_the_last_common_instance() -> None:

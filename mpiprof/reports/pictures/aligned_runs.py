@@ -15,6 +15,7 @@ HEAD, AXIS, BETWEEN = 22.0, 20.0, 26.0
 HEIGHT = 156.0  # of the rows of a run
 MIN_WIDTH = 0.8  # px of a call, so that short calls remain visible
 MAX_LABELS = 8
+MIN_MARK_DISTANCE = 6.0  # px between the marks of two instances
 MIN_DIFFERENCE = 0.01  # of the time since the alignment; a smaller one is not written
 
 
@@ -76,7 +77,8 @@ def draw_aligned_runs(runs: Sequence[AlignedRun], length_ns: float, label: str) 
         x = place(tick * scale)
         text = f"{tick:g}{f' {unit}' * (tick == 0)}"
         parts.append(svg.make_line(x, bottom, x, bottom + 4, svg.stroke("line2")))
-        parts.append(svg.make_text(x, bottom + 16, text, anchor="start" if not tick else "middle"))
+        anchor = "start" if not tick else "end" if x > RIGHT - 12 else "middle"
+        parts.append(svg.make_text(x, bottom + 16, text, anchor=anchor))
     return svg.make_picture(WIDTH, bottom + AXIS, label, parts)
 
 
@@ -107,9 +109,12 @@ def _draw_run(run: AlignedRun, top: float, place: Callable[[float], float]) -> l
         tall = max(height, 8.0)
         at = y + (row + 0.5) * pitch - tall / 2
         parts.append(svg.make_rectangle(x, at, max(to_x - x, 1.5), tall, svg.fill("late")))
-    free_x = -1.0
+    free_x = last_x = -MIN_MARK_DISTANCE
     for number, at_ns in run.marks:
         x = place(at_ns)
+        if x - last_x < MIN_MARK_DISTANCE:
+            continue
+        last_x = x
         parts.append(svg.make_line(x, y - 8, x, y + HEIGHT, svg.stroke("ink")))
         if x > free_x and x < RIGHT - 200:
             parts.append(svg.make_text(x + 4, y - 4, f"{number}", "ink", bold=True))
