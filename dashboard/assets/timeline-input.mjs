@@ -8,27 +8,33 @@ import * as Panels from "./timeline-panels.mjs";
 import * as Format from "./timeline-format.mjs";
 
 const DRAG_THRESHOLD = 4; // pixels; a longer movement is a drag
+const PINCH_LIMIT = 40; // pixels; a smaller step of a wheel with Ctrl is from a touchpad
+const WHEEL_HINT = "The whole run is visible. Ctrl + wheel or W zooms at the pointer, then the wheel moves.";
 const SNAP_DISTANCE = 7; // pixels; a nearer ruler end snaps to the begin or end of a call
 
-// Return what a drag does: move the window, or with a key zoom, select a span, or measure.
-const dragTool = (event) => (event.shiftKey ? "zoom" : event.altKey ? "measure" : event.ctrlKey || event.metaKey ? "select" : "move");
+// Return what a drag does: select a span, or with a key move the window, zoom or measure. A finger moves.
+const dragTool = (event) => (event.shiftKey || event.pointerType === "touch" ? "move" : event.altKey ? "measure" : event.ctrlKey || event.metaKey ? "zoom" : "select");
+
+// A wheel moves the window; with Ctrl, as a pinch on a touchpad sends it, it zooms at the time `at`.
+const handleWheel = (t, event, at) => {
+  if (!t.overview) return;
+  const unit = event.deltaMode === 1 ? 16 : 1, moved = event.deltaX || event.deltaY;
+  if (event.ctrlKey || event.metaKey) {
+    event.preventDefault();
+    const by = Math.max(Math.min(event.deltaY * unit, 400), -400);
+    t.zoom(2 ** (by / (Math.abs(by) < PINCH_LIMIT ? 70 : 250)), at);
+  } else if (t.to - t.from < t.length) {
+    event.preventDefault();
+    t.pan(moved * unit / t.view.width);
+  } else t.status.textContent = WHEEL_HINT; // and the page scrolls
+};
 
 export const bindGestures = (t) => {
   const on = (element, name, what, options = {}) => element.addEventListener(name, what, { signal: t.abort.signal, ...options });
   const at = (event, element) => { const box = element.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
 
-  on(t.canvas, "wheel", (event) => {
-    if (!t.overview) return;
-    event.preventDefault();
-    const unit = event.deltaMode === 1 ? 16 : 1;
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) t.pan((event.deltaX || event.deltaY) * unit / t.view.width);
-    else t.zoom(2 ** (Math.max(Math.min(event.deltaY * unit, 400), -400) / 250), t.view.timeAt(at(event, t.canvas)[0]));
-  }, { passive: false });
-  on(t.strip, "wheel", (event) => {
-    if (!t.overview) return;
-    event.preventDefault();
-    t.zoom(2 ** (event.deltaY / 250));
-  }, { passive: false });
+  on(t.canvas, "wheel", (event) => handleWheel(t, event, t.view.timeAt(at(event, t.canvas)[0])), { passive: false });
+  on(t.strip, "wheel", (event) => handleWheel(t, event, null), { passive: false });
 
   let drag = null;
   on(t.canvas, "pointerdown", (event) => {
@@ -48,7 +54,7 @@ export const bindGestures = (t) => {
     else if (drag.tool !== "move") t.dragSpan = [drag.x, x].map((at) => t.view.timeAt(at)).sort((p, q) => p - q);
     if (drag.tool !== "move") { t.draw(); return; }
     const by = (drag.x - x) / t.view.width * (drag.to - drag.from);
-    t.show(drag.from + by, drag.to + by);
+    t.show(drag.from + by, drag.to + by, false);
   });
   on(t.canvas, "pointerup", (event) => {
     if (!drag) return;
@@ -61,7 +67,7 @@ export const bindGestures = (t) => {
   });
   on(t.canvas, "pointercancel", () => { drag = t.dragSpan = t.dragRuler = null; t.draw(); });
   on(t.canvas, "pointerleave", () => t.hideTip());
-  on(t.canvas, "dblclick", (event) => t.zoom(0.25, t.view.timeAt(at(event, t.canvas)[0])));
+  on(t.canvas, "dblclick", (event) => zoomToTarget(t, ...at(event, t.canvas)));
 
   // Strip: dragging its window moves the view; pressing outside of the window centres the view there.
   let stripDrag = null;
@@ -85,7 +91,7 @@ export const bindGestures = (t) => {
     const by = time(x) - time(stripDrag.x);
     if (stripDrag.edge) t.show(...[stripDrag.edge === "from" ? time(x) : stripDrag.from, stripDrag.edge === "to" ? time(x) : stripDrag.to].sort((p, q) => p - q));
     else if (stripDrag.choosing) t.show(...[time(stripDrag.x), time(x)].sort((p, q) => p - q));
-    else t.show(stripDrag.from + by, stripDrag.to + by);
+    else t.show(stripDrag.from + by, stripDrag.to + by, false);
   });
   on(t.strip, "pointerup", () => { stripDrag = null; });
   on(t.strip, "pointercancel", () => { stripDrag = null; });
@@ -165,7 +171,18 @@ const showTip = (t, x, y, [who, long, whom, where]) => {
   t.tip.style.top = `${Math.max(top + high > window.innerHeight ? top - high - 22 : top, 4)}px`;
 };
 
-const handleClick = (t, x, y) => {
+// Zoom to the selection or the instance under the pointer, else at the pointer.
+const zoomToTarget = async (t, x, y) => {
+  if (!t.overview || x < Geometry.GUTTER) return;
+  const time = t.view.timeAt(x), [from, to] = t.selectedSpan || [1, 0];
+  if (from <= time && time <= to) { t.show(from, to); return; }
+  await handleClick(t, x, y);
+  if (!t.instance) { t.zoom(0.25, time); return; }
+  const [begin, end] = Panels.currentSpan(t), margin = Math.max((end - begin) / 4, 1);
+  t.show(begin - margin, end + margin);
+};
+
+const handleClick = async (t, x, y) => {
   const row = Geometry.rowAt(t.view, y);
   if (row < 0) return;
   if (x < Geometry.GUTTER) {
@@ -173,15 +190,15 @@ const handleClick = (t, x, y) => {
     return;
   }
   const hit = hitAt(t, x, y);
-  if (hit) { selectHit(t, hit); return; }
+  if (hit) { await selectHit(t, hit); return; }
   const cell = t.data && t.data.kind === "cells" ? Geometry.findCell(t.view, t.data, x, y) : null;
-  if (cell) t.selectInstance(cellRequest(t, cell, x), false, "under");
+  if (cell) await t.selectInstance(cellRequest(t, cell, x), false, "under");
   else t.clearInstance();
 };
 
-const selectHit = (t, { kind, one }) => {
-  if (kind === "event") t.selectInstance({ number: one.instance }, false, "instance", t.overview.drawn[one.row]);
-  else if (kind === "late") t.selectInstance({ number: one[0] });
+const selectHit = async (t, { kind, one }) => {
+  if (kind === "event") await t.selectInstance({ number: one.instance }, false, "instance", t.overview.drawn[one.row]);
+  else if (kind === "late") await t.selectInstance({ number: one[0] });
   else if (kind === "wait") Chain.selectWait(t, one);
   else if (kind === "cause") Causes.selectCause(t, one);
   else t.clearInstance();
@@ -216,8 +233,8 @@ const KEYS = [
   ["?", "these keys", (t) => t.help.showModal()],
   ["Escape", "back one step: the instance, the ruler, the selection, the search", (t) => t.escape()],
 ];
-const DRAGS = [["Drag", "move the window"], ["Shift + drag", "zoom to a span"], ["Ctrl + drag", "select a span"], ["Alt + drag", "measure"], ["Wheel", "zoom at the pointer; with Shift to the left and right"], ["Double click", "zoom in"],
-  ["Click", "the instance under the pointer; on the label of a group of ranks, these alone"], ["Strip", "drag the window or its edges, or press elsewhere"], ["Alt+←", "back to the window before; Alt+→ forward"]];
+const DRAGS = [["Wheel", "move the window"], ["Ctrl + wheel", "zoom at the pointer"], ["Drag", "select a span; a finger moves the window"], ["Shift + drag", "move the window"], ["Ctrl + drag", "zoom to a span"], ["Alt + drag", "measure"], ["Double click", "zoom to the selection or the instance, elsewhere zoom in"],
+  ["Click", "the instance under the pointer; on the label of a group of ranks, these alone"], ["Strip", "drag the window or its edges, or press elsewhere"], ["Alt + ←", "back to the window before the zoom; Alt + → forward"]];
 const KEY_ALIASES = { ArrowLeft: "A", ArrowRight: "D", ArrowUp: "W", ArrowDown: "S", "+": "W", "-": "S", Home: "F" };
 
 export const bindKeys = (t) => {

@@ -74,7 +74,7 @@ export const selectSpan = (t, one, two = null) => {
 };
 
 // Return the span of the selected instance, or else of the visible window.
-const currentSpan = (t) => {
+export const currentSpan = (t) => {
   if (!t.instance) return [Math.round(t.from), Math.round(t.to)];
   return [t.instance.first, Math.max(t.instance.end ?? t.instance.first, ...t.instance.members.map((m) => m[3]))];
 };

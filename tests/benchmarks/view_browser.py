@@ -1,6 +1,6 @@
 """Speed of the timeline in a browser, from the input to the painted picture.
 
-Chromium opens the timeline of a prepared trace. Wheel and keys zoom and move to random windows. A
+Chromium opens the timeline of a prepared trace. The wheel moves and, with Ctrl, zooms at random. A
 time ends when the browser has painted the frame with the new picture, so it includes the delay of
 the script after an input, the request and the drawing.
 """
@@ -32,13 +32,11 @@ window.measured = { frames: [], pictures: [] };
     channel.port1.onmessage = () => then(performance.now());
     channel.port2.postMessage(0);
   });
-  for (const name of ["wheel", "keydown"]) {
-    addEventListener(name, (event) => {
-      const at = event.timeStamp;
-      began = at;
-      afterPaint((now) => measured.frames.push(now - at));
-    }, { capture: true, passive: true });
-  }
+  addEventListener("wheel", (event) => {
+    const at = event.timeStamp;
+    began = at;
+    afterPaint((now) => measured.frames.push(now - at));
+  }, { capture: true, passive: true });
   new MutationObserver((changes) => {
     for (const { target } of changes) {
       const at = began, isDrawn = /^(cells|events) /.test(target.dataset.shown || "");
@@ -82,17 +80,21 @@ class Timeline:
         return float(begin), float(end)
 
     def act(self, random: np.random.Generator, box: dict[str, float]) -> float:
-        """Zoom by the wheel at a random point, or move by a key; return the ms until painted."""
+        """Zoom at a random point, or move, by the wheel; return the ms until painted."""
         known = self.page.evaluate("measured.pictures.length")
         begin, end = self.window
         depth = np.log2(self.length / max(end - begin, 1.0))
+        x = box["x"] + random.uniform(0.2, 0.95) * box["width"]
+        self.page.mouse.move(x, box["y"] + random.uniform(0.2, 0.8) * box["height"])
         if random.random() < 0.3 and depth > 0.5:
-            self.page.keyboard.press("d" if random.random() * self.length > begin else "a")
+            share = 0.2 if random.random() * self.length > begin else -0.2
+            self.page.mouse.wheel(0, share * box["width"])
         else:
-            x = box["x"] + random.uniform(0.2, 0.95) * box["width"]
-            self.page.mouse.move(x, box["y"] + random.uniform(0.2, 0.8) * box["height"])
             wished = random.uniform(0, DEEPEST)
-            self.page.mouse.wheel(0, float(np.clip((depth - wished) * 250, -400, 400)))
+            by = float(np.clip((depth - wished) * 250, -400, 400))
+            self.page.keyboard.down("Control")
+            self.page.mouse.wheel(0, by)
+            self.page.keyboard.up("Control")
         spent = self.wait_for_picture(known)
         self.page.wait_for_timeout(random.uniform(0, PAUSE_MS))
         return spent

@@ -57,32 +57,43 @@ def page(tab: Page, shown: View) -> Iterator[Page]:
     assert tab.hosts == {shown.base.removeprefix("http://")}
 
 
-def test_wheel_zooms_at_the_pointer_and_drag_moves(page: Page) -> None:
+def drag_right(page: Page, by: float, key: str) -> None:
+    """Drag to the right by some pixels with a key held."""
+    box = page.box()
+    page.page.keyboard.down(key)
+    page.page.mouse.move(box["x"] + GUTTER + 200, box["y"] + 100)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + GUTTER + 200 + by, box["y"] + 100, steps=4)
+    page.page.mouse.up()
+    page.page.keyboard.up(key)
+
+
+def test_the_wheel_moves_and_with_ctrl_zooms_at_the_pointer(page: Page) -> None:
     page.timeline()
     kind, low, high = page.drawn()
     assert (kind, low) == ("events", 0)
     assert abs(high - LENGTH) < 10
     box = page.box()
-    x = box["x"] + GUTTER + (box["width"] - GUTTER) / 4
-    page.page.mouse.move(x, box["y"] + 100)
+    wide = box["width"] - GUTTER
+    page.page.mouse.move(box["x"] + GUTTER + wide / 4, box["y"] + 100)
+    page.page.mouse.wheel(0, 100)
+    expect(page.page.locator(".tl-status")).to_contain_text("Ctrl + wheel")
+    page.page.keyboard.down("Control")
     page.page.mouse.wheel(0, -250)
+    page.page.keyboard.up("Control")
     _, low, high = page.drawn()
     assert (high - low) == pytest.approx(LENGTH / 2, rel=0.01)
     assert low + (high - low) / 4 == pytest.approx(LENGTH / 4, rel=0.01)
     assert page.query["from"] == str(low)
-    page.page.mouse.down()
-    page.page.mouse.move(x - (box["width"] - GUTTER) / 10, box["y"] + 100, steps=4)
-    page.page.mouse.up()
+    page.page.mouse.wheel(0, wide / 10)
     _, moved, _ = page.drawn()
     assert moved - low == pytest.approx((high - low) / 10, rel=0.02)
-    page.page.keyboard.down("Shift")
-    page.page.mouse.move(box["x"] + GUTTER + 200, box["y"] + 100)
-    page.page.mouse.down()
-    page.page.mouse.move(box["x"] + GUTTER + 300, box["y"] + 100, steps=4)
-    page.page.mouse.up()
-    page.page.keyboard.up("Shift")
+    drag_right(page, wide / 10, "Shift")
+    _, back, _ = page.drawn()
+    assert back == pytest.approx(low, abs=(high - low) / 500)
+    drag_right(page, 100, "Control")
     _, a, b = page.drawn()
-    assert b - a == pytest.approx((high - low) * 100 / (box["width"] - GUTTER), rel=0.03)
+    assert b - a == pytest.approx((high - low) * 100 / wide, rel=0.03)
 
 
 def test_strip_brings_the_window_where_it_is_pressed(page: Page) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 expect = pytest.importorskip("playwright.sync_api").expect
 FIRST = 9_999_000  # arrival of rank 0 at the first allreduce of `plain`, in ns after the start
 BURST = """([clientX, clientY]) => {
-    const turn = { deltaY: -60, clientX, clientY, cancelable: true };
+    const turn = { ctrlKey: true, deltaY: -60, clientX, clientY, cancelable: true };
     for (let i = 0; i < 4; i++)
         document.querySelector('.tl-canvas').dispatchEvent(new WheelEvent('wheel', turn));
 }"""
@@ -42,15 +42,17 @@ def page(chrome: Any, shown: View) -> Iterator[Page]:
     context.close()
 
 
-def drag(page: Page, start: tuple[float, float], end: tuple[float, float], key: str) -> None:
-    """Press at `start` with a key held, move to `end`, and release."""
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float], key: str = "") -> None:
+    """Press at `start`, with a key held if given, move to `end`, and release."""
     mouse = page.page.mouse
-    page.page.keyboard.down(key)
+    if key:
+        page.page.keyboard.down(key)
     mouse.move(*start)
     mouse.down()
     mouse.move(*end, steps=5)
     mouse.up()
-    page.page.keyboard.up(key)
+    if key:
+        page.page.keyboard.up(key)
     page.drawn()
 
 
@@ -63,7 +65,7 @@ def table(page: Page, number: int) -> dict[str, list[str]]:
 
 def test_statistics_of_a_selection_that_is_dragged(page: Page) -> None:
     page.timeline("?from=5000000&to=20000000")
-    drag(page, page.at(SPAN[0], 1), page.at(SPAN[1], 3), "Control")
+    drag(page, page.at(SPAN[0], 1), page.at(SPAN[1], 3))
     expect(page.page.locator(".tl-selection table")).to_have_count(2)
     low, high = map(int, page.query["select"].split("-"))
     assert [low, high] == pytest.approx(SPAN, abs=20_000)
@@ -78,6 +80,13 @@ def test_statistics_of_a_selection_that_is_dragged(page: Page) -> None:
         "31 % of the time of the shown ranks is in collectives, 29 % is waiting"
     )
     page.shot("timeline-selection")
+    page.page.mouse.dblclick(*page.at(sum(SPAN) / 2, 2))
+    assert page.drawn()[1:] == (low, high)
+    page.key("Escape")  # the instance that was clicked
+    page.key("Escape")  # the selection
+    page.page.mouse.dblclick(*page.at(FIRST + 1_000_000, 2))  # the instance, and a margin
+    _, begin, end = page.drawn()
+    assert [begin, end] == pytest.approx([FIRST - 537_500, FIRST + 2_687_500], abs=2)
 
 
 def test_a_link_stores_the_selection_and_keys_create_one(page: Page) -> None:
@@ -129,8 +138,9 @@ def shows(page: Page, window: tuple[int, int]) -> None:
 
 def test_back_and_forward_go_through_the_zooms(page: Page) -> None:
     page.timeline()
-    windows = [page.drawn()[1:], *(page.key(key)[1:] for key in "wwd")]
+    windows = [page.drawn()[1:], *(page.key(key)[1:] for key in "www")]
     assert len(set(windows)) == 4
+    windows[3] = page.key("d")[1:]  # a moved window replaces the step of its zoom
     for window in windows[2::-1]:
         page.page.go_back()
         shows(page, window)
