@@ -153,7 +153,8 @@ def _register_growth(app: dash.Dash, context: TraceContext) -> None:
         state = states.parse(search)
         try:
             data = context.latest_data(state)
-            strip = live.make_strip(data, state) or _make_notice(data)
+            strip = [live.make_strip(data, state)]
+            strip += [] if live.is_running(data) else [_make_notice(data)]
         except MpiprofError:
             raise PreventUpdate from None
         return data.version if data.version != version else dash.no_update, data.ended, strip

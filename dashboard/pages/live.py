@@ -115,15 +115,26 @@ def cached_verdict(data: TraceData) -> Verdict:
     )
 
 
-def make_strip(data: TraceData, state: PageState) -> Component | None:
-    """Return a one-line summary of a running job for all pages, or None if no job is running."""
+def is_running(data: TraceData) -> bool:
+    """Return whether a process of the job runs on this machine; False above MAX_RANKS ranks."""
     if data.ended or data.trace.ranks > MAX_RANKS:
+        return False
+    return status.is_running(data.trace, find_positions(data)[0])
+
+
+def make_strip(data: TraceData, state: PageState) -> Component | None:
+    """Return a one-line summary of a running job for all pages, or None.
+
+    A job that ended without MPI_Finalize has a summary if its last calls show a fault.
+    """
+    if data.trace.is_finalised or data.trace.ranks > MAX_RANKS:
         return None
     positions, pending = find_positions(data)
-    if not status.is_running(data.trace, positions):
-        return None
-    time_ns = trace_now_ns(data.trace)
     verdict = cached_verdict(data)
+    running = is_running(data)
+    if not running and not verdict.is_bad:
+        return None
+    time_ns = trace_now_ns(data.trace) if running else None
     if verdict.is_bad:
         sentences = f"{verdict_text.verdict_title(verdict).capitalize()}: "
         sentences += verdict_text.format_verdict(data.trace, positions, verdict, time_ns)

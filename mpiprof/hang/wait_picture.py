@@ -62,7 +62,7 @@ def make_graph(
         for rank in verdict.pending.arrived:
             awaited.setdefault(rank, set(members[-1]))
     groups = _group_waiting(positions, awaited, node_of)
-    targets |= {node for _, node, _ in groups if node >= 0}
+    targets |= {node for _, node, _ in groups if 0 <= node < len(members)}
     nodes = [
         _make_node(trace, positions, ranks, True, _is_late(verdict, ranks, i in targets))
         for i, ranks in enumerate(members)
@@ -74,13 +74,14 @@ def make_graph(
     ]
     if verdict.disagreement is not None and len(members) > 1:
         edges += [WaitEdge(i, i + 1, "cannot match") for i in range(len(members) - 1)]
-    for ranks, target, open_calls in groups[:MAX_GROUPS]:
+    members += [ranks for ranks, _, _ in groups[:MAX_GROUPS]]
+    for ranks, target, needs in groups[:MAX_GROUPS]:
         nodes.append(_make_node(trace, positions, ranks, False, False))
-        if target >= 0:
+        if 0 <= target < len(members):
             who = format_runs(members[target], 2)
             count = f"{format_count(len(ranks))} wait" if len(ranks) > 1 else "waits"
             text = f"{count} for rank{'s' * (len(members[target]) > 1)} {who}"
-            edges.append(WaitEdge(len(nodes) - 1, target, text, open_calls, False))
+            edges.append(WaitEdge(len(nodes) - 1, target, text, needs, False))
     omitted = sum(len(ranks) for ranks, _, _ in groups[MAX_GROUPS:])
     if omitted:
         nodes.append(WaitNode(f"{format_count(omitted)} more ranks", "in other calls", ""))
@@ -106,20 +107,32 @@ def _named_ranks(verdict: Verdict) -> list[list[int]]:
 def _group_waiting(
     positions: Positions, awaited: Mapping[int, set[int]], node_of: Mapping[int, int]
 ) -> list[tuple[list[int], int, str]]:
-    """Return groups of ranks beside the named ones: ranks, node that they wait for (-1), note."""
-    groups: dict[tuple[str, int, int], list[int]] = {}
+    """Return groups of ranks beside the named ones: ranks, node that they wait for (-1), note.
+
+    The groups become nodes after the named ones, in the order of the list.
+    """
+    groups: dict[tuple[str, int, int, str], list[int]] = {}
+    peers: dict[int, set[int]] = {}
     for position in positions:
         rank, call = position.rank, position.current
         if rank in node_of or position.finished or call is None or call.exit_ns:
             continue
-        ahead = sorted({node_of[other] for other in awaited.get(rank, ()) if other in node_of})
-        if isinstance(call, MessageWait) and not ahead:
-            peers = {message.peer for message in call.messages}
-            ahead = sorted({node_of[peer] for peer in peers if peer in node_of})
-        target = ahead[0] if ahead else -1
-        groups.setdefault((call.operation, call.site, target), []).append(rank)
-    found = [(ranks, key[2], f"to arrive in {key[0]}") for key, ranks in groups.items()]
-    return sorted(found, key=lambda group: -len(group[0]))
+        needs, peers[rank] = f"to arrive in {call.operation}", set(awaited.get(rank, ()))
+        if isinstance(call, MessageWait):
+            needs = "to send a message" if call.operation == "recv" else "for a message"
+            peers[rank] = peers[rank] or {message.peer for message in call.messages}
+        ahead = sorted({node_of[peer] for peer in peers[rank] if peer in node_of})
+        key = (call.operation, call.site, ahead[0] if ahead else -1, needs)
+        groups.setdefault(key, []).append(rank)
+    found = sorted(groups.items(), key=lambda group: -len(group[1]))
+    first = len(set(node_of.values()))
+    group_of = {rank: first + i for i, (_, ranks) in enumerate(found) for rank in ranks}
+    result = []
+    for i, ((_, _, target, needs), ranks) in enumerate(found):
+        others = {group_of[peer] for rank in ranks for peer in peers[rank] if peer in group_of}
+        others.discard(first + i)  # an arrow from a group to itself shows nothing
+        result.append((ranks, min(others) if target < 0 and others else target, needs))
+    return result
 
 
 def _make_node(

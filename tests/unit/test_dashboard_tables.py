@@ -305,6 +305,8 @@ def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
             rank, synthetic.add_shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0
         )
     data = TraceData("t", synthetic.write(tmp_path / "t", finished=False))
+    after_the_end = json.dumps(live.make_strip(data, PageState()), default=plain_of)
+    assert '"Different roots: ' in after_the_end and '"state dead"' in after_the_end
     monkeypatch.setattr(live.status, "is_running", lambda *_: True)
     monkeypatch.setattr(live, "trace_now_ns", lambda _: 20 * 10**9)
     strip = json.dumps(live.make_strip(data, PageState()), default=plain_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,6 +59,28 @@ def test_the_graph_of_a_message_that_is_never_sent(tmp_path: Path) -> None:
         ("Rank 2", "Rank 1"),
         ("3 ranks", "Rank 1"),
     ]
+
+
+def test_a_rank_that_waits_for_a_waiting_rank_has_an_arrow_to_it(tmp_path: Path) -> None:
+    """Ranks 0 and 3 wait for each other, 2 for 3, and 1 for 2."""
+    hang = MessageHang(4)
+    for rank, peer in ((0, 3), (3, 0), (2, 3), (1, 2)):
+        hang.block(rank, "recv", peer, 7, line=71 + rank)
+    trace = hang.write(tmp_path)
+    nodes, edges = wait_picture.make_graph(trace, *conclude(trace))
+    assert arrows(nodes, edges) == {
+        ("Rank 0", "Rank 3", True),
+        ("Rank 3", "Rank 0", True),
+        ("Rank 2", "Rank 3", False),
+        ("Rank 1", "Rank 2", False),
+    }
+    texts = {nodes[edge.source].title: (edge.text, edge.note) for edge in edges}
+    assert texts["Rank 1"] == ("waits for rank 2", "to send a message")
+    svg = draw_wait_graph(nodes, edges, "")
+    ends = [
+        re.search(f"<text[^>]*>{text}<", svg) for text in ("waits for rank 2", "needs a message")
+    ]
+    assert [str(end and end[0]).count('text-anchor="end"') for end in ends] == [0, 1]
 
 
 def test_the_graph_of_ranks_that_disagree_has_a_box_for_each_side(tmp_path: Path) -> None:

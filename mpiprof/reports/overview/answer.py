@@ -141,6 +141,8 @@ def list_facts(trace: Trace, finding: Finding) -> list[Fact]:
 
 
 def _describe_ranks(trace: Trace, finding: Finding) -> Fact:
+    if finding.ranks and finding.evidence.get("instances") == 1:
+        return Fact("Who", format_ranks(finding.ranks), "once, which shows no pattern")
     if not finding.ranks or not is_blamed(finding):
         return Fact("Who", "no rank in particular")
     if len(finding.ranks) == 1:

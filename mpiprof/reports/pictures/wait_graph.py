@@ -118,11 +118,11 @@ def _draw_side_arrow(
     target: tuple[float, float, float],
     colour: str,
 ) -> str:
-    """Return a curve from a group at the left to a named node, or to another group below it."""
+    """Return a curve from a group at the left to a named node, or an arrow to another group."""
     x, y = source[0] + source[2], source[1] + BOX_HEIGHT / 2
     to_x, to_y = target[0] - 9, target[1] + BOX_HEIGHT / 2
     if target[0] == source[0]:  # both are groups
-        return _draw_down_arrow(edge, source, target, colour)
+        return _draw_group_arrow(edge, source, target, colour)
     middle = (x + to_x) / 2
     curve = f"M{x:.1f} {y:.1f}C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
     # The curve leaves its source horizontally, so the texts stand on the side that it turns from.
@@ -132,6 +132,26 @@ def _draw_side_arrow(
             svg.make_path(curve, svg.stroke(colour, 2.5)),
             _make_head(to_x, to_y, "right", colour),
             _make_texts(x + 10, at, edge, "start", colour),
+        ]
+    )
+
+
+def _draw_group_arrow(
+    edge: WaitEdge,
+    source: tuple[float, float, float],
+    target: tuple[float, float, float],
+    colour: str,
+) -> str:
+    """Return an arrow to a group above or below, with its texts at the right."""
+    is_down = target[1] > source[1]
+    x = source[0] + 80.0
+    y, to_y = source[1] + BOX_HEIGHT * is_down, target[1] + BOX_HEIGHT * (not is_down)
+    to_y += -9 if is_down else 9
+    return "".join(
+        [
+            svg.make_line(x, y, x, to_y, svg.stroke(colour, 2.5)),
+            _make_head(x, to_y, "down" if is_down else "up", colour),
+            _make_texts(x + 10, (y + to_y) / 2, edge, "start", colour),
         ]
     )
 
