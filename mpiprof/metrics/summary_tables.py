@@ -16,8 +16,7 @@ from mpiprof.metrics.summary_callsites import is_waiting_observed
 from mpiprof.metrics.tables import label_sites
 from mpiprof.trace import selector_log
 from mpiprof.trace.insitu_statistics import Statistics, read_statistics
-from mpiprof.trace.match import EMPTY
-from mpiprof.trace.rank_arrays import concatenate, get_column
+from mpiprof.trace.rank_arrays import EMPTY, concatenate, get_column
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 

@@ -15,9 +15,9 @@ from mpiprof.metrics.columns import of_instances
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows, make_empty_rows
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.match import EMPTY, is_nonblocking
+from mpiprof.trace.match import is_nonblocking
 from mpiprof.trace.metadata import Communicator
-from mpiprof.trace.rank_arrays import Block, concatenate, get_column
+from mpiprof.trace.rank_arrays import EMPTY, Block, concatenate, get_column
 from mpiprof.trace.sites import describe_sites, label_site
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Int

@@ -21,8 +21,9 @@ from mpiprof.trace.batch import BEFORE_COLUMNS, Batch, Before
 from mpiprof.trace.metadata import Communicator, Shape
 from mpiprof.trace.nonblocking import NonblockingPool, Sequences, last_sequences
 from mpiprof.trace.rank_arrays import Block, concatenate, get_column
+from mpiprof.trace.rank_group import read_groups
 from mpiprof.trace.stream import RankStream
-from mpiprof.trace.types import CALL, COMPLETION, START, Bool, Int, Problems
+from mpiprof.trace.types import CALL, COMPLETION, START, Array, Bool, Int, Problems
 
 NEVER = np.iinfo(np.int64).max
 BATCH_RECORDS = 1 << 21  # records per rank and pass (whole chunks); fits a cache
@@ -34,35 +35,41 @@ def is_nonblocking(operation: str) -> bool:
     return operation.startswith("i") and not operation.startswith(("init", "inter"))
 
 
-def _stack_blocks(blocks: list[Block], communicator: Communicator) -> Batch:
-    """Stack blocks of blocking calls, one per member and sorted by sequence, into a batch."""
-    sequences = [block.sequence for block in blocks]
-    first = sequences[0]
-    same = all(s is first or np.array_equal(s, first) for s in sequences)
-    sequence = first if same else np.unique(np.concatenate(sequences))
-    size = (len(blocks), len(sequence))
-    arrival_ns, exit_ns = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    shape = np.full(size, -1, np.int32)
-    sent, received = (
-        np.full(size, -1) if any(getattr(b, name) is not None for b in blocks) else None
-        for name in ("sent", "received")
+def _stack_calls(columns: Array, block: Block, communicator: Communicator) -> Batch:
+    """Stack blocking calls, sorted by member and sequence number, into a batch."""
+    members = len(communicator.ranks)
+    count, rest = divmod(len(block), members)
+    numbers = block.sequence[: count * members].reshape(members, count)
+    all_columns = np.arange(members)
+    same = (
+        rest == 0
+        and bool((columns[::count] == all_columns).all())
+        and bool((columns[count - 1 :: count] == all_columns).all())
+        and bool((numbers == numbers[0]).all())
     )
-    has_choice = any(b.choice is not None for b in blocks)
-    choice = np.zeros(size[1], np.uint8) if has_choice else None
-    has_before = any(b.before_exit is not None for b in blocks)
-    before = {name: np.full(size, -1) for name in BEFORE_COLUMNS if has_before}
-    for row, block in enumerate(blocks):
-        at: slice | Int = slice(None) if same else np.searchsorted(sequence, block.sequence)
-        arrival_ns[row, at] = block.enter_ns
-        exit_ns[row, at] = block.exit_ns
-        shape[row, at] = block.shape
-        for matrix, values in ((sent, block.sent), (received, block.received)):
-            if matrix is not None and values is not None:
-                matrix[row, at] = values
-        for name, matrix in before.items():
-            matrix[row, at] = get_column(block, BEFORE_COLUMNS[name])
-        if choice is not None:
-            choice[at] = np.maximum(choice[at], get_column(block, "choice"))
+    sequence = numbers[0] if same else np.unique(block.sequence)
+    size = (members, len(sequence))
+    cells = None if same else (columns, np.searchsorted(sequence, block.sequence))
+
+    def spread(values: Array, missing: int, dtype: type = np.int64) -> Array:
+        if cells is None:
+            return np.ascontiguousarray(values, dtype).reshape(size)
+        matrix: Array = np.full(size, missing, dtype)
+        matrix[cells] = values
+        return matrix
+
+    arrival_ns, exit_ns = spread(block.enter_ns, 0), spread(block.exit_ns, 0)
+    sent, received = (
+        None if of is None or not bool((of >= 0).any()) else spread(of, -1)
+        for of in (block.sent, block.received)
+    )
+    choice = None
+    if block.choice is not None and bool(block.choice.any()):
+        choice = spread(block.choice, 0, np.uint8).max(0)
+    before = None
+    if block.before_exit is not None:
+        columns_of = {name: get_column(block, of) for name, of in BEFORE_COLUMNS.items()}
+        before = Before(**{name: spread(of, -1) for name, of in columns_of.items()})
     complete = bool(exit_ns.min(initial=1) != 0)
     elapsed_ns = exit_ns - arrival_ns
     if not complete:
@@ -75,13 +82,18 @@ def _stack_blocks(blocks: list[Block], communicator: Communicator) -> Batch:
         arrival_ns,
         exit_ns,
         elapsed_ns,
-        shape,
+        spread(block.shape, -1, np.int32),
         sent,
         received,
         complete,
-        Before(**before) if has_before else None,
+        before,
         choice,
     )
+
+
+def _find_runs(values: Array) -> Int:
+    """Return the position of the first one of each run of equal values; there is at least one."""
+    return np.concatenate([[0], np.flatnonzero(values[1:] != values[:-1]) + 1])
 
 
 class _BlockingLane:
@@ -90,16 +102,26 @@ class _BlockingLane:
     def __init__(self, communicator: Communicator, problems: Problems, passed: Sequences) -> None:
         self.communicator, self.problems, self.passed = communicator, problems, passed
         members = len(communicator.ranks)
-        self.queues: list[list[Block]] = [[] for _ in range(members)]
+        # NumPy sorts 16-bit integers by radix, wider ones by comparison.
+        self.column_type = np.int16 if members < 1 << 15 else np.int32
+        self.queue: list[tuple[Array, Block]] = []  # columns of the members, and their calls
         self.last = np.full(members, -1)
         self.first = np.full(members, NEVER)
         self.lost = np.zeros(members, np.int64)  # since the last take_ready
 
-    def record_progress(self, column: int, block: Block) -> None:
-        """Record the progress of a member on this communicator."""
-        self.last[column] = max(int(self.last[column]), int(block.sequence.max()))
+    def record_progress(self, columns: Array, block: Block) -> None:
+        """Record the progress of members on this communicator; columns: of each call, in runs."""
+        runs = _find_runs(columns)
+        of = columns[runs]
+        last = np.maximum.reduceat(block.sequence, runs)
+        self.last[of] = np.maximum(self.last[of], last)
         if self.passed is not None:
-            self.first[column] = min(int(self.first[column]), int(block.sequence.min()))
+            first = np.minimum.reduceat(block.sequence, runs)
+            self.first[of] = np.minimum(self.first[of], first)
+
+    def add(self, columns: Array, block: Block) -> None:
+        """Add calls of members; columns: of each call, in runs."""
+        self.queue.append((columns.astype(self.column_type), block))
 
     def _complete_from(self) -> int:
         """Return the first sequence number from which all members' rings are complete."""
@@ -111,34 +133,37 @@ class _BlockingLane:
     def take_ready(self, done: Bool) -> Batch | None:
         """Return all instances that every member has passed; `done`: members at their end."""
         horizon = int(np.where(done, NEVER, self.last).min())
-        complete_from = self._complete_from() if horizon >= 0 else 0
-        blocks: list[Block] = []
-        for i, queue in enumerate(self.queues):
-            if not queue:
-                blocks.append(EMPTY)
-                continue
-            block = self._sort_block(concatenate(queue))
-            count = int(np.searchsorted(block.sequence, horizon, "right"))
-            lost = int(np.searchsorted(block.sequence[:count], complete_from))
-            self.lost[i] += lost
-            blocks.append(block.take(slice(lost, count)))
-            self.queues[i] = [block.take(slice(count, None))] if count < len(block) else []
-        if not any(map(len, blocks)):
+        if horizon < 0 or not self.queue:
             return None
-        return _stack_blocks(blocks, self.communicator)
-
-    def _sort_block(self, block: Block) -> Block:
+        columns, block = self._join_queue()
         sequence = block.sequence
-        if bool((sequence[1:] > sequence[:-1]).all()):
-            return block
+        if int(sequence.max()) > horizon:
+            ready = sequence <= horizon
+            self.queue = [(columns[~ready], block.take(~ready))]
+            columns, block = columns[ready], block.take(ready)
+        complete_from = self._complete_from()
+        if complete_from:
+            lost = block.sequence < complete_from
+            self.lost += np.bincount(columns[lost], minlength=len(self.lost))
+            columns, block = columns[~lost], block.take(~lost)
+        return _stack_calls(columns, block, self.communicator) if len(block) else None
+
+    def _join_queue(self) -> tuple[Array, Block]:
+        """Remove and return all waiting calls, sorted by member and sequence number."""
+        columns = np.concatenate([of for of, _ in self.queue])
+        block = concatenate([of for _, of in self.queue])
+        self.queue = []
+        if not bool((columns[1:] >= columns[:-1]).all()):
+            order = np.argsort(columns, kind="stable")
+            columns, block = columns[order], block.take(order)
+        sequence = block.sequence
+        rises = (sequence[1:] > sequence[:-1]) | (columns[1:] != columns[:-1])
+        if bool(rises.all()):
+            return columns, block
         self.problems.add("sequence numbers of a rank repeat or go backwards")
-        _, first = np.unique(sequence, return_index=True)
-        return block.take(first)
-
-
-EMPTY = Block(
-    np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
-)
+        keys = (columns.astype(np.int64) << 32) + sequence
+        _, first = np.unique(keys, return_index=True)
+        return columns[first], block.take(first)
 
 
 class Matcher:
@@ -169,7 +194,8 @@ class Matcher:
         self.lanes: dict[int, _BlockingLane] = {}
         self.pools: dict[int, NonblockingPool] = {}
         self.count = min(max(batch // max(len(streams), 1), 128), MAX_READ_RECORDS)
-        self.waiting: dict[int, int] = dict.fromkeys(streams, 0)
+        members = [of.ranks.max(initial=-1) for of in communicators]
+        self.waiting = np.zeros(int(max([*streams, *members], default=-1)) + 1, np.int64)
 
     def __iter__(self) -> Iterator[Batch]:
         alive = dict(self.streams)
@@ -184,16 +210,17 @@ class Matcher:
             # A rank that is ahead pauses until its waiting records have been matched.
             behind = [r for r in wanted if self.waiting[r] < 2 * self.count] or wanted
             touched: set[int] = set()
-            ended: set[int] = set()
-            for rank in behind:
-                block = alive[rank].read(self.count)
-                if block is None:
-                    del alive[rank]
-                    ended.add(rank)
+            ended: list[int] = []
+            for group in read_groups(alive, behind, self.count):
+                ended += group.ended
+                if group.block is None:
                     continue
-                if self.until_ns is not None and int(block.enter_ns[-1]) > self.until_ns:
-                    beyond.add(rank)
-                touched |= self._distribute(rank, block)
+                if self.until_ns is not None:
+                    lasts = group.block.enter_ns[np.cumsum(group.counts) - 1]
+                    beyond |= {*group.ranks[lasts > self.until_ns].tolist()}
+                touched |= self._distribute(np.repeat(group.ranks, group.counts), group.block)
+            for rank in ended:
+                del alive[rank]
             if ended:
                 touched |= {
                     index
@@ -218,31 +245,42 @@ class Matcher:
         assert self.until_ns is not None
         return any(pool.has_call_before(self.until_ns) for pool in self.pools.values())
 
-    def _distribute(self, rank: int, block: Block) -> set[int]:
-        """Distribute a block to its communicators, and return their indices."""
+    def _distribute(self, ranks: Int, block: Block) -> set[int]:
+        """Distribute calls of some ranks to their communicators, and return their indices."""
         if block.before_exit is None:
             block.outside = None  # batches have this column only with the previous record
         of = self.of_shape[block.shape]
-        low, high = int(of.min()), int(of.max())
-        if low == high:
-            return self._add_records(rank, low, block)
-        order = np.argsort(of, kind="stable")
-        block, of = block.take(order), of[order]
-        edges = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(of)]
+        if int(of.min()) < int(of.max()):
+            order = np.argsort(of, kind="stable")
+            ranks, block, of = ranks[order], block.take(order), of[order]
+        edges = [*_find_runs(of).tolist(), len(of)]
         touched: set[int] = set()
         for start, stop in itertools.pairwise(edges):
-            touched |= self._add_records(rank, int(of[start]), block.take(slice(start, stop)))
+            part = slice(start, stop)
+            touched |= self._add_records(ranks[part], int(of[start]), block.take(part))
         return touched
 
-    def _add_records(self, rank: int, index: int, block: Block) -> set[int]:
+    def _find_columns(self, ranks: Int, communicator: Communicator) -> Int:
+        """Return the column of the rank of each call, -1 of a rank that is no member."""
+        runs = _find_runs(ranks)
+        columns = [communicator.find_column(rank) for rank in ranks[runs].tolist()]
+        return np.repeat(columns, np.diff(runs, append=len(ranks)))
+
+    def _add_records(self, ranks: Int, index: int, block: Block) -> set[int]:
         communicator = self.communicators[index]
         if index not in self.lanes:
             self.lanes[index] = _BlockingLane(communicator, self.problems, self.passed)
             self.pools[index] = NonblockingPool(communicator, self.problems, self.passed)
-        lane, pool, column = self.lanes[index], self.pools[index], communicator.find_column(rank)
-        if column < 0:
-            self.problems.add(f"rank {rank}: calls on a communicator without this rank are ignored")
-            return set()
+        lane, pool = self.lanes[index], self.pools[index]
+        columns = self._find_columns(ranks, communicator)
+        if int(columns.min()) < 0:
+            is_member = columns >= 0
+            for rank in np.unique(ranks[~is_member]).tolist():
+                problem = "calls on a communicator without this rank are ignored"
+                self.problems.add(f"rank {rank}: {problem}")
+            if not is_member.any():
+                return set()
+            ranks, columns, block = ranks[is_member], columns[is_member], block.take(is_member)
         kind = block.kind
         if kind is not None and bool((kind == CALL).all()):
             kind = block.kind = None
@@ -252,31 +290,33 @@ class Matcher:
             slow = (kinds == START) | (kinds == COMPLETION) | (calls & self.slow[block.shape])
             mixed = calls & ~slow & (get_column(block, "start") > 0)
             if mixed.any():
-                self._put_blocking(column, pool, block.take(mixed))
+                self._put_blocking(columns[mixed], pool, block.take(mixed))
                 calls &= ~mixed
             if calls.any():
-                lane.record_progress(column, block.take(calls))
+                lane.record_progress(columns[calls], block.take(calls))
             if slow.any():
-                pool.add(column, block.take(slow))
-            block = block.take(calls & ~slow)
+                pool.add(columns[slow], block.take(slow))
+            fast = calls & ~slow
+            ranks, columns, block = ranks[fast], columns[fast], block.take(fast)
             block.kind = None
         else:
-            lane.record_progress(column, block)
+            lane.record_progress(columns, block)
         if len(block):
-            lane.queues[column].append(block)
-            self.waiting[rank] += len(block)
+            lane.add(columns, block)
+            self.waiting += np.bincount(ranks, minlength=len(self.waiting))
         return {index}
 
     @staticmethod
-    def _put_blocking(column: int, pool: NonblockingPool, block: Block) -> None:
+    def _put_blocking(columns: Array, pool: NonblockingPool, block: Block) -> None:
         """Add blocking calls to the pool, each as an opener and a completion."""
         opened = replace(block, exit_ns=np.where(block.exit_ns == 0, 0, block.enter_ns))
-        completed = block.take(block.exit_ns != 0)
+        closed = block.exit_ns != 0
+        completed = block.take(closed)
         completed.kind = np.full(len(completed), COMPLETION, np.uint8)
         completed.share = None
-        pool.add(column, opened)
+        pool.add(columns, opened)
         if len(completed):
-            pool.add(column, completed)
+            pool.add(columns[closed], completed)
 
     def _take_ready(self, index: int, alive: Mapping[int, object], final: bool) -> Iterator[Batch]:
         lane, pool = self.lanes[index], self.pools[index]
@@ -286,9 +326,7 @@ class Matcher:
         removed, lane.lost = lane.lost, np.zeros_like(lane.lost)
         if batch is not None:
             removed += (batch.shape >= 0).sum(1)
-        for rank, count in zip(members, removed.tolist(), strict=True):
-            if rank in self.waiting:
-                self.waiting[rank] -= count
+        self.waiting[lane.communicator.ranks] -= removed
         if batch is not None:
             yield batch
         if final or pool.may_have_ready():

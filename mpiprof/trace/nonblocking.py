@@ -30,10 +30,10 @@ class NonblockingPool:
         self.size = 0
         self.left = 0  # records that remained after the last call of `ready`
 
-    def add(self, column: int, block: Block) -> None:
-        """Add the operations of one member."""
+    def add(self, columns: Array, block: Block) -> None:
+        """Add operations; columns: the member of each."""
         self.blocks.append(block)
-        self.ranks.append(np.full(len(block), column, np.int32))
+        self.ranks.append(columns.astype(np.int32))
         self.size += len(block)
 
     def may_have_ready(self) -> bool:

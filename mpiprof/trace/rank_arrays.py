@@ -44,6 +44,9 @@ class Block:
         return Block(*selected)
 
 
+EMPTY = Block(
+    np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
+)
 COLUMNS = tuple(f.name for f in fields(Block))
 _get_columns = attrgetter(*COLUMNS)  # faster than getattr for each: blocks are many
 DEFAULTS = {"kind": CALL, "sent": -1, "received": -1, "share": 1} | {

@@ -32,6 +32,7 @@ from mpiprof.trace.types import (
 
 FOREVER_NS = 1 << 61
 SKIP_MARGIN = 64  # records before the time to which a reader skips
+BEFORE_FIELDS = ("before_enter", "before_exit", "before_shape", "before_sequence")
 SLACK_NS = 60 * 10**9  # a time farther outside its process's life is damage
 
 
@@ -55,7 +56,10 @@ class ThreadStream:
         self.source, self.chunks, self.problems = source, chunks, problems
         self.position = (0, 0)
         self.pending: Array | None = None  # extensions of records in the next block
+        self.unread: Array | None = None  # raw records of the next block
         self.before = [-1] * 4  # enter, exit, shape and sequence of the last record
+        # The last element is for shapes beyond the tables.
+        self.shape_map = np.append(source.shape_map, -1)
         self.end = False
 
     def skip_to(self, time_ns: int) -> None:
@@ -112,7 +116,8 @@ class ThreadStream:
     def read(self, count: int) -> Block | None:
         """Return the next block of about `count` records, or None at the end."""
         while not self.end:
-            records = self.read_raw(count)
+            records = self.read_raw(count) if self.unread is None else self.unread
+            self.unread = None
             if records is None:
                 self.end = True
                 if self.pending is None:
@@ -127,6 +132,25 @@ class ThreadStream:
                 return block
         return None
 
+    def read_plain(self, count: int) -> Array | None:
+        """Return the next records if they are calls without extensions, else None.
+
+        They remain the records of the next `read` until `unread` is None.
+        """
+        if self.end or self.pending is not None or self.chunks[0].thread:
+            return None
+        if self.unread is None:
+            self.unread = self.read_raw(count)
+        records = self.unread
+        if records is None:
+            return None
+        is_call = records["kind"] == CALL
+        if bool(is_call.all()):
+            return records if len(records) else None
+        if not bool((is_call | (records["kind"] == 0)).all()):
+            return None
+        return records[is_call] if bool(is_call.any()) else None
+
     def _note_damage(self, damage: str) -> None:
         """Note an impossible value, and mark the trace as damaged."""
         self.chunks[0].log.damaged = True
@@ -137,17 +161,15 @@ class ThreadStream:
         if block.kind is not None:
             exits = np.where(block.kind == START, block.enter_ns, exits)  # MPI_Start is not timed
         columns = (block.enter_ns, exits, block.shape, block.sequence)
-        block.before_enter, block.before_exit, block.before_shape, block.before_sequence = (
-            np.concatenate([[first], values[:-1].astype(np.int64)])
-            for values, first in zip(columns, self.before, strict=True)
-        )
+        for name, values, first in zip(BEFORE_FIELDS, columns, self.before, strict=True):
+            setattr(block, name, np.concatenate([[first], values[:-1].astype(np.int64)]))
         self.before = [int(values[-1]) for values in columns]
 
     def _decode(self, records: Array) -> Block:
         if self.pending is not None:
             records, self.pending = np.concatenate([self.pending, records]), None
         elif bool((records["kind"] == CALL).all()):
-            return self._check_block(_plain_block(records))
+            return self._check_block(make_plain_block(records))
         if not self.end:
             whole = _count_before_last_wait(records)
             if whole < len(records):
@@ -159,7 +181,7 @@ class ThreadStream:
             kind = records["kind"]
         used = np.flatnonzero((kind != EXTENSION) & (kind != 0))
         extensions = np.flatnonzero(kind == EXTENSION)
-        block = _plain_block(records[used])
+        block = make_plain_block(records[used])
         block.kind = np.ascontiguousarray(kind[used])
         # A summary is updated in place, so its extensions follow it.
         target = np.searchsorted(used, extensions) - bool((block.kind == SUMMARY).any())
@@ -180,8 +202,7 @@ class ThreadStream:
         if bad is not None:
             self._note_damage("damaged records are ignored")
             block = block.take(~bad)
-        # The last element is for shapes beyond the tables.
-        joint = np.append(source.shape_map, -1).take(block.shape, mode="clip")
+        joint = self.shape_map.take(block.shape, mode="clip")
         block.shape = joint.astype(np.int32)
         if len(block) and int(joint.min()) < 0:
             self._note_damage("records of a shape that is missing from the tables are ignored")
@@ -222,7 +243,7 @@ class ThreadStream:
         return bad if bad.any() else None
 
 
-def _plain_block(records: Array) -> Block:
+def make_plain_block(records: Array) -> Block:
     """Return the records' columns without extensions; one pass while the records are in cache."""
     choice = records["choice"]
     return Block(
@@ -319,6 +340,14 @@ class RankStream:
             self.waiting = [None] * len(self.threads)
         joined = concatenate(parts)
         return joined.take(np.argsort(joined.enter_ns, kind="stable"))
+
+    def read_plain(self, count: int) -> tuple[ThreadStream, Array] | None:
+        """Return the only thread and its next records if they can be decoded with other ranks'."""
+        thread = self.threads[0]
+        if len(self.threads) > 1 or thread.source.since_ns is not None:
+            return None
+        records = thread.read_plain(count)
+        return None if records is None else (thread, records)
 
     def iterate_blocks(self, count: int) -> Iterator[Block]:
         """Yield all blocks to the end."""

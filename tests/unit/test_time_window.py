@@ -97,14 +97,14 @@ def test_a_window_reads_hardly_more_than_its_calls(
 ) -> None:
     whole = write_run(tmp_path / "t", is_nonblocking)
     counts: list[int] = []
-    read = stream.RankStream.read
+    read = stream.ThreadStream.read_raw
 
-    def count(self: stream.RankStream, most: int) -> Any:
-        block = read(self, most)
-        counts.append(0 if block is None else len(block))
-        return block
+    def count(self: stream.ThreadStream, most: int) -> Any:
+        records = read(self, most)
+        counts.append(0 if records is None else int((records["kind"] != 0).sum()))
+        return records
 
-    monkeypatch.setattr(stream.RankStream, "read", count)
+    monkeypatch.setattr(stream.ThreadStream, "read_raw", count)
     window = TraceWindow(whole, 500 * STEP_NS, 600 * STEP_NS, DERIVED)
     instances = sum(map(len, window.batches(batch=RANKS * 128)))
     assert instances >= 100 * 2
