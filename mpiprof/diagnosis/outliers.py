@@ -8,6 +8,7 @@ from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Float, Int
 
 MAX_SHARE = 0.02  # share of the instances
+MAX_REPEATED_SHARE = 0.15  # the same if all outliers have the same late ranks
 MAX_OUTLIERS = 8
 MIN_INSTANCES = 4  # minimum number of instances for outliers
 MIN_FACTOR = 10.0  # multiple of the median wait
@@ -21,41 +22,45 @@ def find_outliers(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Int:
     """Return the columns of the few instances with much of the wait; empty if there are none.
 
     If the outliers with the same late ranks as the worst one have enough wait, only these are
-    returned: two accidents have separate causes.
+    returned: two accidents have separate causes. More outliers are possible if all have the same
+    late ranks, because accidents happen to any rank.
     """
     nothing = np.zeros(0, np.int64)
     count, whole = len(waits), float(waits.sum())
     if count < MIN_INSTANCES or whole <= 0:
         return nothing
-    costly = _find_costly(waits)
+    costly = _find_costly(waits, max_outliers(count, MAX_REPEATED_SHARE))
+    who = [frozenset(find_late_ranks(matrix, work_ns[:, [column]])) for column in costly.tolist()]
+    if not who[:1] or not who[0] or any(ranks != who[0] for ranks in who):
+        costly = costly[: max_outliers(count)]
     if waits[costly].sum() < SAME_RANKS_SHARE * whole:
         return nothing
-    who = [frozenset(find_late_ranks(matrix, work_ns[:, [column]])) for column in costly.tolist()]
-    same_ranks = costly[[ranks == who[0] for ranks in who]]
+    same_ranks = costly[[ranks == who[0] for ranks in who[: len(costly)]]]
     return np.sort(same_ranks if waits[same_ranks].sum() >= SAME_RANKS_SHARE * whole else costly)
 
 
-def _find_costly(waits: Float) -> Int:
+def _find_costly(waits: Float, most: int) -> Int:
     """Return the few instances that wait far longer than usual, the costliest first."""
-    worst = np.argsort(-waits, kind="stable")[: _max_outliers(len(waits))]
+    worst = np.argsort(-waits, kind="stable")[:most]
     least = max(MIN_FACTOR * float(np.median(waits)), MIN_WAIT_SHARE * float(waits[worst[0]]))
     return np.asarray(worst[waits[worst] > least])
 
 
-def _max_outliers(count: int) -> int:
+def max_outliers(count: int, share: float = MAX_SHARE) -> int:
     """Return the maximum number of outliers among some instances."""
-    return min(max(int(MAX_SHARE * count), 1), MAX_OUTLIERS)
+    return min(max(int(share * count), 1), MAX_OUTLIERS)
 
 
-def tail_p_value(waits: Float) -> float:
+def tail_p_value(waits: Float, found: int = 1) -> float:
     """Return the p-value that the largest wait belongs to the tail of the other instances' waits.
 
     The tail is a power law (Hill 1975). A few or many of the largest waits show its exponent: few,
     because a tail may be steeper than what precedes it. Possible outliers are left out, so that
     they count as at least as large as the largest of the others. If there are few others, all of
     them are the tail, which makes the p-value larger. Returns 0 if at most one of them waits.
+    found: number of outliers, which may exceed the usual maximum.
     """
-    possible = _max_outliers(len(waits))
+    possible = max(max_outliers(len(waits)), found)
     others = np.sort(waits)[::-1][possible:]
     others = others[others > 0]
     count = min(max(len(others) // TAIL_PART, MIN_TAIL), len(others) - 1)

@@ -254,7 +254,7 @@ def _outlier_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Ite
     columns = outliers.find_outliers(matrix, work_ns, waits)
     if not len(columns):
         return
-    p = outliers.tail_p_value(waits)
+    p = outliers.tail_p_value(waits, len(columns))
     if p > MAX_OUTLIER_P:
         return
     shift = np.zeros_like(work_ns)

@@ -21,7 +21,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
 BINS = 2048  # bounds the segmentation, which takes quadratic time at worst
-MIN_LENGTH = 8  # instances; a shorter stretch is an outlier
+MIN_LENGTH = 4  # instances; a shorter stretch is an outlier
 MIN_RATIO = 1.25  # of neighbouring phases' imbalances, if the last ranks are equal
 MIN_SHARE = 0.3  # minimum change of a rank's share of being last between neighbouring phases
 MAX_PERIOD = 64

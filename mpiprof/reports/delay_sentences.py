@@ -240,9 +240,12 @@ def _rises(grows: Sequence[float]) -> bool:
 
 def _join_or(texts: Sequence[str]) -> str:
     """Return some texts as "a, b or c", "" for none or too many."""
-    if len(texts) > MAX_SPANS:
-        return ""
-    return f"{', '.join(texts[:-1])} or {texts[-1]}" if len(texts) > 1 else "".join(texts)
+    return "" if len(texts) > MAX_SPANS else _join(texts, "or")
+
+
+def _join(texts: Sequence[str], word: str) -> str:
+    """Return some texts as "a, b and c", with any word for "and"; "" for none."""
+    return f"{', '.join(texts[:-1])} {word} {texts[-1]}" if len(texts) > 1 else "".join(texts)
 
 
 def saving_sentence(trace: Trace, finding: Finding) -> str:
@@ -327,7 +330,7 @@ def _steps_clause(finding: Finding) -> str:
         some = f", in {format_count(covered)} of {format_count(count)} {unit}s: "
         return f"{some}{', '.join(parts[:MAX_SPANS])}, ..., {parts[-1]}"
     plural = "s" if len(spans) > 1 or spans[0][0] != spans[0][1] else ""
-    return f", in {unit}{plural} {' and '.join(parts)}"
+    return f", in {unit}{plural} {_join(parts, 'and')}"
 
 
 def _location_clause(evidence: Mapping[str, Any]) -> str:

@@ -1,0 +1,81 @@
+"""Delays in few steps: an onset in a short run or shortly before its end, and a few long breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import loop_programs as loops
+from support import planted_loops as planted
+from support.planted_loops import Delay, PlantedLoop
+
+import mpiprof
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.reports import conclusion
+from mpiprof.trace.types import Float
+
+pytestmark = pytest.mark.heavy
+BOTH = pytest.mark.parametrize("messages", [True, False])
+BREAK_MS = 120.0
+
+
+def first_finding(late_ms: Float, messages: bool, folder: Path) -> tuple[Finding, str, float]:
+    """Return the first finding, its sentences, and its cost over the true one."""
+    steps, ranks = late_ms.shape
+    loop = loops.halo(ranks) if messages else loops.collectives(ranks, "allreduce", "alltoall")
+    noise = planted.make_noise("quiet", (steps, len(loop.places), ranks), steps)
+    program = PlantedLoop(loop, noise, (Delay(0, late_ms),))
+    trace = mpiprof.open(program.build().write(folder))
+    findings = trace.findings()
+    text = conclusion.verdict_lines(trace, make_verdict(trace, findings))[1]
+    true_ns = program.cost_ns(np.flatnonzero(late_ms.any(0)).tolist())
+    return findings[0], text, findings[0].cost_ns / true_ns
+
+
+def late_in(steps: int, ranks: int, late_steps: Collection[int], ms: float) -> Float:
+    """Return a delay of the middle rank in some steps, steps x ranks in ms."""
+    late = np.zeros((steps, ranks))
+    late[list(late_steps), ranks // 2] = ms
+    return late
+
+
+@BOTH
+@pytest.mark.parametrize(("steps", "onset", "ranks"), [(12, 4, 2), (15, 10, 8), (48, 43, 4)])
+def test_an_onset_with_few_steps_around_it_is_named(
+    steps: int, onset: int, ranks: int, messages: bool, tmp_path: Path
+) -> None:
+    late = late_in(steps, ranks, range(onset, steps), 5.0)
+    finding, text, ratio = first_finding(late, messages, tmp_path / "t")
+    assert (finding.cause, finding.ranks) == ("rank", (ranks // 2,))
+    assert f", in steps {onset} to the end." in text
+    assert ratio == pytest.approx(1, abs=0.1)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("steps", "breaks", "ranks", "words"),
+    [
+        (100, (11, 47, 83), 8, "in steps 11, 47 and 83."),
+        (14, (3, 9), 8, "in steps 3 and 9."),
+        (100, (11, 47, 83, 84, 91), 2, "in 5 of 100 steps: 11, 47, 83 to 84, ..., 91."),
+    ],
+)
+def test_a_few_long_breaks_of_one_rank_are_named(
+    steps: int, breaks: tuple[int, ...], ranks: int, words: str, messages: bool, tmp_path: Path
+) -> None:
+    late = late_in(steps, ranks, breaks, BREAK_MS)
+    finding, text, ratio = first_finding(late, messages, tmp_path / "t")
+    assert finding.ranks == (ranks // 2,)
+    assert words in text
+    assert ratio == pytest.approx(1, abs=0.1)
+
+
+@BOTH
+def test_a_few_long_breaks_of_different_ranks_accuse_nobody(messages: bool, tmp_path: Path) -> None:
+    late = np.zeros((100, 8))
+    late[[11, 47, 70, 83], [2, 5, 1, 7]] = BREAK_MS
+    finding, _, _ = first_finding(late, messages, tmp_path / "t")
+    assert not finding.ranks
