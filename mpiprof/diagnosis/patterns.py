@@ -17,8 +17,9 @@ from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.phases import MAX_PERIODIC_P, find_period
 from mpiprof.diagnosis.rank_sets import RankSet
 from mpiprof.diagnosis.rotation import find_rotation
+from mpiprof.diagnosis.sporadic_lateness import find_sporadic_rank
 from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import Float, Int
 
 MIN_SHARE = 0.05  # minimum share of the wait that a pattern must explain
 MAX_PATTERNS = 5  # maximum number of patterns per call site
@@ -28,9 +29,7 @@ NEAR_BEST = 0.9  # a simpler pattern wins if it explains this share of the best 
 COMPLEXITY = {"rank": 1.1, "early": 1.1, "node": 1.1, "gradient": 1.05, "each": 1.2}
 MAX_TRIED = 16  # larger sets are not tested rank by rank
 MIN_RANK_GAIN = 0.02  # minimum share of the set's wait that each of its ranks must explain
-MIN_EVENTS = 3  # minimum number of late instances for a rank to be blamed
 MIN_LATE_SHARE = 0.9  # minimum share of the instances for lateness that varies
-MAX_GAP = 4  # instances
 MIN_SPORADIC_SHARE = 0.2  # minimum share of the wait that a sporadic rank explains beyond chance
 
 
@@ -87,9 +86,13 @@ def _find_candidates(matrix: WorkMatrix, work_ns: Float) -> Iterator[_Candidate]
     waits = matrix.compute_waiting(work_ns)
     yield from _steady_candidates(matrix, work_ns, waits)
     yield from _growing_candidates(matrix, work_ns, waits)
-    yield from _outlier_candidates(matrix, work_ns, waits)
-    yield from _periodic_candidates(matrix, work_ns, waits)
+    few, repeated = _outlier_candidates(matrix, work_ns, waits)
+    of_ranks, of_nobody = _periodic_candidates(matrix, work_ns, waits)
+    yield from few
+    yield from of_ranks
     yield from _moving_candidates(matrix, work_ns, waits)
+    yield from repeated
+    yield from of_nobody
     yield from _sporadic_candidates(matrix, work_ns, waits)
 
 
@@ -250,36 +253,44 @@ def _growing_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Ite
 # Outliers: few instances with much of the wait.
 
 
-def _outlier_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
+def _outlier_candidates(
+    matrix: WorkMatrix, work_ns: Float, waits: Float
+) -> tuple[list[_Candidate], list[_Candidate]]:
+    """Return the candidate of few outliers, and that of more outliers of the same ranks."""
     columns = outliers.find_outliers(matrix, work_ns, waits)
     if not len(columns):
-        return
+        return [], []
     p = outliers.tail_p_value(waits, len(columns))
-    if p > MAX_OUTLIER_P:
-        return
+    are_few = len(columns) <= outliers.max_outliers(len(waits))
+    if p > (MAX_OUTLIER_P if are_few else MAX_P):
+        return [], []
     shift = np.zeros_like(work_ns)
     shift[:, columns] = work_ns[:, columns] - np.nanmin(work_ns[:, columns], 0)
     gain = float(waits[columns].sum())
     ranks = outliers.find_late_ranks(matrix, work_ns[:, columns])
     late = float(np.nanmax(work_ns[:, columns]))
-    yield _Candidate(Pattern("outlier", ranks, late, columns, gain, p), shift)
+    found = [_Candidate(Pattern("outlier", ranks, late, columns, gain, p), shift)]
+    return (found, []) if are_few else ([], found)
 
 
 # Periodic patterns.
 
 
-def _periodic_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
+def _periodic_candidates(
+    matrix: WorkMatrix, work_ns: Float, waits: Float
+) -> tuple[list[_Candidate], list[_Candidate]]:
+    """Return the periodic candidate of some ranks, or that of no rank in particular."""
     signal = np.log(np.maximum(waits / max(len(work_ns) - 1, 1), matrix.least_ns))
     every = find_period(signal, matrix.number)
     if every is None:
-        return
+        return [], []
     kind = matrix.number % every.length
     counts = np.bincount(kind, minlength=every.length)
     mean = np.bincount(kind, waits, every.length) / np.maximum(counts, 1)
     high = mean > (mean.max() + mean[counts > 0].min()) / 2
     columns = np.flatnonzero(high[kind])
     if len(columns) in (0, matrix.instance_count):
-        return
+        return [], []
     offsets = tuple(np.flatnonzero(high & (counts > 0)).tolist())
     rank_set = _find_best_set(matrix, work_ns, waits, columns, 1)
     shift = np.zeros_like(work_ns)
@@ -304,7 +315,8 @@ def _periodic_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> It
         )
     gain = compute_gain(matrix, work_ns, shift, waits)
     pattern = Pattern("periodic", ranks, late, columns, gain, p, every.length, offsets)
-    yield _Candidate(replace(pattern, grows=grows), shift)
+    found = [_Candidate(replace(pattern, grows=grows), shift)]
+    return (found, []) if ranks else ([], found)
 
 
 # Moving patterns: lateness passes from rank to rank.
@@ -343,56 +355,13 @@ def _median_of_others(work_ns: Float, row: Int) -> Float:
 
 def _sporadic_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
     """Yield the rank with far more costly occasional lateness than other ranks, if any."""
-    whole, ranks = float(waits.sum()), len(work_ns)
-    if whole <= 0 or ranks < 2:
+    found = find_sporadic_rank(work_ns, waits)
+    if found is None:
         return
-    last = np.nanargmax(work_ns, 0)
-    weight = np.bincount(last, waits, ranks)
-    row = int(np.argmax(weight))
-    usual = float(np.median(np.delete(weight, row))) / max(float(weight[row]), 1.0)
-    middle = column_medians(np.delete(work_ns, row, 0))
-    late = np.nan_to_num(work_ns[row] - middle)
-    columns = np.flatnonzero(_notable_instances(late, last == row))
-    if len(columns) < MIN_EVENTS:
-        return
-    amount = float(np.median(late[columns]))
     shift = np.zeros_like(work_ns)
-    shift[row, columns] = amount
-    gain = compute_gain(matrix, work_ns, shift, waits) * max(1.0 - usual, 0.0)
-    # Waiting may count delays of the awaited rank only, so the spread of the ranks is tested too.
-    spread = np.nanmax(work_ns, 0) - column_medians(work_ns)
-    p = max(_p_of_events(costly, last, row, ranks) for costly in (waits, spread))
-    if p <= MAX_P and gain >= MIN_SPORADIC_SHARE * whole and amount > matrix.least_ns:
-        yield _Candidate(
-            Pattern("rank", (int(matrix.ranks[row]),), amount, columns, gain, p), shift
-        )
-
-
-def _p_of_events(costs: Float, last: Int, row: int, ranks: int) -> float:
-    """Return the p-value that one rank is last in so many of the costly instances.
-
-    costs: of each instance. Repeated events of the same rank within MAX_GAP instances count once.
-    """
-    from scipy import special
-
-    events = np.flatnonzero(costs > _heavy_median(costs) / 2)
-    count = hits = 0
-    newest: dict[int, int] = {}
-    for column, of in zip(events.tolist(), last[events].tolist(), strict=True):
-        if column - newest.get(of, -MAX_GAP - 1) > MAX_GAP:
-            count += 1
-            hits += of == row
-        newest[of] = column
-    return min(float(special.bdtrc(hits - 1, count, 1 / ranks)) * ranks, 1.0)
-
-
-def _notable_instances(late: Float, chosen: Bool) -> Bool:
-    """Return the instances in which a rank is late by at least half of the costliest lateness."""
-    return np.asarray(chosen & (late > _heavy_median(late[chosen]) / 2))
-
-
-def _heavy_median(values: Float) -> float:
-    """Return the median of the largest values that add up to half of the sum."""
-    order = np.sort(values)[::-1]
-    total = np.cumsum(order)
-    return float(np.median(order[: int(np.searchsorted(total, total[-1] / 2)) + 1]))
+    shift[found.row, found.columns] = found.late_ns
+    gain = compute_gain(matrix, work_ns, shift, waits) * (1.0 - found.usual_share)
+    is_costly = gain >= MIN_SPORADIC_SHARE * float(waits.sum())
+    if found.p <= MAX_P and is_costly and found.late_ns > matrix.least_ns:
+        ranks = (int(matrix.ranks[found.row]),)
+        yield _Candidate(Pattern("rank", ranks, found.late_ns, found.columns, gain, found.p), shift)

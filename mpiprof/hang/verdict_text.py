@@ -140,7 +140,7 @@ def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
     if verdict.kind == "dead":
         return _dead_sentences(trace, positions, verdict, now)
     if verdict.cycle:
-        return wait_text.circle_sentences(trace, verdict.cycle)
+        return wait_text.circle_sentences(trace, verdict.cycle, verdict.ended)
     if verdict.chain:
         return _chain_sentences(trace, positions, verdict, now)
     if verdict.kind == "point_to_point" and verdict.pending is None:
@@ -173,10 +173,10 @@ def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
         return f"{waits[:-1]}, all its ranks have arrived, and {equal}. {advice}"
     if verdict.reason == "finished":
         finished = [r for r in (*missing, *verdict.pending.arrived) if has_left(positions[r])]
-        finalize_clause = f"{'they have' if len(finished) > 1 else 'it has'} called MPI_Finalize"
+        who, plural = _name_ranks(finished), len(finished) > 1
+        never = wait_text.finalized_sentence(who, "come", plural, verdict.ended)
         why = "A collective is missing there, or is one too many here."
-        never = f"{_name_ranks(finished)} will never come: {finalize_clause}. {why}"
-        return f"{waits} {never}{_exception_sentence(trace, positions, finished)}"
+        return f"{waits} {never} {why}{_exception_sentence(trace, positions, finished)}"
     return f"{waits} {_missing_sentences(trace, positions, verdict, now)}"
 
 
@@ -186,7 +186,7 @@ def _chain_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
     if verdict.reason != "finished":
         return f"{waits} {_missing_sentences(trace, positions, verdict, now)}"
     who, plural = _name_ranks(verdict.odd_ranks), len(verdict.odd_ranks) > 1
-    never = wait_text.never_sentences(verdict.chain, who, plural)
+    never = wait_text.never_sentences(verdict.chain, who, plural, verdict.ended)
     return f"{waits} {never}{_exception_sentence(trace, positions, verdict.odd_ranks)}"
 
 

@@ -18,12 +18,13 @@ MAX_LINKS = 8
 MAX_OTHERS = 2
 
 
-def circle_sentences(trace: Trace, cycle: Sequence[Link]) -> str:
+def circle_sentences(trace: Trace, cycle: Sequence[Link], ended: bool) -> str:
     """Return sentences about ranks that wait for each other, and the rule that they break."""
-    links = [link_clause(trace, link) for link in cycle[:MAX_LINKS]]
+    links = [link_clause(trace, link, ended) for link in cycle[:MAX_LINKS]]
+    wait = "waited" if ended else "wait"
     if len(cycle) > MAX_LINKS:
         links.append(f"and {len(cycle) - MAX_LINKS} more")
-    return f"Ranks wait for each other in a circle: {'; '.join(links)}. {_circle_rule(cycle)}"
+    return f"Ranks {wait} for each other in a circle: {'; '.join(links)}. {_circle_rule(cycle)}"
 
 
 def chain_sentence(trace: Trace, chain: Sequence[Link], now: int | None, ended: bool) -> str:
@@ -45,13 +46,19 @@ def missing_deed(chain: Sequence[Link]) -> str:
     return "sent it" if last.need.message.received else "received it"
 
 
-def never_sentences(chain: Sequence[Link], who: str, plural: bool) -> str:
+def never_sentences(chain: Sequence[Link], who: str, plural: bool, ended: bool) -> str:
     """Return sentences about ranks that have called MPI_Finalize instead of a message call."""
     received = missing_deed(chain) == "sent it"
-    will, here = ("send", "receive") if received else ("receive", "send")
-    have = "they have" if plural else "it has"
-    absent = f"A {will} is missing there, or a {here} is one too many here."
-    return f"{who} will never {will} it: {have} called MPI_Finalize. {absent}"
+    deed, here = ("send", "receive") if received else ("receive", "send")
+    absent = f"A {deed} is missing there, or a {here} is one too many here."
+    return f"{finalized_sentence(who, deed + ' it', plural, ended)} {absent}"
+
+
+def finalized_sentence(who: str, deed: str, plural: bool, ended: bool) -> str:
+    """Return a sentence about ranks that cannot do something after MPI_Finalize."""
+    will = "could not" if ended else "will never"
+    have = f"{'they' if plural else 'it'} {'had' if ended else 'have' if plural else 'has'}"
+    return f"{who} {will} {deed}: {have} called MPI_Finalize."
 
 
 def link_clause(trace: Trace, link: Link, ended: bool = False, lasting: str = "") -> str:

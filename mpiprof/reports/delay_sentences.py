@@ -15,6 +15,7 @@ from mpiprof.interface.format_units import (
     format_share,
     format_time,
 )
+from mpiprof.reports.savings import divide_saving
 from mpiprof.reports.site_labels import format_callsite, format_site, format_wait_site
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import label_site, locate_label
@@ -264,7 +265,9 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
     about = "" if is_delay(finding) and finding.cause != "early" else "about "
     without, today = format_time(run_ns - saved), format_time(run_ns)
     run = "the recorded part" if is_part else "the run"
-    return f"{with_it}, {run} would take {about}{without} instead of {today}."
+    parts = [f"{format_time(ns)} less {name}" for name, ns in divide_saving(finding)]
+    divided = f", with {_join(parts, 'and')}" if parts and not about else ""
+    return f"{with_it}, {run} would take {about}{without} instead of {today}{divided}."
 
 
 def delay_advice(finding: Finding) -> str:

@@ -72,8 +72,6 @@ def verdict_text(trace: Trace, findings: Sequence[Finding], title: str) -> str:
         return paint(title, "strong")
     verdict = make_verdict(trace, findings)
     lines = conclusion.verdict_lines(trace, verdict)
-    if verdict.worst is not None and (saving := describe_saving(trace, verdict.worst)).parts:
-        lines = [*lines, f"Would save {saving.text}: {saving.parts}."]
     first, *others = map(wrap_paragraph, lines)
     painted = [paint(first, "strong"), *map(paint_culprit, others[:1]), *others[1:]]
     return "\n".join([paint(title, "strong"), "", *painted])

@@ -41,9 +41,13 @@ def describe_saving(trace: Trace, finding: Finding) -> Saving:
     if finding.certainty < MIN_CERTAINTY:
         return Saving(f"up to {format_time(finding.saved_ns)}", share)
     error = math.nan if trace.sampling_interval > 1 or state_sentence(trace) else 0.0
-    text = format_uncertain_time(finding.saved_ns, error)
+    parts = [f"{format_time(ns)} of {name}" for name, ns in divide_saving(finding)]
+    return Saving(format_uncertain_time(finding.saved_ns, error), share, ", ".join(parts))
+
+
+def divide_saving(finding: Finding) -> list[tuple[str, float]]:
+    """Return the saved waiting and the saved work in ns, [] if only waiting is saved."""
     work_ns = float(finding.evidence.get("saved_work_ns", 0.0))
     if not work_ns > 0:
-        return Saving(text, share)
-    waiting = format_time(max(finding.saved_ns - work_ns, 0.0))
-    return Saving(text, share, f"{waiting} of waiting, {format_time(work_ns)} of work")
+        return []
+    return [("waiting", max(finding.saved_ns - work_ns, 0.0)), ("work", work_ns)]

@@ -108,7 +108,7 @@ def test_an_early_exit_precedes_a_dead_rank(tmp_path: Path) -> None:
     synthetic.signal = [15, 0, 0, 15]
     verdict, text = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks, verdict.reason) == ("missing", (2,), "finished")
-    assert "Rank 2 will never come" in text
+    assert "Rank 2 could not come: it had called MPI_Finalize." in text
 
 
 def test_who_waited_for_a_message_has_not_died(tmp_path: Path) -> None:

@@ -194,6 +194,9 @@ def test_circle_with_messages(
     gone = JobProcesses(10_000, dict.fromkeys(ranks, False))
     ended, found = hang.conclude(tmp_path / "ended", gone)
     assert (ended.kind, ended.odd_ranks) == ("point_to_point", odd), found
+    past = text.replace("Ranks wait ", "Ranks waited ").replace("waits in", "waited in")
+    assert past in found
+    assert "waits in" not in found
 
 
 def test_a_receive_from_a_rank_that_has_ended(tmp_path: Path) -> None:
