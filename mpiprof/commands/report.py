@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     to = output_ending(args)
     from mpiprof.hang import verdict_text
     from mpiprof.metrics import columns
-    from mpiprof.reports import json, what_if
+    from mpiprof.reports import json, phrases, what_if
     from mpiprof.reports.table import wrap_paragraph
     from mpiprof.store.cached_trace import refuse_unreadable
 
@@ -101,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
     above = []
     if wrong := verdict_text.fault_line(trace):
         above.append(terminal_colour.paint(wrap_paragraph(wrong, 0), "late"))
+    if lost := phrases.loss_sentence(trace):
+        above.append(wrap_paragraph(lost, 0))
     if prediction is not None:
         above.append(wrap_paragraph(what_if.prediction_text(prediction), 0))
     if args.json or to:

@@ -149,27 +149,35 @@ def list_problems(trace: Any) -> list[str]:
     return [str(problem) for problem in trace.problems if problem not in notes]
 
 
-def state_sentence(trace: Any) -> str:
-    """Return what the trace of an ended job lacks, the effect and the remedy; "" if nothing."""
+def loss_sentence(trace: Any) -> str:
+    """Return what a trace has lost, the effect and the remedy; "" if it has lost nothing."""
     problems = [problem[:MAX_PROBLEM] for problem in list_problems(trace)]
     lost = trace.logs.is_damaged or trace.logs.truncated or trace.tables.truncated
     if problems and (lost or not trace.meta or len(trace.tables.processes) < trace.ranks):
-        more = f"; and {len(problems) - 2} more problems" if len(problems) > 2 else ""
+        rest = len(problems) - 2
+        more = f"; and {rest} more problem{'s' * (rest > 1)}" if rest > 0 else ""
         return (
             f"Trace is incomplete: {'; '.join(problems[:2])}{more}. Waiting in the lost calls is "
             "unknown. Copy the trace again, or rerun with -o on a file system of all nodes."
         )
+    if trace.dropped_records:
+        return (
+            f"Trace is incomplete: {format_count(trace.dropped_records)} records were dropped. "
+            "The figures lack these calls. Record less, with --sample or --record ring."
+        )
+    return ""
+
+
+def state_sentence(trace: Any) -> str:
+    """Return what the trace of an ended job lacks, the effect and the remedy; "" if nothing."""
+    if lost := loss_sentence(trace):
+        return lost
     if not trace.is_finalised:
         ended = sum(end["reason"] == "finalize" for end in trace.tables.ends.values())
         others = f"{format_count(trace.ranks - ended)} of {format_count(trace.ranks)}"
         return (
             f"The job ended without MPI_Finalize on {others} ranks. Their last calls may have no "
             "end. `status` reports what each rank did last."
-        )
-    if trace.dropped_records:
-        return (
-            f"Trace is incomplete: {format_count(trace.dropped_records)} records were dropped. "
-            "The figures lack these calls. Record less, with --sample or --record ring."
         )
     if not trace.tables.shapes:
         return (

@@ -11,6 +11,7 @@ from support.hang_traces import abort, drop
 from support.page_traces import simulate, write_damaged, write_summary
 
 import mpiprof
+from mpiprof.__main__ import main
 from mpiprof.reports.phrases import state_sentence
 
 
@@ -65,3 +66,12 @@ def test_the_sentence_has_fact_effect_and_remedy(
 def test_a_complete_trace_needs_no_sentence(tmp_path: Path) -> None:
     trace = simulate(4, 2, 5).write(tmp_path / "t")
     assert state_sentence(mpiprof.open(trace)) == ""
+
+
+@pytest.mark.parametrize("write", [write_damaged, write_without_rank, write_dropped])
+def test_a_short_report_begins_with_the_loss(
+    tmp_path: Path, write: Callable[[Path], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The facts of the trace may not fit into 40 lines."""
+    assert main(["report", str(write(tmp_path / "t"))]) == 0
+    assert capsys.readouterr().out.startswith("Trace is incomplete: ")
