@@ -15,24 +15,23 @@ import numpy as np
 
 from mpiprof.diagnosis.delay_callsites import CallsiteWaits, find_main_callsite, make_waits_at
 from mpiprof.diagnosis.delay_costs import Delays
-from mpiprof.diagnosis.delay_matrix import (
-    MIN_REPETITION_SHARE,
-    DelayMatrix,
-    RepetitionMatrix,
-    StepMatrix,
+from mpiprof.diagnosis.delay_evidence import (
+    blame_blocked_ranks,
+    describe_call,
+    find_blocked_location,
+    find_intervals,
+    find_locations,
+    find_reason,
 )
-from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
+from mpiprof.diagnosis.delay_matrix import DelayMatrix, RepetitionMatrix, StepMatrix
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding, WaitSite
 from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_patterns, sum_gains
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.run_steps import find_steps, group_steps
-from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.shared_processors import find_shared_processors
-from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
+from mpiprof.diagnosis.work_intervals import INSIDE
 from mpiprof.diagnosis.work_matrix import find_host
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
-from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float
 
@@ -42,6 +41,7 @@ MAX_PAIRS = 3  # of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
 MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
 MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
+MIN_WORK_SHARE = 0.5  # of early ranks' delay, by which they work less between the same calls
 MIN_HIDDEN_SHARE = 0.5  # of the waiting without work, from which missing records may be the reason
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
 
@@ -62,7 +62,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
     kept = [parts for parts in joined if sum_gains(parts) >= least]
-    intervals = [np.any([_find_intervals(*part) for part in parts], axis=0) for parts in kept]
+    intervals = [np.any([find_intervals(*part) for part in parts], axis=0) for parts in kept]
     callsites = CallsiteWaits(trace, delays, chosen)
     waits_at, rest_at = make_waits_at(callsites, [parts[0][1] for parts in kept], intervals)
     findings = [
@@ -77,6 +77,8 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
         evidence["inside"] = _find_collective_inside(trace, delays, cost_ns)
         evidence["shared_processors"] = _find_shared_processors(trace)
         evidence["mainly_at"] = None if findings else find_main_callsite(rest_at)
+        others = ~np.any([np.zeros(len(cost_ns), np.bool_), *intervals], axis=0)
+        evidence["blocked"] = find_blocked_location(trace, delays, cost_ns, others)
         fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": rest / trace.ranks}
         findings.append(_make_finding(trace, "noise", rest, certainty=0.0, **fields))
     return findings
@@ -94,7 +96,7 @@ def _find_collective_inside(trace: Trace, delays: Delays, cost_ns: Float) -> dic
     inside = np.array([after == INSIDE for _, after in delays.sites], np.bool_)
     if not cost[inside].sum() >= MIN_INSIDE_SHARE * cost.sum() > 0:
         return None
-    return _describe_call(trace, delays.sites[int(np.argmax(cost * inside))][0])
+    return describe_call(trace, delays.sites[int(np.argmax(cost * inside))][0])
 
 
 def _find_missing_records(trace: Trace, delays: Delays) -> str | None:
@@ -116,12 +118,14 @@ def _find_patterns(
 
     def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
         patterns = (
-            (matrix, one) for matrix in grids for one in join_patterns(find_patterns(matrix)[0])
+            (matrix, blame_blocked_ranks(trace, cost_ns, matrix, one))
+            for matrix in grids
+            for one in join_patterns(find_patterns(matrix)[0])
         )
         return [
             (matrix, one)
             for matrix, one in patterns
-            if _is_by_work(delays, one) and count_late_instances(one, matrix)
+            if _is_by_work(matrix, one, cost_ns) and count_late_instances(one, matrix)
         ]
 
     steps = find_steps(trace, delays)
@@ -148,19 +152,28 @@ def _make_pair_matrices(trace: Trace, delays: Delays, cost_ns: Float) -> Iterato
             yield RepetitionMatrix(trace, delays, key, cost_ns)
 
 
-def _is_by_work(delays: Delays, pattern: Pattern) -> bool:
+def _is_by_work(matrix: DelayMatrix, pattern: Pattern, cost_ns: Float) -> bool:
     """Return whether a pattern is about work: early ranks may wait by their role.
 
     Examples of such roles are the root of a reduction, and a receiver in a pipeline. In a
-    synchronising collective all ranks have the same role.
+    synchronising collective all ranks have the same role, and so have ranks that work between the
+    same calls for a shorter time.
     """
     if pattern.cause != "early":
         return True
-    waits = delays.waits
+    waits, intervals = matrix.delays.waits, matrix.delays.intervals
     mine = np.isin(waits.rank, pattern.ranks)
     wait_ns = np.where(mine, waits.end_ns - waits.begin_ns, 0)
-    in_meeting = delays.communicator[waits.group] >= 0
-    return bool(wait_ns[in_meeting].sum() >= wait_ns.sum() / 2)
+    in_meeting = matrix.delays.communicator[waits.group] >= 0
+    if wait_ns[in_meeting].sum() >= wait_ns.sum() / 2:
+        return True
+    here = intervals.key == np.argmax(np.bincount(intervals.key, cost_ns))
+    is_early = np.isin(intervals.rank, pattern.ranks)
+    if not (here & is_early).any() or not (here & ~is_early).any():
+        return False
+    length = intervals.end_ns - intervals.begin_ns
+    less = float(np.median(length[here & ~is_early]) - np.median(length[here & is_early]))
+    return less >= MIN_WORK_SHARE * pattern.late_ns
 
 
 def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Finding:
@@ -182,7 +195,7 @@ def _pattern_finding(
     """
     matrix, pattern = parts[0]
     number, delays = matrix.number[pattern.instances], matrix.delays
-    work = list(_find_locations(trace, delays, cost_ns, chosen))
+    work = list(find_locations(trace, delays, cost_ns, chosen))
     is_inside = bool(work) and work[0]["inside"] and work[0]["share"] >= MIN_INSIDE_SHARE
     late = (count_late_instances(one, of) * of.count / of.instance_count for of, one in parts)
     evidence = {
@@ -199,11 +212,12 @@ def _pattern_finding(
         "grows": None if pattern.grows is None else list(pattern.grows),
         "unit": matrix.unit,
         "sampled": trace.sampling_interval > 1,
+        "spared": _find_spared_ranks(trace, pattern),
         "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
         "recorded": [int(matrix.number[0]), int(matrix.number[-1])],
         "host": find_host(trace, pattern.node),
         "work": work,
-        "reason": _find_reason(trace, delays, cost_ns, chosen),
+        "reason": find_reason(trace, delays, cost_ns, chosen),
         "mainly_at": find_main_callsite(waits_at),
         "alone_ns": matrix.alone_ns if pattern.cause in ("rank", "periodic") else None,
     }
@@ -229,6 +243,12 @@ def _pattern_finding(
     )
 
 
+def _find_spared_ranks(trace: Trace, pattern: Pattern) -> list[int]:
+    """Return the ranks that are not late if most ranks are, otherwise []."""
+    is_majority = pattern.cause == "rank" and 2 * len(pattern.ranks) > trace.ranks
+    return np.setdiff1d(np.arange(trace.ranks), pattern.ranks).tolist() if is_majority else []
+
+
 def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> tuple[float, float]:
     """Return how much earlier the run would end if a pattern's ranks worked as long as the median.
 
@@ -245,7 +265,7 @@ def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> tuple[float
     for matrix, pattern in parts:
         ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
         others = ~np.isin(np.arange(trace.ranks), ranks)
-        chosen = _find_intervals(matrix, replace(pattern, ranks=ranks))
+        chosen = find_intervals(matrix, replace(pattern, ranks=ranks))
         limited, comparable = groups.limit(length, chosen, others if others.any() else ~others)
         excess = matrix.compute_excess(ranks, pattern.instances)
         rest = np.where(comparable, 0.0, matrix.spread_over_intervals(excess, ranks))
@@ -280,98 +300,3 @@ def _find_lateness(matrix: DelayMatrix, pattern: Pattern) -> list[tuple[int, flo
     row = np.searchsorted(matrix.ranks, pattern.ranks)
     late = np.median(excess[row], axis=1).tolist() if len(row) else []
     return sorted(zip(pattern.ranks, late, strict=True), key=lambda pair: -pair[1])
-
-
-def _find_intervals(matrix: DelayMatrix, pattern: Pattern) -> Bool:
-    """Return which intervals belong to the ranks and columns of a pattern."""
-    in_pattern = np.zeros(matrix.instance_count + 1, np.bool_)  # the last element is for OUTSIDE
-    in_pattern[pattern.instances] = True
-    chosen: Bool = in_pattern[matrix.column]
-    if pattern.ranks:
-        chosen &= np.isin(matrix.delays.intervals.rank, pattern.ranks)
-    return chosen
-
-
-def _find_reason(
-    trace: Trace, delays: Delays, cost_ns: Float, chosen: Bool
-) -> dict[str, Any] | None:
-    """Return the reason of a delay in its costliest place, and its share; None without counters.
-
-    reason: None if it is unknown. shares: of all reasons that are not 0. Source: the counters
-    of the intervals (delay_reasons.py), compared with the intervals of the other ranks between the
-    same calls, or of the same ranks at other times.
-    """
-    table, intervals = trace.intervals, delays.intervals
-    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], len(delays.sites))
-    if not len(table) or not cost.any() or delays.sites[np.argmax(cost)][1] == INSIDE:
-        return None
-    here = intervals.key == np.argmax(cost)
-    late = chosen & here & (cost_ns > 0)
-    late_ranks = np.unique(intervals.rank[late])
-    others = here & ~np.isin(intervals.rank, late_ranks)
-    # Few intervals of a rank are long by chance. Most of them have no records.
-    least = MIN_REPETITION_SHARE * late.sum() / max(len(late_ranks), 1)
-    often = np.bincount(intervals.rank[others], minlength=trace.ranks) >= least
-    reference = others & often[intervals.rank]
-    if not others.any() and len(late_ranks) == 1:
-        reference = here & ~chosen
-    elif not others.any():
-        # All ranks are late, at different times.
-        usual_cost = float((cost_ns[late] ** 2).sum() / max(cost_ns[late].sum(), 1.0))
-        late &= cost_ns >= usual_cost / 2
-        reference = here & ~late
-    count = len(table)  # the intervals inside calls and before lost ones have no counters
-    if not late[:count].any():
-        return None
-    reasons = explain_delay(table[late[:count]], table[reference[:count]])
-    if not reasons.excess_ns > 0:
-        return None
-    shares = {name: ns / reasons.excess_ns for name, ns in reasons.shares_ns.items() if ns > 0}
-    return {"reason": find_largest_reason(reasons), "shares": shares}
-
-
-def _find_locations(
-    trace: Trace, delays: Delays, cost_ns: Float, chosen: Bool
-) -> Iterator[dict[str, Any]]:
-    """Yield the pairs of call sites with most of the cost of some intervals, the costliest first.
-
-    before and after: operation, file, line and function of the calls around the work, {} at the
-    start of the run, or {"recorded": False} for a call that the records lack. inside: whether the
-    time is in the call itself. share: of the cost. rank: the one with most of the cost. code: that
-    this rank executes there, None without samples (sampled_code.py).
-    """
-    intervals = delays.intervals
-    keys = len(delays.sites)
-    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], keys)
-    whole = max(float(cost.sum()), 1.0)
-    for key in np.argsort(-cost, kind="stable")[:3].tolist():
-        if cost[key] <= 0:
-            return
-        sites = delays.sites[key]
-        is_inside = sites[1] == INSIDE
-        before = _describe_call(trace, sites[0])
-        after = before if is_inside else _describe_call(trace, sites[1])
-        here = chosen & (intervals.key == key)
-        rank = int(np.bincount(intervals.rank[here], cost_ns[here]).argmax())
-        yield {
-            "before": before,
-            "after": after,
-            "share": float(cost[key]) / whole,
-            "inside": is_inside,
-            "rank": rank,
-            "code": find_sampled_code(trace, rank, sites[:1], sites[1:]),
-        }
-
-
-def _describe_call(trace: Trace, site: int) -> dict[str, Any]:
-    """Return the operation and the location of the calls at a site of the tables."""
-    if site == NOWHERE:
-        return {}
-    if site == UNRECORDED:
-        return {"recorded": False}
-    operations = [shape.operation for shape in trace.tables.shapes if shape.site == site]
-    # A method of mpi4py creates a communicator at its first call.
-    operations.sort(key=lambda operation: base_operation(operation) in MANAGEMENT_COLLECTIVES)
-    location = describe_sites(trace.tables.sites, [[site]])[0][0]
-    known = {name: value for name, value in location.items() if name != "stack"}
-    return {"operation": next(iter(operations), None)} | known

@@ -18,7 +18,7 @@ from mpiprof.interface.format_units import (
 from mpiprof.reports.savings import divide_saving
 from mpiprof.reports.site_labels import format_callsite, format_site, format_wait_site
 from mpiprof.trace import Trace
-from mpiprof.trace.sites import label_site, locate_label
+from mpiprof.trace.sites import locate_label
 
 MAX_SPANS = 3
 MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
@@ -27,12 +27,13 @@ MAX_RATIO = 1.2  # between delays that are reported as one
 MIN_SAVED_SHARE = 0.005  # of the run time
 
 
+BLOCKED = "off the processor: sleeping, or waiting for files or locks"
 REASONS = {
     reasons.MORE_WORK: "more work on the processor",
     reasons.SLOWER_PROCESSOR: "a slower processor, with the same number of instructions",
     reasons.PREEMPTED: "preemption: ready to run, while other processes have the processor",
     reasons.THROTTLED: "the quota of the control group: throttled",
-    reasons.BLOCKED: "time off the processor: sleeping, or waiting for files or locks",
+    reasons.BLOCKED: f"time {BLOCKED}",
     reasons.PAGE_FAULTS: "page faults",
     reasons.MOVED: "moves between processors",
     reasons.GARBAGE_COLLECTION: "garbage collection",
@@ -44,10 +45,6 @@ REASONS = {
 MISSING = {
     "messages": "of messages only sums are recorded",
     "instances": "too few consecutive calls are in the sample",
-}
-REMEDIES = {
-    "messages": "Record events, with --messages auto.",
-    "instances": "Record a larger part of the calls (--sample).",
 }
 
 
@@ -108,7 +105,8 @@ def _early_clause(finding: Finding) -> str:
 def _rank_clause(finding: Finding) -> str:
     late_by_rank = finding.evidence["late_by_rank"]
     if not finding.evidence["each"] and _differ(late_by_rank):
-        return f"{_list_delays(late_by_rank)}{_where_and_when(finding)}"
+        delays = _list_delays(late_by_rank, _format_spared(finding))
+        return f"{delays}{_where_and_when(finding)}"
     return _longer_clause(finding)
 
 
@@ -133,7 +131,7 @@ def _longer_clause(finding: Finding, ranks_of_node: str = "") -> str:
         who = f"{ranks_of_node} {verb}"
     if finding.evidence["alone_ns"] is not None:
         return f"{who} alone for {format_time(finding.evidence['alone_ns'])}{where_and_when}"
-    return f"{who} {late} longer than the other ranks{where_and_when}"
+    return f"{who} {late} longer than {_format_spared(finding)}{where_and_when}"
 
 
 # By cause; all other causes have `_longer_clause`.
@@ -154,6 +152,12 @@ def _format_late(finding: Finding) -> str:
     return format_time(max([evidence["late_ns"], *(evidence["grows"] or ()), *levels]))
 
 
+def _format_spared(finding: Finding) -> str:
+    """Return the ranks with which late ranks are compared; they are named if they are few."""
+    spared = finding.evidence["spared"]
+    return format_ranks(spared) if spared else "the other ranks"
+
+
 def _verb_ending(finding: Finding) -> str:
     return "" if len(finding.ranks) > 1 else "s"
 
@@ -168,10 +172,10 @@ def _differ(late_by_rank: Sequence[tuple[int, float]]) -> bool:
     return 1 < len(delays) <= MAX_SPANS and delays[0] > MAX_RATIO * delays[-1]
 
 
-def _list_delays(late_by_rank: Sequence[tuple[int, float]]) -> str:
+def _list_delays(late_by_rank: Sequence[tuple[int, float]], rest: str) -> str:
     """Return the delay of each rank: "rank 33 works 5.00 ms, rank 10 works 3.00 ms longer ..."."""
     parts = [f"rank {rank} works {format_time(late_ns)}" for rank, late_ns in late_by_rank]
-    return f"{', '.join(parts)} longer than the other ranks"
+    return f"{', '.join(parts)} longer than {rest}"
 
 
 def delay_evidence(trace: Trace, finding: Finding) -> str:
@@ -187,8 +191,11 @@ def reason_sentence(finding: Finding) -> str:
     A rest without a pattern has a reason only if ranks share processors.
     """
     shared, found = (finding.evidence.get(name) for name in ("shared_processors", "reason"))
+    blocked = finding.evidence.get("blocked")
     if shared is not None:
         return _sharing_sentence(shared)
+    if blocked is not None:
+        return f"Most of it arises {_format_place(blocked)}, where ranks are {BLOCKED}."
     if found is None:
         return ""
     if found["reason"] is None:
@@ -221,7 +228,7 @@ def _basis_sentences(trace: Trace, finding: Finding) -> str:
         return f"One {unit} does not tell a habit from an accident."
     if evidence["grows"]:
         first, last = (format_time(time) for time in evidence["grows"])
-        change = "grows" if _rises(evidence["grows"]) else "shrinks"
+        change = "grows" if rises(evidence["grows"]) else "shrinks"
         return f"The delay {change} steadily, from {first} to {last}. {meaning}"
     if evidence["levels"]:
         levels = evidence["levels"][:MAX_SPANS]
@@ -234,7 +241,7 @@ def _basis_sentences(trace: Trace, finding: Finding) -> str:
     return meaning
 
 
-def _rises(grows: Sequence[float]) -> bool:
+def rises(grows: Sequence[float]) -> bool:
     """Return whether a delay is longer at the end than at the begin."""
     return grows[1] > grows[0]
 
@@ -265,49 +272,9 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
     about = "" if is_delay(finding) and finding.cause != "early" else "about "
     without, today = format_time(run_ns - saved), format_time(run_ns)
     run = "the recorded part" if is_part else "the run"
-    parts = [f"{format_time(ns)} less {name}" for name, ns in divide_saving(finding)]
-    divided = f", with {_join(parts, 'and')}" if parts and not about else ""
+    parts = [f"{format_time(ns)} of {name}" for name, ns in divide_saving(finding)]
+    divided = f", saving {_join(parts, 'and')}" if parts and not about else ""
     return f"{with_it}, {run} would take {about}{without} instead of {today}{divided}."
-
-
-def delay_advice(finding: Finding) -> str:
-    """Return where to look for the reason of a delay. Its clause has named the calls."""
-    if finding.evidence.get("shared_processors") is not None:
-        return "Start at most as many ranks on a node as it has processors, and record again."
-    if finding.cause == "noise" and finding.evidence["missing"] is not None:
-        return REMEDIES[finding.evidence["missing"]]
-    if finding.cause == "noise" and finding.evidence["instances"] == 1:
-        return "Record another run to tell."
-    if finding.cause == "noise" and finding.evidence["inside"] is not None:
-        inside = _format_call(finding.evidence["inside"])
-        look = "look at its algorithm, its sizes, and whether each rank has a processor"
-        return f"Most of it arises inside {inside}, which keeps different ranks longer: {look}."
-    if finding.cause == "noise":
-        return "Check for other processes on these nodes, and for work that varies between steps."
-    if finding.cause == "early":
-        return f"Give {format_ranks(finding.ranks)} more of the work, or the other ranks less."
-    who = format_ranks(finding.ranks) if finding.ranks else "the late ranks"
-    do = "do" if len(finding.ranks) != 1 else "does"
-    location = _main_location(finding.evidence)
-    if location is None:
-        return f"Look at what {who} {do} outside MPI."
-    if location["inside"]:
-        before = _format_call(location["before"])
-        return f"Look at the algorithm and the sizes of {before}, and at who else comes late to it."
-    grows = finding.evidence["grows"]
-    more = " Something grows there, such as a list or a file." if grows and _rises(grows) else ""
-    code = _code_sentence(finding, location)
-    return f"Look at what {who} {do} between these calls.{code}{more}"
-
-
-def _code_sentence(finding: Finding, location: Mapping[str, Any]) -> str:
-    """Return the code that was sampled between two calls, or "" without samples."""
-    code = location.get("code")
-    if code is None:
-        return ""
-    subject = "it" if len(finding.ranks) == 1 else f"rank {location['rank']}"
-    place = label_site(code)
-    return f" {format_share(code['share'])} of that time {subject} is in {place} (sampled)."
 
 
 def _steps_clause(finding: Finding) -> str:
@@ -337,20 +304,23 @@ def _steps_clause(finding: Finding) -> str:
 
 
 def _location_clause(evidence: Mapping[str, Any]) -> str:
-    location = _main_location(evidence)
+    location = main_location(evidence)
     if location is None:
         return ""
-    before, after = (_format_call(location[name]) for name in ("before", "after"))
     share = location["share"]
     mostly = "" if share >= WHOLE_SHARE else f", {format_share(share)} of it"
+    return f"{mostly} {_format_place(location)}"
+
+
+def _format_place(location: Mapping[str, Any]) -> str:
+    """Return a place of work: inside a call, or between two calls."""
+    before, after = (format_call(location[name]) for name in ("before", "after"))
     if location["inside"]:
-        return f"{mostly} inside {before}"
-    if before == after:
-        return f"{mostly} between two calls of {after}"
-    return f"{mostly} between {before} and {after}"
+        return f"inside {before}"
+    return f"between two calls of {after}" if before == after else f"between {before} and {after}"
 
 
-def _main_location(evidence: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def main_location(evidence: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the pair of call sites with most of a delay, or None without one."""
     work: Sequence[Mapping[str, Any]] = evidence["work"] or ()
     return work[0] if work and work[0]["share"] >= MAIN_SHARE else None
@@ -358,11 +328,11 @@ def _main_location(evidence: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _is_inside(evidence: Mapping[str, Any]) -> bool:
     """Return whether a delay arises inside a collective."""
-    location = _main_location(evidence)
+    location = main_location(evidence)
     return location is not None and bool(location["inside"])
 
 
-def _format_call(call: Mapping[str, Any]) -> str:
+def format_call(call: Mapping[str, Any]) -> str:
     """Return a call as "waitall at app.c:12 step", or "the start of the run" for {}."""
     if "recorded" in call:
         return "a call that is not recorded"

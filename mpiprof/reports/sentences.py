@@ -7,8 +7,8 @@ from typing import Any
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import capitalise, format_share, format_time
 from mpiprof.interface.shell_hints import quote_word, switch_value
+from mpiprof.reports.delay_advice import delay_advice
 from mpiprof.reports.delay_sentences import (
-    delay_advice,
     delay_clause,
     delay_evidence,
     delay_title,

@@ -1,0 +1,63 @@
+"""Advice for findings from delays: where to look, or how to record more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mpiprof.diagnosis.delay_reasons import BLOCKED
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.interface.format_units import format_ranks, format_share
+from mpiprof.reports.delay_sentences import format_call, main_location, rises
+from mpiprof.trace.sites import label_site
+
+# By the records that would show more causes.
+REMEDIES = {
+    "messages": "Record events, with --messages auto.",
+    "instances": "Record a larger part of the calls (--sample).",
+}
+
+
+def delay_advice(finding: Finding) -> str:
+    """Return where to look for the reason of a delay. Its clause has named the calls."""
+    if finding.evidence.get("shared_processors") is not None:
+        return "Start at most as many ranks on a node as it has processors, and record again."
+    if finding.cause == "noise" and finding.evidence["missing"] is not None:
+        return REMEDIES[finding.evidence["missing"]]
+    if finding.cause == "noise" and finding.evidence["instances"] == 1:
+        return "Record another run to tell."
+    if finding.cause == "noise" and finding.evidence["inside"] is not None:
+        inside = format_call(finding.evidence["inside"])
+        look = "look at its algorithm, its sizes, and whether each rank has a processor"
+        return f"Most of it arises inside {inside}, which keeps different ranks longer: {look}."
+    if finding.evidence.get("blocked") is not None:
+        return "Look for a file or a lock that the ranks share there."
+    if finding.cause == "noise":
+        return "Check for other processes on these nodes, and for work that varies between steps."
+    if finding.cause == "early":
+        return f"Give {format_ranks(finding.ranks)} more of the work, or the other ranks less."
+    who = format_ranks(finding.ranks) if finding.ranks else "the late ranks"
+    do = "do" if len(finding.ranks) != 1 else "does"
+    location = main_location(finding.evidence)
+    if location is None:
+        return f"Look at what {who} {do} outside MPI."
+    if location["inside"]:
+        before = format_call(location["before"])
+        return f"Look at the algorithm and the sizes of {before}, and at who else comes late to it."
+    grows = finding.evidence["grows"]
+    more = " Something grows there, such as a list or a file." if grows and rises(grows) else ""
+    found = finding.evidence["reason"]
+    if finding.evidence["spared"] and found is not None and found["reason"] == BLOCKED:
+        return f"Look for a file or a lock that {who} wait for between these calls."
+    code = _code_sentence(finding, location)
+    return f"Look at what {who} {do} between these calls.{code}{more}"
+
+
+def _code_sentence(finding: Finding, location: Mapping[str, Any]) -> str:
+    """Return the code that was sampled between two calls, or "" without samples."""
+    code = location.get("code")
+    if code is None:
+        return ""
+    subject = "it" if len(finding.ranks) == 1 else f"rank {location['rank']}"
+    place = label_site(code)
+    return f" {format_share(code['share'])} of that time {subject} is in {place} (sampled)."
