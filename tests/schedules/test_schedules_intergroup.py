@@ -162,13 +162,22 @@ def test_teams_are_algorithm_1_where_groups_divide() -> None:
                     )
 
 
-def test_teams_of_unequal_size_wait_for_the_largest_piece() -> None:
+def test_whole_pieces_of_teams_of_unequal_size_wait_for_the_largest() -> None:
     """25 and 7 processes: the largest piece has 4 messages, the mean is 25/7."""
     k = 120
     proof, shares = (allgather(name, 25, 7, k, k) for name in ("kang_teams", "kang"))
     assert proof.volume == 4 * k + 6 * 4 * k
     assert proof.volume == pytest.approx(1.12 * least_bytes([k] * 25, [k] * 7))
     assert shares.volume < 1.05 * least_bytes([k] * 25, [k] * 7)
+
+
+@pytest.mark.parametrize("name", ["kang_teams", "kang_two_step"])
+def test_pieces_in_blocks_do_not_wait_for_the_largest(name: str) -> None:
+    """Teams of 4 and 3 processes: all pieces are multiples of the block."""
+    k = 12_000
+    problem = Problem(25, k, remote_size=7, remote_bytes=k, block_size=1000)
+    proof = verify(find("allgather", name, intercommunicator=True), problem)
+    assert proof.volume < 1.05 * least_bytes([k] * 25, [k] * 7)
 
 
 def test_unsegmented_messages_cost_agrees_with_the_paper() -> None:
@@ -206,7 +215,17 @@ def test_best_root_gathering_takes_formula_1(p: int, q: int) -> None:
     assert stated <= took <= 1.02 * stated
 
 
-def test_gathering_along_ranks_repeats_the_longest_message() -> None:
+def test_gathering_along_ranks_in_blocks_takes_the_lower_bound() -> None:
+    """The paper: "the ring-based intragroup Gather algorithm achieves the lower bound"."""
+    rising = tuple(1000 * i for i in range(8))
+    total = sum(rising)
+    groups = Problem(8, remote_size=8, counts=rising, remote_counts=rising, block_size=100)
+    algorithm = find("allgatherv", "root_gathering_ring", intercommunicator=True)
+    exchanged, broadcast = 2 * total, 2 * 2 * 7 * total // 8
+    assert verify(algorithm, groups).volume == total + exchanged + broadcast
+
+
+def test_gathering_whole_messages_along_ranks_repeats_the_longest() -> None:
     """Each of the 7 steps has the last rank's 70 bytes in it; equal messages take their sum."""
     rising = [10 * i for i in range(8)]
     gathered, exchanged, broadcast = 7 * 70, 2 * 280, 2 * 2 * 7 * 280 // 8

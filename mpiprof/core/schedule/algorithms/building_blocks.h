@@ -105,6 +105,25 @@ void block_ring_round(const struct context *c, const struct block_ring *w, int64
 void ring_round(const struct context *c, struct range (*block)(const struct context *c, int rank),
                 int64_t r, struct round *out);
 
+/* ---- pieces of unequal length, which a ring or a chain passes on in blocks, so that no step waits
+ * for the largest piece (pieces.c). The parameter block_size replaces the best size. */
+
+struct pieces {
+    int64_t *first; /* size + 1 numbers: the first block of each piece, and their end */
+    struct block_ring ring;
+};
+
+/* Fill `first`. Returns false if memory is insufficient. */
+bool pieces_prepare(const struct pieces *s, const struct context *c);
+/* A process first sends its own blocks, the last one first, then those that it received. */
+int64_t pieces_ring_rounds(const struct pieces *s);
+void pieces_ring_round(const struct pieces *s, const struct context *c, int64_t r,
+                       struct round *out);
+/* Chain to position 0: return the block that a position sends in a round, of length 0 for none. */
+int64_t pieces_chain_rounds(const struct pieces *s);
+struct range pieces_chain_block(const struct pieces *s, const struct context *c, int64_t position,
+                                int64_t r);
+
 /* ---- ring of the pipelined allgatherv */
 
 /* Fill order[position] with the ranks of a ring according to problem->order. Returns false if there

@@ -11,9 +11,10 @@
  *   root_gathering_best         both ways at once, with the fastest known broadcast:
  *                               max((p-1) k_A, (q-1) k_B) + 2 max(p k_A, q k_B)
  *   root_gathering_ring         allgatherv as the paper describes MPICH's: as the first, but each
- *                               group collects its blocks along the ranks, a3 -> a2 -> a1 -> a0.
- *                               Its p-1 steps each last as long as the longest message in them:
- *                               sum of max(k_i, .., k_(p-1)) over i = 1 .. p-1
+ *                               group collects its messages along the ranks, a3 -> a2 -> a1 -> a0.
+ *                               They go in blocks of at most B bytes, so that the gather takes
+ *                               little more than its lower bound, as the paper states. Whole
+ *                               messages would take the sum of max(k_i, .., k_(p-1)) over i > 0.
  *
  * The gather uses a binomial tree, except in the last one. Broadcasts are a binomial scatter and a
  * ring allgather, which send everything twice; the best one is over a circulant graph in many
@@ -85,26 +86,38 @@ static void tree_step(const struct context *c, int64_t k, struct round *out)
                      subtree_range(c, x + bit).length);
 }
 
-/* ---- gather to rank 0 along the ranks: in step t rank x sends the block of rank x + t */
+/* ---- gather to rank 0 along the ranks, in blocks: own ones first, then those of the next ranks */
 
-static void chain_step(const struct context *c, int64_t t, struct round *out)
+static struct range own_piece(const struct context *c, int i)
 {
-    const int64_t x = c->rank, sent = x + t, received = sent + 1;
-    const int64_t *const begins = own_begins(c);
+    return range_at(own_begins(c), i);
+}
 
-    if (t == 0 && has_children(c) && x == 0)
+static struct pieces chain_pieces(const struct context *c)
+{
+    return (struct pieces){intergroup_more(c), {c->size, c->rank, NULL, own_piece}};
+}
+
+static void chain_step(const struct context *c, int64_t r, struct round *out)
+{
+    const struct pieces pieces = chain_pieces(c);
+    const int64_t x = c->rank, begin = own_begins(c)[x];
+    const struct range sent = pieces_chain_block(&pieces, c, x, r);
+    const struct range received = pieces_chain_block(&pieces, c, x + 1, r);
+    const enum buffer buffer = sent.begin < own_begins(c)[x + 1] ? BUFFER_IN : BUFFER_SCRATCH;
+
+    if (r == 0 && has_children(c) && x == 0)
         emit_copy(out, BUFFER_SCRATCH, 0, BUFFER_IN, 0, block_range(c, 0).length);
-    if (x > 0 && sent < c->size)
-        emit_send(out, (int)x - 1, t == 0 ? BUFFER_IN : BUFFER_SCRATCH, begins[sent] - begins[x],
-                  range_at(begins, sent).length);
-    if (received < c->size)
-        emit_receive(out, (int)x + 1, BUFFER_SCRATCH, begins[received] - begins[x],
-                     range_at(begins, received).length);
+    if (x > 0)
+        emit_send(out, (int)x - 1, buffer, sent.begin - begin, sent.length);
+    emit_receive(out, (int)x + 1, BUFFER_SCRATCH, received.begin - begin, received.length);
 }
 
 static int64_t gather_rounds(const struct context *c)
 {
-    return c->algorithm->mode == RING ? c->size - 1 : log2_ceiling(c->size);
+    const struct pieces pieces = chain_pieces(c);
+
+    return c->algorithm->mode == RING ? pieces_chain_rounds(&pieces) : log2_ceiling(c->size);
 }
 
 /* ---- broadcast of the received data from rank 0 in the local group */
@@ -164,6 +177,15 @@ static bool best_prepare(struct context *c)
     return true;
 }
 
+static bool ring_prepare(struct context *c)
+{
+    if (!intergroup_prepare_more(c, c->size + 1))
+        return false;
+    const struct pieces pieces = chain_pieces(c);
+
+    return pieces_prepare(&pieces, c);
+}
+
 static bool in_sequence(const struct context *c)
 {
     return c->algorithm->mode == SEQUENTIAL || c->algorithm->mode == RING;
@@ -218,9 +240,9 @@ INTER_ALGORITHM(allgatherv, root_gathering_concurrent, .needs_counts = true, AS_
                 .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 max(K_A, K_B)) beta, K: a group's bytes");
 
 INTER_ALGORITHM(allgatherv, root_gathering_ring, .needs_counts = true,
-                ROOT_GATHERING(RING, intergroup_prepare, "5"),
-                .cost = "(max(R_A, R_B) + 3 K_A + 3 K_B) beta, K: a group's bytes, R: sum of "
-                        "max(k_i, .., k_(p-1)) over i > 0");
+                ROOT_GATHERING(RING, ring_prepare, "5"), .parameters = "block_size=BYTES",
+                .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 K_A + 3 K_B) beta for small blocks, K: a "
+                        "group's bytes");
 
 INTER_ALGORITHM(allgatherv, root_gathering_best, .needs_counts = true, AS_FORMULA_1,
                 .cost = "(max(K_A - k_A0, K_B - k_B0) + 2 max(K_A, K_B)) beta for many blocks, "

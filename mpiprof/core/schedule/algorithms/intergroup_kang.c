@@ -13,10 +13,11 @@
  *                     If Q does not divide P, it uses the equal shares of Algorithm 2, which
  *                     stay near that bound.
  *   kang_teams        Algorithm 1 also if Q does not divide P, as in the paper: teams of unequal
- *                     size, with pieces of unequal length (see below).
- *                     (max(t k_A, k_B) + max((Q-1) t k_A, (P-1) k_B / floor(P/Q))) beta,
- *                     t = ceil(P/Q): every step of a ring takes as long as the largest piece. With
- *                     25 and 7 processes that is 4 messages instead of the mean 25/7, 12 % above M.
+ *                     size, with pieces of unequal length (see below). The paper's Allgatherv of
+ *                     the pieces is a ring of blocks of at most B bytes:
+ *                     (max(t k_A, k_B) + max(P k_A, Q k_B)) beta for small B, t = ceil(P/Q).
+ *                     With whole pieces every step would take as long as the largest one. With 25
+ *                     and 7 processes that is 4 messages instead of the mean 25/7, 12 % above M.
  *   kang_unsegmented  b_j sends its whole message to each member; the i-th members of all teams
  *                     form a ring of Q.
  *                     (max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta
@@ -198,48 +199,76 @@ static struct range team_segment(const struct context *c, int position)
 
 static int64_t team_ring_rounds(const struct context *c)
 {
-    return c->algorithm->mode == TWO_STEP ? regular_members(c) - 1 : 0;
+    return in_larger(c) && c->algorithm->mode == TWO_STEP ? regular_members(c) - 1 : 0;
+}
+
+static void team_ring_round(const struct context *c, int64_t r, struct round *out)
+{
+    const struct block_ring team = {regular_members(c), own_number(c), team_process, team_segment};
+
+    if (team.position < team.size)
+        block_ring_round(c, &team, r, out);
+}
+
+/* ---- last ring, which collects the pieces of the received data */
+
+static struct pieces last_ring(const struct context *c)
+{
+    struct block_ring ring = {c->size, c->rank, NULL, team_blocks};
+
+    if (in_larger(c) && c->algorithm->mode != TEAMS)
+        ring = ring_across(c);
+    else if (in_larger(c))
+        ring.block = rank_segment;
+    return (struct pieces){intergroup_more(c), ring};
+}
+
+static bool teams_prepare(struct context *c)
+{
+    if (!intergroup_prepare_more(c, c->size + 1))
+        return false;
+    const struct pieces pieces = last_ring(c);
+
+    return pieces_prepare(&pieces, c);
 }
 
 /* ---- all rounds */
 
-static int64_t teams_rounds(const struct context *c)
+static int64_t exchange_rounds(const struct context *c)
 {
-    if (!in_larger(c))
-        return team_members(c, c->rank) + c->size - 1;
-    if (c->algorithm->mode == TEAMS)
-        return c->size;
-    return team_ring_rounds(c) + ring_across(c).size;
+    return in_larger(c) ? 1 : team_members(c, c->rank);
 }
 
-static void larger_ring_round(const struct context *c, int64_t r, struct round *out)
+static int64_t teams_rounds(const struct context *c)
 {
-    const struct block_ring team = {regular_members(c), own_number(c), team_process, team_segment};
-    const struct block_ring across = ring_across(c);
+    const struct pieces pieces = last_ring(c);
 
-    if (c->algorithm->mode == TEAMS)
-        ring_round(c, rank_segment, r, out);
-    else if (r >= team_ring_rounds(c))
-        block_ring_round(c, &across, r - team_ring_rounds(c), out);
-    else if (team.position < team.size)
-        block_ring_round(c, &team, r, out);
+    return exchange_rounds(c) + team_ring_rounds(c) + pieces_ring_rounds(&pieces);
 }
 
 static void teams_round(const struct context *c, int64_t r, struct round *out)
 {
-    if (in_larger(c) && r == 0)
+    const struct pieces pieces = last_ring(c);
+    const int64_t team = r - exchange_rounds(c), last = team - team_ring_rounds(c);
+
+    if (team < 0 && in_larger(c))
         larger_exchange(c, out);
-    else if (in_larger(c))
-        larger_ring_round(c, r - 1, out);
-    else if (r < team_members(c, c->rank))
+    else if (team < 0)
         smaller_exchange(c, (int)r, out);
+    else if (last < 0)
+        team_ring_round(c, team, out);
     else
-        ring_round(c, team_blocks, r - team_members(c, c->rank), out);
+        pieces_ring_round(&pieces, c, last, out);
 }
 
 static bool divides(const struct context *c)
 {
     return larger_size(c) % smaller_size(c) == 0;
+}
+
+static bool kang_prepare(struct context *c)
+{
+    return divides(c) ? teams_prepare(c) : shares_prepare(c);
 }
 
 static int64_t kang_rounds(const struct context *c)
@@ -258,8 +287,9 @@ static void kang_round(const struct context *c, int64_t r, struct round *out)
 /* ---- entries; allgatherv's kang is in intergroup_kang_v.c */
 
 #define KANG_2018                                                                                  \
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018", .prepare = intergroup_prepare,   \
-    .rounds = teams_rounds, .round = teams_round
+    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",                                  \
+    .parameters = "block_size=BYTES", .prepare = teams_prepare, .rounds = teams_rounds,            \
+    .round = teams_round
 #define KANG_UNSEGMENTED KANG_2018, .mode = UNSEGMENTED
 #define KANG_TWO_STEP KANG_2018, .mode = TWO_STEP
 #define V_COST "as for allgather, with the largest message of each round"
@@ -267,14 +297,14 @@ static void kang_round(const struct context *c, int64_t r, struct round *out)
 INTER_ALGORITHM(allgather, kang,
                 .cost = "(P/Q + P - 1) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
                 .source = "Kang et al. 2019, Algorithm 1; Algorithm 2 where Q does not divide P",
-                .prepare = shares_prepare, .rounds = kang_rounds, .round = kang_round);
+                .prepare = kang_prepare, .rounds = kang_rounds, .round = kang_round);
 
 INTER_ALGORITHM(
     allgather, kang_teams,
-    .cost = "(t + P - 1) alpha + (max(t k_A, k_B) + max((Q-1) t k_A, (P-1) k_B / floor(P/Q))) "
-            "beta, t = ceil(P/Q), P >= Q; as kang where Q divides P",
-    .source = "Kang et al. 2019, Algorithm 1 and Figure 2", .prepare = intergroup_prepare,
-    .rounds = teams_rounds, .round = teams_round);
+    .cost = "(max(t k_A, k_B) + max(P k_A, Q k_B)) beta for small blocks, t = ceil(P/Q), P >= Q; "
+            "as kang where Q divides P",
+    .parameters = "block_size=BYTES", .source = "Kang et al. 2019, Algorithm 1 and Figure 2",
+    .prepare = teams_prepare, .rounds = teams_rounds, .round = teams_round);
 
 INTER_ALGORITHM(allgather, kang_unsegmented, KANG_UNSEGMENTED,
                 .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q");
