@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from typing import Any
 
 import dash
@@ -10,7 +11,9 @@ from dash import Input, Output, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import format_count, shorten_text
+from mpiprof.interface.format_units import format_count, format_ranks, shorten_text
+from mpiprof.metrics.tables import communicator_names
+from mpiprof.trace import Trace
 
 from . import components, filtered_tables
 from . import url_state as states
@@ -81,8 +84,21 @@ def list_choices(context: TraceContext, state: states.PageState, name: str) -> d
     with contextlib.suppress(MpiprofError):  # the page reports the error
         data = context.latest_data(state)
         if name == "communicators":
-            return dict(data.communicators)
+            return data.compute_once("communicators", lambda: name_communicators(data.trace))
         if name == "operations":
             return {one: one for one in filtered_tables.list_operations(data)}
         return {host: host for host in data.hosts}
     return {}
+
+
+def name_communicators(trace: Trace) -> dict[str, str]:
+    """Return the name of each communicator by identity; equal names have the size and the ranks."""
+    known = trace.tables.communicators
+    names = {c.identity: n for c, n in zip(known, communicator_names(trace), strict=True)}
+    counts = Counter(names.values())
+    for one in known:
+        name = names[one.identity]
+        if counts[name] > 1:
+            ranks = format_ranks(one.ranks.tolist())
+            names[one.identity] = f"{name}: {format_count(one.size)} ranks, {ranks}"
+    return names

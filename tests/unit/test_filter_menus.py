@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mpiprof.dashboard import filter_menus, header
 from mpiprof.dashboard.pages import list_pages
 from mpiprof.dashboard.url_state import PageState, parse
+from support.synthetic import Synthetic
+
+import mpiprof
 
 NODES = {f"n{i:03}": f"n{i:03}.cluster" for i in range(400)}
 
@@ -42,6 +46,18 @@ def test_chosen_values_come_first_and_their_link_removes_them() -> None:
 def test_a_text_without_a_match_is_named() -> None:
     (only,) = show_nodes("", "<b>")
     assert only.children == "Nothing contains '<b>'."
+
+
+def test_communicators_of_one_name_have_their_size_and_ranks(tmp_path: Path) -> None:
+    synthetic = Synthetic(8)
+    for i in range(2):
+        synthetic.add_communicator(f"row {i}", [i, i + 2, i + 4, i + 6])
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
+    rows = [one.index for one in trace.tables.communicators if one.size == 4]
+    trace.tables.names.update(dict.fromkeys(rows, "row"))
+    shown = set(filter_menus.name_communicators(trace).values())
+    equal = {"row: 4 ranks, ranks 0, 2, 4, 6", "row: 4 ranks, ranks 1, 3, 5, 7"}
+    assert shown - equal == {"world"} and equal <= shown
 
 
 def test_a_phone_has_four_pages_and_a_menu_of_the_others() -> None:
