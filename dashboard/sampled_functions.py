@@ -9,7 +9,7 @@ from typing import Any
 
 import dash
 import numpy as np
-from dash import Input, Output, State, dcc, html
+from dash import Input, Output, Patch, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -25,7 +25,10 @@ from .figures import stacks as figures
 from .trace_data import TraceContext, TraceData
 
 KEY = "code"  # key of the URL: DIFFERENCE, LATE, ALL, or the number of a rank
+BOX = "box"  # key of the URL: the enlarged box, a node of the tree
+KEYS = frozenset((KEY, BOX))
 DIFFERENCE, LATE, ALL = "difference", "late", "all"
+ROOT = "0"  # node of the tree
 CLICK = " A click enlarges a box, a click on the top box goes back."
 
 
@@ -52,7 +55,7 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
         why = f"No sample of {who} precedes these calls: the code there takes too little time."
         return _section([html.P(why), links], callsite)
     compared = bool(choice.others)
-    figure = figures.draw_stacks(tree, compared=compared, dark=state.dark)
+    figure = figures.draw_stacks(tree, compared=compared, dark=state.dark, box=state.get(BOX))
     names = stack_sentences.name_groups([choice.ranks, *[choice.others] * compared])
     parts: list[Component] = []
     if compared:
@@ -73,6 +76,7 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
             *parts,
             links,
             components.make_graph(figure, state, id="functions-graph"),
+            dcc.Store(id="functions-box", data=state.get(BOX)),
             html.P(note, className="note"),
             components.how_to_read(how + CLICK),
         ],
@@ -148,7 +152,7 @@ def _make_links(
         if name == choice.name:
             items.append(html.B(text))
         elif name == ALL or late:
-            items.append(dcc.Link(text, href=state.set_keys(**{KEY: name}).format_query()))
+            items.append(dcc.Link(text, href=_choose(state, name)))
     number = int(choice.name) if choice.name.isdecimal() else None
     rank = dcc.Input(
         id="functions-rank", type="number", min=0, step=1, value=number, debounce=True,
@@ -158,6 +162,11 @@ def _make_links(
     if callsite is not None:
         items.append(dcc.Link("whole run", href=state.link_to("/functions")))
     return html.Div([*items, label], className="steps", role="group")
+
+
+def _choose(state: states.PageState, name: object) -> str:
+    """Return the query of a choice; another choice has other boxes."""
+    return state.set_keys(**{KEY: name, BOX: None}).format_query()
 
 
 def make_outline(name: str) -> list[Component]:
@@ -191,11 +200,47 @@ def register_section(
 
 
 def register_choice(app: dash.Dash) -> None:
-    """Let the field of a rank's number choose that rank."""
+    """Let the field of a rank's number choose that rank, and a click enlarge a box."""
 
     @components.query_callback(app, Input("functions-rank", "value"))
     def choose(rank: Any, state: states.PageState) -> str:
         """Write the number into the URL."""
         if not isinstance(rank, int) or rank < 0 or str(rank) == state.get(KEY):
             raise PreventUpdate
-        return state.set_keys(**{KEY: rank}).format_query()
+        return _choose(state, rank)
+
+    @components.query_callback(app, Input("functions-graph", "clickData"))
+    def enlarge(clicked: Any, state: states.PageState) -> str:
+        """Write the box that the click enlarges into the URL."""
+        return enlarge_box(clicked, state).format_query()
+
+    @components.state_callback(
+        app,
+        Output("functions-graph", "figure"),
+        Output("functions-box", "data"),
+        Input("url", "search"),
+        State("functions-box", "data"),
+        prevent_initial_call=True,
+    )
+    def follow(_: str, shown: str | None, state: states.PageState) -> tuple[Patch, str]:
+        """Enlarge the box of the URL, after a step back in the browser's history."""
+        box = state.get(BOX)
+        if box == (shown or ""):
+            raise PreventUpdate
+        figure = Patch()
+        figure["data"][0]["level"] = box
+        return figure, box
+
+
+def enlarge_box(clicked: Any, state: states.PageState) -> states.PageState:
+    """Return the state after a click on a box; a click on the top box goes back to its caller."""
+    try:
+        point = clicked["points"][0]
+        node, (_, caller, has_callees) = str(point["id"]), point["customdata"]
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise PreventUpdate from None
+    if node == (state.get(BOX) or ROOT):
+        node = ROOT if node == ROOT else str(caller)
+    elif not has_callees:
+        raise PreventUpdate
+    return state.set_keys(**{BOX: None if node == ROOT else node})

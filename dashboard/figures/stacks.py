@@ -25,9 +25,15 @@ MAX_TEXT = 120  # characters of a label
 PALEST = 0.25  # opacity of the first step
 
 
-def draw_stacks(tree: StackTree, *, compared: bool = False, dark: bool = False) -> go.Figure:
-    """Draw the first group of a tree; `compared` colours its differences from the second group."""
+def draw_stacks(
+    tree: StackTree, *, compared: bool = False, dark: bool = False, box: str = ""
+) -> go.Figure:
+    """Draw the first group of a tree; `compared` colours its differences from the second group.
+
+    box: the node that fills the width; without it, the root does.
+    """
     shown = choose_nodes(tree)
+    callers = {int(tree.parents[node]) for node in shown if node}
     width = tree.total_ns[shown, 0]
     steps: list[int | None] = [None] * len(tree.parents)
     if compared:
@@ -45,8 +51,12 @@ def draw_stacks(tree: StackTree, *, compared: bool = False, dark: bool = False) 
             parents=[str(tree.parents[node]) if node else "" for node in shown],
             values=width / 1e6,
             branchvalues="total",
-            customdata=[_describe(tree, node, compared=compared) for node in shown.tolist()],
-            hovertemplate="%{customdata}<extra></extra>",
+            level=box if box in map(str, callers) else None,
+            customdata=[
+                [_describe(tree, node, compared=compared), int(tree.parents[node]), node in callers]
+                for node in shown.tolist()
+            ],
+            hovertemplate="%{customdata[0]}<extra></extra>",
             text=[label_share(tree, node, steps[node]) for node in shown.tolist()],
             texttemplate="%{label}  %{text}",
             textposition="middle left",

@@ -15,7 +15,7 @@ from .. import url_state as states
 from ..trace_data import TraceContext
 
 TITLE, PATH = "Call sites", "/callsites"
-PAGE_KEYS = frozenset(("instance", "sort", "where", "columns", sampled_functions.KEY))
+PAGE_KEYS = frozenset(("instance", "sort", "where", "columns", *sampled_functions.KEYS))
 SKELETON = (56, 560, 160)
 GRID_HINT = (
     "Select a call site by click, or with the arrow keys and space. Headings sort, and their "

@@ -11,7 +11,7 @@ from .. import url_state as states
 from ..trace_data import TraceContext
 
 TITLE, PATH = "Functions", "/functions"
-PAGE_KEYS = frozenset((sampled_functions.KEY,))
+PAGE_KEYS = sampled_functions.KEYS
 SKELETON = (320,)
 
 

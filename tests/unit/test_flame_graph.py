@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from dash.exceptions import PreventUpdate
 from mpiprof.dashboard import sampled_functions
 from mpiprof.dashboard.figures import stacks
 from mpiprof.dashboard.trace_data import TraceData
-from mpiprof.dashboard.url_state import parse
+from mpiprof.dashboard.url_state import PageState, parse
 from support.dashboard_traces import MS
 
 from mpiprof.diagnosis.sampled_stacks import make_stack_tree
@@ -73,6 +75,33 @@ def test_boxes_are_as_wide_as_the_time_of_a_function(trace: Trace) -> None:
     assert widths["all samples"] == widths["&lt;module&gt;"] == pytest.approx(4500)
     texts = dict(zip(boxes.labels, boxes.text, strict=True))
     assert texts["assemble"] == "+3.00 s" and texts["solve"] == ""
+
+
+def test_the_address_has_the_enlarged_box(trace: Trace) -> None:
+    tree = make_stack_tree(trace, [[2], [0, 1, 3]])
+    boxes = stacks.draw_stacks(tree).data[0]
+    points = [
+        {"id": node, "customdata": more}
+        for node, more in zip(boxes.ids, boxes.customdata, strict=True)
+    ]
+    callers, state = set(boxes.parents), parse("")
+    first = next(
+        p for p in points if p["id"] in callers and p["customdata"][1] == 0 != int(p["id"])
+    )
+
+    def click(point: dict[str, Any], state: PageState) -> PageState:
+        return sampled_functions.enlarge_box({"points": [point]}, state)
+
+    enlarged = click(first, state)
+    assert enlarged.get("box") == first["id"]
+    assert click(points[0], state) == state  # the root
+    assert stacks.draw_stacks(tree, box=first["id"]).data[0].level == first["id"]
+    assert click(first, enlarged) == state  # a click on the top box goes back
+    leaf = next(point for point in points if point["id"] not in callers)
+    assert stacks.draw_stacks(tree, box=leaf["id"]).data[0].level is None
+    for unmoved in (leaf, {}):
+        with pytest.raises(PreventUpdate):
+            click(unmoved, state)
 
 
 def test_the_drawn_boxes_stand_below_their_callers(trace: Trace) -> None:
