@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -75,11 +76,18 @@ class DelayMatrix(WorkMatrix):
         mean = np.average(self.columns.scale[index], weights=weights if weights.any() else None)
         return float(mean) * self.columns.total / self.count
 
+    @cached_property
+    def _cells(self) -> tuple[Int, Int]:
+        """The intervals of work in the matrix, and the cell of each."""
+        inside = np.flatnonzero(self.column >= 0)
+        row = self.delays.intervals.rank[inside]
+        if len(self.ranks) <= self.ranks[-1]:  # some ranks have no row
+            row = np.searchsorted(self.ranks, row)
+        return inside, row * len(self.number) + self.column[inside]
+
     def sum_cells(self, values: Float | Int) -> Float:
         """Return the sum over intervals of work by rank and column."""
-        inside = self.column >= 0
-        row = np.searchsorted(self.ranks, self.delays.intervals.rank[inside])
-        cell = row * len(self.number) + self.column[inside]
+        inside, cell = self._cells
         shape = len(self.ranks), len(self.number)
         return np.bincount(cell, values[inside], shape[0] * shape[1]).reshape(shape).astype(float)
 
@@ -100,10 +108,9 @@ class DelayMatrix(WorkMatrix):
     def _spread(self, values: Float, weight: Float) -> Float:
         whole = self.sum_cells(weight)
         share = values / np.where(whole > 0, whole, 1.0)
-        inside = self.column >= 0
-        row = np.searchsorted(self.ranks, self.delays.intervals.rank[inside])
+        inside, cell = self._cells
         part = np.zeros(len(weight))
-        part[inside] = share[row, self.column[inside]] * weight[inside]
+        part[inside] = share.ravel()[cell] * weight[inside]
         return part
 
 
@@ -192,10 +199,17 @@ class RepetitionMatrix(DelayMatrix):
         """Make the matrix for the intervals with a key."""
         intervals = delays.intervals
         mine = np.flatnonzero(intervals.key == key)
-        mine = mine[np.lexsort((intervals.begin_ns[mine], intervals.rank[mine]))]
-        often = np.bincount(intervals.rank[mine])
-        mine = mine[(often >= MIN_REPETITION_SHARE * often.max())[intervals.rank[mine]]]
-        ranks, first, count = np.unique(intervals.rank[mine], return_index=True, return_counts=True)
+        rank, begin = intervals.rank[mine], intervals.begin_ns[mine]
+        if not is_in_order(rank, begin):
+            order = np.lexsort((begin, rank))
+            mine, rank = mine[order], rank[order]
+        often = np.bincount(rank)
+        is_frequent = often >= MIN_REPETITION_SHARE * often.max()
+        if not is_frequent[often > 0].all():
+            mine = mine[is_frequent[rank]]
+            rank = intervals.rank[mine]
+        first = np.flatnonzero(np.diff(rank, prepend=-1))
+        ranks, count = rank[first], np.diff(first, append=len(rank))
         nth = np.arange(len(mine)) - np.repeat(first, count)
         repetitions = int(np.median(count))
         by_repetition = np.bincount(np.minimum(nth, repetitions), cost_ns[mine], repetitions + 1)
@@ -214,7 +228,8 @@ class RepetitionMatrix(DelayMatrix):
         columns = Columns(number, begin, scale, repetitions, total)
         super().__init__(trace, delays, ranks, column, columns)
         work = self.sum_cells(intervals.end_ns - intervals.begin_ns)
-        present = self.sum_cells(np.ones(len(column))) > 0
+        cells = self._cells[1]
+        present = np.bincount(cells, minlength=work.size).reshape(work.shape) > 0
         if is_alone:
             self.alone_ns = float(np.median(work[present]))
             work = np.where(
@@ -244,6 +259,13 @@ class RepetitionMatrix(DelayMatrix):
     def compute_caused_waits(self) -> Float:
         """Return the waiting that each rank causes; others may work longer with no rank waiting."""
         return np.asarray(self.cost_ns.sum(1))
+
+
+def is_in_order(rank: Int, begin_ns: Int) -> bool:
+    """Return whether intervals are in order of rank and begin."""
+    rises = begin_ns[1:] >= begin_ns[:-1]
+    rises[rank[1:] > rank[:-1]] = True
+    return bool(rises.all() and (rank[1:] >= rank[:-1]).all())
 
 
 def choose_columns(wait_ns: Array, most: int) -> tuple[Int, Float]:

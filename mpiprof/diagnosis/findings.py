@@ -6,14 +6,15 @@ words and add none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
+from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.diagnosis.window_delays import find_run_delay_findings
 from mpiprof.trace.trace import Trace
 
@@ -68,7 +69,7 @@ def _other_findings(trace: Trace, callsite: int) -> list[Finding]:
         return [_clock_finding(trace, row)]
     if row["operation"] != "barrier":
         return []
-    return list(_barrier_findings(trace, trace.causes(callsite), _common_evidence(row)))
+    return list(_barrier_findings(trace, callsite, _common_evidence(row)))
 
 
 def _is_hidden_by_clocks(trace: Trace, row: Any) -> bool:
@@ -121,17 +122,20 @@ def _common_evidence(row: Any) -> dict[str, Any]:
     }
 
 
-def _barrier_findings(trace: Trace, causes: Causes, facts: Mapping[str, Any]) -> Iterator[Finding]:
+def _barrier_findings(trace: Trace, callsite: int, facts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the cost of a barrier before the call sites that often follow it immediately."""
-    after = causes.followers[causes.followers["share"] >= MIN_FREQUENCY]
-    other_followers = after[after["callsite"] != causes.callsite]
-    callsites = (causes.callsite, *map(int, other_followers["callsite"]))
+    without = take_sample(trace, callsite).without
+    if without is None:
+        return
+    whole = max(sum(without.followers.values()), 1)
+    often = Counter(without.followers).most_common()
+    others = [of for of, count in often if count / whole >= MIN_FREQUENCY and of != callsite]
+    callsites = (callsite, *others)
     waiting = float(trace.callsites.loc[list(callsites), "total_wait_ns"].sum())
-    saved = min(causes.saved_ns, waiting)
-    if saved > 0 and len(other_followers):
-        yield replace(
-            _make_finding(trace, "barrier", saved, causes.callsite, facts), callsites=callsites
-        )
+    saved = min(without.saved_ns, waiting)
+    if saved > 0 and others:
+        finding = _make_finding(trace, "barrier", saved, callsite, facts)
+        yield replace(finding, callsites=callsites)
 
 
 def _gain_finding(trace: Trace, gain: Gain) -> Finding:
