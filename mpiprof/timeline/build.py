@@ -23,7 +23,6 @@ from mpiprof.timeline.segments import (
     COMPLETION,
     INSTANCE,
     OPEN,
-    PIECE_SEGMENTS,
     SEGMENT,
     Events,
     Progress,
@@ -35,6 +34,7 @@ from mpiprof.trace.types import Array, Int
 
 ENTRY_NAME = "timeline"
 OPEN_CALLS_SHARE = 64  # run time over the drawn length of a recently entered open call
+FILLED_SEGMENTS = 1 << 14  # that are filled at a time, so that they remain in the cache
 BATCH_RECORDS = 1 << 22  # records in memory; a short read per rank costs more than its records
 
 
@@ -72,7 +72,7 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
     return {
         "begin_ns": trace.calls_start_ns,
         "end_ns": pass_one.end_ns,
-        "segments": int(runs.counts.sum()),
+        "segments": runs.count,
         "algorithms": list(pass_one.measure.algorithms),
         "instances": [first_numbers.get(callsite, 0) for callsite in sites],
         "callsites": [
@@ -110,16 +110,31 @@ class _MatchingPass:
                 progress(0.7 * min(added / whole, 1.0))
 
     def _add_segments(self, batch: Batch, blocked: Int) -> None:
-        """Add the segments of a batch, about PIECE_SEGMENTS at a time."""
-        step = max(PIECE_SEGMENTS // max(len(batch), 1), 1)
+        """Add the segments of a batch, about FILLED_SEGMENTS at a time."""
+        step = max(FILLED_SEGMENTS // max(len(batch), 1), 1)
+        is_blocking = batch.begin_ns is batch.arrival_ns
+        add = self._add_whole_rows if is_blocking and batch.complete else self._add_rows
         for first in range(0, len(batch.shape), step):
-            self._add_rows(batch, blocked, slice(first, first + step))
+            add(batch, blocked, slice(first, first + step))
+        shapes = batch.shape.ravel()
+        if not batch.complete:
+            shapes = shapes[shapes >= 0]
+        self.calls += np.bincount(shapes, minlength=len(self.calls))
+        if not is_blocking:
+            done = batch.shape[(batch.shape >= 0) & (batch.exit_ns > 0)]
+            self.calls += np.bincount(done, minlength=len(self.calls))
+
+    def _add_whole_rows(self, batch: Batch, blocked: Int, rows: slice) -> None:
+        """Add the segments of some rows of a batch of blocking calls that all ranks have left."""
+        ranks = batch.communicator.ranks[rows, None]
+        numbers = np.arange(self.count, self.count + len(batch))
+        enter, exit_ = batch.arrival_ns[rows], batch.exit_ns[rows]
+        self._add(ranks, enter, exit_, blocked[rows], 0, batch.shape[rows], numbers)
 
     def _add_rows(self, batch: Batch, blocked: Int, rows: slice) -> None:
         """Add the segments of some rows of a batch."""
         shapes = batch.shape[rows].ravel()
-        found = np.flatnonzero(shapes >= 0)
-        present = slice(None) if len(found) == len(shapes) else found
+        present = np.flatnonzero(shapes >= 0)
 
         def take(matrix: Array) -> Array:
             return matrix[rows].ravel()[present]
@@ -143,16 +158,16 @@ class _MatchingPass:
     def _add(
         self, ranks: Int, enter: Int, exit_: Int, wait: Int, flags: int, shape: Int, instance: Int
     ) -> None:
-        part = np.empty(len(enter), SEGMENT)
+        """Add segments; `ranks` and `instance` may be spread over the others' shape."""
+        part, ranks_of = (of.reshape(enter.shape) for of in self.runs.extend(enter.size))
+        ranks_of[...] = ranks
         part["enter"], part["exit"] = enter, np.maximum(exit_, enter)
         part["wait"], part["flags"] = wait, flags
         part["shape"], part["instance"] = shape, instance
-        open_ = np.flatnonzero(exit_ == 0)
-        if len(open_):
+        open_ = exit_ == 0
+        if open_.any():
             part["exit"][open_] = np.maximum(self.end_ns, enter[open_])
             part["flags"][open_] |= OPEN
-        self.calls += np.bincount(shape, minlength=len(self.calls))
-        self.runs.add(part, ranks)
 
     def _add_lateness(self, batch: Batch, rows: Rows) -> None:
         """Add each rank's lateness after the mean arrival of its instances."""
@@ -211,8 +226,7 @@ def _write_in_order(
     writer: cache.Writer, runs: SegmentRuns, number: Array, progress: Progress
 ) -> Array:
     """Write all segments by rank and time, with final instance numbers; return their blocks."""
-    runs.flush()
-    whole = int(runs.counts.sum())
+    whole = runs.count
     writer.reserve("segments", SEGMENT, whole)
     blocks = [np.zeros(0, BLOCKS)]
     at = 0

@@ -55,48 +55,52 @@ class Scratch:
 class SegmentRuns:
     """Segments in a scratch file, in runs that are each sorted by rank.
 
-    A run has at least PIECE_SEGMENTS / 2 segments, except the last one. Segments of a rank keep the
-    order in which they were added.
+    A run has about PIECE_SEGMENTS segments, except the last one. Segments of a rank keep the order
+    in which they were added.
     """
 
     def __init__(self, file: IO[bytes], ranks: int) -> None:
         self.scratch = Scratch(file, SEGMENT)
-        # NumPy sorts 16-bit integers by radix, wider ones by comparison.
-        self.rank_type = np.dtype(np.int16 if ranks < 1 << 15 else np.int32)
-        self.counts = np.zeros(ranks, np.int64)  # segments of each rank
+        self.count = 0  # segments
+        self.counts = np.zeros(ranks, np.int64)  # written segments of each rank
         self.edges: list[Int] = []  # for each run, the position of each rank and of the end
-        self._pending: list[tuple[Array, Array]] = []
-        self._end = self._pending_count = 0
+        self._segments = np.empty(PIECE_SEGMENTS, SEGMENT)
+        # NumPy sorts 16-bit integers by radix, wider ones by comparison.
+        self._ranks = np.empty(PIECE_SEGMENTS, np.int16 if ranks < 1 << 15 else np.int32)
+        self._pending_count = 0
 
-    def add(self, segments: Array, ranks: Int) -> None:
-        """Add segments with their ranks."""
-        self._pending.append((segments, ranks.astype(self.rank_type)))
-        self._pending_count += len(segments)
-        if self._pending_count >= PIECE_SEGMENTS // 2:
-            self.flush()
+    def extend(self, count: int) -> tuple[Array, Array]:
+        """Return space for further segments and their ranks, to be filled before the next call."""
+        if self._pending_count + count > len(self._segments):
+            self._write_run()
+        if count > len(self._segments):
+            self._segments = np.empty(count, SEGMENT)
+            self._ranks = np.empty(count, self._ranks.dtype)
+        space = slice(self._pending_count, self._pending_count + count)
+        self._pending_count += count
+        self.count += count
+        return self._segments[space], self._ranks[space]
 
-    def flush(self) -> None:
+    def _write_run(self) -> None:
         """Write the pending segments as a run."""
-        if not self._pending:
+        if not self._pending_count:
             return
-        segments, ranks = self._pending[0]
-        if len(self._pending) > 1:
-            segments, ranks = (np.concatenate(of) for of in zip(*self._pending, strict=True))
-        self._pending, self._pending_count = [], 0
-        if not bool((ranks[1:] >= ranks[:-1]).all()):
+        segments, ranks = self._segments[: self._pending_count], self._ranks[: self._pending_count]
+        if not bool((np.diff(ranks) >= 0).all()):
             segments = np.take(segments, np.argsort(ranks, kind="stable"))
         counts = np.bincount(ranks, minlength=len(self.counts))
         self.counts += counts
-        self.edges.append(self._end + np.concatenate([[0], np.cumsum(counts)]))
-        self.scratch.write(self._end, segments)
-        self._end += len(segments)
+        end = self.count - self._pending_count
+        self._pending_count = 0
+        self.edges.append(end + np.concatenate([[0], np.cumsum(counts)]))
+        self.scratch.write(end, segments)
 
     def read_in_order(self) -> Iterator[tuple[Array, Int]]:
         """Yield all segments by rank and time, with ranks, about PIECE_SEGMENTS at a time.
 
         Only the last yield of a rank may have an incomplete block of segments.
         """
-        self.flush()
+        self._write_run()
         ends = np.cumsum(self.counts)
         first = 0
         while first < len(self.counts):

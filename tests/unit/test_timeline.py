@@ -159,8 +159,9 @@ def timeline(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -
     if request.param == "tiles":
         monkeypatch.setattr(timeline_tiles, "DIRECT_SEGMENTS", 40)
         monkeypatch.setattr(timeline_window, "DIRECT_LIMIT", 0)
-        for module in (timeline_events, timeline_tiles, timeline_build, timeline_scratch):
+        for module in (timeline_events, timeline_tiles, timeline_scratch):
             monkeypatch.setattr(module, "PIECE_SEGMENTS", 256)
+        monkeypatch.setattr(timeline_build, "FILLED_SEGMENTS", 256)
     return opened(made(tmp_path / "trace"))
 
 

@@ -29,7 +29,8 @@ def test_segments_return_by_rank_and_time_as_a_stable_sort_orders_them(
     with tempfile.TemporaryFile() as file:
         runs = scratch.SegmentRuns(file, len(counts))
         for first in range(0, len(ranks), 70):
-            runs.add(segments[first : first + 70], ranks[first : first + 70])
+            space, ranks_of = runs.extend(min(70, len(ranks) - first))
+            space[:], ranks_of[:] = segments[first : first + 70], ranks[first : first + 70]
         parts = list(runs.read_in_order())
     assert runs.counts.tolist() == counts
     order = np.lexsort((segments["enter"], ranks))
