@@ -112,9 +112,10 @@ class TraceData:
                 self._timelines -= 1
                 self._timeline_ended_s = time.monotonic()
 
-    def _let_timeline_pass(self, thread: int) -> None:
+    def _let_timeline_pass(self, thread: threading.Thread) -> None:
         """Wait in this thread while a timeline is prepared, unless a page waits for a table."""
-        if threading.get_ident() != thread:
+        # A thread of the timeline may have the identifier of a thread that has ended.
+        if threading.current_thread() is not thread:
             return
         while self._timelines or time.monotonic() < self._timeline_ended_s + PAUSE_S:
             if self.trace.blocked_threads:
@@ -123,7 +124,7 @@ class TraceData:
 
     def _prepare_tables(self) -> None:
         """Derive the tables in the order in which the page needs them."""
-        self.trace.before_batch = partial(self._let_timeline_pass, threading.get_ident())
+        self.trace.before_batch = partial(self._let_timeline_pass, threading.current_thread())
         with contextlib.suppress(MpiprofError):  # the page that needs the table reports the error
             for name in ("callsites", "findings"):
                 self.derive(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,3 +104,24 @@ def test_tables_wait_for_a_timeline_unless_another_thread_waits_for_them(tmp_pat
         assert not table.is_known
         assert data.callsites["instances"].tolist() == [3]
     assert data.trace.blocked_threads == 0
+
+
+def test_a_timeline_does_not_wait_for_itself(tmp_path: Path) -> None:
+    """Its thread has the identifier of the thread of the tables, which has ended."""
+    synthetic = Synthetic(2)
+    times = np.array([1000, 1010])
+    synthetic.add_collective("barrier", times, times + 50)
+    data = TraceData("run", synthetic.write(tmp_path))
+    tables = threading.Thread(target=data._prepare_tables)
+    tables.start()
+    tables.join()
+    with data.prefer_timeline():
+        for _ in range(20):
+            read = partial(list, data.trace.batches(batch=64))
+            reader = threading.Thread(target=read, daemon=True)
+            time.sleep(0.01)  # until the identifier of the thread before is free
+            reader.start()
+            reader.join(WAIT_S)
+            assert not reader.is_alive()
+            if reader.ident == tables.ident:
+                break
