@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -117,8 +116,8 @@ def test_a_timeline_does_not_wait_for_itself(tmp_path: Path) -> None:
     tables.join()
     with data.prefer_timeline():
         for _ in range(20):
-            read = partial(list, data.trace.batches(batch=64))
-            reader = threading.Thread(target=read, daemon=True)
+            batches = data.trace.batches(batch=64)
+            reader = threading.Thread(target=lambda of: [*of], args=(batches,), daemon=True)
             time.sleep(0.01)  # until the identifier of the thread before is free
             reader.start()
             reader.join(WAIT_S)
