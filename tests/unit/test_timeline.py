@@ -161,7 +161,6 @@ def timeline(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -
         monkeypatch.setattr(timeline_window, "DIRECT_LIMIT", 0)
         for module in (timeline_events, timeline_tiles, timeline_scratch):
             monkeypatch.setattr(module, "PIECE_SEGMENTS", 256)
-        monkeypatch.setattr(timeline_build, "FILLED_SEGMENTS", 256)
     return opened(made(tmp_path / "trace"))
 
 
