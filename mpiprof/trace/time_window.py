@@ -25,6 +25,7 @@ START_NS, END_NS = -(1 << 62), 1 << 62  # before and after all times
 MARGIN_CHUNKS = 1
 SEARCHED_RECORDS = 64  # at the begin of a chunk, of which one has a time
 TIMED = (CALL, START, COMPLETION, MESSAGE_CALL, INTERVAL)  # kinds of records with a begin
+WHOLE_TABLES = {"point_to_point"}  # that cover the whole run also in a window: not read again
 # Attributes of the whole trace that are computed again.
 RECOMPUTED = {"dataset", "workers", "_derived", "_known", "_message_chunks_of"} | {
     *("spans", "run_start_ns", "run_ns", "calls_start_ns", "duration_ns", "meeting_at_begin")
@@ -49,6 +50,8 @@ class TraceWindow(Trace):
         self._since_ns = None if begin_ns == START_NS else begin_ns - error_ns
         self._until_ns = None if end_ns == END_NS else end_ns + error_ns
         self._derived, self._known = dict(derived), {}
+        for name in WHOLE_TABLES & whole._derived.keys():
+            self._derived[name] = lambda _, name=name: whole.derive(name)
         self._message_chunks_of: dict[int, list[list[Chunk]]] = {}
         self.__dict__["dataset"] = None  # its tables can only be read as a whole
 

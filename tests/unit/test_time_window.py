@@ -109,3 +109,9 @@ def test_a_window_reads_hardly_more_than_its_calls(
     instances = sum(map(len, window.batches(batch=RANKS * 128)))
     assert instances >= 100 * 2
     assert sum(counts) <= RANKS * (100 * 3 + 2 * 128 + 2 * 128)
+
+
+def test_a_window_does_not_read_the_logs_again_for_a_table_of_the_whole_run(tmp_path: Path) -> None:
+    whole = Trace(write_run(tmp_path / "t", False).path, DERIVED)
+    window = TraceWindow(whole, 500 * STEP_NS, 600 * STEP_NS, DERIVED)
+    assert window.point_to_point is whole.point_to_point
