@@ -17,7 +17,7 @@ import mpiprof
 from mpiprof.trace.message_counts import TAG_CLASSES
 
 LONG_CALL_NS = 20_000  # as in core/record/message_log.h
-LATE_NS = 50_000_000  # as in messages_cases.c
+LATE_NS = 200_000_000  # as in messages_cases.c
 STARTS = 3
 Row = tuple[int, int, int, int]  # peer, calls, sent, received
 

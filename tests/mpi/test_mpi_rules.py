@@ -153,7 +153,7 @@ def test_time_in_the_recorder_is_counted(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_time_outside_is_added_to_the_next_record(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: a receive of 200 ms belongs to no collective, and is not lost.
+    """On 2 ranks: a receive of 600 ms belongs to no collective, and is not lost.
 
     Rank 0 sleeps after rank 1 has signalled that it will enter the receive.
     """
@@ -163,7 +163,7 @@ def test_time_outside_is_added_to_the_next_record(mpi: Mpi, tmp_path: Path) -> N
         "comm.Barrier()\n"
         "if comm.rank == 0:\n"
         "    while not os.path.exists(sys.argv[1]): time.sleep(0.001)\n"
-        "    time.sleep(0.2); comm.send(1, 1)\n"
+        "    time.sleep(0.6); comm.send(1, 1)\n"
         "else: open(sys.argv[1], 'w').close(); comm.recv(source=0)\n"
         "comm.Barrier()\n",
     )

@@ -192,7 +192,7 @@ def test_summary_has_the_right_totals(mpi: Mpi, tmp_path: Path) -> None:
         "for i in range(5): comm.Allgather(bytearray(10), bytearray(20))\n"
         "if comm.rank == 0:\n"
         "    while not os.path.exists(sys.argv[1]): time.sleep(0.001)\n"
-        "    time.sleep(0.2)\n"  # after rank 1 has signalled its arrival
+        "    time.sleep(0.6)\n"  # after rank 1 has signalled its arrival
         "else: open(sys.argv[1], 'w').close()\n"
         "comm.Barrier()\n",
     )

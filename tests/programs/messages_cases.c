@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LATE_US = 50000, KILL_US = 300000, BIG = 100000, STARTS = 3, SENTINEL = 0x55 };
+enum { LATE_US = 200000, KILL_US = 300000, BIG = 100000, STARTS = 3, SENTINEL = 0x55 };
 enum { PARTS = 8, SHORT_US = 100, RECORDS_OF_A_CHUNK = 2046 };
 
 static int rank, peer;
