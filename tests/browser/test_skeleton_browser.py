@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.dashboard_server import TIMEOUT_MS, Browser, View, view
 from support.dashboard_traces import plain
+from support.page_pictures import OUTLINE, compare_picture
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ class Held:
 
 @pytest.mark.parametrize(("title", "path"), PAGES.items())
 def test_a_page_has_an_outline_before_any_other_file_and_answer(
-    context: Any, shown: View, title: str, path: str
+    context: Any, shown: View, title: str, path: str, request: pytest.FixtureRequest
 ) -> None:
     page = context.new_page()
     page.set_default_timeout(TIMEOUT_MS)
@@ -78,6 +79,9 @@ def test_a_page_has_an_outline_before_any_other_file_and_answer(
     assert outline.bounding_box()["height"] > 300
     assert page.locator("#skeleton .here").inner_text() == title
     assert outline.get_attribute("role") == "status"
+    if title == "Timeline":
+        renew = request.config.getoption("--renew-pictures")
+        assert not compare_picture(page.screenshot(animations="disabled"), OUTLINE, renew=renew)
     files.release()
     # The frame exists but no data of the trace: the outline stays below the frame.
     page.locator("#navigation a").first.wait_for()

@@ -13,6 +13,7 @@ from support import ROOT
 from support.dashboard_server import SCREENSHOTS
 
 REVIEWED = ROOT / "tests" / "browser" / "pictures"
+OUTLINE = "timeline-outline"  # picture of a page of which nothing has been loaded
 COLOURS = 64  # of a reviewed picture
 # Means of blocks are compared, because edges of letters depend on the version of the browser.
 BLOCK_PX = 4
