@@ -6,6 +6,7 @@ a live recorder truncates would kill the reader (SIGBUS).
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -114,12 +115,10 @@ class LogFile:
         """
         if chunk not in self._intact:
             size = self.layout.chunk_bytes
-            try:
-                with self.file.open() as content:
-                    read = read_bytes(content, chunk * size, size)
-            except OSError:
-                read = b""
-            self._check(chunk, np.frombuffer(read, np.uint8))
+            buffer, filled = np.empty(size, np.uint8), 0  # filled without the copies of read_bytes
+            with contextlib.suppress(OSError), self.file.open() as content:
+                filled = content.read(buffer.data, chunk * size)
+            self._check(chunk, buffer[:filled])
         return self._intact[chunk]
 
     def _check(self, chunk: int, read: Array) -> bool:
