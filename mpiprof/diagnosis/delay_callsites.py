@@ -7,13 +7,14 @@ sites, too. The waiting at each call site is therefore followed to its causes (d
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
+from mpiprof.diagnosis.chosen_waits import ChosenWaits
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.finding import WaitSite
-from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits
 from mpiprof.trace.trace import Trace
@@ -24,71 +25,71 @@ MAX_NAMED = 4  # call sites of a finding
 MIN_SHARE = 0.01  # of the waiting of a finding, from which a call site is named
 MIN_MAIN_SHARE = 0.5  # of the waiting at one call site, from which most of it is there
 
+# Number of a call site of collectives, or operation and site_id of one of messages.
+Callsite: TypeAlias = int | tuple[str, int]
+
 
 class CallsiteWaits:
-    """Waiting of some groups of waits, by call site.
+    """Waiting of some waits of a run or of a window, by call site.
 
-    chosen: weight of each group. callsites: those with most waiting, numbers of collectives or
-    (operation, site_id) of messages. wait_ns: waiting at each of them.
+    callsites: numbers in the run of collectives, or (operation, site_id) of messages. wait_ns:
+    waiting at each of them.
     """
 
-    def __init__(self, trace: Trace, delays: Delays, chosen: Float) -> None:
-        self.delays, self.chosen = delays, chosen
-        self._group_callsite, keys = _number_callsites(trace, delays)
-        waits = delays.waits
-        length = np.bincount(waits.group, waits.end_ns - waits.begin_ns, len(waits.awaited))
-        total = np.bincount(self._group_callsite, length * chosen, len(keys))
-        order = np.argsort(-total, kind="stable")[:MAX_CALLSITES]
-        self._numbers = order[total[order] > 0].tolist()
-        self.callsites = [keys[number] for number in self._numbers]
-        self.wait_ns = total[self._numbers]
-        self._wait_length = (waits.end_ns - waits.begin_ns) * chosen[waits.group]
+    def __init__(self, waits: ChosenWaits) -> None:
+        delays, self.waits = waits.delays, waits
+        self._group_callsite, keys = _number_callsites(waits.trace, delays)
+        self.callsites: list[Callsite] = [
+            int(waits.callsites[key]) if isinstance(key, int) else key for key in keys
+        ]
+        of = delays.waits
+        self._wait_length = (of.end_ns - of.begin_ns) * waits.weight[of.group]
+        callsite = self._group_callsite[of.group]
+        self.wait_ns = np.bincount(callsite, self._wait_length, len(keys)).astype(np.float64)
 
-    def sum_caused(self, intervals: Sequence[Bool]) -> Float:
-        """Return the waiting at each call site (column) that sets of intervals (rows) cause."""
-        caused = np.zeros((len(intervals), len(self._numbers)))
-        for column, number in enumerate(self._numbers if intervals else ()):
-            here = self.chosen * (self._group_callsite == number)
-            cost_ns = self.delays.graph.compute_costs(here).interval_ns
-            caused[:, column] = [cost_ns[of].sum() for of in intervals]
+    def sum_caused(self, callsites: Sequence[Callsite], intervals: Sequence[Bool]) -> Float:
+        """Return the waiting at call sites (columns) that sets of intervals (rows) cause."""
+        caused = np.zeros((len(intervals), len(callsites)))
+        for column, callsite in enumerate(callsites if intervals else ()):
+            if callsite in self.callsites:
+                here = self._group_callsite == self.callsites.index(callsite)
+                cost_ns = self.waits.delays.graph.compute_costs(self.waits.weight * here)
+                caused[:, column] = [cost_ns.interval_ns[of].sum() for of in intervals]
         return caused
 
-    def sum_by_ranks(self, ranks: Sequence[int]) -> Float:
-        """Return the waiting of some ranks at each call site."""
-        waits = self.delays.waits
+    def sum_by_ranks(self, callsites: Sequence[Callsite], ranks: Sequence[int]) -> Float:
+        """Return the waiting of some ranks at call sites."""
+        waits = self.waits.delays.waits
         mine = np.isin(waits.rank, ranks)
         callsite = self._group_callsite[waits.group[mine]]
-        total = np.bincount(callsite, self._wait_length[mine], max(self._numbers, default=0) + 1)
-        by_callsite: Float = total[self._numbers].astype(np.float64)
-        return by_callsite
-
-    def list_sites(self, wait_ns: Float) -> tuple[WaitSite, ...]:
-        """Return the call sites with most of some waiting, the costliest first."""
-        least = MIN_SHARE * float(wait_ns.sum())
-        order = np.argsort(-wait_ns, kind="stable")[:MAX_NAMED].tolist()
-        return tuple(
-            WaitSite(self.callsites[i], float(wait_ns[i]), float(wait_ns[i] / self.wait_ns[i]))
-            for i in order
-            if wait_ns[i] > least
-        )
+        total = np.bincount(callsite, self._wait_length[mine], len(self.callsites))
+        by_callsite = dict(zip(self.callsites, total.tolist(), strict=True))
+        return np.array([by_callsite.get(callsite, 0.0) for callsite in callsites], np.float64)
 
 
-def make_waits_at(
-    found: CallsiteWaits, patterns: Sequence[Pattern], intervals: Sequence[Bool]
-) -> tuple[list[tuple[WaitSite, ...]], tuple[WaitSite, ...]]:
-    """Return the call sites at which patterns cause waiting, and those of the waiting besides.
+def choose_callsites(at_ns: Mapping[Callsite, float]) -> list[Callsite]:
+    """Return the call sites with most waiting, which are followed to its causes."""
+    order = sorted(at_ns, key=lambda callsite: -at_ns[callsite])
+    return [callsite for callsite in order[:MAX_CALLSITES] if at_ns[callsite] > 0]
 
-    intervals: of work, of each pattern. Early ranks wait for the work of all other ranks.
+
+def list_sites(
+    callsites: Sequence[Callsite], wait_ns: Float, at_ns: Mapping[Callsite, float]
+) -> tuple[WaitSite, ...]:
+    """Return the call sites with most of some waiting, the costliest first.
+
+    at_ns: all waiting at each call site.
     """
-    caused = found.sum_caused(intervals)
-    for row, pattern in enumerate(patterns):
-        if pattern.cause == "early":
-            caused[row] = found.sum_by_ranks(pattern.ranks)
-    rest = np.maximum(found.wait_ns - caused.sum(0), 0.0)
-    return [found.list_sites(row) for row in caused], found.list_sites(rest)
+    least = MIN_SHARE * float(wait_ns.sum())
+    order = np.argsort(-wait_ns, kind="stable")[:MAX_NAMED].tolist()
+    return tuple(
+        WaitSite(callsites[i], float(wait_ns[i]), float(wait_ns[i] / at_ns[callsites[i]]))
+        for i in order
+        if wait_ns[i] > least
+    )
 
 
-RankWaits = Callable[[int | tuple[str, int]], tuple[Float, Float] | None]
+RankWaits = Callable[[Callsite], tuple[Float, Float] | None]
 
 
 def make_rank_waits(trace: Trace) -> RankWaits:
@@ -96,7 +97,7 @@ def make_rank_waits(trace: Trace) -> RankWaits:
     return functools.cache(lambda callsite: sum_waits_by_rank(trace, callsite))
 
 
-def sum_waits_by_rank(trace: Trace, callsite: int | tuple[str, int]) -> tuple[Float, Float] | None:
+def sum_waits_by_rank(trace: Trace, callsite: Callsite) -> tuple[Float, Float] | None:
     """Return the waiting at a call site that the work of each rank causes, and its own, in ns.
 
     Returns None if it is unknown, because the tables of delays do not fit in memory.
@@ -114,16 +115,16 @@ def sum_waits_by_rank(trace: Trace, callsite: int | tuple[str, int]) -> tuple[Fl
     return caused, np.bincount(waits.rank, length, trace.ranks).astype(np.float64)
 
 
-def find_main_callsite(waits_at: Sequence[WaitSite]) -> int | tuple[str, int] | None:
+def find_main_callsite(waits_at: Sequence[WaitSite]) -> Callsite | None:
     """Return the call site with half of the waiting at some call sites, or None."""
     least = MIN_MAIN_SHARE * sum(at.wait_ns for at in waits_at)
     return next((at.callsite for at in waits_at if at.wait_ns >= least > 0), None)
 
 
-def _number_callsites(trace: Trace, delays: Delays) -> tuple[Int, list[int | tuple[str, int]]]:
+def _number_callsites(trace: Trace, delays: Delays) -> tuple[Int, list[Callsite]]:
     """Return the number of the call site of each group of waits, and the call site by number."""
     count = int(delays.callsite.max(initial=-1)) + 1
-    keys: list[int | tuple[str, int]] = list(range(count))
+    keys: list[Callsite] = list(range(count))
     number = delays.callsite.copy()
     of_messages = delays.callsite < 0
     if of_messages.any():

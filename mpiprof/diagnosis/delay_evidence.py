@@ -1,4 +1,4 @@
-"""Evidence of a delay: its intervals of work, their locations, and their reason.
+"""Evidence of a pattern from the intervals of work that belong to it, window by window.
 
 Ranks that are blocked while another rank works have no work that could be moved to it. So blocked
 ranks are blamed themselves, although the other rank is the exception.
@@ -6,15 +6,24 @@ ranks are blamed themselves, although the other rank is the exception.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_costs import Delays
-from mpiprof.diagnosis.delay_matrix import MIN_REPETITION_SHARE, DelayMatrix
-from mpiprof.diagnosis.delay_reasons import BLOCKED, explain_delay, find_largest_reason
+from mpiprof.diagnosis.chosen_waits import ChosenWaits
+from mpiprof.diagnosis.delay_callsites import Callsite, CallsiteWaits
+from mpiprof.diagnosis.delay_matrix import MIN_REPETITION_SHARE, Cells, DelayMatrix
+from mpiprof.diagnosis.delay_reasons import (
+    BLOCKED,
+    DelayReasons,
+    explain_delay,
+    find_largest_reason,
+    join_reasons,
+)
+from mpiprof.diagnosis.delay_summary import add_items
+from mpiprof.diagnosis.joined_patterns import FoundPattern, sum_gains
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
@@ -23,51 +32,140 @@ from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float
 
-
-def find_intervals(matrix: DelayMatrix, pattern: Pattern) -> Bool:
-    """Return which intervals belong to the ranks and columns of a pattern."""
-    in_pattern = np.zeros(matrix.instance_count + 1, np.bool_)  # the last element is for OUTSIDE
-    in_pattern[pattern.instances] = True
-    chosen: Bool = in_pattern[matrix.column]
-    if pattern.ranks:
-        chosen &= np.isin(matrix.delays.intervals.rank, pattern.ranks)
-    return chosen
+MAX_LOCATIONS = 3  # pairs of call sites that a finding names
+MAX_WINDOW_PAIRS = 16  # pairs of call sites of a window whose costs are divided among the ranks
+Pair = tuple[int, int]
 
 
-def blame_blocked_ranks(
-    trace: Trace, cost_ns: Float, matrix: DelayMatrix, pattern: Pattern
-) -> Pattern:
-    """Return a pattern of early ranks as one of the other ranks, if these are blocked."""
-    others = tuple(np.setdiff1d(matrix.ranks, pattern.ranks).tolist())
-    if pattern.cause != "early" or not others:
-        return pattern
-    late = replace(pattern, cause="rank", ranks=others)
-    found = find_reason(trace, matrix.delays, cost_ns, find_intervals(matrix, late))
-    return late if found is not None and found["reason"] == BLOCKED else pattern
+@dataclass(frozen=True)
+class WorkEvidence:
+    """Evidence of some intervals of work in a window.
 
-
-def find_blocked_location(
-    trace: Trace, delays: Delays, cost_ns: Float, chosen: Bool
-) -> dict[str, Any] | None:
-    """Return the costliest location of some intervals if they are long because of blocked ranks."""
-    found = find_reason(trace, delays, cost_ns, chosen)
-    if found is None or found["reason"] != BLOCKED:
-        return None
-    return next(find_locations(trace, delays, cost_ns, chosen), None)
-
-
-def find_reason(
-    trace: Trace, delays: Delays, cost_ns: Float, chosen: Bool
-) -> dict[str, Any] | None:
-    """Return the reason of a delay in its costliest place, and its share; None without counters.
-
-    reason: None if it is unknown. shares: of all reasons that are not 0. Source: the counters
-    of the intervals (delay_reasons.py), compared with the intervals of the other ranks between the
-    same calls, or of the same ranks at other times.
+    pair_ns: their cost by pair of call sites. rank_ns: the same by rank, for the costliest pairs.
+    reason: the costliest pair, and the reasons of its delay, None without counters.
     """
-    table, intervals = trace.intervals, delays.intervals
-    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], len(delays.sites))
-    if not len(table) or not cost.any() or delays.sites[np.argmax(cost)][1] == INSIDE:
+
+    pair_ns: dict[Pair, float]
+    rank_ns: dict[Pair, Float]
+    reason: tuple[Pair, DelayReasons] | None
+
+
+@dataclass(frozen=True)
+class PatternEvidence:
+    """Evidence of a pattern in a window.
+
+    caused_ns: waiting at each of some call sites. saved_ns, work_ns: as _find_saved_time.
+    """
+
+    work: WorkEvidence
+    caused_ns: Float
+    saved_ns: float
+    work_ns: float
+
+
+def collect_evidence(
+    waits: ChosenWaits, patterns: Sequence[Sequence[FoundPattern]], callsites: Sequence[Callsite]
+) -> tuple[list[PatternEvidence], WorkEvidence]:
+    """Return the evidence of patterns in a window of the run, and that of all other work.
+
+    patterns: each in one or several matrices.
+    """
+    located = [[matrix.locate(waits) for matrix, _ in parts] for parts in patterns]
+    chosen = [
+        np.any([of.choose(one.ranks, one.instances) for (_, one), of in zip(*pair, strict=True)], 0)
+        for pair in zip(patterns, located, strict=True)
+    ]
+    found = CallsiteWaits(waits)
+    caused = found.sum_caused(callsites, chosen)
+    for row, parts in enumerate(patterns):
+        if parts[0][1].cause == "early":  # early ranks wait for the work of all other ranks
+            caused[row] = found.sum_by_ranks(callsites, parts[0][1].ranks)
+    evidence = []
+    for parts, cells, mine, row in zip(patterns, located, chosen, caused, strict=True):
+        saved = 0.0, 0.0
+        if parts[0][1].cause != "early" and mine.any():
+            saved = _find_saved_time(waits, parts, cells)
+        evidence.append(PatternEvidence(_describe_work(waits, mine), row, *saved))
+    others = ~np.any([np.zeros(len(waits.costs.interval_ns), np.bool_), *chosen], axis=0)
+    return evidence, _describe_work(waits, others)
+
+
+def describe_pattern_work(
+    waits: ChosenWaits, matrix: DelayMatrix, pattern: Pattern
+) -> WorkEvidence:
+    """Return the evidence of the work of a pattern in a window of the run."""
+    return _describe_work(waits, matrix.locate(waits).choose(pattern.ranks, pattern.instances))
+
+
+def _describe_work(waits: ChosenWaits, chosen: Bool) -> WorkEvidence:
+    """Return the evidence of some intervals of work in a window."""
+    cost_ns, sites = waits.costs.interval_ns, waits.delays.sites
+    key, rank = waits.delays.intervals.key, waits.delays.intervals.rank
+    cost = np.bincount(key[chosen], cost_ns[chosen], len(sites))
+    order = np.argsort(-cost, kind="stable")[: min(MAX_WINDOW_PAIRS, np.count_nonzero(cost > 0))]
+    by_rank: dict[Pair, Float] = {}
+    for number in order.tolist():
+        here = chosen & (key == number)
+        costs = np.bincount(rank[here], cost_ns[here], waits.trace.ranks)
+        by_rank[sites[number]] = costs.astype(np.float64)
+    pairs = {sites[number]: float(cost[number]) for number in np.flatnonzero(cost > 0).tolist()}
+    return WorkEvidence(pairs, by_rank, _find_reasons(waits, chosen))
+
+
+def _find_saved_time(
+    waits: ChosenWaits, parts: Sequence[FoundPattern], cells: Sequence[Cells]
+) -> tuple[float, float]:
+    """Return how much earlier a window would end if a pattern's ranks worked as long as the median.
+
+    The second time is the work that they would not do, of all ranks. If all ranks differ, all are
+    at most at the median of all. The excess in a step is removed from work that no other rank does.
+    """
+    trace, intervals = waits.trace, waits.delays.intervals
+    groups = trace.derive("work_groups")
+    before = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
+    length = before
+    for (matrix, pattern), of in zip(parts, cells, strict=True):
+        ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
+        others = ~np.isin(np.arange(trace.ranks), ranks)
+        chosen = of.choose(ranks, pattern.instances)
+        limited, comparable = groups.limit(length, chosen, others if others.any() else ~others)
+        excess = matrix.compute_excess(ranks, pattern.instances)
+        rest = np.where(comparable, 0.0, of.spread_over_intervals(excess, ranks))
+        length = np.maximum(limited - rest, 0.0)
+    replay = trace.derive("replay")
+    ends = replay.find_ends(intervals)
+    saved = float(replay.find_saved_time(trace, intervals.rank, ends, before - length))
+    return saved, float((before - length).sum())
+
+
+def join_saved_time(
+    trace: Trace, parts: Sequence[FoundPattern], found: Sequence[PatternEvidence]
+) -> tuple[float, float]:
+    """Return how much earlier the run would end without a pattern, and the work as a rank's mean.
+
+    The rest of the first time is less waiting. A late rank does not wait but works, so the time
+    saved may exceed the waiting. All ranks meet between windows, so the times of windows add up.
+    """
+    scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
+    scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
+    saved = max(sum(of.saved_ns for of in found) * float(scale), 0.0)
+    work = min(sum(of.work_ns for of in found) * float(scale) / trace.ranks, saved)
+    # At least one rank waits for each delay. Estimates of a sample may differ. Without ranks, the
+    # delays of other patterns are removed, too.
+    is_exact = scale == 1 and parts[0][1].ranks
+    return (saved if is_exact else min(saved, sum_gains(parts))), work
+
+
+def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons] | None:
+    """Return the costliest pair of call sites in a window, and the reasons of its delay.
+
+    Source: the counters of the intervals (delay_reasons.py), compared with the intervals of the
+    other ranks between the same calls, or of the same ranks at other times.
+    """
+    trace, intervals, cost_ns = waits.trace, waits.delays.intervals, waits.costs.interval_ns
+    table, sites = trace.intervals, waits.delays.sites
+    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], len(sites))
+    if not len(table) or not cost.any() or sites[np.argmax(cost)][1] == INSIDE:
         return None
     here = intervals.key == np.argmax(cost)
     late = chosen & here & (cost_ns > 0)
@@ -87,43 +185,54 @@ def find_reason(
     count = len(table)  # the intervals inside calls and before lost ones have no counters
     if not late[:count].any():
         return None
-    reasons = explain_delay(table[late[:count]], table[reference[:count]])
+    return sites[np.argmax(cost)], explain_delay(table[late[:count]], table[reference[:count]])
+
+
+def find_reason(found: Sequence[WorkEvidence]) -> dict[str, Any] | None:
+    """Return the reason of a delay in its costliest place, and its share; None without counters.
+
+    reason: None if it is unknown. shares: of all reasons that are not 0.
+    """
+    pair_ns = add_items([of.pair_ns for of in found])
+    main = max(pair_ns, key=lambda pair: pair_ns[pair], default=None)
+    parts = [of.reason[1] for of in found if of.reason is not None and of.reason[0] == main]
+    if not parts:
+        return None
+    reasons = join_reasons(parts)
     if not reasons.excess_ns > 0:
         return None
     shares = {name: ns / reasons.excess_ns for name, ns in reasons.shares_ns.items() if ns > 0}
     return {"reason": find_largest_reason(reasons), "shares": shares}
 
 
-def find_locations(
-    trace: Trace, delays: Delays, cost_ns: Float, chosen: Bool
-) -> Iterator[dict[str, Any]]:
-    """Yield the pairs of call sites with most of the cost of some intervals, the costliest first.
+def is_blocked(found: Sequence[WorkEvidence]) -> bool:
+    """Return whether work is long because its ranks are blocked."""
+    reason = find_reason(found)
+    return reason is not None and reason["reason"] == BLOCKED
+
+
+def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[dict[str, Any]]:
+    """Yield the pairs of call sites with most of the cost of a pattern, the costliest first.
 
     before and after: operation, file, line and function of the calls around the work, {} at the
     start of the run, or {"recorded": False} for a call that the records lack. inside: whether the
     time is in the call itself. share: of the cost. rank: the one with most of the cost. code: that
     this rank executes there, None without samples (sampled_code.py).
     """
-    intervals = delays.intervals
-    keys = len(delays.sites)
-    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], keys)
-    whole = max(float(cost.sum()), 1.0)
-    for key in np.argsort(-cost, kind="stable")[:3].tolist():
-        if cost[key] <= 0:
-            return
-        sites = delays.sites[key]
-        is_inside = sites[1] == INSIDE
-        before = describe_call(trace, sites[0])
-        after = before if is_inside else describe_call(trace, sites[1])
-        here = chosen & (intervals.key == key)
-        rank = int(np.bincount(intervals.rank[here], cost_ns[here]).argmax())
+    pair_ns = add_items([of.pair_ns for of in found])
+    rank_ns = add_items([of.rank_ns for of in found])
+    whole = max(sum(pair_ns.values()), 1.0)
+    for pair in sorted(rank_ns, key=lambda pair: -pair_ns[pair])[:MAX_LOCATIONS]:
+        is_inside = pair[1] == INSIDE
+        before = describe_call(trace, pair[0])
+        rank = int(rank_ns[pair].argmax())
         yield {
             "before": before,
-            "after": after,
-            "share": float(cost[key]) / whole,
+            "after": before if is_inside else describe_call(trace, pair[1]),
+            "share": pair_ns[pair] / whole,
             "inside": is_inside,
             "rank": rank,
-            "code": find_sampled_code(trace, rank, sites[:1], sites[1:]),
+            "code": find_sampled_code(trace, rank, pair[:1], pair[1:]),
         }
 
 

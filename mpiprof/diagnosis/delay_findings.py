@@ -3,111 +3,163 @@
 The waiting in messages and collectives is followed to intervals of work (delay_graph.py). Patterns
 are sought in this work (delay_matrix.py), not in arrivals, because a rank that waits for a late
 rank arrives late as well.
+
+Windows of a large run are analysed one after the other, three times: to add up the waits and find
+the steps, to add up the cells of the matrices, and to collect the evidence of the patterns. The
+patterns are sought in the whole run. A run that fits in memory is one window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_callsites import CallsiteWaits, find_main_callsite, make_waits_at
-from mpiprof.diagnosis.delay_costs import Delays
+from mpiprof.diagnosis.chosen_waits import ChosenWaits, choose_waits, choose_window_waits
+from mpiprof.diagnosis.delay_callsites import choose_callsites, find_main_callsite, list_sites
 from mpiprof.diagnosis.delay_evidence import (
-    blame_blocked_ranks,
+    PatternEvidence,
+    WorkEvidence,
+    collect_evidence,
     describe_call,
-    find_blocked_location,
-    find_intervals,
-    find_locations,
+    describe_pattern_work,
     find_reason,
+    is_blocked,
+    join_saved_time,
+    list_locations,
 )
-from mpiprof.diagnosis.delay_matrix import DelayMatrix, RepetitionMatrix, StepMatrix
+from mpiprof.diagnosis.delay_matrix import DelayMatrix
+from mpiprof.diagnosis.delay_summary import (
+    DelaySummary,
+    WindowSummary,
+    join_summaries,
+    summarise_waits,
+)
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding, WaitSite
 from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_patterns, sum_gains
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
 from mpiprof.diagnosis.patterns import find_patterns
-from mpiprof.diagnosis.run_steps import find_steps, group_steps
-from mpiprof.diagnosis.shared_processors import find_shared_processors
+from mpiprof.diagnosis.repetition_matrix import (
+    Pair,
+    PairIntervals,
+    RepetitionMatrix,
+    find_longest,
+    select_pair_intervals,
+)
+from mpiprof.diagnosis.run_steps import Steps, group_steps
+from mpiprof.diagnosis.step_matrix import (
+    StepCells,
+    StepColumns,
+    StepMatrix,
+    choose_step_columns,
+    sum_step_cells,
+)
 from mpiprof.diagnosis.work_intervals import INSIDE
 from mpiprof.diagnosis.work_matrix import find_host
+from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Float
+from mpiprof.trace.types import Float
+
+Result = TypeVar("Result")
+# Applies a function to the waits of each window of a run.
+Apply = Callable[[Callable[[ChosenWaits], Result]], list[Result]]
 
 MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
 MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside a collective, from which it is no work
 MAX_PAIRS = 3  # of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
+MAX_PAIR_INTERVALS = 1 << 24  # of a pair of call sites that is examined; these need 0.5 GB
 MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
 MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
 MIN_WORK_SHARE = 0.5  # of early ranks' delay, by which they work less between the same calls
-MIN_HIDDEN_SHARE = 0.5  # of the waiting without work, from which missing records may be the reason
 MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
 
 
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
-    """Return the findings for all waits of the run, or those at one call site of collectives."""
-    delays: Delays = trace.derive("delays_found")
-    chosen = delays.counted
-    if callsite is not None:
-        chosen = chosen * (delays.callsite == callsite)
-    costs = delays.costs if callsite is None else delays.graph.compute_costs(chosen)
-    waiting, cost_ns = float(costs.interval_ns.sum() + costs.rest_ns.sum()), costs.interval_ns
-    if not waiting > 0:
+    """Return the findings for all waits of the run, or those at one call site of collectives.
+
+    If the run does not fit in memory, the findings at a call site are those of the run that
+    concern it.
+    """
+    if fits_in_memory(trace):
+        waits = choose_waits(trace, callsite)
+        return _find(trace, [summarise_waits(waits)], lambda function: [function(waits)])
+
+    def apply(function: Callable[[ChosenWaits], Result]) -> list[Result]:
+        applied = partial(apply_to_window, numbers=trace.aggregate[1], function=function)
+        results: list[Result] = trace.derive("in_windows", applied)
+        return results
+
+    findings = _find(trace, [of.summary for of in trace.derive("window_delays")], apply)
+    return [one for one in findings if callsite is None or callsite in one.callsites]
+
+
+def apply_to_window(
+    window: Trace, numbers: dict[CallsiteKey, int], function: Callable[[ChosenWaits], Result]
+) -> Result:
+    """Return the result of a function for the waits of a window of the run."""
+    return function(choose_window_waits(window, numbers))
+
+
+def _find(trace: Trace, windows: Sequence[WindowSummary], apply: Apply[Any]) -> list[Finding]:
+    """Return the findings of a run from its windows."""
+    sums, steps = join_summaries(trace, windows)
+    if not sums.waiting_ns > 0:
         return []
-    found = _find_patterns(trace, delays, cost_ns, chosen)
-    count = max((matrix.count for matrix, _ in found), default=len(delays.meetings_of_all))
+    found = _find_patterns(trace, sums, steps, apply)
+    count = max((matrix.count for matrix, _ in found), default=sums.meetings)
     joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
     kept = [parts for parts in joined if sum_gains(parts) >= least]
-    intervals = [np.any([find_intervals(*part) for part in parts], axis=0) for parts in kept]
-    callsites = CallsiteWaits(trace, delays, chosen)
-    waits_at, rest_at = make_waits_at(callsites, [parts[0][1] for parts in kept], intervals)
-    findings = [
-        _pattern_finding(trace, parts, cost_ns, mine, at)
-        for parts, mine, at in zip(kept, intervals, waits_at, strict=True)
-    ]
-    rest = waiting - sum(finding.cost_ns for finding in findings)
-    if not findings or rest >= MIN_REST_SHARE * waiting:
-        hidden = costs.rest_ns.sum() >= MIN_HIDDEN_SHARE * waiting
+    callsites = choose_callsites(sums.at_ns)
+    collect = partial(collect_evidence, patterns=kept, callsites=callsites)
+    by_window: list[tuple[list[PatternEvidence], WorkEvidence]] = apply(collect)
+    of_patterns, other_work = zip(*by_window, strict=True)
+    rest_at_ns = np.array([sums.at_ns[callsite] for callsite in callsites], np.float64)
+    findings = []
+    for parts, found_evidence in zip(kept, zip(*of_patterns, strict=True), strict=True):
+        caused_ns = np.sum([of.caused_ns for of in found_evidence], 0)
+        waits_at = list_sites(callsites, caused_ns, sums.at_ns)
+        findings.append(_pattern_finding(trace, parts, found_evidence, waits_at))
+        rest_at_ns -= caused_ns
+    rest_at = list_sites(callsites, np.maximum(rest_at_ns, 0.0), sums.at_ns)
+    rest = sums.waiting_ns - sum(finding.cost_ns for finding in findings)
+    if not findings or rest >= MIN_REST_SHARE * sums.waiting_ns:
         evidence: dict[str, Any] = {"work": None, "instances": count, "besides": bool(findings)}
-        evidence["missing"] = _find_missing_records(trace, delays) if hidden else None
-        evidence["inside"] = _find_collective_inside(trace, delays, cost_ns)
-        evidence["shared_processors"] = _find_shared_processors(trace)
+        evidence["missing"] = _find_missing_records(trace, sums) if sums.is_hidden else None
+        evidence["inside"] = _find_collective_inside(trace, sums)
+        evidence["shared_processors"] = sums.shared_processors
         evidence["mainly_at"] = None if findings else find_main_callsite(rest_at)
-        others = ~np.any([np.zeros(len(cost_ns), np.bool_), *intervals], axis=0)
-        evidence["blocked"] = find_blocked_location(trace, delays, cost_ns, others)
+        blocked = list_locations(trace, other_work) if is_blocked(other_work) else iter(())
+        evidence["blocked"] = next(blocked, None)
         fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": rest / trace.ranks}
         findings.append(_make_finding(trace, "noise", rest, certainty=0.0, **fields))
     return findings
 
 
-def _find_shared_processors(trace: Trace) -> dict[str, Any] | None:
-    """Return the fields of SharedProcessors, or None if no ranks wait for shared processors."""
-    found = find_shared_processors(trace.intervals, trace.node_ids)
-    return None if found is None else asdict(found)
-
-
-def _find_collective_inside(trace: Trace, delays: Delays, cost_ns: Float) -> dict[str, Any] | None:
+def _find_collective_inside(trace: Trace, sums: DelaySummary) -> dict[str, Any] | None:
     """Return the collective inside which most of the waiting arises, or None."""
-    cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
-    inside = np.array([after == INSIDE for _, after in delays.sites], np.bool_)
-    if not cost[inside].sum() >= MIN_INSIDE_SHARE * cost.sum() > 0:
+    inside = [pair for pair in sums.pairs if pair[1] == INSIDE]
+    inside_ns = sum(sums.pair_ns[pair] for pair in inside)
+    if not inside_ns >= MIN_INSIDE_SHARE * sums.interval_ns > 0:
         return None
-    return describe_call(trace, delays.sites[int(np.argmax(cost * inside))][0])
+    return describe_call(trace, inside[0][0])
 
 
-def _find_missing_records(trace: Trace, delays: Delays) -> str | None:
+def _find_missing_records(trace: Trace, sums: DelaySummary) -> str | None:
     """Return which records would show more causes: "messages", "instances" or None."""
-    if len(delays.message_time.rank):
+    if sums.has_message_time:
         return "messages"
     return "instances" if trace.sampling_interval > 1 else None
 
 
 def _find_patterns(
-    trace: Trace, delays: Delays, cost_ns: Float, chosen: Float
+    trace: Trace, sums: DelaySummary, steps: Steps | None, apply: Apply[Any]
 ) -> list[FoundPattern]:
     """Return the patterns in the run's steps or, if these explain little, in pairs of call sites.
 
@@ -116,43 +168,71 @@ def _find_patterns(
     waiting that a delay causes, where steps count only what would vanish without it.
     """
 
-    def search(grids: Iterator[DelayMatrix]) -> list[FoundPattern]:
+    def search(matrices: Iterable[DelayMatrix]) -> list[FoundPattern]:
         patterns = (
-            (matrix, blame_blocked_ranks(trace, cost_ns, matrix, one))
-            for matrix in grids
+            (matrix, _blame_blocked_ranks(matrix, one, apply))
+            for matrix in matrices
             for one in join_patterns(find_patterns(matrix)[0])
         )
         return [
             (matrix, one)
             for matrix, one in patterns
-            if _is_by_work(matrix, one, cost_ns) and count_late_instances(one, matrix)
+            if _is_by_work(sums, one, apply) and count_late_instances(one, matrix)
         ]
 
-    steps = find_steps(trace, delays)
-    by_step: list[FoundPattern] = []
+    chosen: list[StepColumns] = []
     if steps is not None:
-        callsites = group_steps(delays, steps, chosen)
-        by_step = search(StepMatrix(trace, delays, steps, of, cost_ns, chosen) for of in callsites)
+        chosen = [choose_step_columns(trace, steps, of) for of in group_steps(steps)]
     # If a step has one interval of work, pairs of call sites show nothing else.
-    explained = sum_gains(by_step) >= MIN_EXPLAINED_SHARE * float(cost_ns.sum())
-    if explained or (steps is not None and not steps.is_divided):
+    has_pairs = steps is None or steps.is_divided
+    pairs = _choose_pairs(trace, sums) if has_pairs else []
+    cells = apply(partial(_read_matrices, chosen=chosen, pairs=pairs))
+    of_steps = zip(chosen, zip(*(steps for steps, _ in cells), strict=True), strict=True)
+    by_step = search(StepMatrix(trace, of, parts) for of, parts in of_steps)
+    if not has_pairs or sum_gains(by_step) >= MIN_EXPLAINED_SHARE * sums.interval_ns:
         return by_step
-    by_pair = search(_make_pair_matrices(trace, delays, cost_ns))
+
+    def find_longest_work(ends_ns: Any) -> Float:
+        return np.asarray(np.max(apply(partial(find_longest, ends_ns=ends_ns)), 0))
+
+    of_pairs = zip(pairs, zip(*(pairs for _, pairs in cells), strict=True), strict=True)
+    by_pair = search(
+        RepetitionMatrix(trace, pair, parts, sums.pair_counts, find_longest_work)
+        for pair, parts in of_pairs
+    )
     if steps is not None:
         # All outliers of the run show in its steps. Periods without a rank are periods of the step.
         by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks and one.cause != "outlier"]
     return by_step if MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair) else by_pair
 
 
-def _make_pair_matrices(trace: Trace, delays: Delays, cost_ns: Float) -> Iterator[DelayMatrix]:
-    """Yield a matrix for each pair of call sites with much cost."""
-    cost = np.bincount(delays.intervals.key, cost_ns, len(delays.sites))
-    for key in np.argsort(-cost, kind="stable")[:MAX_PAIRS].tolist():
-        if cost[key] >= MIN_PAIR_SHARE * cost.sum() > 0:
-            yield RepetitionMatrix(trace, delays, key, cost_ns)
+def _choose_pairs(trace: Trace, sums: DelaySummary) -> list[Pair]:
+    """Return the pairs of call sites with much cost; those with too many intervals are left out."""
+    least = MIN_PAIR_SHARE * sums.interval_ns
+    pairs = [pair for pair in sums.pairs[:MAX_PAIRS] if sums.pair_ns[pair] >= least > 0]
+    if fits_in_memory(trace):
+        return pairs
+    return [pair for pair in pairs if sums.pair_counts[pair] <= MAX_PAIR_INTERVALS]
 
 
-def _is_by_work(matrix: DelayMatrix, pattern: Pattern, cost_ns: Float) -> bool:
+def _read_matrices(
+    waits: ChosenWaits, chosen: Sequence[StepColumns], pairs: Sequence[Pair]
+) -> tuple[list[StepCells], list[PairIntervals]]:
+    """Return the contents of the matrices from a window of the run."""
+    return sum_step_cells(waits, chosen), select_pair_intervals(waits, pairs)
+
+
+def _blame_blocked_ranks(matrix: DelayMatrix, pattern: Pattern, apply: Apply[Any]) -> Pattern:
+    """Return a pattern of early ranks as one of the other ranks, if these are blocked."""
+    others = tuple(np.setdiff1d(matrix.ranks, pattern.ranks).tolist())
+    if pattern.cause != "early" or not others:
+        return pattern
+    late = replace(pattern, cause="rank", ranks=others)
+    found = apply(partial(describe_pattern_work, matrix=matrix, pattern=late))
+    return late if is_blocked(found) else pattern
+
+
+def _is_by_work(sums: DelaySummary, pattern: Pattern, apply: Apply[Any]) -> bool:
     """Return whether a pattern is about work: early ranks may wait by their role.
 
     Examples of such roles are the root of a reduction, and a receiver in a pipeline. In a
@@ -161,18 +241,20 @@ def _is_by_work(matrix: DelayMatrix, pattern: Pattern, cost_ns: Float) -> bool:
     """
     if pattern.cause != "early":
         return True
-    waits, intervals = matrix.delays.waits, matrix.delays.intervals
-    mine = np.isin(waits.rank, pattern.ranks)
-    wait_ns = np.where(mine, waits.end_ns - waits.begin_ns, 0)
-    in_meeting = matrix.delays.communicator[waits.group] >= 0
-    if wait_ns[in_meeting].sum() >= wait_ns.sum() / 2:
+    mine = list(pattern.ranks)
+    if sums.meeting_ns[mine].sum() >= sums.rank_ns[mine].sum() / 2:
         return True
-    here = intervals.key == np.argmax(np.bincount(intervals.key, cost_ns))
-    is_early = np.isin(intervals.rank, pattern.ranks)
-    if not (here & is_early).any() or not (here & ~is_early).any():
+    pair = sums.pairs[0]
+    if sums.pair_counts[pair] > MAX_PAIR_INTERVALS:
         return False
-    length = intervals.end_ns - intervals.begin_ns
-    less = float(np.median(length[here & ~is_early]) - np.median(length[here & is_early]))
+    parts: list[PairIntervals] = [
+        of for (of,) in apply(partial(select_pair_intervals, pairs=[pair]))
+    ]
+    is_early = np.isin(np.concatenate([of.rank for of in parts]), mine)
+    length = np.concatenate([of.end_ns - of.begin_ns for of in parts])
+    if not is_early.any() or is_early.all():
+        return False
+    less = float(np.median(length[~is_early]) - np.median(length[is_early]))
     return less >= MIN_WORK_SHARE * pattern.late_ns
 
 
@@ -185,17 +267,17 @@ def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Findi
 def _pattern_finding(
     trace: Trace,
     parts: Sequence[FoundPattern],
-    cost_ns: Float,
-    chosen: Bool,
+    found: Sequence[PatternEvidence],
     waits_at: tuple[WaitSite, ...],
 ) -> Finding:
     """Return the finding of a pattern.
 
-    parts: the same pattern in one or several matrices. chosen: its intervals of work.
+    parts: the same pattern in one or several matrices. found: in each window.
     """
     matrix, pattern = parts[0]
-    number, delays = matrix.number[pattern.instances], matrix.delays
-    work = list(find_locations(trace, delays, cost_ns, chosen))
+    number = matrix.number[pattern.instances]
+    of_work = [of.work for of in found]
+    work = list(list_locations(trace, of_work))
     is_inside = bool(work) and work[0]["inside"] and work[0]["share"] >= MIN_INSIDE_SHARE
     late = (count_late_instances(one, of) * of.count / of.instance_count for of, one in parts)
     evidence = {
@@ -217,7 +299,7 @@ def _pattern_finding(
         "recorded": [int(matrix.number[0]), int(matrix.number[-1])],
         "host": find_host(trace, pattern.node),
         "work": work,
-        "reason": find_reason(trace, delays, cost_ns, chosen),
+        "reason": find_reason(of_work),
         "mainly_at": find_main_callsite(waits_at),
         "alone_ns": matrix.alone_ns if pattern.cause in ("rank", "periodic") else None,
     }
@@ -225,7 +307,7 @@ def _pattern_finding(
     # If early ranks take over work, all ranks end earlier by the mean of the waiting.
     saved_ns, saved_work_ns = cost / trace.ranks, 0.0
     if pattern.cause != "early":
-        saved_ns, saved_work_ns = _find_saved_time(trace, parts)
+        saved_ns, saved_work_ns = join_saved_time(trace, parts, found)
     evidence["saved_work_ns"] = saved_work_ns
     return _make_finding(
         trace,
@@ -247,40 +329,6 @@ def _find_spared_ranks(trace: Trace, pattern: Pattern) -> list[int]:
     """Return the ranks that are not late if most ranks are, otherwise []."""
     is_majority = pattern.cause == "rank" and 2 * len(pattern.ranks) > trace.ranks
     return np.setdiff1d(np.arange(trace.ranks), pattern.ranks).tolist() if is_majority else []
-
-
-def _find_saved_time(trace: Trace, parts: Sequence[FoundPattern]) -> tuple[float, float]:
-    """Return how much earlier the run would end if a pattern's ranks worked as long as the median.
-
-    The second time is the work that they would not do, as a mean of all ranks. The rest of the
-    first is less waiting. A late rank does not wait but works, so the time saved may exceed the
-    waiting.
-
-    If all ranks differ, all are at most at the median of all. The excess in a step is removed from
-    work that no other rank does.
-    """
-    groups, intervals = trace.derive("work_groups"), parts[0][0].delays.intervals
-    before = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
-    length = before
-    for matrix, pattern in parts:
-        ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
-        others = ~np.isin(np.arange(trace.ranks), ranks)
-        chosen = find_intervals(matrix, replace(pattern, ranks=ranks))
-        limited, comparable = groups.limit(length, chosen, others if others.any() else ~others)
-        excess = matrix.compute_excess(ranks, pattern.instances)
-        rest = np.where(comparable, 0.0, matrix.spread_over_intervals(excess, ranks))
-        length = np.maximum(limited - rest, 0.0)
-    replay = trace.derive("replay")
-    ends = replay.find_ends(intervals)
-    saved = float(replay.find_saved_time(trace, intervals.rank, ends, before - length))
-    scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
-    scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
-    saved = max(saved * float(scale), 0.0)
-    work = min(float((before - length).sum() * scale) / trace.ranks, saved)
-    # At least one rank waits for each delay. Estimates of a sample may differ. Without ranks, the
-    # delays of other patterns are removed, too.
-    is_exact = scale == 1 and parts[0][1].ranks
-    return (saved if is_exact else min(saved, sum_gains(parts))), work
 
 
 def _find_stay(matrix: DelayMatrix, pattern: Pattern) -> int:

@@ -11,6 +11,7 @@ than that is preempted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,6 +93,21 @@ def explain_delay(late: pd.DataFrame, reference: pd.DataFrame) -> DelayReasons:
         {name: float(errors.get(name, work_error)) for name in REASONS},
         counts_instructions,
         contention,
+    )
+
+
+def join_reasons(parts: Sequence[DelayReasons]) -> DelayReasons:
+    """Return the reasons of a delay from those of the windows of the run."""
+    excess = [of.excess_ns for of in parts]
+    shares, errors = (
+        pd.DataFrame([getattr(of, name) for of in parts]) for name in ("shares_ns", "errors_ns")
+    )
+    return DelayReasons(
+        sum(excess),
+        {str(name): float(ns) for name, ns in shares.sum().items()},
+        {str(name): float(ns) for name, ns in ((errors**2).sum() ** 0.5).items()},
+        all(of.counts_instructions for of in parts),
+        float(np.average([of.contention for of in parts], weights=excess if any(excess) else None)),
     )
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from mpiprof.diagnosis.delay_findings import find_delay_findings
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.diagnosis.sampling import take_sample
-from mpiprof.diagnosis.window_delays import find_run_delay_findings
 from mpiprof.trace.trace import Trace
 
 NOTABLE_SHARE = 0.01  # minimum share of all wait for a finding
@@ -44,7 +44,7 @@ def find_findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
     """Return the findings of the hot call sites that matter, in their order."""
     findings = [finding for callsite in trace.hot for finding in _other_findings(trace, callsite)]
     if trace.record != "summary":
-        findings = [*find_run_delay_findings(trace), *findings]
+        findings = [*find_delay_findings(trace), *findings]
     least = NOTABLE_SHARE * sum(finding.cost_ns for finding in findings)
     findings += [_gain_finding(trace, gain) for gain in gains if gain.saved_ns > gain.error_ns]
     costly = [one for one in findings if one.cost_ns > least or one.cause == "algorithm"]
@@ -57,7 +57,7 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
     if not row["total_wait_ns"] > 0:
         return []
     others = _other_findings(trace, callsite)
-    return sort_findings([*find_run_delay_findings(trace, callsite), *others], trace.run_ns)
+    return sort_findings([*find_delay_findings(trace, callsite), *others], trace.run_ns)
 
 
 def _other_findings(trace: Trace, callsite: int) -> list[Finding]:

@@ -19,7 +19,7 @@ from mpiprof.diagnosis.window_delays import (
     make_run_blamed_work,
     make_run_delay_table,
 )
-from mpiprof.diagnosis.window_map import map_windows
+from mpiprof.diagnosis.window_map import Item, list_window_items, map_windows
 from mpiprof.diagnosis.work_groups import make_work_groups
 from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
@@ -42,6 +42,11 @@ from mpiprof.trace.trace import Trace
 def _find_window_delays(trace: Trace) -> list[WindowDelays]:
     """Return the delays of each window of a run."""
     return find_window_delays(trace, DERIVED)
+
+
+def _list_window_items(trace: Trace) -> list[Item]:
+    """Return the windows of a run."""
+    return list_window_items(trace, DERIVED)
 
 
 def _apply_in_windows(trace: Trace, function: Callable[[Any], Any]) -> list[Any]:
@@ -98,6 +103,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "summed_up": summary_tables.summarise_totals,
     "waiting_for": compute_wait_matrix,
     "window_delays": _find_window_delays,
+    "window_items": _list_window_items,
     "window_waits": join_window_waits,
     "work_groups": make_work_groups,
     "wrong": find_disagreements,

@@ -27,22 +27,34 @@ def map_windows(
 ) -> list[Result]:
     """Return the results of a function for the windows of a run.
 
-    If messages are recorded, a first pass over the windows counts activities. derived: functions of
-    the tables of a trace.
+    derived: functions of the tables of a trace.
     """
-    windows = divide_run(trace)
-    items: list[Item] = [(*of, None) for of in windows]
-    has_messages = len(trace.message_sums) > 0
-    steps = (1 + has_messages) * len(windows)
-    shown = 0 if trace.workers is not None else steps  # workers show their own progress
+    items: list[Item] = trace.derive("window_items")
+    return list(_show_items(trace, derived, function, items))
+
+
+def list_window_items(trace: Trace, derived: Derived) -> list[Item]:
+    """Return the windows of a run.
+
+    If messages are recorded, a pass over the windows counts activities.
+    """
+    items: list[Item] = [(*of, None) for of in divide_run(trace)]
+    if not len(trace.message_sums):
+        return items
+    counts = list(_show_items(trace, derived, _count_window, items))
+    total = add_counts(counts)
+    before = [add_counts(counts[:number]) for number in range(1, len(counts))]
+    numbers = [RunCounts(of, total) for of in (total.take_none(), *before)]
+    return [(begin, end, of) for (begin, end, _), of in zip(items, numbers, strict=True)]
+
+
+def _show_items(
+    trace: Trace, derived: Derived, function: Callable[[TraceWindow], Result], items: Sequence[Item]
+) -> Iterator[Result]:
+    """Yield the results of a function for windows, and show the progress."""
+    shown = 0 if trace.workers is not None else len(items)  # workers show their own progress
     with show_progress("analysing the run", shown) as advance:
-        if has_messages:
-            counts = list(_map_items(trace, derived, _count_window, items, advance))
-            total = add_counts(counts)
-            before = [add_counts(counts[:number]) for number in range(1, len(counts))]
-            numbers = [RunCounts(of, total) for of in (total.take_none(), *before)]
-            items = [(*of, number) for of, number in zip(windows, numbers, strict=True)]
-        return list(_map_items(trace, derived, function, items, advance))
+        yield from _map_items(trace, derived, function, items, advance)
 
 
 def _map_items(

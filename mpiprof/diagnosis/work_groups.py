@@ -53,7 +53,7 @@ def make_work_groups(trace: Trace) -> WorkGroups:
     steps, intervals = find_steps(trace, delays), delays.intervals
     step = np.zeros(len(intervals.rank), np.int64)
     if steps is not None:
-        step = steps.of_intervals
+        step = steps.find(intervals.end_ns)
     return WorkGroups(intervals, step, _find_callers(trace, delays))
 
 

@@ -45,8 +45,8 @@ def fits_in_memory(trace: Trace) -> bool:
     most = sum(_count_most_bytes(*of) for of in _list_tables(trace))
     if isinstance(trace, TraceWindow) or most <= limit or count_analysis_bytes(trace) <= limit:
         return True
-    fact = "the trace is too large to be analysed at once, so causes are sought in parts of the run"
-    effect = "single waits for messages are not listed, and patterns are sought in each part"
+    fact = "the trace is too large to be analysed at once, so it is analysed in parts of the run"
+    effect = "single waits for messages are not listed"
     trace.problems.add(f"{fact}: {effect}; record a shorter run, or with --sample, to avoid this")
     return False
 

@@ -164,15 +164,15 @@ def test_windows_read_their_own_chunks(tmp_path: Path, monkeypatch: pytest.Monke
 def test_findings_of_windows_are_one_finding_with_the_steps_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = mpiprof.open(halo(late_from=50).write(tmp_path / "t"))
+    whole = mpiprof.open(halo(late_from=40).write(tmp_path / "t"))
     first = whole.findings()[0]
     known = make_verdict(whole, [first])
     trace = open_in_windows(whole, monkeypatch, 3)
     found = trace.findings()[0]
     assert (found.cause, found.ranks, found.callsites) == ("rank", (3,), first.callsites)
-    assert found.evidence["spans"] == first.evidence["spans"] == [[50, 89]]
-    assert (found.first_instance, found.last_instance) == (50, 89)
-    assert found.evidence["late_instances"] == first.evidence["late_instances"] == 40
+    assert found.evidence["spans"] == first.evidence["spans"] == [[40, 89]]
+    assert (found.first_instance, found.last_instance) == (40, 89)
+    assert found.evidence["late_instances"] == first.evidence["late_instances"] == 50
     verdict = make_verdict(trace, [found])
     assert verdict.waiting_for_messages == pytest.approx(known.waiting_for_messages)
     assert [at.callsite for at in found.waits_at] == [at.callsite for at in first.waits_at]
@@ -239,7 +239,7 @@ def test_windows_blame_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyP
     shares: list[float] = []
     with listen_to_progress(shares.append):
         found = trace.derive("blamed_work")
-    assert shares == sorted(shares) and len(shares) >= 3 and shares[-1] == 1.0
+    assert shares[:3] == [1 / 3, 2 / 3, 1.0] and shares[-1] == 1.0  # of several passes
     for name in ("finding", "rank", "end_ns"):
         assert found[name].tolist() == known[name].tolist()
     assert found["cost_ns"].to_numpy() == pytest.approx(known["cost_ns"].to_numpy(), rel=1e-6)

@@ -1,0 +1,121 @@
+"""Sums of the waits of a run and their causes, added up over its windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiprof.diagnosis.chosen_waits import ChosenWaits
+from mpiprof.diagnosis.delay_callsites import Callsite, CallsiteWaits
+from mpiprof.diagnosis.run_steps import Steps, StepSums, join_steps, sum_steps
+from mpiprof.diagnosis.shared_processors import find_shared_processors
+from mpiprof.diagnosis.work_intervals import Pairs
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float
+
+MIN_HIDDEN_SHARE = 0.5  # of the waiting without work, from which missing records may be the reason
+
+
+@dataclass(frozen=True)
+class DelaySummary:
+    """Sums of the waits to explain.
+
+    interval_ns: waiting that intervals of work cause. rest_ns: the rest. pair_ns and pair_counts:
+    the first, and number of intervals, of each pair of call sites. at_ns: waiting by call site.
+    meeting_ns: waiting of each rank in synchronising collectives. rank_ns: all waiting of each
+    rank. meetings: number of meetings of all ranks. has_message_time: whether there is time in
+    messages without records. shared_processors: fields of SharedProcessors, or None.
+    """
+
+    interval_ns: float
+    rest_ns: float
+    pair_ns: dict[tuple[int, int], float]
+    pair_counts: dict[tuple[int, int], int]
+    at_ns: dict[Callsite, float]
+    meeting_ns: Float
+    rank_ns: Float
+    meetings: int
+    has_message_time: bool
+    shared_processors: dict[str, Any] | None
+
+    @property
+    def waiting_ns(self) -> float:
+        """All waiting to explain."""
+        return self.interval_ns + self.rest_ns
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether much of the waiting has no known work as its cause."""
+        return self.rest_ns >= MIN_HIDDEN_SHARE * self.waiting_ns
+
+    @property
+    def pairs(self) -> Pairs:
+        """The pairs of call sites between which work causes waiting, the costliest first."""
+        return sorted(self.pair_ns, key=lambda pair: -self.pair_ns[pair])
+
+
+@dataclass(frozen=True)
+class WindowSummary:
+    """Sums of a window and the steps that end in it."""
+
+    sums: DelaySummary
+    steps: StepSums
+
+
+def summarise_waits(waits: ChosenWaits) -> WindowSummary:
+    """Return the sums of a window of the run."""
+    trace, delays = waits.trace, waits.delays
+    key, sites, ranks = delays.intervals.key, delays.sites, trace.ranks
+    cost = np.bincount(key, waits.costs.interval_ns, len(sites)).tolist()
+    counts = np.bincount(key, minlength=len(sites)).tolist()
+    of = delays.waits
+    length = of.end_ns - of.begin_ns
+    in_meeting = delays.communicator[of.group] >= 0
+    shared = find_shared_processors(trace.intervals, trace.node_ids)
+    callsites = CallsiteWaits(waits)
+    sums = DelaySummary(
+        float(waits.costs.interval_ns.sum()),
+        float(waits.costs.rest_ns.sum()),
+        dict(zip(sites, cost, strict=True)),
+        dict(zip(sites, counts, strict=True)),
+        dict(zip(callsites.callsites, callsites.wait_ns.tolist(), strict=True)),
+        np.bincount(of.rank, np.where(in_meeting, length, 0), ranks).astype(np.float64),
+        np.bincount(of.rank, length, ranks).astype(np.float64),
+        len(delays.meetings_of_all),
+        len(delays.message_time.rank) > 0,
+        None if shared is None else asdict(shared),
+    )
+    return WindowSummary(sums, sum_steps(trace, delays, waits.weight, waits.callsites))
+
+
+def join_summaries(
+    trace: Trace, parts: Sequence[WindowSummary]
+) -> tuple[DelaySummary, Steps | None]:
+    """Return the sums of a run and its steps from those of its windows in order."""
+    sums = [of.sums for of in parts]
+    shared = [of.shared_processors for of in sums if of.shared_processors is not None]
+    joined = DelaySummary(
+        sum(of.interval_ns for of in sums),
+        sum(of.rest_ns for of in sums),
+        add_items([of.pair_ns for of in sums]),
+        add_items([of.pair_counts for of in sums]),
+        add_items([of.at_ns for of in sums]),
+        np.sum([of.meeting_ns for of in sums], 0),
+        np.sum([of.rank_ns for of in sums], 0),
+        sum(of.meetings for of in sums),
+        any(of.has_message_time for of in sums),
+        max(shared, key=lambda of: of["queue_ratio"], default=None),
+    )
+    return joined, join_steps(trace, [of.steps for of in parts])
+
+
+def add_items(parts: Sequence[dict[Any, Any]]) -> dict[Any, Any]:
+    """Return the sums of the values of each key, in order of the first part with the key."""
+    total: dict[Any, Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            total[key] = total[key] + value if key in total else value
+    return total

@@ -1,0 +1,164 @@
+"""Matrices of the work of all ranks in the steps of a run, from sums over the windows of the run.
+
+The search for patterns needs the steps of the whole run. Their sums are small where the waits and
+intervals of the run are not, so each window of a large run adds up the cells of its own steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.diagnosis.chosen_waits import ChosenWaits
+from mpiprof.diagnosis.delay_matrix import (
+    OUTSIDE,
+    Cells,
+    Columns,
+    DelayMatrix,
+    choose_columns,
+    count_most_columns,
+)
+from mpiprof.diagnosis.run_steps import Steps, number_steps
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+
+@dataclass(frozen=True)
+class StepColumns:
+    """Columns of a matrix of the steps that end at some call sites; column_of: of each step."""
+
+    steps: Steps
+    callsites: Sequence[int]
+    column_of: Int
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class StepCells:
+    """Sums of the steps of a window, from a first column on; arrays of ranks x columns in ns.
+
+    waited: time of each rank without work. cost_ns: waiting that its work causes. Per column:
+    wait_ns of all waits that count, weighted_ns of the waits to explain.
+    """
+
+    first: int
+    waited: Float
+    cost_ns: Float
+    wait_ns: Float
+    weighted_ns: Float
+
+
+def choose_step_columns(trace: Trace, steps: Steps, callsites: Sequence[int]) -> StepColumns:
+    """Return the columns for the steps that end at some call sites.
+
+    If there are very many steps, some of them stand for all.
+    """
+    mine = np.flatnonzero(np.isin(steps.callsite, callsites) & steps.is_known)
+    index, scale = choose_columns(steps.wait_ns[mine], count_most_columns(trace.ranks))
+    column_of = np.full(len(steps.callsite), OUTSIDE, np.int64)
+    column_of[mine[index]] = np.arange(len(index))
+    number = number_steps(trace, steps, mine, callsites)
+    total = float(number[-1] + 1) if trace.sampling_interval > 1 else float(len(mine))
+    of = number[index], steps.edges_ns[mine[index]], scale
+    return StepColumns(steps, callsites, column_of, Columns(*of, len(mine), total))
+
+
+def sum_step_cells(waits: ChosenWaits, chosen: Sequence[StepColumns]) -> list[StepCells]:
+    """Return the sums of a window for matrices of steps."""
+    if not chosen:
+        return []
+    delays, ranks = waits.delays, waits.trace.ranks
+    time, of_waits = delays.message_time, delays.waits
+    find = chosen[0].steps.find
+    step, wait_step = find(delays.intervals.end_ns), find(of_waits.end_ns)
+    spent_step = find(time.end_ns)
+    wait_ns = (of_waits.end_ns - of_waits.begin_ns).astype(np.float64)
+    results = []
+    for of in chosen:
+        count = len(of.columns.number)
+        cells = Cells(np.arange(ranks), count, of.column_of[step], delays.intervals)
+        column = of.column_of[wait_step]
+        inside = np.flatnonzero(column >= 0)  # often a small part
+        rank, column, group = of_waits.rank[inside], column[inside], of_waits.group[inside]
+        length = wait_ns[inside]
+        of_messages, weight = delays.callsite[group] < 0, waits.weight[group]
+        sums = _RankSums(ranks, count)
+        waited = sums.add(rank, column, length * ~of_messages)
+        in_messages = sums.add(rank, column, length * of_messages)
+        spent_column = of.column_of[spent_step]
+        inside = np.flatnonzero(spent_column >= 0)
+        spent = sums.add(time.rank[inside], spent_column[inside], time.spent_ns[inside])
+        waited += np.maximum(in_messages, spent)
+        all_ns = sums.add(rank, column, length * (weight > 0)).sum(0)
+        weighted = sums.add(rank, column, length * weight).sum(0)
+        results.append(_limit_columns(waited, cells.sum(waits.costs.interval_ns), all_ns, weighted))
+    return results
+
+
+@dataclass(frozen=True)
+class _RankSums:
+    ranks: int
+    columns: int
+
+    def add(self, rank: Int, column: Int, values: Float | Int) -> Float:
+        """Return the sum of values by rank and column."""
+        shape = self.ranks, self.columns
+        sums = np.bincount(rank * shape[1] + column, values, shape[0] * shape[1])
+        return sums.reshape(shape).astype(np.float64)
+
+
+def _limit_columns(waited: Float, cost: Float, wait: Float, weighted: Float) -> StepCells:
+    """Return the sums without the columns at both ends that are 0: those of other windows."""
+    used = np.flatnonzero(waited.any(0) | cost.any(0))
+    first, end = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 0)
+    part = slice(first, end)
+    columns = (np.ascontiguousarray(of[..., part]) for of in (waited, cost, wait, weighted))
+    return StepCells(first, *columns)
+
+
+class StepMatrix(DelayMatrix):
+    """Time of each rank in each step without its waits, of the steps that end at some call sites.
+
+    All ranks take equally long for a step, so a rank that waits less worked longer. Time in
+    messages without records may be waiting, so it is no work.
+    """
+
+    unit = "step"
+
+    def __init__(self, trace: Trace, chosen: StepColumns, parts: Sequence[StepCells]):
+        """Make the matrix from the sums of all windows."""
+        super().__init__(trace, np.arange(trace.ranks), chosen.columns)
+        self.callsite = chosen.callsites[0] if len(chosen.callsites) == 1 else None
+        self.chosen = chosen
+        shape = trace.ranks, self.instance_count
+        waited, cost, self.wait_ns, weighted = (
+            np.zeros(of) for of in (shape, shape, *[shape[1:]] * 2)
+        )
+        for part in parts:
+            columns = slice(part.first, part.first + len(part.wait_ns))
+            waited[:, columns] += part.waited
+            cost[:, columns] += part.cost_ns
+            self.wait_ns[columns] += part.wait_ns
+            weighted[columns] += part.weighted_ns
+        self.cost_ns = cost * self.scale
+        self.scale *= np.where(self.wait_ns > 0, weighted / np.maximum(self.wait_ns, 1.0), 1.0)
+        self.work_ns = waited.max(0) - waited
+
+    def locate(self, waits: ChosenWaits) -> Cells:
+        """Return the cells of the intervals of work in a window of the run."""
+        intervals = waits.delays.intervals
+        column = self.chosen.column_of[self.chosen.steps.find(intervals.end_ns)]
+        return Cells(self.ranks, self.instance_count, column, intervals)
+
+    def compute_waiting(self, work_ns: Float) -> Float:
+        """Return the wait in ns that remains in each step if the ranks took that long.
+
+        Each rank waits for the slowest one until they meet, in whichever call. If ranks waited for
+        each other in turn, they waited longer than that, and keep the rest.
+        """
+        whole, remaining = ((times.max(0) - times).sum(0) for times in (self.work_ns, work_ns))
+        share = np.minimum(self.wait_ns / np.where(whole > 0, whole, 1.0), 1.0)
+        waits = np.maximum(self.wait_ns + share * (remaining - whole), 0.0)
+        return np.asarray(waits * self.scale)

@@ -1,0 +1,142 @@
+"""Findings of a run in windows: those of the run in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.planted_programs import MS, Noise, PlantedProgram, planted_programs
+from support.small_chunks import write_small_chunks
+
+import mpiprof
+from mpiprof.diagnosis import window_map
+from mpiprof.diagnosis.finding import Finding
+from mpiprof.metrics import analysis_memory, run_windows
+from mpiprof.testing.program import Program
+from mpiprof.trace import Trace
+from mpiprof.trace.time_window import END_NS, START_NS
+
+RANKS, STEPS, WINDOWS = 8, 90, 3
+FIELDS = ("cause", "ranks", "node", "period", "callsites", "first_instance", "last_instance")
+EVIDENCE = (
+    "spans",
+    "offsets",
+    "step",
+    "levels",
+    "grows",
+    "late_instances",
+    "instances",
+    "recorded",
+)
+# The ranks of these programs do not meet at the end of each step, so the run is cut at any time.
+WITHOUT_MEETINGS = {"without collectives", "broadcasts", "pipeline", "any source"}
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_small_chunks(monkeypatch)
+
+
+def open_windows(path: Path, monkeypatch: pytest.MonkeyPatch, count: int = WINDOWS) -> Trace:
+    """Return a trace, opened as if its records did not fit in memory."""
+    monkeypatch.setattr(analysis_memory, "memory_limit_bytes", lambda: 1)
+    monkeypatch.setattr(run_windows, "count_windows", lambda _: count)
+    trace = mpiprof.open(path)
+    windows = run_windows.divide_run(trace)
+    assert len(windows) == count
+    ends = [end for _, end in windows[:-1]]
+    assert [run_windows.find_meeting(trace, end - 1, end + 1) for end in ends] == ends
+    return trace
+
+
+def describe(finding: Finding) -> dict[str, Any]:
+    """Return the properties of a finding that windows must not change."""
+    known = {name: getattr(finding, name) for name in FIELDS}
+    known |= {name: finding.evidence.get(name) for name in EVIDENCE}
+    work = (finding.evidence.get("work") or [{}])[0]
+    known |= {name: work.get(name) for name in ("before", "after", "rank")}
+    reason = finding.evidence.get("reason") or {}
+    return known | {
+        "reason": reason.get("reason"),
+        "waits_at": [w.callsite for w in finding.waits_at],
+    }
+
+
+def compare_findings(
+    program: Program, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[Finding]:
+    """Compare the findings of windows with those of the run in one piece, and return them."""
+    whole = mpiprof.open(program.write(path))
+    known = whole.findings()
+    found = open_windows(whole.path, monkeypatch).findings()
+    assert [describe(one) for one in found] == [describe(one) for one in known]
+    for one, of_run in zip(found, known, strict=True):
+        assert one.cost_ns == pytest.approx(of_run.cost_ns, rel=1e-9, abs=1)
+        assert one.certainty == pytest.approx(of_run.certainty, rel=1e-9)
+        assert one.saved_ns == pytest.approx(of_run.saved_ns, rel=0.01)
+    return found
+
+
+MEETING = [of for of in planted_programs() if of.name not in WITHOUT_MEETINGS]
+
+
+@pytest.mark.parametrize("planted", MEETING, ids=lambda planted: planted.name)
+def test_windows_do_not_change_findings(
+    planted: PlantedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare_findings(planted.build(), tmp_path / "t", monkeypatch)
+
+
+def late_steps(lateness: Callable[[int], float], steps: int = STEPS) -> Program:
+    """Return steps with allreduces before which rank 3 is late by some times of 4 ms."""
+    program, noise = Program(RANKS), Noise(RANKS)
+    for step in range(steps):
+        own = noise.work(spread=0.1)
+        own[3] += int(4 * MS * lateness(step))
+        program.collective("allreduce", "app.py:11:main", own)
+    return program
+
+
+@pytest.mark.parametrize("onset", range(38, 43))
+def test_an_onset_beside_the_begin_of_a_window_is_exact(
+    onset: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = mpiprof.open(late_steps(lambda step: step >= onset).write(tmp_path / "t"))
+    meetings = np.sort(whole.instances["last_arrival_ns"].to_numpy(np.int64))
+    cut_ns = int(meetings[39])  # step 40 begins
+    cuts = [(START_NS, cut_ns), (cut_ns, END_NS)]
+    monkeypatch.setattr(window_map, "divide_run", lambda _: cuts)
+    found = open_windows(whole.path, monkeypatch).findings()[0]
+    assert (found.cause, found.ranks, found.first_instance) == ("rank", (3,), onset)
+    assert found.evidence["spans"] == [[onset, STEPS - 1]]
+
+
+def test_a_period_longer_than_a_window_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lateness(step: int) -> float:
+        return step % 40 == 7
+
+    whole = mpiprof.open(late_steps(lateness, 240).write(tmp_path / "t"))
+    known = whole.findings()[0]
+    assert (known.cause, known.ranks, known.period) == ("periodic", (3,), 40)
+    trace = open_windows(whole.path, monkeypatch, 12)
+    ends = [end for _, end in run_windows.divide_run(trace)[:-1]]
+    meetings = np.sort(whole.instances["last_arrival_ns"].to_numpy(np.int64))
+    assert np.diff(np.searchsorted(meetings, ends)).max() < 40
+    assert describe(trace.findings()[0]) == describe(known)
+
+
+def test_growth_that_begins_in_the_middle_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lateness(step: int) -> float:
+        return max(step - STEPS // 2, 0) / 20
+
+    found = compare_findings(late_steps(lateness), tmp_path / "t", monkeypatch)[0]
+    assert (found.cause, found.ranks) == ("rank", (3,)) and found.evidence["grows"]
+    assert found.first_instance is not None
+    assert abs(found.first_instance - STEPS // 2) <= 3
