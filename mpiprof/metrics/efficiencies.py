@@ -16,6 +16,7 @@ that is not waiting. Bounds are stated if the waiting is not known.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -100,16 +101,35 @@ def bound_message_waits(trace: Trace, edges: Float, message_ns: Float) -> tuple[
     message_ns: time in calls on messages. The bounds differ if no call on messages is logged, but
     only sums (`--messages sums`).
     """
-    if not fits_in_memory(trace) or not len(trace.message_calls):
+    if fits_in_memory(trace):
+        sums = sum_message_waits(trace, edges) if len(trace.message_calls) else None
+    else:
+        sums = _sum_windows(trace, edges) if trace.has_message_events else None
+    if sums is None:
         return np.zeros_like(message_ns), message_ns
+    known = np.minimum(sums, message_ns)
+    return known, known
+
+
+def _sum_windows(trace: Trace, edges: Float) -> Float:
+    """Return the waits for messages of a trace that is analysed in windows: ranks x windows, ns."""
+    if len(edges) == 2:
+        waits = trace.derive("window_waits")
+        by_rank = np.bincount(waits["rank"], waits["wait_ns"], trace.ranks)
+        return by_rank.astype(np.float64)[:, None]
+    sums: Float = np.sum(trace.derive("in_windows", partial(sum_message_waits, edges=edges)), 0)
+    return sums
+
+
+def sum_message_waits(trace: Trace, edges: Float) -> Float:
+    """Return the waits for messages by rank and by the window in which they begin, ns."""
     waits = trace.message_waits
     begin, rank = waits["begin_ns"].to_numpy(np.float64), waits["rank"].to_numpy(np.int64)
     windows = len(edges) - 1
     window = np.clip(np.searchsorted(edges, begin, "right") - 1, 0, windows - 1)
-    cell = rank * windows + window
-    sums = np.bincount(cell, waits["wait_ns"].to_numpy(np.float64), message_ns.size)
-    known = np.minimum(sums.reshape(message_ns.shape), message_ns)
-    return known, known
+    wait_ns = waits["wait_ns"].to_numpy(np.float64)
+    sums = np.bincount(rank * windows + window, wait_ns, trace.ranks * windows)
+    return sums.reshape(trace.ranks, windows).astype(np.float64)
 
 
 def _make_rows(edges: Float, times: RankTimes) -> list[dict[str, float]]:

@@ -231,6 +231,16 @@ def test_a_replay_of_windows_saves_as_much(
     assert found.calls_ns == pytest.approx(known.calls_ns, rel=0.02)
 
 
+def test_efficiencies_of_windows_are_those_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = mpiprof.open(halo(late_from=45).write(tmp_path / "t"))
+    known = whole.efficiencies
+    assert len(known) > 1 and known["transfer"].notna().all()  # the run and its phases
+    trace = open_in_windows(whole, monkeypatch, 3)
+    pd.testing.assert_frame_equal(trace.efficiencies, known, rtol=1e-9)
+
+
 def test_windows_blame_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = mpiprof.open(only_collectives().write(tmp_path / "t"))
     known = whole.derive("blamed_work")
