@@ -91,7 +91,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
 
     def apply(function: Callable[[ChosenWaits], Result]) -> list[Result]:
         applied = partial(apply_to_window, numbers=trace.aggregate[1], function=function)
-        results: list[Result] = trace.derive("in_windows", applied)
+        results: list[Result] = trace.derive("in_windows")(applied)
         return results
 
     findings = _find(trace, [of.summary for of in trace.derive("window_delays")], apply)

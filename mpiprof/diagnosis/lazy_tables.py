@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from mpiprof.diagnosis.causes import compute_causes
@@ -19,7 +20,7 @@ from mpiprof.diagnosis.window_delays import (
     make_run_blamed_work,
     make_run_delay_table,
 )
-from mpiprof.diagnosis.window_map import Item, list_window_items, map_windows
+from mpiprof.diagnosis.window_map import Item, list_window_items, map_windows, open_windows
 from mpiprof.diagnosis.work_groups import make_work_groups
 from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
@@ -49,9 +50,14 @@ def _list_window_items(trace: Trace) -> list[Item]:
     return list_window_items(trace, DERIVED)
 
 
-def _apply_in_windows(trace: Trace, function: Callable[[Any], Any]) -> list[Any]:
-    """Return the results of a function for the windows of a run."""
-    return map_windows(trace, DERIVED, function)
+def _find_window_mapper(trace: Trace) -> Callable[[Callable[[Any], Any]], list[Any]]:
+    """Return the function that applies a function to each window of a run."""
+    return partial(map_windows, trace, DERIVED)
+
+
+def _find_window_opener(trace: Trace) -> Callable[[], Iterator[Trace]]:
+    """Return the function that yields a trace or, if it does not fit in memory, its windows."""
+    return partial(open_windows, trace, DERIVED)
 
 
 # A Trace refers to these tables by name only, because `trace` must not import this package.
@@ -69,7 +75,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "events": tables.make_events,
     "findings": find_findings,
     "hot": find_hot_callsites,
-    "in_windows": _apply_in_windows,
+    "in_windows": _find_window_mapper,
     "instances": tables.make_instances,
     "intervals": interval_table.make_intervals,
     "located_waits": make_located_waits,
@@ -78,6 +84,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "message_callsites": make_message_callsites,
     "message_matrix": make_message_matrix,
     "message_calls": message_tables.make_message_calls,
+    "open_windows": _find_window_opener,
     "message_logs": message_tables.read_message_tables,
     "message_rows": message_tables.find_message_rows,
     "message_sums": message_tables.make_message_sums,

@@ -90,7 +90,7 @@ def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
     if fits_in_memory(trace):
         removed = [remove_time(trace, changes)]
     else:
-        removed = trace.derive("in_windows", partial(remove_time, changes=changes))
+        removed = trace.derive("in_windows")(partial(remove_time, changes=changes))
     run_ns, saved = float(trace.run_ns), sum(of.saved_ns for of in removed)
     work, calls = (np.sum(of, 0) for of in ([r.work for r in removed], [r.calls for r in removed]))
     return Prediction(tuple(changes), run_ns, run_ns - saved, work, calls)

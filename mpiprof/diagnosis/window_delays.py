@@ -63,7 +63,7 @@ def make_run_blamed_work(trace: Trace) -> pd.DataFrame:
     findings: list[Finding] = trace.derive("findings")
     if trace.record == "summary" or fits_in_memory(trace):
         return find_blamed_work(trace, findings)
-    tables = trace.derive("in_windows", partial(_blame_work, findings=findings))
+    tables = trace.derive("in_windows")(partial(_blame_work, findings=findings))
     work: pd.DataFrame = pd.concat(tables).sort_values("begin_ns", kind="stable", ignore_index=True)
     return work
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mpiprof.interface.progress import show_progress
 from mpiprof.metrics.activities import find_activities
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.posting_times import group_activities
@@ -46,6 +47,15 @@ def list_window_items(trace: Trace, derived: Derived) -> list[Item]:
     before = [add_counts(counts[:number]) for number in range(1, len(counts))]
     numbers = [RunCounts(of, total) for of in (total.take_none(), *before)]
     return [(begin, end, of) for (begin, end, _), of in zip(items, numbers, strict=True)]
+
+
+def open_windows(trace: Trace, derived: Derived) -> Iterator[Trace]:
+    """Yield a trace that fits in memory, or else each window of the run."""
+    if fits_in_memory(trace):
+        yield trace
+        return
+    for begin_ns, end_ns in divide_run(trace):
+        yield TraceWindow(trace, begin_ns, end_ns, derived)
 
 
 def _show_items(

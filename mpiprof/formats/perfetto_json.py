@@ -25,7 +25,7 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from mpiprof.formats.message_arrows import make_arrows
+from mpiprof.formats.message_windows import OF_CALLS, MessageWindow, iterate_message_windows
 from mpiprof.metrics.tables import communicator_names, make_event_pieces
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch
@@ -56,11 +56,15 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
             _write(file, _flow_events(batch, tracks, number))
             number += len(batch)
             step(batch.shape.size)
-        _write(file, _message_call_events(trace.message_calls, tracks))
-        _write(file, _message_flow_events(trace, tracks))
-        _write(file, _interval_events(trace.intervals, tracks))
+        number = 0
+        for window in iterate_message_windows(trace):
+            _write(file, _message_call_events(window.calls, tracks))
+            _write(file, _message_flow_events(window, tracks, number))
+            _write(file, _interval_events(window.intervals, tracks))
+            calls += len(window.calls)
+            number += len(window.senders)
         file.write("\n]}\n")
-    return calls + len(trace.message_calls)
+    return calls
 
 
 def _write(file: TextIO, lines: Iterator[str]) -> None:
@@ -222,16 +226,13 @@ def _message_call_events(calls: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
         )
 
 
-def _message_flow_events(trace: Trace, tracks: Tracks) -> Iterator[str]:
-    """Yield the begin and the end of the flow of each message."""
-    calls = trace.message_calls
-    arrows = make_arrows(trace.messages, calls)
-    columns = [calls[name].to_numpy() for name in ("rank", "thread", "enter_ns", "exit_ns")]
+def _message_flow_events(window: MessageWindow, tracks: Tracks, first: int) -> Iterator[str]:
+    """Yield the begin and the end of the flow of each message, numbered from `first`."""
     sides = [
-        zip(*(c[row].tolist() for c in columns), strict=True)
-        for row in (arrows.sender, arrows.receiver)
+        zip(*(calls[name].tolist() for name in OF_CALLS), strict=True)
+        for calls in (window.senders, window.receivers)
     ]
-    for number, (sender, receiver) in enumerate(zip(*sides, strict=True)):
+    for number, (sender, receiver) in enumerate(zip(*sides, strict=True), first):
         # The end of a flow belongs to the call that encloses it, so it is before the call's end.
         ends = (
             ("s", "", sender, sender[2]),

@@ -117,7 +117,7 @@ def _sum_windows(trace: Trace, edges: Float) -> Float:
         waits = trace.derive("window_waits")
         by_rank = np.bincount(waits["rank"], waits["wait_ns"], trace.ranks)
         return by_rank.astype(np.float64)[:, None]
-    sums: Float = np.sum(trace.derive("in_windows", partial(sum_message_waits, edges=edges)), 0)
+    sums: Float = np.sum(trace.derive("in_windows")(partial(sum_message_waits, edges=edges)), 0)
     return sums
 
 

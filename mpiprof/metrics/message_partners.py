@@ -8,7 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from mpiprof.interface.analysis_library import Struct, call_library
+from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool
+
+
+def find_local(trace: Trace) -> Bool:
+    """Return whether the numbers of messages of each communicator identify nothing.
+
+    Those of unknown communicators are local to a rank. The last element is for no communicator.
+    """
+    return np.array([c.is_local for c in trace.tables.communicators] + [True], np.bool_)
 
 
 def find_partners(messages: Struct, is_local: Bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.message_partners import find_partners
+from mpiprof.metrics.message_partners import find_local, find_partners
 from mpiprof.metrics.message_rows import COLUMNS, MessageRows, pack_messages
 from mpiprof.metrics.tables import label_sites
 from mpiprof.trace.intervals import Intervals
@@ -110,9 +110,7 @@ def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, MessageRows, Interv
     of_shapes = facts["communicator"], facts["peer"], facts["site_id"]
     rows = MessageRows(logs.messages, *of_shapes, logs.rank, logs.enter_ns, logs.exit_ns)
     _mark_sends_after_cancel(rows, calls)
-    # Numbers of messages that are local to a rank (unknown communicators) identify nothing.
-    local = np.array([c.is_local for c in trace.tables.communicators] + [True], np.bool_)
-    find_partners(rows.make_struct(trace.ranks), local)
+    find_partners(rows.make_struct(trace.ranks), find_local(trace))
     return calls, rows, intervals
 
 

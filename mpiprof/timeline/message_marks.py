@@ -55,7 +55,7 @@ def read_message_marks(trace: Trace) -> MessageMarks:
         return _read_marks(trace)
     calls: list[pd.DataFrame] = []
     waits: list[pd.DataFrame] = []
-    for number, marks in enumerate(trace.derive("in_windows", _read_longest_marks)):
+    for number, marks in enumerate(trace.derive("in_windows")(_read_longest_marks)):
         for tables, table in ((calls, marks.calls), (waits, marks.waits)):
             tables.append(table.assign(call=table["call"] + (number << WINDOW_SHIFT)))
     in_order: pd.DataFrame = pd.concat(calls).sort_values(

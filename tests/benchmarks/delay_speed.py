@@ -163,7 +163,7 @@ def measure_windows(folder: Path, count: int) -> Iterator[Row]:
     needed += run_windows.count_margin_bytes(trace)
     analysis_memory.MAX_BYTES = needed
     begin, first_mb = time.process_time(), peak_mb()
-    trace.derive("window_delays")
+    trace.findings()
     seconds = time.process_time() - begin
     table = trace.callsites
     calls = int((table["instances"] * table["size"]).sum())

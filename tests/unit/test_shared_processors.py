@@ -68,7 +68,7 @@ def test_the_report_says_that_ranks_share_processors(
 
     def lines(found: SharedProcessors | None) -> str:
         monkeypatch.setattr(
-            "mpiprof.diagnosis.delay_findings.find_shared_processors", lambda *_: found
+            "mpiprof.diagnosis.delay_summary.find_shared_processors", lambda *_: found
         )
         trace = mpiprof.open(folder)
         return " ".join(conclusion.verdict_lines(trace, make_verdict(trace, trace.findings())))

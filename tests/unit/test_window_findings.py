@@ -45,10 +45,7 @@ def open_windows(path: Path, monkeypatch: pytest.MonkeyPatch, count: int = WINDO
     monkeypatch.setattr(analysis_memory, "memory_limit_bytes", lambda: 1)
     monkeypatch.setattr(run_windows, "count_windows", lambda _: count)
     trace = mpiprof.open(path)
-    windows = run_windows.divide_run(trace)
-    assert len(windows) == count
-    ends = [end for _, end in windows[:-1]]
-    assert [run_windows.find_meeting(trace, end - 1, end + 1) for end in ends] == ends
+    assert len(run_windows.divide_run(trace)) == count
     return trace
 
 
