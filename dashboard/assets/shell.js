@@ -29,6 +29,12 @@ window.mpiprof = {
     return window.React.createElement("div", inner);
   },
   age: { updated: null, at: 0 },
+  // Tell Dash of a changed URL later, because the picture has moved on.
+  postpone(delay) {
+    if (!lateUrl) return;
+    clearTimeout(lateUrl);
+    lateUrl = setTimeout(tellDash, delay);
+  },
   address(keys, step = false, delay = 0) {
     const query = new URLSearchParams(window.location.search);
     for (const [key, value] of Object.entries(keys)) {
@@ -87,12 +93,15 @@ new MutationObserver((_, seen) => {
 }).observe(document.documentElement, { childList: true, subtree: true });
 
 // Scroll once to the part of the page that the address names, when the part exists.
-new MutationObserver(() => {
-  const part = window.location.hash && document.getElementById(window.location.hash.slice(1));
-  if (!part) return;
-  window.history.replaceState(window.history.state, "", window.location.pathname + window.location.search);
-  part.scrollIntoView();
-}).observe(document.documentElement, { childList: true, subtree: true });
+if (window.location.hash) {
+  new MutationObserver((_, seen) => {
+    const part = document.getElementById(window.location.hash.slice(1));
+    if (!part) return;
+    seen.disconnect();
+    window.history.replaceState(window.history.state, "", window.location.pathname + window.location.search);
+    part.scrollIntoView();
+  }).observe(document.documentElement, { childList: true, subtree: true });
+}
 
 // Load the timeline's modules when its page is first opened.
 const besides = document.currentScript.src;

@@ -46,6 +46,13 @@ export const requestLegend = async (t) => {
   showLegend(t);
 };
 
+// Show the legend of a new window, if it has other states. Otherwise the sums follow with requestLegend.
+export const renewLegend = (t) => {
+  const key = JSON.stringify([t.colour, t.data.states, [...t.hiddenStates], Boolean(t.data.legend)]);
+  if (key !== t.legendKey) showLegend(t);
+  t.legendKey = key;
+};
+
 export const showLegend = (t) => {
   if (!t.data) return;
   const { data } = t, theme = Paint.readTheme(t.root), palette = Paint.makePalette(data.states, theme);

@@ -72,6 +72,7 @@ export const followUrl = (t) => {
 // the browser's history.
 export const writeUrl = (t) => {
   clearTimeout(t.writeTimer);
+  window.mpiprof.postpone(REST_MS);
   t.writeTimer = setTimeout(() => {
     t.writeTimer = 0;
     t.updateBusy();

@@ -213,7 +213,7 @@ class Timeline {
       if (found.kind === "events") found.events = found.arrays.events;
       this.data = Object.assign(found, { colour }); // the colour of the request; this.colour may differ by now
       this.image = null;
-      Details.showLegend(this);
+      Details.renewLegend(this);
       Details.showStatus(this);
       this.draw();
       clearTimeout(this.marksTimer);

@@ -241,6 +241,24 @@ def test_the_way_back_and_links_on_the_page_are_followed(page: Page) -> None:
     assert page.drawn()[1:] == (0, 100_000_000)
 
 
+def test_a_filter_keeps_the_zoom_before_it(page: Page) -> None:
+    """The rest of the page takes a new window late, but before its fields and links are used."""
+    page.timeline("?trace=plain")
+    page.key("w")
+    window = page.query["from"], page.query["to"]
+    page.page.click("#filters > summary")
+    page.page.fill("#filter-ranks", "0-3")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_url("**rank=0-3**")
+    page.settled()
+    page.drawn()
+    assert (page.query["from"], page.query["to"]) == window
+    page.page.go_back()
+    page.until("!location.search.includes('rank=')")
+    page.settled()
+    assert (page.query["from"], page.query["to"]) == window
+
+
 def test_latest_ranks_come_first(page: Page) -> None:
     page.timeline("?sort=late")
     box = page.box()
