@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -63,11 +62,16 @@ class WorkMatrix(ABC):
 
 def column_medians(values: Float) -> Float:
     """Return the median of the known values of each column; NaN for a column without values."""
-    if not np.isnan(values).any():
-        return np.asarray(np.median(values, 0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # about columns without values
-        return np.asarray(np.nanmedian(values, 0))
+    if not len(values):
+        return np.full(values.shape[1], np.nan)
+    # NumPy sorts several times as fast as it finds medians. Unknown values come last.
+    ordered = np.sort(values, axis=0)
+    if not np.isnan(ordered[-1]).any():
+        return np.asarray((ordered[(len(values) - 1) // 2] + ordered[len(values) // 2]) / 2)
+    count = len(values) - np.isnan(values).sum(0)
+    columns = np.arange(values.shape[1])
+    low, high = ordered[np.maximum(count - 1, 0) // 2, columns], ordered[count // 2, columns]
+    return np.asarray((low + high) / 2)
 
 
 def number_nodes(trace: Trace, ranks: Int) -> tuple[list[str], Int]:
