@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.phases import find_best_cut, find_edges
-from mpiprof.diagnosis.significance import p_of_levels, p_of_slope
+from mpiprof.diagnosis.phases import find_best_cut, find_change_points, find_edges
+from mpiprof.diagnosis.significance import p_apart_from_others, p_of_levels, p_of_slope
 from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
@@ -30,6 +30,12 @@ def find_phases(matrix: WorkMatrix, work_ns: Float) -> list[Int]:
     signal, last = phase_signals(matrix, work_ns)
     _, edges = find_edges(signal, matrix.number, last)
     return np.split(np.arange(matrix.instance_count), edges)
+
+
+def split_phases(matrix: WorkMatrix, work_ns: Float) -> list[Int]:
+    """Return the columns of each phase of some instances, in which no period is sought."""
+    edges = find_change_points(*phase_signals(matrix, work_ns))
+    return np.split(np.arange(work_ns.shape[1]), edges)
 
 
 def phase_signals(matrix: WorkMatrix, work_ns: Float) -> tuple[Float, Int]:
@@ -111,6 +117,21 @@ def p_of_phases(late: Float, phases: Sequence[Int]) -> float:
         return 0.0
     stretches = np.searchsorted(edges, [int(columns[0]) for columns in phases], side="right")
     return float(p_of_levels(late, edges)[stretches].max())
+
+
+def p_apart_in_phases(work_ns: Float, rows: Int, phases: Sequence[Int]) -> float:
+    """Return the p-value that rows late in some phases wander as the other rows do.
+
+    Each of the other rows counts with the phase in which it is latest, in or between these phases.
+    """
+    edges = sorted({int(edge) for columns in phases for edge in (columns[0], columns[-1] + 1)})
+    edges = [edge for edge in edges if 0 < edge < work_ns.shape[1]]
+    spans = np.split(np.arange(work_ns.shape[1]), edges)
+    centred = work_ns - column_medians(work_ns)
+    levels = np.stack([column_means(centred[:, span].T) for span in spans])
+    late = np.stack([column_means(centred[rows][:, columns].T) for columns in phases])
+    others = np.delete(levels, rows, axis=1)
+    return p_apart_from_others(late.min(0), others.max(0))
 
 
 def find_levels(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, float], ...]:

@@ -161,7 +161,10 @@ def _make_steady(
     )
     ranks = tuple(matrix.ranks[first.rows].tolist())
     lateness = onsets.rows_lateness(work_ns, first.rows) * (-1 if first.kind == "early" else 1)
-    chance = onsets.p_of_phases(lateness, [columns for _, columns in of]) * len(work_ns)
+    phases = [columns for _, columns in of]
+    chance = onsets.p_of_phases(lateness, phases) * len(work_ns)
+    if first.kind == "rank":
+        chance = min(chance, onsets.p_apart_in_phases(work_ns, first.rows, phases))
     p = max(*(rank_set.p for rank_set, _ in of), chance)
     if p > MAX_P:
         return
@@ -293,6 +296,8 @@ def _periodic_candidates(
         return [], []
     offsets = tuple(np.flatnonzero(high & (counts > 0)).tolist())
     rank_set = _find_best_set(matrix, work_ns, waits, columns, 1)
+    if rank_set is None:
+        rank_set, columns = _find_periodic_phase(matrix, work_ns, waits, columns)
     shift = np.zeros_like(work_ns)
     ranks: tuple[int, ...] = ()
     late, p = float(np.median(np.nanmax(work_ns[:, columns], 0))), MAX_PERIODIC_P
@@ -317,6 +322,27 @@ def _periodic_candidates(
     pattern = Pattern("periodic", ranks, late, columns, gain, p, every.length, offsets)
     found = [_Candidate(replace(pattern, grows=grows), shift)]
     return (found, []) if ranks else ([], found)
+
+
+def _find_periodic_phase(
+    matrix: WorkMatrix, work_ns: Float, waits: Float, columns: Int
+) -> tuple[RankSet | None, Int]:
+    """Return the costliest set of ranks of a phase of some columns, and the columns of the phase.
+
+    Returns None and all columns if no set is significant.
+    """
+    best, chosen, most = None, columns, 0.0
+    spans = onsets.split_phases(matrix, work_ns[:, columns])
+    for span in spans:
+        found = _find_best_set(matrix, work_ns, waits, columns[span], len(spans))
+        if found is None or found.kind != "rank" or not found.late_ns * len(span) > most:
+            continue
+        late = onsets.rows_lateness(work_ns[:, columns], found.rows)
+        chance = onsets.p_of_phases(late, [span]) * len(work_ns)
+        apart = onsets.p_apart_in_phases(work_ns[:, columns], found.rows, [span])
+        if min(chance, apart) <= MAX_P:
+            best, chosen, most = found, columns[span], found.late_ns * len(span)
+    return best, chosen
 
 
 # Moving patterns: lateness passes from rank to rank.

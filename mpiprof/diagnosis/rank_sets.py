@@ -185,9 +185,12 @@ def _every_rank_set(matrix: WorkMatrix, centred: Float, mean: Float) -> RankSet 
     """
     if len(mean) < MIN_LINEAR_RANKS or _count_on_level(mean) >= len(mean) / 2:
         return None
+    if centred.shape[1] < matrix.instance_count:
+        return None
     first, second = (_trimmed_means(half) for half in np.array_split(centred, 2, axis=1))
-    constant = float(np.corrcoef(first, second)[0, 1]) >= MIN_CORRELATION
-    if centred.shape[1] < matrix.instance_count or not constant:
+    if not (np.ptp(first) and np.ptp(second)):
+        return None
+    if float(np.corrcoef(first, second)[0, 1]) < MIN_CORRELATION:
         return None
     shift = mean - mean.min()
     lateness = mean - np.median(mean)

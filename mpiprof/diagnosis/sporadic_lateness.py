@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.diagnosis.significance import p_apart_from_others
 from mpiprof.diagnosis.work_matrix import column_medians
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_EVENTS = 3  # minimum number of late instances for a rank to be blamed
 MAX_GAP = 4  # instances
+MIN_APART = 5  # minimum number of late instances to compare a rank's lateness with other ranks'
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,20 @@ def find_sporadic_rank(work_ns: Float, waits: Float) -> SporadicRank | None:
     # Waiting may count delays of the awaited rank only, so the spread of the ranks is tested too.
     spread = np.nanmax(work_ns, 0) - column_medians(work_ns)
     p = max(_p_of_events(costly, last, row, ranks) for costly in (waits, spread))
+    p = min(p, _p_apart(work_ns, row, len(columns)))
     return SporadicRank(row, columns, float(np.median(late[columns])), min(usual, 1.0), p)
+
+
+def _p_apart(work_ns: Float, row: int, count: int) -> float:
+    """Return the p-value that a row is as late as other rows in as many of their latest instances.
+
+    Ranks that wander are late for a while, too, each at another time.
+    """
+    if count < MIN_APART:
+        return 1.0
+    late = np.nan_to_num(work_ns - column_medians(work_ns))
+    largest = np.median(np.partition(late, -count, axis=1)[:, -count:], axis=1)
+    return p_apart_from_others(largest[[row]], np.delete(largest, row))
 
 
 def _p_of_events(costs: Float, last: Int, row: int, ranks: int) -> float:

@@ -209,7 +209,8 @@ def _sharing_sentence(shared: Mapping[str, Any]) -> str:
     """Return how long the ranks of a node wait for the processors that they share."""
     ranks, processors = format_count(shared["ranks"]), format_count(shared["processors"])
     plural = "" if shared["processors"] == 1 else "s"
-    wait = f"wait for one {shared['queue_ratio']:.2g} times as long as they run"
+    ratio = float(f"{shared['queue_ratio']:.2g}")
+    wait = f"wait for one {ratio:g} times as long as they run"
     return f"{ranks} ranks share {processors} processor{plural}, and {wait}."
 
 
@@ -285,7 +286,10 @@ def _steps_clause(finding: Finding) -> str:
     if finding.cause == "periodic" and finding.period:
         offsets = evidence["offsets"]
         if len(offsets) == 1:
-            return f", in every {format_ordinal(finding.period)} {unit} from {unit} {offsets[0]} on"
+            first = offsets[0]
+            if finding.first_instance - evidence["recorded"][0] >= finding.period:
+                first = finding.first_instance
+            return f", in every {format_ordinal(finding.period)} {unit} from {unit} {first} on"
         return f", in {len(offsets)} of every {finding.period} {unit}s"
     if count == 1:
         return f", in the only {'recorded ' * evidence['sampled']}{unit}"

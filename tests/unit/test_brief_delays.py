@@ -17,7 +17,7 @@ from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
 from mpiprof.trace.types import Float
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("error")]
 BOTH = pytest.mark.parametrize("messages", [True, False])
 BREAK_MS = 120.0
 
@@ -79,3 +79,34 @@ def test_a_few_long_breaks_of_different_ranks_accuse_nobody(messages: bool, tmp_
     late[[11, 47, 70, 83], [2, 5, 1, 7]] = BREAK_MS
     finding, _, _ = first_finding(late, messages, tmp_path / "t")
     assert not finding.ranks
+
+
+REPEATED: list[tuple[str, list[int], str]] = [
+    (
+        "rank",
+        [*range(10, 20), *range(30, 40), *range(50, 60)],
+        ", in steps 10 to 19, 30 to 39 and 50 to the end.",
+    ),
+    ("periodic", list(range(30, 60, 3)), ", in every 3rd step from step 30 on."),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("cause", "late_steps", "words"), REPEATED)
+def test_a_delay_in_phases_of_one_rank_alone_is_named(
+    cause: str, late_steps: list[int], words: str, messages: bool, tmp_path: Path
+) -> None:
+    """Ranks that wander have such phases, too, but then other ranks wander as well."""
+    late = late_in(60, 8, late_steps, 8.0)
+    finding, text, ratio = first_finding(late, messages, tmp_path / "t")
+    assert (finding.cause, finding.ranks) == (cause, (4,))
+    assert words in text
+    assert ratio == pytest.approx(1, abs=0.1)
+
+
+@BOTH
+def test_a_delay_that_decays_is_named(messages: bool, tmp_path: Path) -> None:
+    late = late_in(60, 8, range(60), 20.0) * np.exp(-np.arange(60) / 10)[:, None]
+    finding, text, _ = first_finding(late, messages, tmp_path / "t")
+    assert (finding.cause, finding.ranks, finding.first_instance) == ("rank", (4,), 0)
+    assert ", in steps 0 to " in text

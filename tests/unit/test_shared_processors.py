@@ -77,4 +77,5 @@ def test_the_report_says_that_ranks_share_processors(
     shared = lines(SharedProcessors(8, 2, 35.2, 0.6))
     assert "8 ranks share 2 processors, and wait for one 35 times as long as they run." in shared
     assert "Start at most as many ranks on a node as it has processors" in shared
+    assert "wait for one 120 times as long" in lines(SharedProcessors(8, 2, 123.4, 0.6))
     assert "8 ranks share 1 processor, and" in lines(SharedProcessors(8, 1, 4.0, 0.6))
