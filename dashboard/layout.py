@@ -128,7 +128,9 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
             return components.empty_state("No such page", "Choose one above."), None
         page_keys: frozenset[str] = getattr(page, "PAGE_KEYS", frozenset())
         query = state.set_keys(**dict.fromkeys(page_keys)).format_query()
-        now = [path, query, scheme, None if getattr(page, "FOLLOWS", False) else version]
+        # Pictures of the server and of the timeline take the colours of the theme by themselves.
+        colours = scheme if getattr(page, "HAS_FIGURES", False) else None
+        now = [path, query, colours, None if getattr(page, "FOLLOWS", False) else version]
         if now == shown:
             raise PreventUpdate
         return components.make_or_message(page.TITLE, lambda: page.make_layout(context, state)), now

@@ -79,6 +79,14 @@ export const showLegend = (t) => {
   Format.replaceContents(t.legend, ...entries, ...markEntries(t, theme), E("span", { className: "tl-hatched" }, "hatched: waiting"));
 };
 
+// Show the colours of another theme.
+export const recolour = (t) => {
+  t.image = null;
+  t.paint();
+  showLegend(t);
+  if (t.instance) showDetail(t);
+};
+
 const median = (values) => {
   const sorted = [...values].sort((a, b) => a - b), middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;

@@ -33,7 +33,9 @@ class Timeline {
     const path = window.location.pathname; // Dash does not notice a step back to an address that it still has.
     window.addEventListener("popstate", () => { if (window.location.pathname === path) Url.followUrl(this); }, { signal: this.abort.signal });
     // Paper is light: the canvases take its colours while the page is printed.
-    window.matchMedia("print").addEventListener("change", () => { this.image = null; this.paint(); }, { signal: this.abort.signal });
+    window.matchMedia("print").addEventListener("change", () => Details.recolour(this), { signal: this.abort.signal });
+    this.themeObserver = new MutationObserver(() => Details.recolour(this));
+    this.themeObserver.observe(document.documentElement, { attributeFilter: ["data-theme"] });
     this.resizeObserver = new ResizeObserver(() => this.resize());
     this.resizeObserver.observe(this.stage);
     this.resize();
@@ -42,7 +44,7 @@ class Timeline {
 
   end() {
     this.abort.abort();
-    this.resizeObserver.disconnect();
+    for (const observer of [this.resizeObserver, this.themeObserver]) observer.disconnect();
     clearTimeout(this.loadTimer);
     clearTimeout(this.liveTimer);
     clearTimeout(this.writeTimer);
@@ -51,7 +53,6 @@ class Timeline {
     clearTimeout(this.causesTimer);
     clearTimeout(this.marksTimer);
   }
-
 
   write() {
     Url.writeUrl(this);

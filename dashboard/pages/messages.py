@@ -23,6 +23,7 @@ from ..trace_data import TraceContext, TraceData
 TITLE, PATH = "Messages", "/messages"
 PAGE_KEYS = frozenset((pair_tables.CELL,))
 SKELETON = (420, 240)
+HAS_FIGURES = True
 HOW_TO_READ = (
     "A row is a rank that waits or sends, a column is the rank that it waits for or sends to. The "
     "darker a cell, the more. A dark column is one rank that many wait for; a dark line beside the "

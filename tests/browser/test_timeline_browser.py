@@ -382,10 +382,12 @@ def test_both_themes(page: Page) -> None:
     page.timeline("?from=5000000&to=60000000")
     page.point(5, 5)
     light = picture(page)
+    page.page.evaluate("window.kept = document.querySelector('#timeline')")
     page.page.keyboard.press("t")
     page.settled()
     page.drawn()
     assert picture(page) != light
+    assert page.page.evaluate("window.kept.isConnected")  # the timeline is not built again
     page.shot("timeline-dark")
     page.page.keyboard.press("t")
     page.settled()
