@@ -19,7 +19,7 @@ CALL_COLUMNS = {  # columns of a data set: one row per instance and member of it
     "shape": "row of the table of shapes, -1 where the rank did not call",
     "sent": "bytes sent, -1 or missing where they are the shape's",
     "received": "bytes received, -1 or missing where they are the shape's",
-    "choice": "state of the selector: 0 or missing none, 1 observe, 2 probe, 3 hold",
+    "choice": "state of the selector: 0 or missing none, 1 observe, 2 probe, 3 chosen",
     "before_enter_ns": "when the rank entered its record before; -1 without",
     "before_exit_ns": "when it left that; 0 while open, -1 without",
     "before_shape": "shape of the record before, -1 without",
@@ -44,7 +44,7 @@ EVENT_COLUMNS = {
     "algorithm": "what it ran on: native, native:ring if the library's own is known, or ours",
     "flags": "peculiarities of the call, separated by blanks",
     "outside_ns": "time in point-to-point and completion calls since the rank's record before",
-    "choice": "state of the selector that chose the algorithm: observe, probe, hold, or empty",
+    "choice": "state of the selector that chose the algorithm: observe, probe, chosen, or empty",
 }
 INSTANCE_COLUMNS = {  # before the columns of metrics/columns.py
     "communicator": EVENT_COLUMNS["communicator"],

@@ -76,7 +76,7 @@ def make_events(trace: Trace) -> pd.DataFrame:
     MPI_Start is not timed), completion_enter_ns and completion_exit_ns (the completing Wait or
     Test, NA without one), bytes (sent), received, root (NA without one), algorithm, flags,
     outside_ns (time in point-to-point and completion calls since the rank's previous record),
-    choice (state of the selector that chose the algorithm: observe, probe, hold; empty without
+    choice (state of the selector that chose the algorithm: observe, probe, chosen; empty without
     one).
     """
     return pd.concat(list(make_event_pieces(trace)), ignore_index=True)

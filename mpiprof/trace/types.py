@@ -39,7 +39,7 @@ SENDER_UNIT = 256
 SENDER_UNKNOWN, SENDER_ITSELF, SENDER_PARENT, SENDER_ELSEWHERE = 0, 1, 2, 255
 
 # The state of the selector that chose a call's algorithm, by the number in the record.
-CHOICES = ("", "observe", "probe", "hold")
+CHOICES = ("", "observe", "probe", "chosen")
 MAX_INTEGER = 1 << 62  # largest plausible time or byte count
 
 

@@ -19,7 +19,7 @@ from support.jobs import run
 
 EIGHT = "100 90 80 70 60 50 95 110"
 BEST, SECOND = 5, 4  # of EIGHT
-KEPT = "kept: no slower than the second best algorithm"
+UNCHANGED = "unchanged: no slower than the second best algorithm"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def test_periods_double_while_the_choice_is_kept(program: Path) -> None:
     """Each period follows 2 skipped instances: 20, 40 and 80 instances."""
     found = decide(program, EIGHT, instances=300)
     ends = [80 + 2 + 20, 80 + 22 + 2 + 40, 80 + 22 + 42 + 2 + 80]
-    assert found.choices[1:] == [(BEST, end, KEPT) for end in ends]
+    assert found.choices[1:] == [(BEST, end, UNCHANGED) for end in ends]
     assert len(found.phases) == 1
 
 
@@ -99,7 +99,7 @@ def test_a_choice_that_becomes_slower_is_evaluated_again(program: Path) -> None:
     assert found.phases[1] == (102, "score")
     assert found.algorithms[102:] == [SECOND] * 98
     kept = decide(program, EIGHT.replace("50", "50:65.9"), instances=200, change=80)
-    assert kept.choices[1] == (BEST, 102, KEPT)
+    assert kept.choices[1] == (BEST, 102, UNCHANGED)
 
 
 @pytest.mark.heavy
@@ -114,8 +114,8 @@ def test_all_times_count_when_the_choice_is_evaluated_again(program: Path) -> No
 def test_a_disturbance_before_the_last_ten_instances_changes_nothing(program: Path) -> None:
     """The next period has 20 instances again."""
     found = decide(program, EIGHT.replace("50", "50:90"), instances=130, change=82, until=92)
-    assert found.choices[1] == (BEST, 102, "kept: the last ten instances were not slower")
-    assert found.choices[2] == (BEST, 124, KEPT)
+    assert found.choices[1] == (BEST, 102, "unchanged: the last ten instances were not slower")
+    assert found.choices[2] == (BEST, 124, UNCHANGED)
 
 
 @pytest.mark.heavy

@@ -112,11 +112,11 @@ def test_choices_are_those_that_were_noted(switched: Trace) -> None:
         rows = switched.instances[switched.instances["operation"] == end["operation"]]
         events = switched.events[switched.events["operation"] == end["operation"]]
         found = rows["choice"].tolist()
-        assert {"", "observe"} <= set(found) <= {"", "observe", "probe", "hold"}
+        assert {"", "observe"} <= set(found) <= {"", "observe", "probe", "chosen"}
         for rank in range(switched.ranks):
             assert events[events["rank"] == rank]["choice"].tolist() == found
         assert found.count("probe") <= end["probes"]
-        if found[-1] == "hold":
+        if found[-1] == "chosen":
             assert found.count("probe") == end["probes"]
 
 

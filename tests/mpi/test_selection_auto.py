@@ -155,7 +155,7 @@ def test_the_trace_states_the_purpose_of_every_instance_on_2_ranks(
     assert all(map(is_native, observed.iloc[:8].astype(str)))
     # The last instance can be a probe of a later phase, so only those without probes are compared.
     ran = reported["algorithm"].astype(str).to_numpy()
-    is_chosen = (reported["choice"] == "hold").to_numpy()
+    is_chosen = (reported["choice"] == "chosen").to_numpy()
     chosen = [
         (4 + x["instance"], x["algorithm"]) for x in selection(trace) if x["kind"] == "choice"
     ]

@@ -116,7 +116,7 @@ def test_one_is_chosen_and_handed_on(mpi: Mpi, tmp_path: Path) -> None:
     reductions = events[events["operation"] == "allreduce"]
     ran = reductions["algorithm"].astype(str)
     # The last reduction can be a probe of a later phase.
-    assert ran[reductions["choice"] == "hold"].iloc[-1] == chosen and tried(lines) <= set(ran)
+    assert ran[reductions["choice"] == "chosen"].iloc[-1] == chosen and tried(lines) <= set(ran)
     learned = (folder / "learned.jsonl").read_text().splitlines()
     names = {":".join(name.split(":")[:2]) for name in tried(lines)}
     before = len(lessons(mpi, 1, 1).splitlines())

@@ -46,7 +46,7 @@ def test_eight_algorithms_and_both_decisions_on_4_ranks(mpi: Mpi, tmp_path: Path
     assert all(len(set(block)) == 1 for block in blocks)
     assert Counter(block[0] for block in blocks) == Counter(EIGHT)
     assert set(called["choice"].iloc[first : first + 80]) == {"probe"}
-    assert set(called["choice"].iloc[first + 80 :]) == {"hold"}
+    assert set(called["choice"].iloc[first + 80 :]) == {"chosen"}
     others = instances[instances["operation"] != "alltoall"]["algorithm"]
     assert {unnamed(str(name)) for name in others} <= {"native", ""}
     assert any("--switch robust treats alltoall and alltoallv" in line for line in printed)

@@ -60,5 +60,5 @@ def has_probes(operation: str) -> Callable[[Any], bool]:
 def holds(operation: str) -> Callable[[Any], bool]:
     """Return a condition: the recorder has made its choice for an operation."""
     return lambda events: bool(
-        ((events["operation"] == operation) & (events["choice"] == "hold")).any()
+        ((events["operation"] == operation) & (events["choice"] == "chosen")).any()
     )

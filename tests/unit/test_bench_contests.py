@@ -45,7 +45,7 @@ def a_contest(chosen_ms: float, **labels: object) -> contest.Contest:
     """
     fixed = {"native": [100.0] * 10, "ring": [80.0] * 10, "pair": [130.0] * 10}
     auto = looped({AUTO: [120.0] * 40 + [chosen_ms] * 260}, AUTO, **labels)
-    choices = ("probe",) * 40 + ("hold",) * 260
+    choices = ("probe",) * 40 + ("chosen",) * 260
     chose = Behaviour(("native",) * 40 + ("ring",) * 260, choices, (0,), (8,))
     parts = [looped(fixed, "before", **labels), auto, looped(fixed, "after", **labels)]
     (found,) = contest.contests(parts, [Behaviour(), chose, Behaviour()])
@@ -67,7 +67,7 @@ def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
     before, after = (
         looped({"native": [90.0] * 10, "ring": [95.0] * 10}, part) for part in ("before", "after")
     )
-    chosen = Behaviour(("pair",) * 300, ("hold",) * 300)
+    chosen = Behaviour(("pair",) * 300, ("chosen",) * 300)
     (found,) = contest.contests([before, auto, after], [Behaviour(), chosen, Behaviour()])
     against = found.against("native", loop.total_ns)
     assert (against.low, against, against.high) == pytest.approx((100 / 110,) * 3)
@@ -101,7 +101,7 @@ def test_auto_is_compared_with_the_paper_s_routine() -> None:
         {ROBUST: [150.0] * 80 + [99.0] * 120, "native": [110.0] * 200}, ROBUST, **labels
     )
     selections = [
-        Behaviour(("ring",) * 200, ("probe",) * count + ("hold",) * (200 - count))
+        Behaviour(("ring",) * 200, ("probe",) * count + ("chosen",) * (200 - count))
         for count in (8, 80)
     ]
     before, after = (looped(fixed, part, **labels) for part in ("before", "after"))

@@ -115,7 +115,7 @@ def test_what_drifts_is_less_certain_than_it_seems() -> None:
 
 
 def test_probing_instances_are_counted_by_phase() -> None:
-    choices = ("observe", "probe", "probe", "hold", "hold", "probe", "hold", "hold")
+    choices = ("observe", "probe", "probe", "chosen", "chosen", "probe", "chosen", "chosen")
     ran = ("native", "ring", "pair", "ring", "ring", "pair", "pair", "pair")
     both = Behaviour(ran, choices, phases=(0, 5), windows=(0, 2))
     assert both.probes_by_phase() == [2, 1]
@@ -160,11 +160,11 @@ def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
             "operation": ["alltoall", "alltoall", "barrier", *["alltoall"] * 4],
             "enter_ns": [5, 30, 27, 15, 16, 20, 38],
             "algorithm": ["native", "ring", "native", "pair", "pair", "native", "native"],
-            "choice": ["", "hold", "", "probe", "probe", "", ""],
+            "choice": ["", "chosen", "", "probe", "probe", "", ""],
         }
     )
     found = selector.loop_behaviour(events, one)
-    assert found.algorithms == ("pair", "ring") and found.choices == ("probe", "hold")
+    assert found.algorithms == ("pair", "ring") and found.choices == ("probe", "chosen")
     assert selector.loop_behaviour(events.drop(columns="choice"), one).choices == ()
 
 

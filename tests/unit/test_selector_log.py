@@ -156,7 +156,7 @@ def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:
         assert records.dtype == RECORD_TYPE
         records["choice"] = choices
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
-    expected = ["", "observe", "probe", "hold", "probe"]
+    expected = ["", "observe", "probe", "chosen", "probe"]
     assert trace.instances["choice"].tolist() == expected
     assert trace.events["choice"].tolist() == [*expected, "", "observe", "probe", "", ""]
     assert trace.instances.columns[-1] == trace.events.columns[-1] == "choice"

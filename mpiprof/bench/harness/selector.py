@@ -24,7 +24,7 @@ CHOSEN_SHARE = 0.6  # of the instances, from the end; the paper reports the last
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Algorithm and choice (observe, probe, hold) of each instance of a loop."""
+    """Algorithm and choice (observe, probe, chosen) of each instance of a loop."""
 
     algorithms: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()  # empty if the trace has none
@@ -40,10 +40,10 @@ class Behaviour:
 
     def chosen_instances(self, instances: int) -> slice:
         """Return the instances after the last probe; if there are no choices, the last 60 %."""
-        if "hold" not in self.choices:
+        if "chosen" not in self.choices:
             return slice(instances - max(round(CHOSEN_SHARE * instances), 1), instances)
         last = max((i for i, c in enumerate(self.choices) if c == "probe"), default=-1)
-        return slice(min(max(last + 1, self.choices.index("hold")), instances - 1), instances)
+        return slice(min(max(last + 1, self.choices.index("chosen")), instances - 1), instances)
 
     def chosen_algorithm(self, instances: int) -> str:
         """Return the most frequent algorithm of the instances under the final choice."""

@@ -229,9 +229,9 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
     const bool runs = which != NATIVE && is_ready(&s->list[which], e);
 
     c->candidate = (uint8_t)(runs ? which : NATIVE);
-    c->choice = (uint8_t)(probes                          ? STATE_PROBE
-                          : s->choice.state == STATE_HOLD ? STATE_HOLD
-                                                          : STATE_OBSERVE);
+    c->choice = (uint8_t)(probes                            ? STATE_PROBE
+                          : s->choice.state == STATE_CHOSEN ? STATE_CHOSEN
+                                                            : STATE_OBSERVE);
     return runs ? &s->list[which] : NULL;
 }
 

@@ -29,7 +29,7 @@ void current_choice_probe(struct selection *s, const char *why)
 
 void current_choice_choose(struct selection *s, int which, const char *why)
 {
-    s->choice.state = STATE_HOLD;
+    s->choice.state = STATE_CHOSEN;
     s->choice.current = which;
     event_add(s, NEWS_CHOICE, why);
 }

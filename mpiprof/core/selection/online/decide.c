@@ -1,6 +1,6 @@
 /* State machine of a key: what its instances run, from the statistics of its windows.
  *
- *   observe --> probe (probe.c) --> hold
+ *   observe --> probe (probe.c) --> chosen
  *      ^  |                |   two consecutive windows differ from the reference
  *      +--+----------------+
  *
@@ -164,9 +164,9 @@ static const char *change_of(const struct reference_instances *now,
     return was >= 0 && is >= 0 && was != is && worst > matters ? "imbalance" : NULL;
 }
 
-static bool holds_algorithm(const struct selection *s)
+static bool has_chosen_algorithm(const struct selection *s)
 {
-    return s->choice.state == STATE_HOLD && s->choice.current != NATIVE;
+    return s->choice.state == STATE_CHOSEN && s->choice.current != NATIVE;
 }
 
 /* Return true if the choice is slower than the library's default. A change may come before the
@@ -175,7 +175,7 @@ static bool is_wrong(const struct selection *s, const struct reference_instances
 {
     const struct candidate *const native = &s->list[NATIVE];
 
-    return holds_algorithm(s) && native->seen > 0 &&
+    return has_chosen_algorithm(s) && native->seen > 0 &&
            shift_direction(now->scores, now->count, native->samples, rank_test_samples(native),
                            rank_test_median(native) / 10) > 0;
 }
@@ -197,7 +197,7 @@ static void change_track(struct selection *s, const struct reference_instances *
         return;
     s->phases.due = why;
     /* Until the next phase, run the library's default if the choice is slower. */
-    if (s->instances < s->phases.next && holds_algorithm(s) && s->observed.native_ns > 0 &&
+    if (s->instances < s->phases.next && has_chosen_algorithm(s) && s->observed.native_ns > 0 &&
         rank_test_median_of(now->scores, now->count) > s->observed.native_ns)
         current_choice_choose(s, NATIVE,
                               "the pattern changed too soon to probe again, and the algorithm was "

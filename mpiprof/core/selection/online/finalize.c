@@ -100,7 +100,7 @@ void finalize_inherit(struct key *child, const struct key *parent)
 {
     const struct selection *const s = parent->selection;
 
-    if (s == NULL || s->choice.state != STATE_HOLD || s->choice.current == NATIVE) {
+    if (s == NULL || s->choice.state != STATE_CHOSEN || s->choice.current == NATIVE) {
         child->inherited = parent->inherited;
         child->inherited_gain_ns = parent->inherited_gain_ns;
         child->inherited_price_ns = parent->inherited_price_ns;

@@ -217,7 +217,7 @@ static void write_choice(const struct selection *s, const struct event *e)
     text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"algorithm\": \"%s\", \"why\": \"%s\"",
              s->phases.number, (long long)e->instance, name_of(&s->list[e->current]), e->why);
     row_end(&t);
-    if (e->current == NATIVE || !operation_reduces(s->log->operation) || e->state != STATE_HOLD)
+    if (e->current == NATIVE || !operation_reduces(s->log->operation) || e->state != STATE_CHOSEN)
         return;
     if (!atomic_exchange(&warned, true))
         recorder_print("%s now runs on %s, so floating-point results may round differently: "

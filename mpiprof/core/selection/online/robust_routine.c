@@ -2,7 +2,7 @@
  *
  *    probe   ten consecutive instances of each algorithm: 80 probes of 8 algorithms
  *      --> first decision: the algorithm with the lowest mean time
- *    hold    2 instances that the decision disturbs, then a period of 20 instances
+ *    chosen  2 instances that the decision disturbs, then a period of 20 instances
  *      --> second decision: keep the algorithm, and double the next period; or replace its time by
  *          that of the period, and evaluate all times again
  *
@@ -82,8 +82,8 @@ static bool period_add(struct selection *s, bool ran, int64_t elapsed_ns)
     return ++r->monitored == r->period;
 }
 
-/* Add an instance. `ran`: the algorithm of robust_routine_candidate ran, not the library's in its place.
- * Returns true if the members must now add their sums. */
+/* Add an instance. `ran` is set if the algorithm of robust_routine_candidate ran, and not the
+ * library's instead. Returns true if the members must now add their sums. */
 bool robust_routine_note(struct selection *s, bool ran, int64_t elapsed_ns)
 {
     return s->choice.state == STATE_PROBE ? probe_add(s, ran, elapsed_ns)
@@ -166,10 +166,10 @@ static void decide_second(struct selection *s, const struct sum_max *all)
     } else if (whole >= worse && last >= worse) {
         evaluate_again(s, whole, "lowest time after the previous choice became slower");
     } else if (whole >= worse) {
-        current_choice_choose(s, current, "kept: the last ten instances were not slower");
+        current_choice_choose(s, current, "unchanged: the last ten instances were not slower");
         period_start(s, period);
     } else {
-        current_choice_choose(s, current, "kept: no slower than the second best algorithm");
+        current_choice_choose(s, current, "unchanged: no slower than the second best algorithm");
         period_start(s, period < LONGEST_PERIOD ? 2 * period : period);
     }
 }

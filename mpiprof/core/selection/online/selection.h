@@ -41,7 +41,7 @@ bool candidate_may_run(const struct variant *v, const struct execution *e);
 
 /* ---- selector state of one key. Each member structure is written by one file only */
 
-enum state { STATE_NONE, STATE_OBSERVE, STATE_PROBE, STATE_HOLD };
+enum state { STATE_NONE, STATE_OBSERVE, STATE_PROBE, STATE_CHOSEN };
 enum news { NEWS_PHASE, NEWS_TRIALS, NEWS_CHOICE };
 struct event {
     enum news what;
@@ -112,7 +112,7 @@ struct probing {           /* probing (probe.c) */
 enum { ROBUST_RUNS = 10, ROBUST_ALGORITHMS = 8 };
 struct robust {
     int measuring, runs;              /* algorithm that is being probed, and its probes so far */
-    int64_t sums[ROBUST_ALGORITHMS];  /* ns by algorithm; while holding: of a period */
+    int64_t sums[ROBUST_ALGORITHMS];  /* ns by algorithm; in state chosen: of a period */
     bool missed[ROBUST_ALGORITHMS];   /* the library's algorithm ran in some instance instead */
     int64_t means[ROBUST_ALGORITHMS]; /* agreed times in ns; 0 if unknown */
     /* length of the period, its instances so far, and skipped instances before it */
@@ -152,7 +152,7 @@ void current_choice_abandon(struct selection *s);
 bool current_choice_has(const struct selection *s, enum news what);
 void current_choice_clear_events(struct selection *s);
 
-/* ---- state machine of a key: observe, probe, hold (decide.c) */
+/* ---- state machine of a key: observe, probe, chosen (decide.c) */
 
 void decide(struct selection *s);
 void decide_from(struct selection *s, int which, const char *why);

@@ -30,9 +30,9 @@ static int64_t cost_of(const struct selection *s)
 
     return rank_test_median_of(s->window_cost.costs_ns,
                                s->window_cost.costs < 3 ? s->window_cost.costs : 3) +
-           (s->choice.state == STATE_HOLD ? way
-            : s->probing.short_of_budget  ? way / 2
-                                          : way / 8);
+           (s->choice.state == STATE_CHOSEN ? way
+            : s->probing.short_of_budget    ? way / 2
+                                            : way / 8);
 }
 
 /* Set the length of the next window so that its reductions take 1/200 of the time, or 1/100 during
