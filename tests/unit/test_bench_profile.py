@@ -201,6 +201,8 @@ def test_ratios_to_the_library_here() -> None:
         rows += [labels | {"algorithm": "ring", "median ms": ring}]
     results = make_results("library here", rows)
     verdict = rabenseifner_ratios.check_library(results)
-    assert verdict.state == IN_PART and verdict.reason == "1 of 2 cells are above 2; 0.5 to 3"
+    assert verdict.state == IN_PART and verdict.reason == (
+        "1 of 2 cells are above 2: 3 (256 KB on 8), 0.5 (256 KB on 9)"
+    )
     (figure,) = rabenseifner_ratios.show_library(results).figures
     assert isinstance(figure, RatioMap) and [head for head, _ in figure.rows] == ["p = 8", "p = 9"]

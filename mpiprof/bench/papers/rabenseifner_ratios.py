@@ -78,6 +78,11 @@ LIBRARY_WORDS = (
     *("reduction", *CLUSTER, "--processes", "9,12,15,16"),
     *("--sizes", "8K,256K,1M", "--only", ",".join((*BOTH, "native", *PROTOCOLS))),
 )
+# A number off powers of two, and a power of two, for which libraries have the paper's protocols.
+QUICK_LIBRARY_WORDS = (
+    *("reduction", "--cluster", "8x100mbit", "--processes", "7,8", "--sizes", "256K,1M"),
+    *("--only", "allreduce,native,halving_doubling,binary_blocks,ring"),
+)
 RUNS: dict[str, Run] = {
     "IBM SP, process per CPU": _simulate_ratios(machines.IBM_SP, per_node=8),
     "IBM SP, process per node": _simulate_ratios(machines.IBM_SP),
@@ -85,7 +90,7 @@ RUNS: dict[str, Run] = {
     "Myrinet, process per node": _simulate_cluster(1),
     "Cray T3E, sum and maxloc": _simulate_ratios(machines.CRAY_T3E, BOTH, labels=()),
     "Cray X1": _simulate_ratios(machines.CRAY_X1, BOTH, note=machines.FITTED_X1),
-    "library here": Measurement(LIBRARY_WORDS, 900),
+    "library here": Measurement(LIBRARY_WORDS, 900, QUICK_LIBRARY_WORDS, 45),
 }
 
 
@@ -156,11 +161,19 @@ def show_library(results: Results) -> Content:
 
 
 def check_library(results: Results) -> Verdict:
-    """Judge that a library's allreduce of long vectors can be more than twice as fast."""
+    """Judge that a library's allreduce of long vectors can be more than twice as fast.
+
+    "Most vendors are using algorithms that can be improved by a factor of more than 2 for long
+    vectors" (Section 1). Each number of processes and size counts.
+    """
     ratios = find_library_ratios(results.rows["library here"], "allreduce", "sum")
-    found = [ratio for (_, n), ratio in ratios.items() if n >= LONG_BYTES]
-    span = f"{min(found):.3g} to {max(found):.3g}"
-    return judge_share(sum(r > 2 for r in found), len(found), f"cells are above 2; {span}")
+    found = {key: ratio for key, ratio in ratios.items() if key[1] >= LONG_BYTES}
+    right = sum(ratio > 2 for ratio in found.values())
+    cells = ", ".join(
+        f"{ratio:.3g} ({format_round_size(n)} on {p})" for (p, n), ratio in found.items()
+    )
+    reason = f"cells are above 2: {cells}"
+    return judge_share(right, len(found), reason)
 
 
 def state_ratios(

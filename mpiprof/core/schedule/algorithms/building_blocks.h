@@ -106,7 +106,7 @@ void ring_round(const struct context *c, struct range (*block)(const struct cont
                 int64_t r, struct round *out);
 
 /* ---- pieces of unequal length, which a ring or a chain passes on in blocks, so that no step waits
- * for the largest piece (pieces.c). The parameter block_size replaces the best size. */
+ * for the largest piece (pieces.c). problem->block_size replaces the best size. */
 
 struct pieces {
     int64_t *first; /* size + 1 numbers: the first block of each piece, and their end */

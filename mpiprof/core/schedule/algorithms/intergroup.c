@@ -240,7 +240,7 @@ INTER_ALGORITHM(allgatherv, root_gathering_concurrent, .needs_counts = true, AS_
                 .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 max(K_A, K_B)) beta, K: a group's bytes");
 
 INTER_ALGORITHM(allgatherv, root_gathering_ring, .needs_counts = true,
-                ROOT_GATHERING(RING, ring_prepare, "5"), .parameters = "block_size=BYTES",
+                ROOT_GATHERING(RING, ring_prepare, "5"),
                 .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 K_A + 3 K_B) beta for small blocks, K: a "
                         "group's bytes");
 

@@ -287,9 +287,8 @@ static void kang_round(const struct context *c, int64_t r, struct round *out)
 /* ---- entries; allgatherv's kang is in intergroup_kang_v.c */
 
 #define KANG_2018                                                                                  \
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",                                  \
-    .parameters = "block_size=BYTES", .prepare = teams_prepare, .rounds = teams_rounds,            \
-    .round = teams_round
+    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018", .prepare = teams_prepare,        \
+    .rounds = teams_rounds, .round = teams_round
 #define KANG_UNSEGMENTED KANG_2018, .mode = UNSEGMENTED
 #define KANG_TWO_STEP KANG_2018, .mode = TWO_STEP
 #define V_COST "as for allgather, with the largest message of each round"
@@ -303,8 +302,8 @@ INTER_ALGORITHM(
     allgather, kang_teams,
     .cost = "(max(t k_A, k_B) + max(P k_A, Q k_B)) beta for small blocks, t = ceil(P/Q), P >= Q; "
             "as kang where Q divides P",
-    .parameters = "block_size=BYTES", .source = "Kang et al. 2019, Algorithm 1 and Figure 2",
-    .prepare = teams_prepare, .rounds = teams_rounds, .round = teams_round);
+    .source = "Kang et al. 2019, Algorithm 1 and Figure 2", .prepare = teams_prepare,
+    .rounds = teams_rounds, .round = teams_round);
 
 INTER_ALGORITHM(allgather, kang_unsegmented, KANG_UNSEGMENTED,
                 .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q");
