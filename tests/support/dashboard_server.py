@@ -37,7 +37,7 @@ ARGUMENTS = [
 TIMEOUT_MS = 1000 * HANG_S
 QUIET = 5  # checks of LOOK_MS that find an idle page; then it is complete
 LOOK_MS = 50
-REDRAW_S = 20.0  # in which figures take the width of a page that has become narrower
+REDRAW_S = 60.0  # in which figures take the width of a page that has become narrower
 # Resolves when the page has handled earlier input and has drawn the result.
 FRAMES = """new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"""

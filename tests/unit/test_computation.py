@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.wait_until import HANG_S, wait_until
 
 from dashboard import timeline_data
 from dashboard.computation import BusyError, CancelledError, Computation
@@ -19,8 +20,6 @@ from mpiprof.errors import MpiprofError
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.timeline.segments import Progress
 from mpiprof.trace.trace import _DerivedTable
-
-WAIT_S = 30.0
 
 
 class Steps:
@@ -33,7 +32,7 @@ class Steps:
     def run(self, progress: Progress) -> int:
         """Do ten steps."""
         for number in range(10):
-            self.step.acquire(timeout=WAIT_S)
+            self.step.acquire(timeout=HANG_S)
             progress(number / 10)
             self.done += 1
         return self.done
@@ -48,7 +47,7 @@ def test_a_cancelled_computation_ends_at_its_next_step() -> None:
     assert making.progress == pytest.approx(0.2)
     making.is_cancelled = True
     work.step.release()
-    assert making.has_ended(WAIT_S)
+    assert making.has_ended(HANG_S)
     assert isinstance(making.error, CancelledError)
     assert work.done == 3 and making.result is None
 
@@ -65,6 +64,7 @@ def test_the_timeline_is_prepared_again_after_a_cancel(
 
     monkeypatch.setattr(timeline_data, "open_timeline", prepare)
     monkeypatch.setattr(timeline_data, "REQUEST_WAIT_S", 0.05)
+    monkeypatch.setattr(timeline_data, "CANCEL_WAIT_S", 0.0)
     data: Any = SimpleNamespace(name="one", version="1", path=tmp_path, prefer_timeline=nullcontext)
     other: Any = SimpleNamespace(name="other", version="1", path=tmp_path)
     store = timeline_data.TimelineStore(SimpleNamespace())  # type: ignore[arg-type]
@@ -73,9 +73,10 @@ def test_the_timeline_is_prepared_again_after_a_cancel(
     making = busy.value.making
     store.cancel(other)
     assert not making.is_cancelled
-    works[0].step.release()
+    wait_until(lambda: works and works[0].done == 1, "the first step is done")
     store.cancel(data)
-    assert making.has_ended(WAIT_S)
+    works[0].step.release()
+    assert making.has_ended(HANG_S)
     assert isinstance(making.error, MpiprofError) and works[0].done < 10
     while True:
         try:
@@ -120,7 +121,7 @@ def test_a_timeline_does_not_wait_for_itself(tmp_path: Path) -> None:
             reader = threading.Thread(target=lambda of: [*of], args=(batches,), daemon=True)
             time.sleep(0.01)  # until the identifier of the thread before is free
             reader.start()
-            reader.join(WAIT_S)
+            reader.join(HANG_S)
             assert not reader.is_alive()
             if reader.ident == tables.ident:
                 break
