@@ -107,3 +107,15 @@ def test_the_verdict_is_that_of_the_terminal(
             assert page.evaluate(table) <= width
             browser.shot(f"compare-{width}")
             assert not browser.complaints
+        page.set_viewport_size({"width": 1280, "height": 900})
+        browser.open("/timeline?rank=2-4&from=300000000&to=400000000")
+        page.click("summary:text-is('Align with another run ▾')")
+        page.click(f".tl-entries button:text-is('{names[1]}')")
+        page.wait_for_url(f"**/compare?rank=2-4&with={names[1]}&from=300000000&to=400000000**")
+        browser.settled()
+        printed = page.inner_text("#aligned")
+        assert "100 ms, aligned at the end of instance 14 of allreduce" in printed
+        assert "3 of 8 ranks" in printed
+        page.click(f"#aligned >> text=A, {names[0]}")
+        browser.reached("/timeline?trace=" + names[0] + "&rank=2-4&from=300000000&to=400000000")
+        assert not browser.complaints
