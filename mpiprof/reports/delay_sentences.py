@@ -27,13 +27,13 @@ MAX_RATIO = 1.2  # between delays that are reported as one
 MIN_SAVED_SHARE = 0.005  # of the run time
 
 
-BLOCKED = "off the processor: sleeping, or waiting for files or locks"
+BLOCKED = "sleeping, or waiting for files or locks"
 REASONS = {
     reasons.MORE_WORK: "more work on the processor",
     reasons.SLOWER_PROCESSOR: "a slower processor, with the same number of instructions",
     reasons.PREEMPTED: "preemption: ready to run, while other processes have the processor",
     reasons.THROTTLED: "the quota of the control group: throttled",
-    reasons.BLOCKED: f"time {BLOCKED}",
+    reasons.BLOCKED: f"time off the processor: {BLOCKED}",
     reasons.PAGE_FAULTS: "page faults",
     reasons.MOVED: "moves between processors",
     reasons.GARBAGE_COLLECTION: "garbage collection",
@@ -195,7 +195,7 @@ def reason_sentence(finding: Finding) -> str:
     if shared is not None:
         return _sharing_sentence(shared)
     if blocked is not None:
-        return f"Most of it arises {_format_place(blocked)}, where ranks are {BLOCKED}."
+        return f"Ranks are off the processor {_format_place(blocked)}: {BLOCKED}."
     if found is None:
         return ""
     if found["reason"] is None:
