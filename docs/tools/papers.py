@@ -38,7 +38,7 @@ def make_report(name: str, quick: bool) -> str:
 def main() -> None:
     """Make all reports, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--quick", action="store_true", help="quick runs, about 6 minutes")
+    parser.add_argument("--quick", action="store_true", help="quick runs, about 10 minutes")
     quick = parser.parse_args().quick
     REPORTS.mkdir(exist_ok=True)
     tables = "\n".join(make_report(name, quick) for name in PAPERS)
