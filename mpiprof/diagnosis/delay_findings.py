@@ -285,6 +285,7 @@ def _pattern_finding(
         "late_instances": round(sum(late)),
         "instances": sum(of.count for of, _ in parts),
         "spans": find_spans(number, matrix) if len(number) < matrix.instance_count else [],
+        "onset_ns": _find_onset(trace, matrix, pattern),
         "offsets": list(pattern.offsets),
         "step": pattern.step,
         "each": pattern.each,
@@ -323,6 +324,12 @@ def _pattern_finding(
         evidence=evidence,
         waits_at=waits_at,
     )
+
+
+def _find_onset(trace: Trace, matrix: DelayMatrix, pattern: Pattern) -> int | None:
+    """Return when a pattern begins, in ns after the start of the run; None at the first column."""
+    first = int(pattern.instances[0])
+    return int(matrix.columns.begin_ns[first]) - trace.run_start_ns if first else None
 
 
 def _find_spared_ranks(trace: Trace, pattern: Pattern) -> list[int]:

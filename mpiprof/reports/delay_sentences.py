@@ -304,7 +304,10 @@ def _steps_clause(finding: Finding) -> str:
         some = f", in {format_count(covered)} of {format_count(count)} {unit}s: "
         return f"{some}{', '.join(parts[:MAX_SPANS])}, ..., {parts[-1]}"
     plural = "s" if len(spans) > 1 or spans[0][0] != spans[0][1] else ""
-    return f", in {unit}{plural} {_join(parts, 'and')}"
+    # Users can count steps, but not the repetitions that are long enough to be recorded.
+    onset = evidence["onset_ns"] if unit == "repetition" else None
+    since = "" if onset is None else f" ({format_time(onset)} after MPI_Init)"
+    return f", in {unit}{plural} {_join(parts, 'and')}{since}"
 
 
 def _location_clause(evidence: Mapping[str, Any]) -> str:

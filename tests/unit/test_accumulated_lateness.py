@@ -12,6 +12,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.diagnosis import delay_graph
 from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.interface.format_units import format_time
 from mpiprof.reports import conclusion, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
@@ -87,7 +88,11 @@ def test_a_single_delay_among_many_steps_is_located(tmp_path: Path) -> None:
     assert one.first_instance == one.last_instance == 89  # the first reduce follows the start
     assert one.cost_ns == pytest.approx(3 * 200 * MS, rel=0.02)
     printed = sentences.finding_text(trace, one)
-    assert "between two calls of reduce at md.py:6 loop, in repetition 89: " in printed
+    onset = format_time(one.evidence["onset_ns"])
+    where = "between two calls of reduce at md.py:6 loop, in repetition 89"
+    assert f"{where} ({onset} after MPI_Init): " in printed
+    before = 10 * MS + ((1 + longer[:90, 0]) * MS + 10_000).sum()  # start, work and reduces
+    assert one.evidence["onset_ns"] == pytest.approx(before, abs=0.5 * MS)
 
 
 @pytest.mark.heavy
