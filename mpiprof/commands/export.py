@@ -17,6 +17,7 @@ trace of any length can be exported.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     path = (output_folder if to in FOLDER_FORMATS else output_stem)(args.output, trace, to)
     if to in WRITERS and to not in FOLDER_FORMATS:
         path = path.with_name(path.name + FILE_ENDINGS[to])
+    known = len(trace.problems)
     with show_progress("exporting", 2 * trace.record_capacity) as step:
         if to in WRITERS:
             written = WRITERS[to](trace, path, step)
@@ -81,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
             written = write_tables(trace, path, FILE_ENDINGS[to], step)
     for file, content in written.items():
         print(f"{file}: {content}, {format_size_on_disk(file)}")
+    for problem in trace.problems[known:]:
+        print(f"mpiprof: {problem}", file=sys.stderr)
     first = next(iter(written))
     hint = NEXT_STEPS[to].format(first, report=format_command("report", first))
     if to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:

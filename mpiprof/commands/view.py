@@ -127,7 +127,7 @@ def find_runs(folder: Path) -> list[Path]:
     from mpiprof.errors import TraceError
     from mpiprof.reports.run_summary import list_runs
 
-    with contextlib.suppress(TraceError):
+    with contextlib.suppress(TraceError, UsageError):
         return [run.path for run in reversed(list_runs([folder])) if run.is_trace]
     return []
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.formats.message_arrows import make_arrows
+from mpiprof.interface.format_units import format_count
 from mpiprof.metrics.message_partners import find_local, find_partners
 from mpiprof.metrics.message_rows import COLUMNS, MessageRows
 from mpiprof.trace import Trace
@@ -115,6 +116,8 @@ def _take_arrows(
     remains = messages["sure"].to_numpy() & ~taken[:-1] & ~taken[messages["partner"].to_numpy()]
     remains &= ~find_local(trace)[messages["communicator"].to_numpy()]
     if int(remains.sum()) > MAX_WAITING:
+        fact = f"more than {format_count(MAX_WAITING)} messages wait for their other side at a time"
+        trace.problems.add(f"{fact}: those with the earliest calls have no arrow in the export")
         enter_ns = rows.enter_ns[rows.rows["call"]]
         remains &= enter_ns > np.partition(enter_ns[remains], -MAX_WAITING)[-MAX_WAITING]
     calls = np.zeros(len(of.calls), np.bool_)

@@ -124,7 +124,9 @@ def read_table(path: Path, find_fault: FindFault) -> dict[str, Any]:
     except FileNotFoundError:
         line = format_command("calibrate", "-o", path, ranks=4)
         raise UsageError(f"{path}: no such file; `{line}` makes it") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
         raise UsageError(f"{path} cannot be read as a machine table: {error}") from None
     why = find_fault(table)
     if why:

@@ -15,7 +15,7 @@ from typing import Any
 
 from mpiprof.diagnosis.finding import NEGLIGIBLE_SHARE
 from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.errors import TraceError
+from mpiprof.errors import TraceError, UsageError
 from mpiprof.reports.conclusion import NO_FINDING
 from mpiprof.reports.efficiency_table import run_efficiencies
 from mpiprof.reports.sentences import finding_title
@@ -88,7 +88,7 @@ class RunSummary:
 def list_runs(paths: Iterable[Path]) -> list[RunSummary]:
     """Return the runs of trace folders, of folders that contain them, and of files of summaries.
 
-    Runs are in order of their start. A summary of a listed trace is left out. Raises TraceError
+    Runs are in order of their start. A summary of a listed trace is left out. Raises UsageError
     for a path without a run.
     """
     runs: list[RunSummary] = []
@@ -96,7 +96,7 @@ def list_runs(paths: Iterable[Path]) -> list[RunSummary]:
         found = list(_runs_at(path, MAX_DEPTH))
         if not found:
             remedy = "name a folder that contains traces, or files of `run --summary-to`"
-            raise TraceError(f"{path}: no trace in it: {remedy}")
+            raise UsageError(f"{path}: no trace in it: {remedy}")
         runs += found
     traces = {run.path.resolve(): run for run in runs if run.is_trace}
     names = {path.name for path in traces}
@@ -114,7 +114,7 @@ def _runs_at(path: Path, depth: int) -> Iterator[RunSummary]:
     if path.is_file():
         yield from read_summaries(path)
     elif not path.is_dir():
-        raise TraceError(f"{path}: no such file or folder; name traces, or a folder of traces")
+        raise UsageError(f"{path}: no such file or folder; name traces, or a folder of traces")
     elif is_trace(path):
         yield identify_run(path)
     elif depth > 0:

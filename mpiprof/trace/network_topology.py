@@ -53,8 +53,10 @@ def read(file: Path) -> dict[str, str]:
     switches: dict[str, str] = {}
     try:
         text = file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{file}: cannot be read ({error}): repair or remove it") from error
+    except OSError as error:
+        raise TraceError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TraceError(f"{file}: not a text file: repair or remove it") from None
     for number, line in enumerate(text.splitlines(), 1):
         fields = {k.lower(): v for k, v in _FIELD.findall(line.partition("#")[0])}
         if "switches" in fields or not line.partition("#")[0].strip():

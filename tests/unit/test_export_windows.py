@@ -87,3 +87,4 @@ def test_too_many_waiting_messages_are_dropped(
     windows = list(message_windows.iterate_message_windows(trace))
     assert sum(len(of.calls) for of in windows) == len(trace.message_calls)
     assert 0 < sum(len(of.senders) for of in windows) < len(trace.message_calls) / 2
+    assert any("no arrow in the export" in problem for problem in trace.problems)

@@ -11,7 +11,7 @@ from support.run_folders import write_runs
 
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.change_points import ALPHA, MIN_RUNS, find_change_points
-from mpiprof.errors import TraceError, UsageError
+from mpiprof.errors import UsageError
 from mpiprof.reports import history
 from mpiprof.reports.run_summary import RunSummary, list_runs, read_summaries
 
@@ -119,7 +119,7 @@ def test_summaries_are_runs(tmp_path: Path, folder: Path) -> None:
 
 def test_wrong_paths_and_names(tmp_path: Path, folder: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
-        with pytest.raises(TraceError):
+        with pytest.raises(UsageError):
             list_runs([path])
     with pytest.raises(UsageError, match=r"did you mean|solver\.py"):
         history.group_runs(list_runs([folder]), "solvr.py")

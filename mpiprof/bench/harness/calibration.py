@@ -51,7 +51,7 @@ def run_quietly(start: Start, words: Sequence[str], folder: Path, title: str) ->
     code = start(["/bin/sh", "-c", script, "sh", *words], {})
     if code:
         lines = output.read_text(errors="replace").splitlines() if output.exists() else []
-        last = lines[-1] if lines else "it said nothing"
+        last = lines[-1] if lines else "it printed nothing"
         shown = next((line for line in lines if "check failed" in line), last)
         raise MpiprofError(f"{title} ended with {code}: {shown}")
 
