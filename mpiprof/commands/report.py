@@ -250,7 +250,7 @@ def report_sums(trace: Trace, by: str, top: int, named: TracePaths) -> str:
     """Return the time of each rank in MPI, or counts, message sizes and times of each routine."""
     from mpiprof.reports import text
 
-    parts = [text.fact_lines(trace)]
+    parts = [text.fact_lines(trace, dropped=False)]
     if by == "rank":
         parts.append(text.rank_time_table(trace, top))
     elif len(trace.callsites):

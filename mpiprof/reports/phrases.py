@@ -128,12 +128,15 @@ def clock_sentence(error_ns: float, nodes: int, *, partial: bool) -> str:
     return f"{nodes} nodes, {bound}: smaller differences mean nothing"
 
 
-def incompleteness_lines(trace: Any) -> list[str]:
-    """Return a line for each missing part of a trace, or an empty list if it is complete."""
+def incompleteness_lines(trace: Any, *, dropped: bool = True) -> list[str]:
+    """Return a line for each missing part of a trace, or an empty list if it is complete.
+
+    dropped: whether to state the number of dropped records.
+    """
     lines = []
-    if trace.dropped_records:
-        dropped = format_count(trace.dropped_records)
-        lines.append(f"{dropped} records were dropped: the figures lack these calls")
+    if dropped and trace.dropped_records:
+        count = format_count(trace.dropped_records)
+        lines.append(f"{count} records were dropped: the figures lack these calls")
     if not trace.is_sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
     problems = list_problems(trace)

@@ -49,7 +49,7 @@ def report_run(
     above: paragraphs before the report.
     """
     rows = SHORT_ROWS if top is None else top
-    title, facts = text.fact_lines(trace).split("\n", 1)
+    title, facts = text.fact_lines(trace, dropped=False).split("\n", 1)
     sections = [
         *(Section("", paragraph, essential=True) for paragraph in above),
         Section("", verdict_text(trace, findings, title), essential=True),

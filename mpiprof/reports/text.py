@@ -35,16 +35,19 @@ SUMMED_TITLE = "Summed up after the logs had reached their limit"
 NARROW = 80  # terminal width below which facts have no columns
 
 
-def fact_lines(trace: Trace) -> str:
-    """Return the program, its run time, the shares of collectives and waiting, and their error."""
-    title, rows = fact_rows(trace)
+def fact_lines(trace: Trace, *, dropped: bool = True) -> str:
+    """Return the program, its run time, the shares of collectives and waiting, and their error.
+
+    dropped: whether to state the number of dropped records, with which `report` begins.
+    """
+    title, rows = fact_rows(trace, dropped=dropped)
     lines = [wrap_paragraph(f"{name:<14}  {text}", 2, 18) for name, text in rows]
     if terminal_width() < NARROW:
         lines = [wrap_paragraph(f"{name}: {text}", 2, 4) for name, text in rows]
     return "\n".join([title, *lines])
 
 
-def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
+def fact_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[str, str]]]:
     """Return the facts of a run: a title, and pairs of name and value."""
     nodes = f"{trace.node_count} node" + ("s" if trace.node_count != 1 else "")
     started = phrases.started(trace)
@@ -87,7 +90,8 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         rows.append(("recorded", summary_text(observed, int(trace.callsites["instances"].sum()))))
     if trace.sampling_interval > 1:
         rows.append(("sampled", sampling_text(trace.sampling_interval)))
-    rows += [("attention", line) for line in phrases.incompleteness_lines(trace)]
+    lines = phrases.incompleteness_lines(trace, dropped=dropped)
+    rows += [("attention", line) for line in lines]
     rows += [("spawned", line) for line in spawned_jobs.describe_spawned(trace)]
     rows += [("note", note) for note in recorder_notes(trace)]
     return title, rows
