@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from mpiprof.hang.closed_files import ClosedFiles
 from mpiprof.interface.output_files import file_mode_in, replace_file
@@ -57,22 +57,24 @@ def read_first_end(folder: Path) -> FirstEnd | None:
 def store_first_end(folder: Path, ranks: int, launcher: int) -> None:
     """Wait until the first rank of a launcher's process ends, and store it if it died."""
     with contextlib.closing(_Ends(folder)) as ends:
-        first = _find_first(ends, folder, ranks) if ends.add(LAUNCHER, launcher) else None
-    # A rank writes its end before its process ends.
-    if first is not None and first.rank not in _list_finalized(folder):
-        stored = {"rank": first.rank, "sure": first.sure}
-        with contextlib.suppress(OSError):
-            replace_file(folder / FILE, json.dumps(stored), file_mode_in(folder))
+        first = _find_first(ends, ranks) if ends.add(LAUNCHER, launcher) else None
+        # A rank writes its end before its process ends.
+        if first is None or first.rank in ends.list_finalized() or ends.is_removed():
+            return
+    stored = {"rank": first.rank, "sure": first.sure}
+    with contextlib.suppress(OSError):
+        replace_file(folder / FILE, json.dumps(stored), file_mode_in(folder))
 
 
-def _find_first(ends: _Ends, folder: Path, ranks: int) -> FirstEnd | None:
+def _find_first(ends: _Ends, ranks: int) -> FirstEnd | None:
     """Return the rank that ends first, or None if that is unknown."""
     processes: dict[int, dict[str, Any]] = {}
     while len(processes) < ranks:
         if LAUNCHER in ends.list_ended(0):
             return None
         time.sleep(INTERVAL_S)
-        processes = {line["rank"]: line["process"] for line in _read(folder, "process")}
+        ends.open_tables()
+        processes = {line["rank"]: line["process"] for line in ends.read_tables("process")}
         unseen = [rank for rank, process in processes.items() if not ends.add(rank, process["pid"])]
     if unseen:  # ended before they were known
         return FirstEnd(unseen[0], False) if len(unseen) == 1 and not ends.list_ended(0) else None
@@ -80,27 +82,12 @@ def _find_first(ends: _Ends, folder: Path, ranks: int) -> FirstEnd | None:
     return ends.find_first(logs if len(logs) == ranks else {})
 
 
-def _list_finalized(folder: Path) -> set[int]:
-    """Return the ranks that have reached MPI_Finalize; they close their logs there."""
-    return {line["rank"] for line in _read(folder, "end")}
-
-
-def _read(folder: Path, field: str) -> Iterator[dict[str, Any]]:
-    """Yield the complete lines of the tables that have a field."""
-    for path in folder.glob("*.tables"):
-        with contextlib.suppress(OSError):
-            for text in path.read_text(errors="replace").splitlines():
-                with contextlib.suppress(ValueError, TypeError):
-                    line = json.loads(text.strip("\0"))
-                    if field in line:
-                        yield line
-
-
 class _Ends:
     """Waits for the ends of processes, and knows the order in which they closed their logs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.tables: list[TextIO] = []
         self.epoll = select.epoll()
         self.owners: dict[int, int] = {}  # rank or LAUNCHER, by descriptor
         self.closed_files = ClosedFiles()
@@ -110,6 +97,37 @@ class _Ends:
             os.close(descriptor)
         self.epoll.close()
         self.closed_files.close()
+        self.close_tables()
+
+    def close_tables(self) -> None:
+        for file in self.tables:
+            file.close()
+        self.tables = []
+
+    def open_tables(self) -> None:
+        """Open the tables of the trace. They remain readable if a user removes the trace."""
+        self.close_tables()
+        for path in self.folder.glob("*.tables"):
+            with contextlib.suppress(OSError):
+                self.tables.append(path.open(errors="replace"))
+
+    def read_tables(self, field: str) -> Iterator[dict[str, Any]]:
+        """Yield the complete lines of the tables that have a field."""
+        for file in self.tables:
+            file.seek(0)
+            for text in file.read().splitlines():
+                with contextlib.suppress(ValueError, TypeError):
+                    line = json.loads(text.strip("\0"))
+                    if field in line:
+                        yield line
+
+    def list_finalized(self) -> set[int]:
+        """Return the ranks that have reached MPI_Finalize; they close their logs there."""
+        return {line["rank"] for line in self.read_tables("end")}
+
+    def is_removed(self) -> bool:
+        """Return whether the trace was removed, perhaps for another one in the same folder."""
+        return any(os.fstat(file.fileno()).st_nlink == 0 for file in self.tables)
 
     def add(self, owner: int, pid: int) -> bool:
         """Add the process of a rank, once; returns False if it has ended or cannot be watched."""
@@ -141,6 +159,6 @@ class _Ends:
             return None
         # A rank that has ended without an event left its log open in a child process.
         closed = [logs[name] for name in self.closed_files.read_names() if name in logs]
-        finalized = _list_finalized(self.folder)
+        finalized = self.list_finalized()
         closed = [rank for rank in closed if rank not in finalized]
         return FirstEnd(closed[0]) if reported in closed else FirstEnd(reported, False)

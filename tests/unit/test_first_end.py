@@ -122,6 +122,22 @@ def test_a_shared_log_makes_the_first_end_unsure(
     assert first_end.read_first_end(tmp_path) == FirstEnd(1, sure=False)
 
 
+@pytest.mark.parametrize("end", [None, {"reason": "finalize"}])
+def test_a_trace_that_is_removed_gets_no_first_end(
+    end: dict[str, str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user removes the trace while its ranks end, or another run replaces it."""
+    with observed(tmp_path, ["rank-000000", "rank-000001"], monkeypatch) as (ended, _):
+        if end is not None:
+            with (tmp_path / "rank-000000.tables").open("a") as file:
+                file.write(json.dumps({"rank": 0, "end": end}) + "\n")
+        for path in tmp_path.glob("*.tables"):
+            path.unlink()
+        ended.close_log()
+        ended.end()
+    assert not (tmp_path / first_end.FILE).exists()
+
+
 def test_a_folder_that_cannot_be_watched(tmp_path: Path) -> None:
     closed = ClosedFiles()
     closed.watch(tmp_path / "missing")
