@@ -27,7 +27,7 @@ from mpiprof.errors import MpiprofError, UsageError
 pytestmark = pytest.mark.slow
 
 OWN_PLACE = """
-import os, sys
+import os, select, sys
 from pathlib import Path
 from mpiprof.bench.cluster import network as c
 c.STATE_FOLDER, c.PREFIX = Path(os.environ["STATE"]), os.environ["PREFIX"]
@@ -41,7 +41,12 @@ with c.raise_on_termination(), c.Cluster(c.parse("3x100mbit")) as made:
 )
 # A shell starts background commands (`&`) and their children with SIGINT ignored.
 HEED = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-WAIT = "    print('up', made.folder.name, flush=True)\n    sys.stdin.read()\n"
+# Python handles a signal only after a system call that begins just after the signal has come, so
+# each call is short.
+WAIT = """    print('up', made.folder.name, flush=True)
+    while not select.select([sys.stdin], [], [], 0.05)[0]:
+        pass
+"""
 HOLD = HEED + MAKE + WAIT
 USE = (
     MAKE
