@@ -48,7 +48,7 @@ class DelaySummary:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether much of the waiting has no known work as its cause."""
+        """True if much of the waiting has no known work as its cause."""
         return self.rest_ns >= MIN_HIDDEN_SHARE * self.waiting_ns
 
     @property

@@ -17,7 +17,8 @@ from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 
 pytestmark = pytest.mark.heavy
-RANKS, STEPS, HELD_MS = 4, 60, 8
+RANKS, STEPS, LONGER_MS = 4, 60, 8
+LONGER_BUT_RANK_0 = np.tile([0, *[LONGER_MS] * (RANKS - 1)], (STEPS, 1))
 BOTH = pytest.mark.parametrize("messages", [True, False])
 
 
@@ -50,9 +51,7 @@ def lines_of(trace: Trace) -> str:
 
 @BOTH
 def test_ranks_that_wait_for_a_lock_are_named(messages: bool, tmp_path: Path) -> None:
-    waits = np.full((STEPS, RANKS), HELD_MS)
-    waits[:, 0] = 0
-    trace = record(waits, messages, tmp_path / "t", blocked=True)
+    trace = record(LONGER_BUT_RANK_0, messages, tmp_path / "t", blocked=True)
     first = trace.findings()[0]
     assert (first.cause, sorted(first.ranks)) == ("rank", [1, 2, 3])
     text = lines_of(trace)
@@ -64,9 +63,7 @@ def test_ranks_that_wait_for_a_lock_are_named(messages: bool, tmp_path: Path) ->
 
 @BOTH
 def test_a_rank_with_less_work_gets_more(messages: bool, tmp_path: Path) -> None:
-    waits = np.full((STEPS, RANKS), HELD_MS)
-    waits[:, 0] = 0
-    trace = record(waits, messages, tmp_path / "t", blocked=False)
+    trace = record(LONGER_BUT_RANK_0, messages, tmp_path / "t", blocked=False)
     first = trace.findings()[0]
     assert (first.cause, first.ranks) == ("early", (0,))
     assert "Give rank 0 more of the work" in lines_of(trace)

@@ -38,7 +38,13 @@ class Rank:
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         self.read_line()
         line = {"rank": rank, "process": {"pid": self.process.pid, "log": log}}
-        (folder / f"rank-{rank:06d}.tables").write_text(json.dumps(line) + "\n")
+        self.rank, self.tables = rank, folder / f"rank-{rank:06d}.tables"
+        self.tables.write_text(json.dumps(line) + "\n")
+
+    def finalize(self) -> None:
+        """Write the end that a rank writes in MPI_Finalize."""
+        with self.tables.open("a") as file:
+            file.write(json.dumps({"rank": self.rank, "end": {"reason": "finalize"}}) + "\n")
 
     def read_line(self) -> None:
         """Wait for the next line of the process."""
@@ -105,8 +111,7 @@ def test_a_rank_that_closed_its_log_in_mpi_finalize_has_not_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with observed(tmp_path, ["rank-000000", "rank-000001"], monkeypatch) as (finalized, killed):
-        with (tmp_path / "rank-000000.tables").open("a") as file:
-            file.write(json.dumps({"rank": 0, "end": {"reason": "finalize"}}) + "\n")
+        finalized.finalize()
         finalized.close_log()
         killed.close_log()
         killed.end()
@@ -122,15 +127,14 @@ def test_a_shared_log_makes_the_first_end_unsure(
     assert first_end.read_first_end(tmp_path) == FirstEnd(1, sure=False)
 
 
-@pytest.mark.parametrize("end", [None, {"reason": "finalize"}])
+@pytest.mark.parametrize("is_finalized", [False, True])
 def test_a_trace_that_is_removed_gets_no_first_end(
-    end: dict[str, str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_finalized: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user removes the trace while its ranks end, or another run replaces it."""
     with observed(tmp_path, ["rank-000000", "rank-000001"], monkeypatch) as (ended, _):
-        if end is not None:
-            with (tmp_path / "rank-000000.tables").open("a") as file:
-                file.write(json.dumps({"rank": 0, "end": end}) + "\n")
+        if is_finalized:
+            ended.finalize()
         for path in tmp_path.glob("*.tables"):
             path.unlink()
         ended.close_log()
