@@ -10,8 +10,9 @@
 
 Without TRACE, the newest trace in this folder is exported. Without -o, the name derives from the
 trace's name, in this folder. Parquet and CSV have further tables for messages and for intervals
-between calls, if the trace has any. All formats except the page are written piece by piece, so a
-trace of any length can be exported.
+between calls, if the trace has any. Collectives are read piece by piece in all formats except the
+page, so a trace of any length can be exported. Calls on messages are read piece by piece by
+`--to perfetto`; pftrace, Parquet, CSV, OTF2 and the data set hold all of them in memory.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ NEXT_STEPS = {
     "otf2": "open {0} in Vampir, or try `otf2-print {0}`",
     "dataset": "{report}   (its folder calls holds one row a call, for pandas and others)",
 }
+# Formats whose writers hold all logged calls on messages in memory.
+HOLD_MESSAGES = ("pftrace", "parquet", "csv", "otf2", "dataset")
 PERFETTO_LIMIT = 2 << 30  # approximate limit of Perfetto's page
 
 
@@ -72,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     if to != "html" and trace.record == "summary":
         why = "recorded as summary, so it has no events"
         raise TraceError(f"{trace.path}: {why}: --to html shows the totals")
+    if to in HOLD_MESSAGES:
+        check_memory(trace, to)
     path = (output_folder if to in FOLDER_FORMATS else output_stem)(args.output, trace, to)
     if to in WRITERS and to not in FOLDER_FORMATS:
         path = path.with_name(path.name + FILE_ENDINGS[to])
@@ -92,6 +97,18 @@ def run(args: argparse.Namespace) -> int:
         hint = f"too large for Perfetto's page (2 GB): {use}"
     print(f"next: {hint}")
     return 0
+
+
+def check_memory(trace: Trace, to: str) -> None:
+    """Raise TraceError if the calls on messages of a trace do not fit in memory."""
+    from mpiprof.metrics.analysis_memory import count_message_bytes
+    from mpiprof.trace.memory_limit import memory_limit_bytes
+
+    needed, limit = count_message_bytes(trace), memory_limit_bytes()
+    if needed > limit:
+        fact = f"--to {to} holds all calls on messages in memory, about {format_size(needed)}"
+        remedy = "use --to perfetto, or a machine with more memory"
+        raise TraceError(f"{trace.path}: {fact}, and {format_size(limit)} are there: {remedy}")
 
 
 def output_stem(output: Path | None, trace: Trace, to: str) -> Path:

@@ -14,8 +14,10 @@ from support.message_traces import MessageTrace, call, part
 from support.small_chunks import write_small_chunks
 
 import mpiprof
+from mpiprof.__main__ import main
 from mpiprof.formats import message_windows, perfetto_json
-from mpiprof.trace import Trace
+from mpiprof.metrics.analysis_memory import count_message_bytes
+from mpiprof.trace import Trace, memory_limit
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 from unit.test_run_windows import halo, random_messages
 from unit.test_window_findings import open_windows
@@ -88,3 +90,18 @@ def test_too_many_waiting_messages_are_dropped(
     assert sum(len(of.calls) for of in windows) == len(trace.message_calls)
     assert 0 < sum(len(of.senders) for of in windows) < len(trace.message_calls) / 2
     assert any("no arrow in the export" in problem for problem in trace.problems)
+
+
+@pytest.mark.parametrize("to", ["pftrace", "parquet", "csv", "otf2", "dataset"])
+def test_messages_that_do_not_fit_in_memory_are_refused(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = random_messages().write(tmp_path / "trace")
+    needed = count_message_bytes(mpiprof.open(path))
+    monkeypatch.setattr(memory_limit, "memory_limit_bytes", lambda: needed - 1)
+    output = tmp_path / "output"
+    assert main(["export", str(path), "--to", to, "-o", str(output)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"--to {to} holds all calls on messages in memory" in line
+    assert line.endswith("use --to perfetto, or a machine with more memory")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["trace"]
