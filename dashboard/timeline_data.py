@@ -38,6 +38,7 @@ from mpiprof.trace.types import Array
 from . import instance_messages, theme
 from . import url_state as states
 from .computation import BusyError, Computation
+from .timeline_process import build_tiles
 from .trace_data import TraceContext, TraceData
 from .trace_figures import open_timeline
 
@@ -65,9 +66,7 @@ class TimelineStore:
             known = self._ready.get(data.name)
             if known and (known[0] == data.version or time.monotonic() < known[2]):
                 return known[1]
-            making = self._start(
-                (data.name, ""), "Reading the trace", partial(_open_timeline, data)
-            )
+            making = self._start((data.name, ""), "Reading the trace", partial(open_timeline, data))
         if known is None:
             making.has_ended(REQUEST_WAIT_S)
         if not making.has_ended():
@@ -96,7 +95,7 @@ class TimelineStore:
             need, entry_path = resolved, (data.name, resolved.name)
             with self._lock:
                 making = self._start(
-                    entry_path, "Adding up its calls", partial(_build_tiles, data, timeline, need)
+                    entry_path, "Adding up its calls", partial(build_tiles, timeline, need)
                 )
             if not making.has_ended(REQUEST_WAIT_S):
                 raise BusyError(making)
@@ -176,20 +175,6 @@ class TimelineStore:
 def _is_preparation(what: str) -> bool:
     """Return whether a computation prepares a timeline: its calls (no name), or their tiles."""
     return not what or what.startswith("tiles.")
-
-
-def _open_timeline(data: TraceData, progress: Progress) -> Timeline:
-    """Return the timeline of a trace before the tables of other pages."""
-    with data.prefer_timeline():
-        return open_timeline(data, progress)
-
-
-def _build_tiles(
-    data: TraceData, timeline: Timeline, need: MissingTiles, progress: Progress
-) -> None:
-    """Build tiles before the tables of other pages."""
-    with data.prefer_timeline():
-        timeline.build_tiles(need, progress)
 
 
 def _make_listening(make: Callable[[], Any], note: Progress) -> Any:

@@ -11,8 +11,8 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,8 +33,6 @@ from .url_state import PageState, parse_ranks
 MAX_RANKS = 1 << 16  # limit of ranks that are shown individually
 # Derived tables besides the tables of the whole trace; the oldest are dropped first.
 CACHED_RESULTS = 32
-PAUSE_S = 0.5  # time after the preparation of a timeline in which the next one may be requested
-POLL_S = 0.02
 RELOAD_FACTOR = 5  # lower limit of the time between two readings, as a multiple of the reading time
 Result = TypeVar("Result")
 
@@ -59,8 +57,6 @@ class TraceData:
         self._lock = threading.Lock()
         self._busy: dict[Any, threading.RLock] = {}
         self._kept: OrderedDict[Any, Any] = OrderedDict()
-        self._timelines = 0  # number of timelines, or their tiles, that are being prepared
-        self._timeline_ended_s = -PAUSE_S
 
     @property
     def ended(self) -> bool:
@@ -100,31 +96,8 @@ class TraceData:
         """Start to derive the tables of the first page before a request for the page."""
         threading.Thread(target=self._prepare_tables, daemon=True).start()
 
-    @contextlib.contextmanager
-    def prefer_timeline(self) -> Iterator[None]:
-        """Let the preparation of tables pause while a timeline is prepared for its page."""
-        with self._lock:
-            self._timelines += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._timelines -= 1
-                self._timeline_ended_s = time.monotonic()
-
-    def _let_timeline_pass(self, thread: threading.Thread) -> None:
-        """Wait in this thread while a timeline is prepared, unless a page waits for a table."""
-        # A thread of the timeline may have the identifier of a thread that has ended.
-        if threading.current_thread() is not thread:
-            return
-        while self._timelines or time.monotonic() < self._timeline_ended_s + PAUSE_S:
-            if self.trace.blocked_threads:
-                return
-            time.sleep(POLL_S)
-
     def _prepare_tables(self) -> None:
         """Derive the tables in the order in which the page needs them."""
-        self.trace.before_batch = partial(self._let_timeline_pass, threading.current_thread())
         with contextlib.suppress(MpiprofError):  # the page that needs the table reports the error
             for name in ("callsites", "findings"):
                 self.derive(name)

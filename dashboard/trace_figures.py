@@ -14,7 +14,6 @@ from mpiprof.metrics.wait_matrix import MAX_ROWS, WaitMatrix
 from mpiprof.reports.changes_chart import name_places
 from mpiprof.reports.rank_locations import describe_location
 from mpiprof.store import cached_trace
-from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.row_layout import label_ranks
 from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
@@ -33,6 +32,7 @@ from .figures import callsite as figures
 from .figures import instance as instances
 from .figures import timeline as timelines
 from .message_tables import MessageRows
+from .timeline_process import build_tiles, open_events
 from .trace_data import TraceData
 from .url_state import PageState
 
@@ -134,7 +134,7 @@ def compare_callsites(
 def open_timeline(data: TraceData, progress: Progress) -> Timeline:
     """Return the timeline of a trace, from the trace's cache if possible."""
     key = cached_trace.cache_key(data.trace)
-    return Timeline(data.trace, open_or_build(data.trace, key, progress), key)
+    return Timeline(data.trace, open_events(data.trace, key, progress), key)
 
 
 def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go.Figure:
@@ -153,7 +153,7 @@ def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go
     )
     shown = timeline.resolve(wanted)
     if isinstance(shown, MissingTiles):
-        timeline.build_tiles(shown, lambda _: None)
+        build_tiles(timeline, shown, lambda _: None)
         shown = timeline.resolve(wanted)
     assert not isinstance(shown, MissingTiles)
     head, cells = timeline.render_cells(wanted, shown)

@@ -38,15 +38,20 @@ FILLED_SEGMENTS = 1 << 14  # that are filled at a time, so that they remain in t
 BATCH_RECORDS = 1 << 22  # records in memory; a short read per rank costs more than its records
 
 
-def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -> Events:
-    """Return the segments of a trace, from its cache if the entry is valid, else newly built."""
+def find_events(trace: Trace, key: str) -> Events | None:
+    """Return the segments of a trace from its cache, or None without a valid entry."""
     entry = cache.find(trace.path, ENTRY_NAME, key)
     if entry is not None:
         try:
             return Events(entry, trace)
         except cache.DamagedError:
             entry.close()
-    return Events(
+    return None
+
+
+def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -> Events:
+    """Return the segments of a trace, from its cache if the entry is valid, else newly built."""
+    return find_events(trace, key) or Events(
         cache.make(trace.path, ENTRY_NAME, key, lambda w: build(trace, w, progress)), trace
     )
 

@@ -7,7 +7,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -95,10 +94,6 @@ class Trace(Records):
         self._known: dict[Any, _DerivedTable] = {}
         self._cached: list[Batch] | None = None
         self._reading = threading.RLock()
-        self._counting = threading.Lock()
-        self.blocked_threads = 0  # that wait for a table or batches that another thread computes
-        # Called by a thread before it reads a batch; it may block until other work has ended.
-        self.before_batch: Callable[[], None] | None = None
         # The last chunk of a thread may be nearly empty.
         full = (c for chunks in self.logs.threads.values() for c in chunks[:-1] if not c.live)
         self._is_long = count_capacity(full) > max_cached_calls()
@@ -120,11 +115,11 @@ class Trace(Records):
         is_part = since_ns is not None or until_ns is not None
         is_special = batch != BATCH_RECORDS or is_part or self._is_long
         if local_times or (is_special and self._cached is None):
-            return self._pause(super().batches(local_times, batch, before, since_ns, until_ns))
+            return super().batches(local_times, batch, before, since_ns, until_ns)
         # A concurrent caller waits instead of reading everything as well.
-        with self._acquire(self._reading):
+        with self._reading:
             if self._cached is None:
-                read = self._pause(super().batches(before=True))
+                read = super().batches(before=True)
                 batches: list[Batch] = []
                 calls, most = 0, max_cached_calls()
                 for instances in read:
@@ -134,31 +129,7 @@ class Trace(Records):
                         self._is_long = True
                         return itertools.chain(batches, read)
                 self._cached = batches
-            return self._pause(iter(self._cached))
-
-    def _pause(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield batches, and call `before_batch` before each of them."""
-        while True:
-            if self.before_batch is not None:
-                self.before_batch()
-            batch = next(batches, None)
-            if batch is None:
-                return
-            yield batch
-
-    @contextmanager
-    def _acquire(self, lock: Any) -> Iterator[None]:
-        """Hold a lock, and count this thread in `blocked_threads` until it has the lock."""
-        if not lock.acquire(blocking=False):
-            with self._counting:
-                self.blocked_threads += 1
-            lock.acquire()
-            with self._counting:
-                self.blocked_threads -= 1
-        try:
-            yield
-        finally:
-            lock.release()
+            return iter(self._cached)
 
     def __repr__(self) -> str:
         return f"<Trace {str(self.path)!r}: {', '.join(self._describe_facts().values())}>"
@@ -195,7 +166,7 @@ class Trace(Records):
         arguments = tuple(self._resolve_callsites(argument) for argument in arguments)
         table = self._known.setdefault((name, *arguments), _DerivedTable())
         # A concurrent caller waits instead of computing the table as well.
-        with self._acquire(table.lock):
+        with table.lock:
             if not table.is_known:
                 if name not in self._derived:
                     raise TraceError(f"{name}: not available here; use mpiprof.open")
