@@ -17,7 +17,8 @@ SLOWEST_LINK = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}
 MIN_BETA_NS = 0.002  # ns per byte; no processor copies 500 GB/s
 LINK_NAMES = {"within": "within a node", "between": "between nodes"}
 # Exchanges of small messages overlap, but a ping-pong waits for each message. A sound node has
-# shown one way 2.4 times as long as both ways. Both ways take at most as long as two single ways.
+# shown one way 2.4 times as long as both ways. Both ways take at most as long as two single ways,
+# or as their bytes at the link's pace, because only an idle port sends its first bytes at once.
 MAX_FACTOR_ONE, MAX_FACTOR_BOTH = 5.0, 4.0
 # Minimum number of rounds in which no other process had the core, and maximum ratio of the median
 # round time to T. Within both, T repeats within 30 % (docs/results/message-times.md).
@@ -43,6 +44,8 @@ def _find_link_fault(name: str, link: Any, smallest: int) -> str:
         return ""
     try:
         alpha, beta = float(link["alpha_ns"]), float(link["beta_ns_per_byte"])
+        pace = float(link.get("pace_ns_per_byte") or beta)
+        sizes = [int(size) for size in link.get("sizes") or ()]
         ones = [float(time) for time in link.get("one_way_ns") or ()]
         boths = [float(time) for time in link.get("both_ways_ns") or ()]
     except (KeyError, TypeError, ValueError):
@@ -58,11 +61,11 @@ def _find_link_fault(name: str, link: Any, smallest: int) -> str:
         return unsteady
     if not beta >= MIN_BETA_NS:
         return f"large messages are not slower than small ones {LINK_NAMES[name]}"
-    for one_way, both in zip(ones, boths, strict=False):
+    for size, one_way, both in zip(sizes, ones, boths, strict=False):
         if not one_way > 0 < both or one_way > MAX_FACTOR_ONE * both:
             factor = _times_larger(one_way, both)
             return f"one way takes {factor} times as long as both ways {LINK_NAMES[name]}"
-        if both > MAX_FACTOR_BOTH * one_way:
+        if both > MAX_FACTOR_BOTH * max(one_way, pace * size):
             factor = _times_larger(both, one_way)
             return f"both ways take {factor} times as long as one way {LINK_NAMES[name]}"
     return ""

@@ -6,6 +6,7 @@ this machine neither see nor remove each other.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -55,6 +56,15 @@ USE = (
     before = made.count_sent_bytes()
     code = made.run(mpi, 3, [sys.executable, "-c", sys.argv[1]], {"FOUND": "here"})
     print("code", code, "sent", [b - a for a, b in zip(before, made.count_sent_bytes())])
+"""
+)
+CALIBRATE = (
+    MAKE.replace("3x100mbit", "2x10mbit")
+    + """    from mpiprof.launch import library
+    from mpiprof.bench.harness.calibration import calibrate_ranks
+    mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
+    start = lambda words, variables: made.run(mpi, 2, words, variables)
+    print(calibrate_ranks(start, Path(os.environ["STATE"]), lambda _: "").read_text())
 """
 )
 PROGRAM = """
@@ -130,6 +140,24 @@ def test_both_mpis_use_the_network(mpi: Mpi) -> None:
     assert took is not None and int(took[1]) >= 75
     sent = re.search(r"code 0 sent \[(\d+), (\d+), (\d+)\]", done.stdout)
     assert sent is not None and int(sent[1]) > 2 << 20 > int(sent[2])
+
+
+def test_message_times_are_those_of_idle_ports(mpi: Mpi, tmp_path: Path) -> None:
+    """A port of 10 Mbit/s sends its first 6 KB at once after an idle time.
+
+    Later messages of a ping-pong would wait until the port has sent as many bytes at its rate.
+    """
+    script = tmp_path / "calibrate.py"
+    script.write_text(CALIBRATE)
+    done = run([mpi.python, script], check=True)
+    link = json.loads(done.stdout)["between"]
+    times = dict(zip(link["sizes"], link["one_way_ns"], strict=True))
+    byte_ns = 800
+    assert times[4096] < 4096 * byte_ns / 2
+    largest = max(times)
+    assert times[largest] > (largest - 8192) * byte_ns
+    # Larger messages would leave few repetitions to each size.
+    assert 16384 <= largest <= 262144
 
 
 def test_a_failing_program_s_code_comes_back(mpich: Mpi) -> None:

@@ -28,6 +28,20 @@ def machine(where: str = "within", **changed: Any) -> dict[str, Any]:
     return table
 
 
+# A port that sends its first 15 KB at once, and the next bytes at 100 Mbit/s, measured on an
+# emulated cluster.
+PORT = {
+    "alpha_ns": 17e3,
+    "beta_ns_per_byte": 6.0,
+    "pace_ns_per_byte": 84.0,
+    "sizes": [0, 8192, 65536],
+    "one_way_ns": [18.6e3, 51e3, 4.27e6],
+    "both_ways_ns": [32.7e3, 593e3, 4.77e6],
+    "undisturbed_rounds": [20, 20, 5],
+    "spread": [1.02, 1.07, 1.01],
+}
+
+
 def both_ways(factor: float) -> dict[str, Any]:
     """Return a table in which both ways take `factor` times as long as one way."""
     times: Any = LINK["one_way_ns"]
@@ -60,6 +74,11 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
         (machine(alpha_ns=3.85e6), "3.85 ms for an empty message within a node"),
         (machine("between", alpha_ns=50e6), "50.0 ms for an empty message between nodes"),
         (machine(alpha_ns="x"), "the table within a node is damaged"),
+        (machine("between", **PORT), ""),
+        (
+            machine("between", **PORT | {"pace_ns_per_byte": 6.0}),
+            "both ways take 12 times as long as one way between nodes",
+        ),
         (rounds([12, 12, 12], [1.1, 1.2, 1.0]), ""),
         (rounds([12, 4, 12], [1.1, 1.2, 1.3]), ""),
         (rounds([64, 64, 64], [1.0, 1.4, 1.0]), "1000 B differ by a factor of 1.4 within a node"),

@@ -87,9 +87,9 @@ void machine_measure(struct text *out, bool full)
         memset(&between, 0, sizeof between);
     }
     if (clock_layout.neighbour >= 0)
-        pingpong_measure(&within, rank, 0, clock_layout.neighbour, full);
+        pingpong_measure(&within, rank, 0, clock_layout.neighbour, full, false);
     if (clock_layout.second_leader >= 0)
-        pingpong_measure(&between, rank, 0, clock_layout.second_leader, full);
+        pingpong_measure(&between, rank, 0, clock_layout.second_leader, full, true);
     if (full && peer >= 0) {
         const struct link link =
             rank == 0 ? pingpong_link(several_nodes ? &between : &within) : (struct link){0};

@@ -71,10 +71,11 @@ double repetition_spread(const struct repetitions *r);
 
 struct pingpong {
     int count, sizes[MOST_SIZES];
+    int64_t spent_ns[MOST_SIZES]; /* time of all repetitions */
     struct repetitions one_way[MOST_SIZES], both_ways[MOST_SIZES];
 };
 
-void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full);
+void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full, bool between);
 void pingpong_write(struct text *out, const struct pingpong *p);
 struct link pingpong_link(const struct pingpong *p);
 
