@@ -22,6 +22,8 @@ LAUNCHER_NAMES = {
 }
 YIELD_VARIABLE = "MPIR_CVAR_ENABLE_HEAVY_YIELD"  # of MPICH: waiting ranks sleep; 4.0 ignores it
 MAX_RANKS_PER_PROCESSOR = 64
+# Lines that a launcher prints itself, beside the output of the ranks.
+LAUNCHER_LINE = re.compile(r"(prterun|mpiexec|mpirun)\b|\[(mpiexec|proxy)|=+ +BAD TERMINATION")
 JOB_MANAGERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
 
 
@@ -48,6 +50,18 @@ class Mpiexec:
             words += ["--map-by", ":OVERSUBSCRIBE"] if modern else ["--oversubscribe"]
             words += ["--bind-to", "none"]
         return [*words, "--mca", "mpi_yield_when_idle", "1"]
+
+
+def find_failure(errors: str) -> str:
+    """Return the line of a failed job's standard error that states the cause, or "".
+
+    It is the last line of the ranks before the launcher's message, or the first line of this
+    message, or the last line.
+    """
+    lines = [line.strip() for line in errors.replace("\0", "").splitlines()]
+    lines = [line for line in lines if re.search(r"\w", line)]
+    first = next((i for i, line in enumerate(lines) if LAUNCHER_LINE.match(line)), len(lines))
+    return "".join((lines[:first] or lines[:1])[-1:])
 
 
 def check_rank_count(ranks: int, environment: Mapping[str, str], *, confirmed: bool) -> None:

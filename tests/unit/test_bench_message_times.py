@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from mpiprof.bench.harness.runner import find_machine
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.bench.studies import arrival
+from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import DEFAULT
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import find_fault
@@ -110,6 +112,26 @@ def test_unusable_message_times_are_measured_again(tmp_path: Path) -> None:
 
     calibrate_ranks(start, tmp_path, lambda _: faults.pop(0))
     assert faults == ["unsteady"]
+
+
+def test_a_launcher_s_refusal_is_reported(tmp_path: Path) -> None:
+    """The ranks have not started, so the launcher's standard error states the cause."""
+    refusal = "prterun has detected an attempt to run as root.\n\nThis is discouraged.\n---"
+
+    def refuse(_: Sequence[str], __: Mapping[str, str]) -> int:
+        return subprocess.run(["/bin/sh", "-c", f"echo '{refusal}' >&2; exit 1"]).returncode
+
+    with pytest.raises(MpiprofError, match=r"ended with 1: prterun has detected .* as root\.$"):
+        calibrate_ranks(refuse, tmp_path)
+
+    def fail(words: Sequence[str], _: Mapping[str, str]) -> int:
+        return subprocess.run([*words[:4], "/bin/sh", "-c", "echo no table; exit 3"]).returncode
+
+    with pytest.raises(MpiprofError, match=r"ended with 3: no table$"):
+        calibrate_ranks(fail, tmp_path)
+
+    with pytest.raises(MpiprofError, match=r"ended with 2: it printed nothing$"):
+        calibrate_ranks(lambda *_: 2, tmp_path)
 
 
 def test_no_factors_from_times_that_are_not_usable() -> None:

@@ -262,6 +262,12 @@ def test_the_reason_of_a_failure() -> None:
     assert find_reason("mpiprof: no ranks\nprterun: exit 1\n\0\n") == "mpiprof: no ranks"
     assert find_reason("prterun: exit 1\n----\n\0\n") == "prterun: exit 1"
     assert find_reason("\0\n") == ""
+    refusal = "prterun has detected an attempt to run as root.\n\nRunning as root is discouraged.\n"
+    assert find_reason(refusal) == "prterun has detected an attempt to run as root."
+    crash = "Traceback:\nValueError: x\n-----\nprterun detected that a process exited.\n  code: 1\n"
+    assert find_reason(crash) == "ValueError: x"
+    hydra = "ValueError: x\n\n=====\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
+    assert find_reason(hydra) == "ValueError: x"
 
 
 def test_a_pdf_has_an_outline_of_the_exhibits(tmp_path: Path) -> None:

@@ -6,8 +6,12 @@ cluster.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,12 +20,14 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row, Setup
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_round_size, format_time
+from mpiprof.launch.mpiexec import find_failure
 from mpiprof.launch.program import verb_command
 from mpiprof.model.machine import machine_of_table
 from mpiprof.trace.machine import LINK_NAMES, NO_MESSAGE, find_fault
 
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 CALIBRATION_S = 20
+STDERR = 2  # file descriptor
 ATTEMPTS = 3
 SHOWN_BYTES = (4, 65536)  # messages with printed times
 
@@ -44,16 +50,35 @@ def calibrate_ranks(
 def run_quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
     """Run a command without its output, which is raised as MpiprofError if the command fails."""
     output = folder / "output"
+    output.unlink(missing_ok=True)
     # The nodes of an emulated cluster share the machine's clock, by which the recorder
     # distinguishes nodes. Host names identify nodes here, so that it measures times of messages
     # between nodes.
     script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{output} 2>&1'
-    code = start(["/bin/sh", "-c", script, "sh", *words], {})
+    with tempfile.TemporaryFile("w+") as errors:
+        with _redirect_errors(errors.fileno()):
+            code = start(["/bin/sh", "-c", script, "sh", *words], {})
+        errors.seek(0)
+        launcher_output = errors.read()
     if code:
         lines = output.read_text(errors="replace").splitlines() if output.exists() else []
-        last = lines[-1] if lines else "it printed nothing"
+        last = lines[-1] if lines else find_failure(launcher_output) or "it printed nothing"
         shown = next((line for line in lines if "check failed" in line), last)
         raise MpiprofError(f"{title} ended with {code}: {shown}")
+
+
+@contextlib.contextmanager
+def _redirect_errors(descriptor: int) -> Iterator[None]:
+    """Let this process and its children write standard error to another file."""
+    sys.stderr.flush()
+    before = os.dup(STDERR)
+    os.dup2(descriptor, STDERR)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, STDERR)
+        os.close(before)
 
 
 def find_study_fault(

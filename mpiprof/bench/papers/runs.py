@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from mpiprof.bench.harness.study import Row, Setup
 from mpiprof.bench.studies import import_study
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import Progress
+from mpiprof.launch.mpiexec import find_failure
 from mpiprof.launch.program import verb_command
 from mpiprof.model.machine import DEFAULT, Machine
 
@@ -155,10 +155,10 @@ def _measure(words: Sequence[str]) -> Obtained:
 
 
 def find_reason(errors: str) -> str:
-    """Return the line of mpiprof's own message, else the last line that has words, or ""."""
-    lines = [line.strip() for line in errors.splitlines() if re.search(r"\w", line)]
+    """Return the line of mpiprof's own message, else the line that states the cause, or ""."""
+    lines = [line.strip() for line in errors.replace("\0", "").splitlines()]
     messages = [line for line in lines if line.startswith("mpiprof: ")]
-    return "".join((messages or lines)[-1:]).replace("\0", "")
+    return messages[-1] if messages else find_failure(errors)
 
 
 def find_notes(output: str) -> list[str]:
