@@ -37,6 +37,7 @@ STATE_FOLDER = Path("/run/mpiprof")  # one folder per cluster, locked by its cre
 PREFIX = "mpiprof-"  # of the names of namespaces; an identity follows
 NETNS = Path("/run/netns")
 MTU = 1500
+WAIT_S = 1.0  # subprocess divides this wait into system calls of at most 50 ms
 QUEUE_BYTES = 64 << 20
 PACKETS_PER_SECOND = 8000  # of all nodes together, as many as two processors can handle
 SWITCH_PERCENT = 104  # so that the bridge's shaper only delays if several senders meet
@@ -273,7 +274,7 @@ class Cluster:
         relay = threading.Thread(target=_relay_output, args=(process.stderr,), daemon=True)
         relay.start()
         try:
-            return process.wait()
+            return wait_for_end(process)
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -290,6 +291,17 @@ class Cluster:
         if self._lock is not None:
             self._lock.close()
         self.prefix, self._lock = "", None
+
+
+def wait_for_end(process: subprocess.Popen[bytes]) -> int:
+    """Wait until a process has ended, and return its exit code.
+
+    Python handles a signal that comes just before a system call only when the call has returned. So
+    every system call of this function is short.
+    """
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(WAIT_S)
 
 
 def _hardware_address(number: int) -> str:
