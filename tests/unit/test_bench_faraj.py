@@ -59,6 +59,21 @@ def test_times_are_similar_if_those_of_the_exception_differ_twice_as_much() -> N
         assert verdict.reason.endswith(f"Lemieux, 1 B: 1.2; {ratio:.3g} in the exception")
 
 
+def test_an_algorithm_overtakes_once() -> None:
+    slow, fast = {"flat": 2.0, "tree": 1.0}, {"flat": 1.0, "tree": 2.0}
+    cases = (
+        ((slow, slow, fast), HOLDS),
+        ((fast, fast, fast), FAILS),
+        ((slow, slow, slow), FAILS),
+        ((slow, fast, slow), FAILS),
+        ((slow, fast, slow, fast), FAILS),
+    )
+    for times, state in cases:
+        results = make_impact(dict(enumerate(times, 1)))
+        where = (results, "Lemieux", "alltoall")
+        assert faraj_claims.check_overtaking(*where, 1, "flat").state == state
+
+
 def test_times_that_fall_or_part() -> None:
     times = {
         1: {"flat": 3.0, "tree": 2.0},

@@ -127,3 +127,12 @@ def test_a_ring_in_the_order_of_nodes_ignores_a_permutation(
     assert by_order["order of nodes"] == pytest.approx([1, 1], abs=0.1)
     assert min(by_order["order of ranks"]) > 2
     assert traff_permuted.check_permutation(make_results("permuted", rows)).state == HOLDS
+
+
+@pytest.mark.parametrize(("linear", "state"), [(2.1, HOLDS), (3.6, FAILS)])
+def test_rings_are_judged_for_each_distribution(linear: float, state: str) -> None:
+    results = make_results("NEC SX-8", make_rows("half_full", (4, 9.0, 2.0), (8, linear, 2.0)))
+    verdict = traff_claims.check_similar_rings(results, "half_full")
+    assert verdict.state == state and verdict.reason.startswith(
+        f"linear over pipelined: {linear / 2:.3g}"
+    )

@@ -50,6 +50,16 @@ def check_lead(
     return judge_share(len(right), len(chosen), reason)
 
 
+def check_overtaking(results: Results, run: str, operation: str, size: int, name: str) -> Verdict:
+    """Judge that an algorithm is not the fastest at first, and the only one from some MAX_IF on."""
+    times = find_times(results.select(run, operation=operation, bytes=size))
+    ratios = {most: _lead_ratio(times[most], name) for most in sorted(times)}
+    leads = [ratio > SIMILAR for ratio in ratios.values()]
+    text = ", ".join(f"{most}: {ratio:.3g}" for most, ratio in ratios.items())
+    state = HOLDS if leads[-1] and not leads[0] and leads == sorted(leads) else FAILS
+    return Verdict(state, f"time of the fastest other one over that of {name} by MAX_IF: {text}")
+
+
 def _lead_ratio(times: Mapping[str, float], name: str) -> float:
     """Return the time of the fastest other algorithm over that of the named one."""
     return min(t for algorithm, t in times.items() if algorithm != name) / times[name]

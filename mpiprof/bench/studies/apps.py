@@ -114,7 +114,7 @@ APPS = {
     ),
     "is": App(
         "integer_sort.py --keys 1048576 --repetitions 150",  # the paper's 33 KB per message
-        "integer_sort.py --keys 4096",
+        "integer_sort.py --keys 262144",  # 32 KB per message on 8 ranks
         25,
     ),
     # As LAMMPS (the paper's allreduce has 42 KB, here 49 KB), and as ParaDyn.
