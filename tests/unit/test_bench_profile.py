@@ -17,7 +17,7 @@ from mpiprof.bench.harness.figures import RatioMap, svg
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Result, Row, Setup
 from mpiprof.bench.papers import rabenseifner_bandwidths, rabenseifner_ratios
-from mpiprof.bench.papers.exhibits import HOLDS, IN_PART, NOT_REPRODUCIBLE, Results
+from mpiprof.bench.papers.exhibits import FAILS, HOLDS, NOT_REPRODUCIBLE, Results
 from mpiprof.bench.papers.paper_values import read_paper_values
 from mpiprof.bench.studies import import_study, list_algorithms, reduction
 from mpiprof.bench.studies.reduction_profile import (
@@ -200,9 +200,10 @@ def test_ratios_to_the_library_here() -> None:
         rows += [labels | {"algorithm": "native", "median ms": native}]
         rows += [labels | {"algorithm": "ring", "median ms": ring}]
     results = make_results("library here", rows)
-    verdict = rabenseifner_ratios.check_library(results)
-    assert verdict.state == IN_PART and verdict.reason == (
-        "1 of 2 cells are above 2: 3 (256 KB on 8), 0.5 (256 KB on 9)"
-    )
+    verdict = rabenseifner_ratios.check_library(results, power_of_two=True)
+    assert verdict.state == HOLDS and verdict.reason == "1 of 1 cells are above 2: 3 (256 KB on 8)"
+    verdict = rabenseifner_ratios.check_library(results, power_of_two=False)
+    assert verdict.state == FAILS
+    assert verdict.reason == "0 of 1 cells are above 2: 0.5 (256 KB on 9)"
     (figure,) = rabenseifner_ratios.show_library(results).figures
     assert isinstance(figure, RatioMap) and [head for head, _ in figure.rows] == ["p = 8", "p = 9"]
