@@ -258,7 +258,7 @@ def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     with (tmp_path / "r.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert "This will take about" in done.stdout and "written" in done.stdout
-    expected = [(str(ms), "2") for ms in (50, 200, 800)]
+    expected = [(str(ms), "2") for ms in (50, 200, 400)]
     assert [(r["computation ms"], r["instances"]) for r in rows] == expected
     shared = len(os.sched_getaffinity(0)) < 2
     assert ("2 ranks have 2 processors" in done.stdout) != shared == (TIMER in done.stdout)
