@@ -9,6 +9,7 @@ second pass measures the same with the cache filled. A third one measures the ti
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import json
 import shutil
@@ -65,6 +66,7 @@ class Served:
         self.connection = http.client.HTTPConnection(str(address.hostname), address.port or 80)
         self.headers = {"Accept-Encoding": "identity"}
         self.largest = 0  # bytes of an answer of /timeline-data
+        self.other_peak = 0.0  # MB of a process that prepares the timeline
         self.connection.request("GET", f"/?{address.query}", headers=self.headers)
         answer = self.connection.getresponse()
         answer.read()
@@ -112,13 +114,21 @@ class Served:
 
     def prepare(self) -> tuple[float, int, set[float]]:
         """Return the s until the timeline is ready, its segments, and all reports of progress."""
-        begin, reports = time.perf_counter(), set()
+        begin, reports = time.perf_counter(), set[tuple[str, float]]()
         while (answer := self.get(f"/timeline-data?what=overview&px={PIXELS}"))[0] == 202:
             progress = json.loads(answer[1])
             reports.add((progress["what"], round(progress["progress"], 3)))
+            self.note_processes()
             time.sleep(POLL_S)
         head = self.timeline(what="overview")
         return time.perf_counter() - begin, head["segments"], {share for _, share in reports}
+
+    def note_processes(self) -> None:
+        """Note the peak memory of the processes that prepare the timeline."""
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError, StopIteration):  # a process may end meanwhile
+                for child in path.read_text().split():
+                    self.other_peak = max(self.other_peak, peak_mb(child))
 
     def find_causes(self) -> None:
         """Wait until the causes of the delays are known, as their marks on the timeline need."""
@@ -177,6 +187,7 @@ def prepare(folder: Path, events: int) -> None:
         seconds, segments, progress = served.prepare()
         served.find_causes()
         whole = time.perf_counter() - served.began
+        peaks = peak_mb(served.process.pid), served.other_peak
     finally:
         served.close()
     limit = MIN_RATE if events >= 0.99 * LIMITED_RATE else 0.0
@@ -188,6 +199,8 @@ def prepare(folder: Path, events: int) -> None:
     store(Row("preparation of the timeline: calls/s", goal, f"{rate:.2f} million", rate >= limit))
     store(Row("preparation: values of progress", "> 3", str(len(progress)), len(progress) > 3))
     store(Row("preparation: until the causes are known", "", f"{whole:.3g} s"))
+    for name, peak in zip(("the server", "the timeline's process"), peaks, strict=True):
+        print_result(f"preparation: memory of {name}", peak, "MB", 0)
 
 
 def report(title: str, found: Measured, events: int) -> None:
