@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 
+import pytest
 from support.jobs import clean_environment
 from support.wait_until import HANG_S
+
+pytestmark = pytest.mark.heavy
 
 # The second thread gets the signal, so that no system call of the main thread is interrupted. For
 # the main thread, the signal then comes as one that came just before the call. `cat` ends when the

@@ -28,6 +28,8 @@ from mpiprof.timeline import build, window
 from mpiprof.timeline.segments import Events
 from mpiprof.trace import Trace
 
+pytestmark = pytest.mark.heavy  # each test starts processes
+
 KILLED_DASHBOARD = """
 import os, signal, sys
 from pathlib import Path
