@@ -40,6 +40,9 @@ def test_messages_of_fortran(system_mpi: Mpi, binding: str, tmp_path: Path) -> N
     blocking = messages[messages["operation"] == "recv"]
     assert blocking[["source", "tag", "sure"]].to_numpy().tolist() == [[1, 3, True], [1, 4, True]]
     assert blocking["bytes"].tolist() == [12, 16]
+    wildcards = messages[messages["operation"].isin(["wait", "waitall"]) & messages["received"]]
+    columns = ["source", "tag", "bytes", "sure"]
+    assert wildcards[columns].to_numpy().tolist() == [[1, i, 4 * i, True] for i in (5, 6, 7)]
     # Each Waitany completes one of the two receives, the second one first.
     waits = messages[messages["operation"] == "waitany"]
     assert waits[["tag", "complete"]].to_numpy().tolist() == [[1, False], [2, True], [1, True]]

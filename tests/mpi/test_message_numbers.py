@@ -45,7 +45,9 @@ def receives(trace: mpiprof.Trace) -> pd.DataFrame:
         ("opposite_waits", [False, False, True]),
         ("blocking_beside", [False, False, True]),
         ("earlier_receive", [True, True]),
-        ("cancelled", [False, False]),
+        ("cancelled", [False, True]),
+        ("cancelled_alone", [False, False, True]),
+        ("cancelled_first", [False, False]),
     ],
 )
 def test_doubtful_numbers_are_marked(name: str, sure: list[bool], mpi: Mpi, tmp_path: Path) -> None:
@@ -56,6 +58,28 @@ def test_doubtful_numbers_are_marked(name: str, sure: list[bool], mpi: Mpi, tmp_
     certain = found[found["partner"] >= 0]
     assert certain["partner_bytes"].tolist() == certain["bytes"].tolist()
     assert len(certain) == sum(sure)
+
+
+def test_a_receive_that_is_cancelled_too_late(mpi: Mpi, tmp_path: Path) -> None:
+    found = receives(case(mpi, "cancelled_late", tmp_path))
+    found = found[found["operation"] != "probe"]
+    assert found["bytes"].tolist() == found["partner_bytes"].tolist() == [1, 2]
+    assert found["sure"].all()
+
+
+def test_calls_on_the_null_process_have_no_message(mpi: Mpi, tmp_path: Path) -> None:
+    trace = case(mpi, "null_process", tmp_path)
+    messages = with_operation(trace)
+    columns = ["operation", "rank", "source", "destination", "bytes", "sure"]
+    assert sorted(messages[columns].to_numpy().tolist()) == [
+        ["recv", 0, 1, 0, 1, True],
+        ["recv", 1, 0, 1, 1, True],
+        ["send", 1, 1, 0, 1, True],
+        ["sendrecv_replace", 0, 0, 1, 1, True],
+    ]
+    calls = trace.message_calls
+    assert calls["messages"].sum() == len(messages)
+    assert len(calls) == 8  # also those without a message
 
 
 def test_tags_of_one_class_that_cross(mpi: Mpi, tmp_path: Path) -> None:

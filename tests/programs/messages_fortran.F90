@@ -20,6 +20,11 @@ program messages
   integer :: numbers(100), others(100)
   REQUEST :: requests(2)
   STATUS(status)
+#if BINDING == 2
+  type(MPI_Status) :: statuses(2)
+#else
+  integer :: statuses(MPI_STATUS_SIZE, 2)
+#endif
 
   numbers = 7
   call MPI_Init(ierror)
@@ -45,5 +50,17 @@ program messages
     end do
     print '(a, i0, 1x, i0)', 'received ', numbers(1), others(1)
   end if
+  ! Each wildcard shows its source and bytes only in a status.
+  do i = 5, 7
+    if (rank == 1) then
+      call MPI_Ssend(numbers, i, MPI_INTEGER, 0, i, MPI_COMM_WORLD, ierror)
+    else
+      call MPI_Irecv(numbers, 100, MPI_INTEGER, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &
+                     requests(1), ierror)
+      if (i == 5) call MPI_Wait(requests(1), status, ierror)
+      if (i == 6) call MPI_Wait(requests(1), MPI_STATUS_IGNORE, ierror)
+      if (i == 7) call MPI_Waitall(1, requests, statuses, ierror)
+    end if
+  end do
   call MPI_Finalize(ierror)
 end program

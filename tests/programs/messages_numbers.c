@@ -180,6 +180,73 @@ static void cancelled(void)
         receive(1, TAG);
 }
 
+/* Post a receive and cancel it. */
+static void receive_cancelled(int source)
+{
+    MPI_Request request;
+
+    receive_start(1, source, &request);
+    MPI_Cancel(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* A receive is cancelled that is the only one of its tag, or for any source. */
+static void cancelled_alone(void)
+{
+    for (int i = 0; rank == 0 && i < 2; i++)
+        receive_cancelled(i == 0 ? 1 : MPI_ANY_SOURCE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    send_counted(1, (const int[]){TAG});
+    if (rank == 0)
+        receive(1, TAG);
+}
+
+/* A receive is cancelled before a later receive with the same tag has its message. */
+static void cancelled_first(void)
+{
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+
+    for (int i = 0; rank == 0 && i < 2; i++)
+        receive_start(i, 1, &requests[i]);
+    if (rank == 0)
+        MPI_Cancel(&requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    send_counted(1, (const int[]){TAG});
+    MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+}
+
+/* The message of a receive has come before the receive is cancelled. */
+static void cancelled_late(void)
+{
+    send_counted(2, (const int[]){TAG, TAG});
+    if (rank == 0) {
+        MPI_Probe(1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        receive_cancelled(1);
+        receive(1, TAG);
+    }
+}
+
+/* Calls on MPI_PROC_NULL have no message, and leave no doubt about later messages. */
+static void null_process(void)
+{
+    MPI_Message message;
+
+    if (rank == 0) {
+        MPI_Probe(MPI_PROC_NULL, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Mprobe(MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+        MPI_Mrecv(in[0], LONGEST, MPI_CHAR, &message, MPI_STATUS_IGNORE);
+        MPI_Sendrecv_replace(in[0], 1, MPI_CHAR, 1, TAG, MPI_PROC_NULL, TAG, MPI_COMM_WORLD,
+                             MPI_STATUS_IGNORE);
+        MPI_Send(out, 1, MPI_CHAR, MPI_PROC_NULL, TAG, MPI_COMM_WORLD);
+    } else {
+        receive(0, TAG);
+    }
+    send_counted(1, (const int[]){TAG});
+    if (rank == 0)
+        receive(1, TAG);
+}
+
 /* Rank 0 cancels a message to itself, which MPICH can do, then sends itself two more. If the library
  * does not cancel the message, it is received. */
 static void send_cancelled(int (*start)(const void *, int, MPI_Datatype, int, int, MPI_Comm,
@@ -308,7 +375,11 @@ static const struct {
              {"cancelled_short_send", cancelled_short_send},
              {"overlapping", overlapping},
              {"ignored_status", ignored_status},
-             {"cancelled", cancelled}};
+             {"cancelled", cancelled},
+             {"cancelled_alone", cancelled_alone},
+             {"cancelled_first", cancelled_first},
+             {"cancelled_late", cancelled_late},
+             {"null_process", null_process}};
 
 int main(int argc, char **argv)
 {

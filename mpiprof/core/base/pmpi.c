@@ -51,6 +51,16 @@ static void find_spellings(const char *constant, void *found[4])
 }
 #endif
 
+#ifdef MPIPROF_ABI_mpich
+/* Return the address that a global pointer of MPICH's C library contains, or NULL. */
+static void *pointer_symbol(const char *name)
+{
+    void *const *const address = symbol_lookup_address(name);
+
+    return address != NULL ? *address : NULL;
+}
+#endif
+
 bool pmpi_find_functions(void)
 {
     bool complete = true;
@@ -76,6 +86,10 @@ bool pmpi_find_functions(void)
     predefined_find_handles(data_symbol);
 #else
     predefined_find_handles(NULL);
+#endif
+#ifdef MPIPROF_ABI_mpich
+    pmpi.fortran_status_ignore[0] = pointer_symbol("MPI_F08_STATUS_IGNORE");
+    pmpi.fortran_statuses_ignore[0] = pointer_symbol("MPI_F08_STATUSES_IGNORE");
 #endif
     return complete;
 }

@@ -123,6 +123,7 @@ struct pmpi {
     bool can_switch, has_variables;
     /* Open MPI's Fortran constants, by the compiler's name mangling */
     void *fortran_in_place[4], *fortran_bottom[4];
+    /* also those of MPICH's f08 layer, which come first; its other layers pass those of C */
     void *fortran_status_ignore[4], *fortran_statuses_ignore[4];
 };
 extern struct pmpi pmpi;
@@ -142,8 +143,9 @@ static inline bool status_is_ignored(const void *status, bool fortran)
  * this cannot be determined. */
 static inline const void *status_readable(const void *status, bool fortran)
 {
-#ifdef MPIPROF_ABI_mpich /* the addresses of the f08 layer's constants are unknown */
-    if (fortran)
+#ifdef MPIPROF_ABI_mpich /* an MPICH without its f08 layer does not have the constants */
+    if (fortran &&
+        (pmpi.fortran_status_ignore[0] == NULL || pmpi.fortran_statuses_ignore[0] == NULL))
         return NULL;
 #endif
     return status_is_ignored(status, fortran) ? NULL : status;

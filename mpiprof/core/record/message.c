@@ -67,9 +67,14 @@ void message_check_cost(int64_t now)
 /* ---- calls */
 
 /* A call that creates a persistent request has no message; the starts of the request have. */
+static bool call_has_part(const struct message_call *m, const struct message_side *s)
+{
+    return !m->creates_request && message_side_exists(s);
+}
+
 static int call_parts(const struct message_call *m)
 {
-    return m->creates_request ? 0 : (m->sent.comm != NULL) + (m->received.comm != NULL);
+    return call_has_part(m, &m->sent) + call_has_part(m, &m->received);
 }
 
 /* Write a call and its messages behind the used records. Returns the call's record, or NULL. */
@@ -80,9 +85,9 @@ static struct record *call_write(const struct message_call *m)
 
     if (r == NULL)
         return NULL;
-    if (parts > 0 && m->sent.comm != NULL)
+    if (call_has_part(m, &m->sent))
         message_log_part(r, &m->sent.part);
-    if (parts > 0 && m->received.comm != NULL)
+    if (call_has_part(m, &m->received))
         message_log_part(r + parts - 1, &m->received.part);
     message_log_call(r + parts, m->shape, parts);
     return r + parts;

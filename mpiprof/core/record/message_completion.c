@@ -50,20 +50,26 @@ static bool is_gone(const struct request_completion *w, int i)
 }
 
 /* Complete the message of a request to which the library's index points. MPICH 4.0's f08 layer
- * counts indices from 0, so the index may be that of another request. */
+ * counts indices from 0, so the index may be that of another request, as may be the status. */
 void message_completion_indexed(struct request_completion *w, int i, int status)
 {
     const struct message_completion *const c = &w->messages;
+#ifdef MPIPROF_ABI_mpich
+    const int certain = w->fortran ? -1 : status;
+#else
+    const int certain = status;
+#endif
 
     if (c->entries != NULL && i >= 0 && i < w->count && c->entries[i] != NULL &&
-        (c->entries[i]->persistent || is_gone(w, i)))
-        message_request_complete(c->entries[i], message_completion_status(w, status));
+        (c->entries[i]->persistent || (certain >= 0 && is_gone(w, i))))
+        message_request_complete(c->entries[i], message_completion_status(w, certain));
 }
 
-/* Complete the messages whose requests are null now, if nothing else has completed them. */
-void message_completion_null(struct request_completion *w)
+/* Complete the messages whose requests are null now, if nothing else has completed them. status:
+ * index of the status if the call completes one request, or -1. */
+void message_completion_null(struct request_completion *w, int status)
 {
     for (int i = 0; w->messages.entries != NULL && i < w->count; i++)
         if (is_gone(w, i))
-            message_completion_index(w, i, -1);
+            message_completion_index(w, i, status);
 }

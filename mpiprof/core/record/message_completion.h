@@ -18,7 +18,7 @@ bool message_completion_has_collectives(const struct request_completion *w);
 void message_completion_log(struct request_completion *w, int64_t now);
 void message_completion_add_cost(int left, int64_t now);
 void message_completion_indexed(struct request_completion *w, int i, int status);
-void message_completion_null(struct request_completion *w);
+void message_completion_null(struct request_completion *w, int status);
 
 static inline int message_completion_written_parts(const struct message_completion *c)
 {

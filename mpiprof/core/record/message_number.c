@@ -78,19 +78,36 @@ struct record *message_number_create_count(struct message_peer *peer, int tag, u
     return r;
 }
 
-/* Undo message_number_next for a call that the library rejected. */
-void message_number_return(struct message_peer *peer, int tag, bool received)
+/* Remove a message from its count in the log. */
+static void count_remove(struct message_peer *peer, int tag, bool received)
 {
     struct record *const r = atomic_load(&peer->counts[message_number_class(tag)]);
 
-    atomic_fetch_sub_explicit(message_number_counter(peer, tag, received),
-                              message_number_code(tag) + 1, memory_order_relaxed);
     if (r == NULL)
         return;
     if (received)
         __atomic_fetch_sub(&r->exit_ns, 1, __ATOMIC_RELAXED);
     else
         __atomic_fetch_sub(&r->sequence, 1, __ATOMIC_RELAXED);
+}
+
+/* Undo message_number_add for a call that the library rejected. */
+void message_number_return(struct message_peer *peer, int tag, bool received)
+{
+    atomic_fetch_sub_explicit(message_number_counter(peer, tag, received),
+                              message_number_code(tag) + 1, memory_order_relaxed);
+    count_remove(peer, tag, received);
+}
+
+/* Undo message_number_add for a cancelled receive. counter: the counter after it was added. Returns
+ * false, and changes nothing, if later messages were counted, because their numbers are wrong. */
+bool message_number_return_last(struct message_peer *peer, int tag, uint64_t counter)
+{
+    if (!atomic_compare_exchange_strong(message_number_counter(peer, tag, true), &counter,
+                                        counter - message_number_code(tag) - 1))
+        return false;
+    count_remove(peer, tag, true);
+    return true;
 }
 
 /* Record that messages are no longer counted. */

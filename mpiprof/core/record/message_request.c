@@ -101,10 +101,21 @@ void message_request_start(struct message_request *r, int64_t now)
     active_set(r, true);
 }
 
+/* Complete a receive that was cancelled, as its status shows. It has received no message. */
+static void receive_cancel(struct message_side *s)
+{
+    s->part.flags |= PART_CANCELLED | PART_UNSURE | PART_COMPLETE;
+    if (s->numbered_late)
+        s->part.flags |= PART_UNKNOWN;
+    else if (s->numbered && !message_number_return_last(s->peer, s->part.tag, s->counter))
+        atomic_store(&s->comm->receives.order_is_unknown, true);
+}
+
 /* Complete the message of an entry. status: NULL if the program ignores it. */
 void message_request_complete(struct message_request *r, const void *status)
 {
-    struct message_part *const p = &r->side.part;
+    struct message_side *const s = &r->side;
+    struct message_part *const p = &s->part;
 
     if (!r->active)
         return;
@@ -113,13 +124,19 @@ void message_request_complete(struct message_request *r, const void *status)
      * shows. */
     const bool cancelled = status != NULL && status_bytes(status) < 0;
 
-    if (p->received && (p->flags & PART_CANCELLED || cancelled)) {
-        p->flags |= PART_CANCELLED | PART_UNSURE;
-        atomic_store(&r->side.comm->receives.order_is_unknown, true);
-    } else if (p->flags & PART_CANCELLED && cancelled && r->side.numbered) {
-        message_number_return(r->side.peer, p->tag, false);
+    if (p->received && cancelled) {
+        receive_cancel(s);
+        return;
     }
-    message_side_complete(&r->side, status);
+    if (p->received && p->flags & PART_CANCELLED && status == NULL) {
+        p->flags |= PART_UNSURE;
+        atomic_store(&s->comm->receives.order_is_unknown, true);
+    } else if (p->received) {
+        p->flags &= (uint8_t)~PART_CANCELLED; /* the message came before the request to cancel it */
+    } else if (p->flags & PART_CANCELLED && cancelled && s->numbered) {
+        message_number_return(s->peer, p->tag, false);
+    }
+    message_side_complete(s, status);
     if (p->received && (p->bytes >= 0 || (p->flags & PART_CANCELLED) == 0))
-        message_shape_add(p->shape, 0, 0, 0, p->bytes >= 0 ? p->bytes : r->side.most_bytes);
+        message_shape_add(p->shape, 0, 0, 0, p->bytes >= 0 ? p->bytes : s->most_bytes);
 }

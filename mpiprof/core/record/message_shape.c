@@ -47,7 +47,8 @@ static void side_describe(struct message_side *s, int operation, int rank, bool 
     s->part.bytes = -1;
     s->part.flags = wildcard ? PART_WILDCARD : 0;
     s->peeked = operation == OP_probe || operation == OP_iprobe;
-    s->numbered_late = wildcard || s->peeked || operation == OP_mprobe || operation == OP_improbe;
+    s->numbered_late =
+        wildcard || (rank >= 0 && (s->peeked || operation == OP_mprobe || operation == OP_improbe));
     s->peer = rank >= 0 && !partitioned ? message_number_peer(s->comm, rank) : NULL;
     /* Equivalent communicators share their identity in the tables (comm_id.c), so the number of
      * the communicator is a part of the number of its messages. */

@@ -107,6 +107,9 @@ static inline void message_side_complete(struct message_side *s, const void *sta
     s->part.flags |= PART_COMPLETE;
     if (!s->part.received)
         return;
+    /* An earlier receive may have been lost or cancelled since this one was posted. */
+    if (atomic_load_explicit(&s->comm->receives.order_is_unknown, memory_order_relaxed))
+        s->part.flags |= PART_UNSURE;
     if (status != NULL)
         s->part.bytes = status_bytes(status);
     if (s->numbered_late)

@@ -199,7 +199,7 @@ void request_completion_one(struct request_completion *w, int error, bool done, 
     if (!null_requests_finish(w, now))
         persistent_request_finish(w, i, now);
     message_completion_indexed(w, i, 0);
-    message_completion_null(w);
+    message_completion_null(w, error == MPI_SUCCESS ? 0 : -1);
     observation_end(w, now);
 }
 
@@ -220,7 +220,7 @@ void request_completion_some(struct request_completion *w, int error, const int 
         persistent_request_finish(w, indices[i] - base, now);
         message_completion_indexed(w, indices[i] - base, i);
     }
-    message_completion_null(w);
+    message_completion_null(w, -1);
     observation_end(w, now);
 }
 
