@@ -25,6 +25,10 @@ STATE_KEYS = ("of", "name", "p", "bytes", "late")
 MAX_PROCESSES, MAX_ROUNDS = 32, 4000
 SIZES = (8, 1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 24)
 LATE = ("nobody late", "the last rank late", "ranks late one after the other")
+HOW_TO_READ = (
+    "A line from process to process is a message, from its start at the sender to its end at the "
+    "receiver. Successive rounds differ in colour. Grey: the process, from its arrival to its end."
+)
 
 
 def make_layout(state: states.PageState) -> Component:
@@ -37,11 +41,7 @@ def make_layout(state: states.PageState) -> Component:
     field = components.labelled_field(f"Processes{remote}", processes)
     menus = html.Div(make_menus(state), id="catalogue-menus", className="controls")
     return components.make_card(
-        "Catalogue",
-        html.Div([menus, field], className="controls"),
-        html.Div(id="catalogue-entry"),
-        note="Lines are messages, from their start at the sender to their end at the receiver; "
-        "successive rounds differ in colour.",
+        "Catalogue", html.Div([menus, field], className="controls"), html.Div(id="catalogue-entry")
     )
 
 
@@ -125,7 +125,12 @@ def make_entry(state: states.PageState) -> list[Component]:
     return [
         facts,
         html.P(details + "."),
-        components.make_graph(figures.draw_space_time(timing, names), state),
+        components.make_graph(
+            lambda of: figures.draw_space_time(timing, names, dark=of.dark),
+            state,
+            "catalogue-picture",
+        ),
+        components.how_to_read(HOW_TO_READ),
     ]
 
 

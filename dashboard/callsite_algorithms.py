@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -32,6 +33,15 @@ HOW_TO_READ = (
     "A dot is the mean time in the call after the last arrival that the rank must wait for, under "
     "the recorded arrivals; the axis is logarithmic. The dashed line is the waiting now, which no "
     "algorithm removes: a dot far left of it means that the late rank matters, not the algorithm."
+)
+SIZES_HOW_TO_READ = (
+    "A line is an algorithm with its best parameters: the mean time in the call after the last "
+    "arrival, on more processes. Both axes are logarithmic. Lower is better; lines that cross show "
+    "the size from which another algorithm is better."
+)
+CHOICES_HOW_TO_READ = (
+    "A bar covers the instances that ran on an algorithm, from the first instance at the left. "
+    "Short bars are probes; the longest bar is the algorithm that was chosen."
 )
 
 
@@ -63,17 +73,18 @@ def _simulation_parts(data: TraceData, state: states.PageState, callsite: int) -
     predicted = predictions.simulate_work(data, work)
     table = predictions.prediction_table(predicted)
     shown = pd.concat([table[~table["is_now"]].head(MAX_CANDIDATES), table[table["is_now"]]])
-    figure = figures.draw_scores(
-        shown.sort_values("score_ns", kind="stable"),
-        predictions.mean_wait_ns(data, callsite),
-        dark=state.dark,
-    )
+    ordered = shown.sort_values("score_ns", kind="stable")
+    wait_ns = predictions.mean_wait_ns(data, callsite)
+
+    def draw(of: states.PageState) -> go.Figure:
+        return figures.draw_scores(ordered, wait_ns, dark=of.dark)
+
     sizes = "" if work.bytes is None else f", {format_size(work.bytes[1])}"
     plural = "s" if work.instances != 1 else ""
     about = f"{format_count(work.instances)} instance{plural} on {work.members} ranks{sizes}; "
     about += f"{len(predicted.base_scores)} of them simulated with their recorded arrivals."
     return [
-        components.make_graph(figure, state, id="callsite-race"),
+        components.make_graph(draw, state, "callsite-race"),
         html.P(expectation_text(predictions.judge_prediction(data, predicted))),
         html.P(about, className="note"),
         components.how_to_read(HOW_TO_READ),
@@ -96,13 +107,16 @@ def _size_parts(data: TraceData, state: states.PageState, callsite: int) -> list
     work = predictions.work_at_callsite(data, callsite)
     assert work is not None
     try:
-        figure = figures.draw_scores_over_sizes(predictions.predict_sizes(data, work))
+        scores = predictions.predict_sizes(data, work)
     except UsageError as error:
         return [html.P(f"{error}.")]
     note = "simulated; arrivals drawn from the recorded ones"
     return [
         html.H3(["On more processes ", html.Span(note)]),
-        components.make_graph(figure, state, id="callsite-sizes"),
+        components.make_graph(
+            lambda of: figures.draw_scores_over_sizes(scores, dark=of.dark), state, "callsite-sizes"
+        ),
+        components.how_to_read(SIZES_HOW_TO_READ),
     ]
 
 
@@ -111,15 +125,22 @@ def _selector_parts(data: TraceData, state: states.PageState, callsite: int) -> 
     keys = filtered_tables.callsite_keys(data, callsite)
     parts: list[Any] = []
     known = data.trace.selection
-    for key in keys[:MAX_KEYS]:
+    for number, key in enumerate(keys[:MAX_KEYS]):
         choices = known["choice"][known["choice"]["key"] == key]
         ends, phases = (t[t["key"] == key] for t in (known["end"], known["phase"]))
         row = known["key"][known["key"]["key"] == key].iloc[0]
         instances = int(ends["instances"].max()) if len(ends) else 0
+
+        def draw(
+            of: states.PageState, choices: pd.DataFrame = choices, instances: int = instances
+        ) -> go.Figure:
+            return figures.draw_history(choices, instances, dark=of.dark)
+
         begins = ", ".join(f"from {p.instance} ({p.why})" for p in phases.head(10).itertuples())
         parts += [
             html.H3(f"Selected for {row['operation']}, {format_size(float(row['bytes']))}"),
-            components.make_graph(figures.draw_history(choices, instances), state),
+            components.make_graph(draw, state, f"callsite-choices-{number}"),
+            components.how_to_read(CHOICES_HOW_TO_READ),
             html.P(f"{format_count(len(phases))} phases: {begins}", className="note"),
         ]
     tried = filtered_tables.callsite_trials(data, callsite).head(MAX_TRIED)

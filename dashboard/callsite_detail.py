@@ -182,7 +182,6 @@ def _make_pattern(
     shown = callsite_arrivals.read_arrivals(data, state, callsite)
     chosen = callsite_instance.choose_position(instances, state)
     number = int(instances["number"].iloc[chosen])
-    figure = trace_figures.draw_arrivals(data, state, callsite, number)
     limit = format_time(figures.colour_limit(shown))
     upper = "spread ω in message times T, each instance"
     if not shown.has_factors:
@@ -197,7 +196,11 @@ def _make_pattern(
             html.H2(
                 ["Who arrives when ", html.Span(_row_note(shown)), scale], className="lower-title"
             ),
-            components.make_graph(figure, state, id="callsite-pattern"),
+            components.make_graph(
+                lambda shown: trace_figures.draw_arrivals(data, shown, callsite, number),
+                state,
+                "callsite-pattern",
+            ),
             html.Div([_band_links(data, state, callsite), components.how_to_read(HOW_TO_READ)],
                      className="below"),
         ],
@@ -211,7 +214,7 @@ def _row_note(shown: figures.CallsiteArrivals) -> str:
     columns = max(shown.arrivals.late_ns.shape[1], 1)
     instances = -(-len(shown.instances) // columns)
     several = [f"{n} {name}" for n, name in ((ranks, "ranks"), (instances, "instances")) if n > 1]
-    note = "rank × instance, from the median of the other ranks"
+    note = "rank × instance, from the median"
     if several:
         note += f"; a cell is the latest of up to {' × '.join(several)}"
     late = shown.late

@@ -42,7 +42,6 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
         return html.P("No instance passes the filters.")
     at = choose_position(table, state)
     row = filtered_tables.table_records(table.iloc[[at]])[0]
-    figure = trace_figures.draw_instance(data, state, callsite, row)
     title = capitalise(format_instance(int(row["number"]), count_instances(data, callsite)))
     return html.Section(
         [
@@ -51,7 +50,11 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
                 [title, html.Span(" same rows"), _neighbour_links(table, at, state)],
                 className="lower-title",
             ),
-            components.make_graph(figure, state, id="callsite-instance-figure"),
+            components.make_graph(
+                lambda shown: trace_figures.draw_instance(data, shown, callsite, row),
+                state,
+                "callsite-instance-figure",
+            ),
             html.Div(
                 [
                     html.P([_instance_note(row), _timeline_link(state, data, row)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dash
@@ -40,16 +41,26 @@ def aria_attributes(**names: str) -> dict[str, Any]:
     return {f"aria-{name}": value for name, value in names.items()}
 
 
-def make_graph(figure: go.Figure, state: PageState, **more: Any) -> Component:
-    """Return a graph of a figure in the user's theme; `more` (such as an id) goes to dcc.Graph."""
-    figure.update_layout(template=theme.make_template(dark=state.dark))
+def make_graph(draw: Callable[[PageState], go.Figure], state: PageState, name: str) -> Component:
+    """Return a graph in the user's theme. name: its id.
+
+    draw: is called for both themes. The page gets the figure of one theme, and the values that
+    differ in the other theme, so that assets/theme.js can change the theme by itself.
+    """
+    figures = []
+    for dark in (not state.dark, state.dark):
+        figure = draw(replace(state, dark=dark))
+        figure.update_layout(template=theme.make_template(dark=dark))
+        figures.append(figure.to_plotly_json())
+    light, dark_one = figures if state.dark else reversed(figures)
+    colours: dict[str, Any] = {"data-themes": json.dumps(theme.find_differences(light, dark_one))}
     height = f"{figure.layout.height or 300}px"
     graph = dcc.Graph(
-        figure=figure, config=CONFIG, className="graph", style={"height": height}, **more
+        id=name, figure=figure, config=CONFIG, className="graph", style={"height": height}
     )
     # The script of graphs arrives after the page, which must not move then.
     content = [html.Div(graph, style={"minHeight": height}), picture_menu()]
-    return html.Div(content, className="picture")
+    return html.Div(content, className="picture", **colours)
 
 
 def show_picture(drawn: DataPicture, **more: Any) -> Component:

@@ -128,9 +128,8 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
             return components.empty_state("No such page", "Choose one above."), None
         page_keys: frozenset[str] = getattr(page, "PAGE_KEYS", frozenset())
         query = state.set_keys(**dict.fromkeys(page_keys)).format_query()
-        # Pictures of the server and of the timeline take the colours of the theme by themselves.
-        colours = scheme if getattr(page, "HAS_FIGURES", False) else None
-        now = [path, query, colours, None if getattr(page, "FOLLOWS", False) else version]
+        # All pictures take the colours of the theme by themselves.
+        now = [path, query, None if getattr(page, "FOLLOWS", False) else version]
         if now == shown:
             raise PreventUpdate
         return components.make_or_message(page.TITLE, lambda: page.make_layout(context, state)), now
@@ -155,6 +154,8 @@ def _register_growth(app: dash.Dash, context: TraceContext) -> None:
         state = states.parse(search)
         try:
             data = context.latest_data(state)
+            if data.is_removed:
+                return dash.no_update, True, [_make_notice(data)]
             strip = [live.make_strip(data, state)]
             strip += [] if live.is_running(data) else [_make_notice(data)]
         except MpiprofError:
@@ -196,6 +197,11 @@ def _name_filters(context: TraceContext, state: states.PageState) -> tuple[str, 
 def _make_notice(data: TraceData) -> Component | None:
     """Return a sentence on what the trace lacks, for all pages, or None if it is complete."""
     sentence = phrases.state_sentence(data.trace)
+    if data.is_removed:
+        sentence = (
+            f"{data.path} was removed, moved or renamed. The pages show only values that were "
+            "computed before. Put the trace back, or start `view` again with its new path."
+        )
     if not sentence:
         return None
     return html.P(components.mark_code(shorten_text(sentence)), className="notice")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
 
@@ -33,7 +34,10 @@ NOTES = {
     "bytes": "Bytes from each rank (down) to each rank (across).",
     "messages": "Number of messages from each rank (down) to each rank (across).",
 }
-
+RANKS_NOTE = (
+    "Up: waiting of the rank here. Down: waiting of other ranks here for it. A rank with a long "
+    "bar downwards and a short one upwards is late; a rank with both passes a delay on."
+)
 NO_IMBALANCE = (
     "Calls on messages have no instance that all ranks enter, so there is no imbalance ω, and no "
     "algorithm to choose."
@@ -55,7 +59,6 @@ def make_layout(context: TraceContext, state: PageState, callsite: str) -> Compo
     cost = message_cost_sentence(row)
     causes = finding_links.find_causes(data, (str(row["operation"]), int(row["site_id"])))
     phrases = late_rank_sentences.message_headline(row, causes)
-    ranks = trace_figures.draw_message_ranks(data, state, rows)
     return components.stack(
         html.Div(
             [
@@ -75,8 +78,12 @@ def make_layout(context: TraceContext, state: PageState, callsite: str) -> Compo
             callsite_table.source_card(context, row),
             components.make_card(
                 "Waiting by rank",
-                components.make_graph(ranks, state),
-                note="Up: waiting of the rank here. Down: waiting of other ranks here for it.",
+                components.make_graph(
+                    lambda shown: trace_figures.draw_message_ranks(data, shown, rows),
+                    state,
+                    "message-ranks",
+                ),
+                components.how_to_read(RANKS_NOTE),
             ),
         ),
         make_matrix_card(rows, state, "message-pairs", ("wait", "bytes", "messages")),
@@ -99,10 +106,13 @@ def make_matrix_card(
     choices = {name: pair_tables.QUANTITIES[name] for name in available}
     links = components.choice_links(choices, chosen, partial(pair_tables.link_to_quantity, state))
     cells = matrix.get_cells(chosen)
-    figure = draw_pair_matrix(matrix.ranks, cells, chosen, dark=state.dark)
+
+    def draw(shown: PageState) -> go.Figure:
+        return draw_pair_matrix(matrix.ranks, cells, chosen, dark=shown.dark)
+
     return components.make_card(
         "Messages between ranks",
         *[links] * (len(choices) > 1),
-        components.make_graph(figure, state, id=graph),
-        note=f"{NOTES[chosen]} A click shows both on the timeline.",
+        components.make_graph(draw, state, graph),
+        components.how_to_read(f"{NOTES[chosen]} A click shows both on the timeline."),
     )

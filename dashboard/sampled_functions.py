@@ -9,6 +9,7 @@ from typing import Any
 
 import dash
 import numpy as np
+import plotly.graph_objects as go
 from dash import Input, Output, Patch, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
@@ -55,7 +56,10 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
         why = f"No sample of {who} precedes these calls: the code there takes too little time."
         return _section([html.P(why), links], callsite)
     compared = bool(choice.others)
-    figure = figures.draw_stacks(tree, compared=compared, dark=state.dark, box=state.get(BOX))
+
+    def draw(shown: states.PageState) -> go.Figure:
+        return figures.draw_stacks(tree, compared=compared, dark=shown.dark, box=state.get(BOX))
+
     names = stack_sentences.name_groups([choice.ranks, *[choice.others] * compared])
     parts: list[Component] = []
     if compared:
@@ -75,7 +79,7 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
         [
             *parts,
             links,
-            components.make_graph(figure, state, id="functions-graph"),
+            components.make_graph(draw, state, "functions-graph"),
             dcc.Store(id="functions-box", data=state.get(BOX)),
             html.P(note, className="note"),
             components.how_to_read(how + CLICK),

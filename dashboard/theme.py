@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 
 from mpiprof.metrics.library_algorithms import is_native
@@ -20,6 +22,7 @@ from mpiprof.reports.tokens import (
 
 OUTSIDE = "#9AA5B1"
 BALANCED = GREEN
+WITHOUT_COLOURS = frozenset({"customdata", "text", "x", "y", "z"})  # large parts of a figure
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
@@ -66,6 +69,27 @@ def distinct_colours(wanted: Sequence[str]) -> list[str]:
     for colour in wanted:
         chosen.append(free.pop(0) if colour in chosen and free else colour)
     return chosen
+
+
+def find_differences(light: Any, dark: Any) -> list[tuple[list[Any], Any, Any]]:
+    """Return the texts, and lists of texts, in which two figures of equal structure differ.
+
+    A difference is its path (keys and indices), and its value in the first and second figure.
+    """
+    return [(list(path), *values) for path, *values in _walk_differences(light, dark, ())]
+
+
+def _walk_differences(one: Any, other: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    one, other = (list(v) if isinstance(v, tuple | np.ndarray) else v for v in (one, other))
+    if isinstance(one, dict):
+        for key in sorted(one.keys() & other.keys() - WITHOUT_COLOURS):
+            yield from _walk_differences(one[key], other[key], (*path, key))
+    elif isinstance(one, list) and not all(isinstance(value, str) for value in one):
+        if not all(isinstance(value, int | float) for value in (one[0], one[-1])):
+            for index, values in enumerate(zip(one, other, strict=True)):
+                yield from _walk_differences(*values, (*path, index))
+    elif isinstance(one, list | str) and one != other:
+        yield path, one, other
 
 
 def make_template(*, dark: bool) -> go.layout.Template:

@@ -63,6 +63,11 @@ class TraceData:
         """True if every rank has recorded its end; the trace then cannot grow."""
         return len(self.trace.tables.ends) >= self.trace.ranks
 
+    @property
+    def is_removed(self) -> bool:
+        """True if the trace does not exist any more; its calls that were read remain known."""
+        return not self.path.exists()
+
     def has_grown(self) -> bool:
         """Return whether the trace has grown since then, even if file metadata do not show it."""
         return (

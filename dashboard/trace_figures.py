@@ -47,7 +47,8 @@ def draw_message_ranks(data: TraceData, state: PageState, rows: MessageRows) -> 
         for name, by in (("total_wait_ns", "rank"), ("caused_ns", "awaited"))
     }
     where = [describe_location(data.trace, rank) for rank in ranks.tolist()]
-    return rank_waits.draw_ranks(pd.DataFrame({"rank": ranks, "where": where, **sums}))
+    table = pd.DataFrame({"rank": ranks, "where": where, **sums})
+    return rank_waits.draw_ranks(table, dark=state.dark)
 
 
 def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()) -> go.Figure:

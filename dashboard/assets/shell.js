@@ -62,6 +62,7 @@ window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpipro
     const same = window.dash_clientside.no_update;
     if (clicks && now) scheme = now === "dark" ? "light" : "dark";
     document.documentElement.dataset.theme = scheme;
+    if (clicks && now) window.mpiprof.changeTheme(scheme);
     return [scheme, clicks && now ? scheme : same];
   },
   // Return the age of the live page's content, and the text of its Pause button.

@@ -10,36 +10,37 @@ import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import format_size, format_time, unit_of
 from mpiprof.model.simulate import Timing
-from mpiprof.reports import colours
-from mpiprof.reports.tokens import get_colour
+from mpiprof.reports.tokens import OPERATIONS, get_colour
 
 from .. import theme
 from . import axes
 
 MAX_MESSAGES = 4000
+ROUND_COLOURS = ("op-allreduce", "op-alltoallv", "op-bcast")  # of successive rounds
 MAX_FINE = 50  # ratio of an axis of scores with ticks at 1, 2 and 5
 
 
-def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
+def draw_space_time(timing: Timing, names: Sequence[str], *, dark: bool = False) -> go.Figure:
     """Draw each message as a line from sender to receiver: time to the right, processes downwards.
 
     Neighbouring rounds differ in colour. Each process is a line from its arrival to its end.
     """
     messages = sorted(timing.messages, key=lambda m: (m.round, m.start))[:MAX_MESSAGES]
     unit, scale = unit_of(float(timing.finish.max()))
+    grey = get_colour("q3", dark=dark)
     figure = go.Figure()
     for i in range(len(names)):
         begin, end = float(timing.arrivals[i]) / scale, float(timing.finish[i]) / scale
         figure.add_scatter(
             x=[begin, end], y=[i, i], mode="lines+markers", showlegend=False,
-            line={"color": colours.GREY, "width": 3},
-            marker={"symbol": ["line-ns-open", "square"], "size": [10, 6], "color": colours.GREY,
+            line={"color": grey, "width": 3},
+            marker={"symbol": ["line-ns-open", "square"], "size": [10, 6], "color": grey,
                     "line": {"width": 2}},
             hovertemplate=f"process {names[i]}: from {format_time(begin * scale)} to "
             f"{format_time(end * scale)}<extra></extra>",
         )  # fmt: skip
-    for colour in range(len(colours.CYCLE) - 1):
-        chosen = [m for m in messages if m.round % (len(colours.CYCLE) - 1) == colour]
+    for i, token in enumerate(ROUND_COLOURS):
+        chosen = [m for m in messages if m.round % len(ROUND_COLOURS) == i]
         if not chosen:
             continue
         x = [v for m in chosen for v in (m.start / scale, m.end / scale, None)]
@@ -51,7 +52,7 @@ def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
         ]
         figure.add_scatter(
             x=x, y=y, mode="lines", showlegend=False, hoverinfo="text",
-            line={"color": colours.CYCLE[colour], "width": 1.4},
+            line={"color": get_colour(token, dark=dark), "width": 1.4},
             text=[t for text in hover_text for t in (text, text, "")],
         )  # fmt: skip
     figure.update_layout(
@@ -123,7 +124,7 @@ def _draw_wait(figure: go.Figure, wait_ns: float, ends: list[float], *, dark: bo
     )  # fmt: skip
 
 
-def draw_scores_over_sizes(table: pd.DataFrame) -> go.Figure:
+def draw_scores_over_sizes(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
     """Draw scores over numbers of processes, from columns processes, algorithm, score_ns.
 
     Each algorithm appears with its best parameters. Both axes are logarithmic.
@@ -140,7 +141,10 @@ def draw_scores_over_sizes(table: pd.DataFrame) -> go.Figure:
             y=part["score_ns"],
             mode="lines+markers",
             name=str(name),
-            line={"color": colours.CYCLE[i % 8], "dash": theme.DASHES[i // 8 % len(theme.DASHES)]},
+            line={
+                "color": get_colour(OPERATIONS[i % len(OPERATIONS)], dark=dark),
+                "dash": theme.DASHES[i // len(OPERATIONS) % len(theme.DASHES)],
+            },
             customdata=unit_text,
             hovertemplate=f"{name} on %{{x}} processes<br>%{{customdata}}<extra></extra>",
         )
@@ -156,7 +160,7 @@ def draw_scores_over_sizes(table: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def draw_history(choices: pd.DataFrame, instances: int) -> go.Figure:
+def draw_history(choices: pd.DataFrame, instances: int, *, dark: bool = False) -> go.Figure:
     """Draw the algorithms chosen for a key, from columns instance, algorithm, why."""
     if not len(choices):
         return axes.empty_figure("the selector made no choice here")
@@ -167,11 +171,13 @@ def draw_history(choices: pd.DataFrame, instances: int) -> go.Figure:
     names = [_shorten(text) for text in ordered["algorithm"]]
     begins = ordered["instance"].to_numpy(np.int64)
     ends = np.append(begins[1:], max(instances, int(begins[-1]) + 1))
+    known = list(dict.fromkeys(names))
+    tokens = dict(zip(known, theme.state_tokens("algorithm", known), strict=True))
     figure = go.Figure()
     for name, begin, end, why in zip(names, begins, ends, ordered["why"], strict=True):
         figure.add_bar(
             y=[name], x=[end - begin], base=[begin], orientation="h", showlegend=False,
-            marker={"color": theme.algorithm_colour(name), "line": {"width": 0}},
+            marker={"color": get_colour(tokens[name], dark=dark), "line": {"width": 0}},
             hovertemplate=f"{name}<br>from instance {begin}: {str(why)[:100]}<extra></extra>",
         )  # fmt: skip
     figure.update_layout(

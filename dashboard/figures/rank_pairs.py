@@ -61,7 +61,7 @@ def draw_pair_matrix(
         xaxis={
             "title": f"{of.across}: rank",
             "type": "category",
-            "nticks": 12,
+            "nticks": 12 if names[-1].isdecimal() else 7,  # labels of runs are wide
             "showgrid": False,
             **FRAME,
         },

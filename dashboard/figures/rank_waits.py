@@ -7,13 +7,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import unit_of
-from mpiprof.reports import colours
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS
+from mpiprof.reports.tokens import get_colour
 
 from . import axes
 
 
-def draw_ranks(table: pd.DataFrame) -> go.Figure:
+def draw_ranks(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
     """Draw per rank its own wait time (up) and the wait time that it causes (down).
 
     From columns rank, where, total_wait_ns, caused_ns. If there are too many ranks, the maximum of
@@ -26,8 +26,8 @@ def draw_ranks(table: pd.DataFrame) -> go.Figure:
     unit, scale = unit_of(max(float(values.max()) for values in times.values()))
     figure = go.Figure()
     for column, sign, name, colour in (
-        ("total_wait_ns", 1, "waits", colours.WAITING),
-        ("caused_ns", -1, "is waited for", colours.BLUE),
+        ("total_wait_ns", 1, "waits", "q3"),
+        ("caused_ns", -1, "is waited for", "late"),
     ):
         at = axes.run_peaks(times[column], MAX_ROWS)
         values = times[column][at]
@@ -36,7 +36,7 @@ def draw_ranks(table: pd.DataFrame) -> go.Figure:
             x=names,
             y=sign * values / scale,
             name=name,
-            marker={"color": colour, "line": {"width": 0}},
+            marker={"color": get_colour(colour, dark=dark), "line": {"width": 0}},
             customdata=np.stack([axes.format_durations(values), *members], 1),
             hovertemplate=f"rank %{{customdata[1]}} on %{{customdata[2]}}<br>{name} "
             "%{customdata[0]}<extra></extra>",

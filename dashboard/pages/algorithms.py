@@ -12,7 +12,6 @@ from ..trace_data import TraceContext
 TITLE, PATH = "Algorithms", "/algorithms"
 PAGE_KEYS = frozenset(algorithm_view.STATE_KEYS)
 SKELETON = (420,)
-HAS_FIGURES = True
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:

@@ -17,7 +17,6 @@ from ..trace_data import TraceContext
 TITLE, PATH = "Call sites", "/callsites"
 PAGE_KEYS = frozenset(("instance", "sort", "where", "columns", *sampled_functions.KEYS))
 SKELETON = (56, 560, 160)
-HAS_FIGURES = True
 GRID_HINT = (
     "Select a call site by click, or with the arrow keys and space. Headings sort, and their "
     "menus filter by text, or by least value, such as 2ms, 64K, 10%."

@@ -13,7 +13,6 @@ from ..trace_data import TraceContext
 TITLE, PATH = "Functions", "/functions"
 PAGE_KEYS = sampled_functions.KEYS
 SKELETON = (320,)
-HAS_FIGURES = True
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:

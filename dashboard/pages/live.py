@@ -30,7 +30,14 @@ VERDICT_LIFETIME_NS = 3 * 10**9
 
 def make_layout(context: TraceContext, state: PageState) -> Component:
     """Return the page; the timer of the frame refreshes its sections."""
-    return make_view(context.latest_data(state), state, context)
+    data = context.latest_data(state)
+    if data.is_removed:
+        why = (
+            f"{data.path} was removed, moved or renamed, so the last calls cannot be read. "
+            "Put the trace back, or start `view` again with its new path."
+        )
+        return components.empty_state("The state of the job is unknown", why)
+    return make_view(data, state, context)
 
 
 def make_view(data: TraceData, state: PageState, context: TraceContext | None = None) -> Component:

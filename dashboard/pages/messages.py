@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import dash
+import plotly.graph_objects as go
 from dash import Input, Output, Patch, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
@@ -23,7 +24,6 @@ from ..trace_data import TraceContext, TraceData
 TITLE, PATH = "Messages", "/messages"
 PAGE_KEYS = frozenset((pair_tables.CELL,))
 SKELETON = (420, 240)
-HAS_FIGURES = True
 HOW_TO_READ = (
     "A row is a rank that waits or sends, a column is the rank that it waits for or sends to. The "
     "darker a cell, the more. A dark column is one rank that many wait for; a dark line beside the "
@@ -80,13 +80,16 @@ def make_picture(data: TraceData, state: states.PageState) -> Component | None:
     ranks, cells = matrices[chosen]
     choices = {name: pair_tables.QUANTITIES[name] for name in matrices}
     quantity = "wait" if chosen == "all" else chosen
-    figure = rank_pairs.draw_pair_matrix(ranks, cells, quantity, dark=state.dark)
-    figure.update_layout(shapes=_outline(state, figure))
+
+    def draw(shown: states.PageState) -> go.Figure:
+        figure = rank_pairs.draw_pair_matrix(ranks, cells, quantity, dark=shown.dark)
+        return figure.update_layout(shapes=_outline(shown, figure))
+
     return html.Section(
         [
             html.H2(pair_matrix.QUANTITIES[quantity].title),
             components.choice_links(choices, chosen, partial(pair_tables.link_to_quantity, state)),
-            components.make_graph(figure, state, id="messages-matrix"),
+            components.make_graph(draw, state, "messages-matrix"),
             components.how_to_read(HOW_TO_READ),
         ]
     )
