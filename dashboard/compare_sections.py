@@ -24,6 +24,7 @@ from .trace_data import TraceData
 from .url_state import PageState
 
 INSTANCES = aligned_runs.INSTANCES
+MAX_NAME, MAX_DOT_NAME = 40, 20  # characters of a run's name above a timeline, beside a dot
 MAX_ALIGNMENTS = 50  # call sites in the menu
 STEPS = {"earlier": "‹ Earlier", "later": "Later ›", "start": "From the start"}
 
@@ -62,7 +63,16 @@ def make_head(
 
 
 def _side_name(side: str, runs: Sequence[TraceData]) -> str:
-    return f"{side}, {len(runs)} runs" if len(runs) > 1 else side
+    name = f"{side} {_shorten_name(runs[0].name, MAX_DOT_NAME)}"
+    return f"{name}, {len(runs)} runs" if len(runs) > 1 else name
+
+
+def _shorten_name(name: str, length: int) -> str:
+    """Return a name of at most `length` characters: its middle is left out, as dates are last."""
+    if len(name) <= length:
+        return name
+    end = length // 2
+    return f"{name[: length - end - 1]}…{name[-end:]}"
 
 
 def _common_facts(first: Sequence[TraceData], to: Sequence[TraceData]) -> str:
@@ -226,8 +236,10 @@ def make_picture(
 ) -> list[Component]:
     """Return the picture from the instance of the URL on, with a sentence about its window."""
     window = alignment.read_window(first, state)
+    sides = zip("AB", (first, other), strict=True)
+    names = [f"{side} {_shorten_name(run.name, MAX_NAME)}" for side, run in sides]
     drawn, length = aligned_runs.draw_runs(
-        (first, other), alignment.callsites, window, ("A", "B"), state
+        (first, other), alignment.callsites, window, names, state
     )
     of = f"the end of instance {window.number} of {alignment.where}"
     place = ", aligned at" if window.before_ns else " from"
