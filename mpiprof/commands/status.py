@@ -17,6 +17,7 @@ from mpiprof.interface import terminal_colour
 from mpiprof.interface.format_units import format_ranks
 from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
+from mpiprof.reports import phrases
 
 if TYPE_CHECKING:
     from mpiprof.hang.rank_state import Instances
@@ -66,6 +67,8 @@ def list_limitations(trace: Trace) -> Iterator[str]:
     if trace.record == "summary":
         fact = "the trace has no single calls, only the ranks that have ended"
         yield f"Recorded as summary: {fact}."
+    if not trace.meta:
+        yield phrases.loss_sentence(trace)
     if trace.lost_ranks:
         lost = f"Records of {format_ranks(sorted(trace.lost_ranks))} are missing"
         yield f"{lost} (full disk or truncated logs), so later calls are unknown."

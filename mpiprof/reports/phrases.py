@@ -156,6 +156,11 @@ def loss_sentence(trace: Any) -> str:
     """Return what a trace has lost, the effect and the remedy; "" if it has lost nothing."""
     problems = [problem[:MAX_PROBLEM] for problem in list_problems(trace)]
     lost = trace.logs.is_damaged or trace.logs.truncated or trace.tables.truncated
+    if problems and not trace.meta and trace.is_sound:
+        return (
+            f"Trace is incomplete: {problems[0]}. The program's name and command, the date and the "
+            "message times are unknown; waiting is not affected. Copy meta.json again, or rerun."
+        )
     if problems and (lost or not trace.meta or len(trace.tables.processes) < trace.ranks):
         rest = len(problems) - 2
         more = f"; and {rest} more problem{'s' * (rest > 1)}" if rest > 0 else ""

@@ -16,6 +16,7 @@ from typing import Any
 from mpiprof.diagnosis.finding import NEGLIGIBLE_SHARE
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.errors import TraceError, UsageError
+from mpiprof.reports import phrases
 from mpiprof.reports.conclusion import NO_FINDING
 from mpiprof.reports.efficiency_table import run_efficiencies
 from mpiprof.reports.sentences import finding_title
@@ -183,6 +184,8 @@ def describe_verdict(trace: Trace) -> str:
     verdict = make_verdict(trace, trace.findings())
     if verdict.worst is not None:
         return finding_title(trace, verdict.worst)
+    if phrases.loss_sentence(trace):
+        return "Trace is incomplete: waiting in the lost calls is unknown"
     if math.isnan(verdict.waiting):
         return "Waiting is not known"
     return NO_FINDING if verdict.waiting >= NEGLIGIBLE_SHARE else "No time is lost"

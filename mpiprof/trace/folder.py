@@ -58,6 +58,7 @@ class Folder:
         limit = self._find_rank_limit(len(logs) + len(tables))
         with pause_garbage_collection():
             self.tables = read_tables(self.path, limit, self._found)
+            self._explain_missing_meta()
             live = bool(self.tables.processes.keys() - self.tables.ends.keys())
             self.logs = open_logs(self.path, limit, self._found, live)
         if logs and not self.logs.opened:
@@ -83,7 +84,6 @@ class Folder:
             self._has_checksum = intact is not None
             meta = None if intact is False else json.loads(content)
         except FileNotFoundError:
-            self._found.add("meta.json is missing: the job is starting, or died in MPI_Init")
             return {}
         except OSError as error:
             self._found.add(f"meta.json cannot be read: {error.strerror}")
@@ -99,6 +99,15 @@ class Folder:
         if isinstance(version, int) and version > 1:
             raise TraceError(f"{path}: written by a newer mpiprof; update mpiprof to read it")
         return meta
+
+    def _explain_missing_meta(self) -> None:
+        """Add the problem of a missing meta.json; rank 0 writes the file in MPI_Init."""
+        if (self.path / "meta.json").exists():
+            return
+        why = "the job is starting, or died in MPI_Init"
+        if self.tables.ends:
+            why = "the file was lost after the run"
+        self._found.add(f"meta.json is missing: {why}")
 
     def _find_rank_limit(self, files: int) -> int:
         """Return the first impossible rank, so that damage allocates no arrays for such ranks."""

@@ -15,10 +15,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks import damage
+from support.page_traces import write_damaged
 from support.synthetic import Synthetic, make_chunks, make_head_chunk
 
 import mpiprof
+from mpiprof.__main__ import main
 from mpiprof.errors import TraceError
+from mpiprof.reports import phrases, run_summary
 from mpiprof.testing.synthetic import upgrade_folder
 
 pytestmark = pytest.mark.slow
@@ -342,3 +345,26 @@ def test_a_damaged_sum_of_the_meta_data_is_damage(tmp_path: Path, what: bytes) -
     trace = mpiprof.open(folder)
     assert any("meta.json is damaged" in problem for problem in trace.problems)
     assert trace.machine is None and trace.ranks > 0
+
+
+@pytest.mark.parametrize("content", [None, "{torn"])
+def test_lost_meta_data_are_reported_with_effect_and_remedy(
+    tmp_path: Path, content: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The calls are complete, so no verb reports lost calls or a starting job."""
+    folder = healthy(tmp_path / "t")
+    path = folder / "meta.json"
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    sentence = phrases.loss_sentence(mpiprof.open(folder))
+    assert "program's name" in sentence and "Copy meta.json again" in sentence
+    assert "lost calls" not in sentence and "starting" not in sentence
+    for verb in ("report", "status"):
+        assert main([verb, str(folder)]) == 0
+        assert "Copy meta.json again" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_damaged_trace_is_not_listed_as_a_run_without_loss(tmp_path: Path) -> None:
+    trace = mpiprof.open(write_damaged(tmp_path / "t"))
+    assert run_summary.summarise_run(trace).verdict.startswith("Trace is incomplete")
