@@ -25,6 +25,10 @@ from .url_state import PageState
 
 INSTANCES = aligned_runs.INSTANCES
 MAX_NAME, MAX_DOT_NAME = 40, 20  # characters of a run's name above a timeline, beside a dot
+DOTS_HOW_TO_READ = (
+    "A dot is the time of a run from MPI_Init to MPI_Finalize: A above, B below. B is green if "
+    "it is faster beyond chance, and in the accent if it is slower; grey is no certain change."
+)
 MAX_ALIGNMENTS = 50  # call sites in the menu
 STEPS = {"earlier": "‹ Earlier", "later": "Later ›", "start": "From the start"}
 
@@ -58,7 +62,8 @@ def make_head(
     verdict = html.Div(sentences, className="verdict")
     facts = html.P(_common_facts(first, to), className="note")
     drawn = DataPicture(run_dots.draw_run_dots(groups), run_dots.list_values(groups))
-    dots = html.Div([components.show_picture(drawn)], className="run-dots")
+    how = components.how_to_read(DOTS_HOW_TO_READ)
+    dots = html.Div([components.show_picture(drawn), how], className="run-dots")
     return html.Section([html.Div([verdict, command, facts]), dots], className="compare-head")
 
 

@@ -116,6 +116,10 @@ def test_the_verdict_is_that_of_the_terminal(
         printed = page.inner_text("#aligned")
         assert "100 ms, aligned at the end of instance 14 of allreduce" in printed
         assert "3 of 8 ranks" in printed
+        for side, name in zip("AB", names, strict=True):
+            # The middle of a long name is left out: the dates at the end differ.
+            drawn = printed.replace(f"{side}, {name}", ""), page.inner_text(".run-dots")
+            assert all(f"{side} {name[:8]}" in text and name[-8:] in text for text in drawn)
         page.click(f"#aligned >> text=A, {names[0]}")
         browser.reached("/timeline?trace=" + names[0] + "&rank=2-4&from=300000000&to=400000000")
         assert not browser.complaints
