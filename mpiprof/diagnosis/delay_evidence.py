@@ -223,17 +223,21 @@ def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[dict
     rank_ns = add_items([of.rank_ns for of in found])
     whole = max(sum(pair_ns.values()), 1.0)
     for pair in sorted(rank_ns, key=lambda pair: -pair_ns[pair])[:MAX_LOCATIONS]:
-        is_inside = pair[1] == INSIDE
-        before = describe_call(trace, pair[0])
         rank = int(rank_ns[pair].argmax())
         yield {
-            "before": before,
-            "after": before if is_inside else describe_call(trace, pair[1]),
+            **describe_pair(trace, pair),
             "share": pair_ns[pair] / whole,
-            "inside": is_inside,
             "rank": rank,
             "code": find_sampled_code(trace, rank, pair[:1], pair[1:]),
         }
+
+
+def describe_pair(trace: Trace, pair: Pair) -> dict[str, Any]:
+    """Return the calls before and after work, and whether it is inside the call before."""
+    is_inside = pair[1] == INSIDE
+    before = describe_call(trace, pair[0])
+    after = before if is_inside else describe_call(trace, pair[1])
+    return {"before": before, "after": after, "inside": is_inside}
 
 
 def describe_call(trace: Trace, site: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from mpiprof.diagnosis.delay_evidence import (
     WorkEvidence,
     collect_evidence,
     describe_call,
+    describe_pair,
     describe_pattern_work,
     find_reason,
     is_blocked,
@@ -110,7 +111,7 @@ def _find(trace: Trace, windows: Sequence[WindowSummary], apply: Apply[Any]) -> 
     sums, steps = join_summaries(trace, windows)
     if not sums.waiting_ns > 0:
         return []
-    found = _find_patterns(trace, sums, steps, apply)
+    found, omitted = _find_patterns(trace, sums, steps, apply)
     count = max((matrix.count for matrix, _ in found), default=sums.meetings)
     joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
@@ -133,6 +134,7 @@ def _find(trace: Trace, windows: Sequence[WindowSummary], apply: Apply[Any]) -> 
         evidence: dict[str, Any] = {"work": None, "instances": count, "besides": bool(findings)}
         evidence["missing"] = _find_missing_records(trace, sums) if sums.is_hidden else None
         evidence["inside"] = _find_collective_inside(trace, sums)
+        evidence["omitted"] = [describe_pair(trace, pair) for pair in omitted]
         evidence["shared_processors"] = sums.shared_processors
         evidence["mainly_at"] = None if findings else find_main_callsite(rest_at)
         blocked = list_locations(trace, other_work) if is_blocked(other_work) else iter(())
@@ -160,8 +162,10 @@ def _find_missing_records(trace: Trace, sums: DelaySummary) -> str | None:
 
 def _find_patterns(
     trace: Trace, sums: DelaySummary, steps: Steps | None, apply: Apply[Any]
-) -> list[FoundPattern]:
+) -> tuple[list[FoundPattern], list[Pair]]:
     """Return the patterns in the run's steps or, if these explain little, in pairs of call sites.
+
+    The second list contains the pairs of call sites that have too many intervals to be examined.
 
     In a step, the work between all calls adds up. A delay between two of them may be hidden by the
     noise of the others, and two delays may cancel. With noise, pairs explain more in any case: all
@@ -185,12 +189,12 @@ def _find_patterns(
         chosen = [choose_step_columns(trace, steps, of) for of in group_steps(steps)]
     # If a step has one interval of work, pairs of call sites show nothing else.
     has_pairs = steps is None or steps.is_divided
-    pairs = _choose_pairs(trace, sums) if has_pairs else []
+    pairs, omitted = _choose_pairs(trace, sums) if has_pairs else ([], [])
     cells = apply(partial(_read_matrices, chosen=chosen, pairs=pairs))
     of_steps = zip(chosen, zip(*(steps for steps, _ in cells), strict=True), strict=True)
     by_step = search(StepMatrix(trace, of, parts) for of, parts in of_steps)
     if not has_pairs or sum_gains(by_step) >= MIN_EXPLAINED_SHARE * sums.interval_ns:
-        return by_step
+        return by_step, []
 
     def find_longest_work(ends_ns: Any) -> Float:
         return np.asarray(np.max(apply(partial(find_longest, ends_ns=ends_ns)), 0))
@@ -203,16 +207,17 @@ def _find_patterns(
     if steps is not None:
         # All outliers of the run show in its steps. Periods without a rank are periods of the step.
         by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks and one.cause != "outlier"]
-    return by_step if MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair) else by_pair
+    is_by_step = MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair)
+    return (by_step if is_by_step else by_pair), omitted
 
 
-def _choose_pairs(trace: Trace, sums: DelaySummary) -> list[Pair]:
-    """Return the pairs of call sites with much cost; those with too many intervals are left out."""
+def _choose_pairs(trace: Trace, sums: DelaySummary) -> tuple[list[Pair], list[Pair]]:
+    """Return the pairs of call sites with much cost, and those of them with too many intervals."""
     least = MIN_PAIR_SHARE * sums.interval_ns
     pairs = [pair for pair in sums.pairs[:MAX_PAIRS] if sums.pair_ns[pair] >= least > 0]
-    if fits_in_memory(trace):
-        return pairs
-    return [pair for pair in pairs if sums.pair_counts[pair] <= MAX_PAIR_INTERVALS]
+    most = np.inf if fits_in_memory(trace) else MAX_PAIR_INTERVALS
+    omitted = [pair for pair in pairs if sums.pair_counts[pair] > most]
+    return [pair for pair in pairs if pair not in omitted], omitted
 
 
 def _read_matrices(

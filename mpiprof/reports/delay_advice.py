@@ -24,6 +24,8 @@ def delay_advice(finding: Finding) -> str:
         return "Start at most as many ranks on a node as it has processors, and record again."
     if finding.cause == "noise" and finding.evidence["missing"] is not None:
         return REMEDIES[finding.evidence["missing"]]
+    if finding.cause == "noise" and finding.evidence["omitted"]:
+        return "Record a part of the run, as with MPI_Pcontrol or --record ring."
     if finding.cause == "noise" and finding.evidence["instances"] == 1:
         return "Record another run to tell."
     if finding.cause == "noise" and finding.evidence["inside"] is not None:

@@ -71,6 +71,10 @@ def _noise_clause(finding: Finding) -> str:
     missing = finding.evidence["missing"]
     if missing is not None:
         return f"the records do not show the cause of the waiting{besides}: {MISSING[missing]}"
+    if omitted := finding.evidence["omitted"]:
+        places = _join([_format_place(location) for location in omitted], "and")
+        too_many = f"the work {places} has too many intervals to be compared"
+        return f"the cause of the waiting{besides} is not known, because {too_many}"
     if finding.evidence["instances"] == 1:
         return f"no single rank causes the waiting{besides}"
     return f"no rank consistently causes the waiting{besides}"

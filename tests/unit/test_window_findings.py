@@ -12,9 +12,11 @@ from support.planted_programs import MS, Noise, PlantedProgram, planted_programs
 from support.small_chunks import write_small_chunks
 
 import mpiprof
-from mpiprof.diagnosis import window_map
+from mpiprof.diagnosis import delay_findings, window_map
 from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.metrics import analysis_memory, run_windows
+from mpiprof.reports import conclusion
 from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
 from mpiprof.trace.time_window import END_NS, START_NS
@@ -125,6 +127,22 @@ def test_a_period_longer_than_a_window_is_found(
     meetings = np.sort(whole.instances["last_arrival_ns"].to_numpy(np.int64))
     assert np.diff(np.searchsorted(meetings, ends)).max() < 40
     assert describe(trace.findings()[0]) == describe(known)
+
+
+def test_work_with_too_many_intervals_to_be_compared_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (planted,) = (of for of in planted_programs() if of.name == "without collectives")
+    path = planted.build().write(tmp_path / "t")
+    assert not mpiprof.open(path).findings()[-1].evidence.get("omitted")
+    monkeypatch.setattr(delay_findings, "MAX_PAIR_INTERVALS", 100)
+    trace = open_windows(path, monkeypatch)
+    findings = trace.findings()
+    assert [finding.cause for finding in findings] == ["noise"]
+    sentence = conclusion.verdict_lines(trace, make_verdict(trace, findings))[1]
+    assert "is not known, because the work between waitall at " in sentence
+    assert " has too many intervals to be compared" in sentence
+    assert "no rank consistently causes" not in sentence
 
 
 def test_growth_that_begins_in_the_middle_is_found(
