@@ -136,10 +136,11 @@ def report_text(
 
     named = (args.trace,) if args.trace else ()
     top = args.top or (MAX_ROWS if args.all else None)
-    if args.site and len(callsites):
-        return site_report.report_callsite(trace, callsites, top, named, above)
     if args.site:
-        text = report_message_callsites(trace, messages, top or MAX_ROWS, named)
+        row, note = choose_callsite(trace, callsites, messages)
+        if "instances" in row:
+            return site_report.report_callsite(trace, row, note, top, named, above)
+        text = report_message_callsites(trace, row, note, messages, top or MAX_ROWS, named)
     elif args.by != "callsite":
         text = report_sums(trace, args.by, top or MAX_ROWS, named)
     else:
@@ -246,6 +247,17 @@ def select_callsites(tables: Sequence[Any], pattern: str) -> list[Any]:
     return selected
 
 
+def choose_callsite(trace: Trace, callsites: Any, messages: Any) -> tuple[dict[Any, Any], str]:
+    """Return the row of the costliest of the given call sites, and a note that names the others."""
+    from mpiprof.reports import text
+
+    rows = [row for table in (callsites, messages) for row in table.to_dict("records")]
+    wait = max(row["total_wait_ns"] for row in rows) > 0
+    column = "total_wait_ns" if wait else "total_elapsed_ns"
+    rows.sort(key=lambda row: -row[column] if row[column] == row[column] else 0.0)
+    return rows[0], text.match_note(trace, rows[0], rows[1:])
+
+
 def report_sums(trace: Trace, by: str, top: int, named: TracePaths) -> str:
     """Return the time of each rank in MPI, or counts, message sizes and times of each routine."""
     from mpiprof.reports import text
@@ -264,16 +276,21 @@ def report_sums(trace: Trace, by: str, top: int, named: TracePaths) -> str:
     return "\n\n".join(parts)
 
 
-def report_message_callsites(trace: Trace, messages: Any, top: int, named: TracePaths) -> str:
-    """Return the given call sites of messages, and the pairs of ranks of the first one."""
+def report_message_callsites(
+    trace: Trace, row: dict[Any, Any], note: str, messages: Any, top: int, named: TracePaths
+) -> str:
+    """Return the given call sites of messages, and the pairs of ranks of the call site `row`.
+
+    note: on further call sites that match, or "".
+    """
     from mpiprof.reports import message_table
     from mpiprof.reports.site_labels import routine_at
     from mpiprof.reports.table import wrap_paragraph
 
-    row = messages.iloc[0].to_dict()
+    cost = message_table.message_cost_sentence(row)
     pairs = message_table.pair_text(trace, row, top)
     parts = [
-        wrap_paragraph(message_table.message_cost_sentence(row), 0),
+        "\n".join(filter(None, [wrap_paragraph(cost, 0), wrap_paragraph(note)])),
         message_table.callsite_text(messages, top),
         f"Pairs of ranks at {routine_at(row)}\n{pairs}",
         f"next: {format_command('report', *named)}   (all call sites)",

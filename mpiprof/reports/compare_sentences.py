@@ -41,18 +41,33 @@ def verdict_paragraphs(
     """
     sums = _name_summaries((("A", before), (name, other)), runs)
     lines = [run_time_sentence(before, other, name)] if before else []
-    lines += [_change_sentence(difference, name), *_location_sentence(difference, name)]
+    lines.insert(len(lines) * (not _is_unrelated(difference)), _change_sentence(difference, name))
+    lines += _location_sentence(difference, name)
     lines.append(sums or _certainty_sentence(difference, runs, len(other)))
     coverages = [trace.derive("coverage") for trace in (*before, *other)]
     lines.append(_partial_traces([*before, *other], coverages))
     reasons = {None if coverage is None else coverage.reason for coverage in coverages}
     # If the traces lack different parts of their runs, these parts may be slower.
     change = measure_run_times(before, other) if before else None
-    if difference.outcome == "faster" and change and change.is_certain and change.change_ns > 0:
-        lines.append("Collectives are faster, but the run is slower: look at the time before them.")
+    if change and change.is_certain and _contradicts(difference, change):
+        word = "slower" if change.change_ns > 0 else "faster"
+        how = "do not differ" if difference.outcome == "same" else f"are {difference.outcome}"
+        advice = "look at the computing and the messages before them"
+        lines.append(f"The run is {word}, but its collectives {how}: {advice}.")
     elif not (len(reasons) > 1 and difference.outcome == "faster"):
         lines.append(_advice_sentence(difference, other, runs, name, bool(sums)))
     return [line for line in lines if line]
+
+
+def _is_unrelated(difference: Difference) -> bool:
+    """Return whether no call site of collectives of one run occurs in the other."""
+    return not difference.compared and bool(difference.only)
+
+
+def _contradicts(difference: Difference, change: RunTimeChange) -> bool:
+    """Return whether the collectives differ in the other direction than the run, or not at all."""
+    opposite = "faster" if change.change_ns > 0 else "slower"
+    return difference.outcome in ("same", opposite)
 
 
 def run_time_sentence(before: Sequence[Trace], other: Sequence[Trace], name: str = "B") -> str:
@@ -114,11 +129,13 @@ def _change_sentence(difference: Difference, name: str) -> str:
         return f"In collectives {name} is {direction} {amount}"
     if difference.outcome == "unknown":
         if not difference.compared:
-            return f"A and {name} have no call site in common."
-        return f"There is too little to tell {name} from A.{_untested_sentence(difference)}"
+            fact = f"A and {name} have no call site in common"
+            return f"{fact}: they record different programs." if difference.only else f"{fact}."
+        fact = f"In collectives, too few instances are recorded to compare {name} with A."
+        return f"{fact}{_untested_sentence(difference)}"
     together = f"{format_time(after)} instead of {format_time(before)}"
-    text = f"The times of {name} and A differ by no more than chance: "
-    text += f"all collectives together take {together} of all ranks' time."
+    text = f"In collectives, the times of {name} and A differ by no more than chance: "
+    text += f"they together take {together} of all ranks' time."
     for callsite in difference.changed[:1]:
         text += f" But the arrivals do at {routine_at(callsite.row)}."
         text += f" {_difference_clause(callsite)}"
@@ -231,7 +248,7 @@ def _advice_sentence(
         return "More runs of each would tell whether that is a change."
     if difference.outcome == "unknown":
         if not difference.compared or difference.only > difference.compared:
-            return "Compare recordings of one program: call sites are told by operation and place."
+            return "Compare runs of one program: call sites are matched by operation and location."
         if max(runs, len(other_traces)) > 1 or difference.untested is not None:
             return MORE_RUNS
         single = "Record events in both" if summed else "Record longer"

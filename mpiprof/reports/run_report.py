@@ -62,7 +62,7 @@ def report_run(
     sections.append(Section("About this trace", facts))
     sections += further_sections(trace, callsites, rows, named)
     reported = message_table.reported_callsites(trace)
-    last = text.next_command(named, callsites, reported)
+    last = text.next_command(named, trace, reported)
     return join_sections(sections, last, whole=top is not None)
 
 

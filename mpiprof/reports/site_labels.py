@@ -29,7 +29,23 @@ def site_pattern(sites: Sequence[Site]) -> str:
     if not sites:
         return ""
     location = {**sites[0], "method": None, "caller": None}
-    return format_site({**location, "function": None} if location.get("file") else location)
+    return format_site({**location, "function": None} if location.get("line") else location)
+
+
+def exact_pattern(row: Mapping[Any, Any], rows: Sequence[Mapping[Any, Any]]) -> str:
+    """Return the shortest pattern that selects a row alone, or the longest if none does.
+
+    rows: all call sites, with `operation` and `sites`. Returns "" for a row without a site.
+    """
+    short = site_pattern(row["sites"])
+    if not short:
+        return ""
+    named = f"{row['operation']} {short}"
+    full = f"{row['operation']} {format_site(row['sites'][0])}"
+    for pattern in (short, named, full):
+        if sum(matches_pattern(r["operation"], r["sites"], pattern) for r in rows) == 1:
+            return pattern
+    return full
 
 
 def format_callsite(trace: Trace, callsite: int) -> str:

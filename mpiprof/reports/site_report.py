@@ -20,25 +20,28 @@ SHORT_ROWS = 6
 
 
 def report_callsite(
-    trace: Trace, callsites: Any, top: int | None, named: Sequence[Path], above: Sequence[str] = ()
+    trace: Trace,
+    row: dict[Any, Any],
+    note: str,
+    top: int | None,
+    named: Sequence[Path],
+    above: Sequence[str] = (),
 ) -> str:
-    """Return the first of the given call sites over its instances.
+    """Return a call site of collectives over its instances.
 
-    top: maximum number of rows of each table in a report of all sections, or None for a report that
-    fits on a screen. named: the trace as the user named it. above: paragraphs before the report.
+    row: of trace.callsites. note: on further call sites that match, or "". top: maximum number of
+    rows of each table in a report of all sections, or None for a report that fits on a screen.
+    named: the trace as the user named it. above: paragraphs before the report.
     """
-    row = callsites.iloc[0].to_dict()
     title = paint(callsite_report.callsite_title(row), "strong")
-    if len(callsites) > 1:
-        title += f"\n  (the first of {len(callsites)} call sites that match)"
-    lines = [title]
+    lines = [title, *([wrap_paragraph(note)] if note else [])]
     if row["total_wait_ns"] > 0:
         lines.append(wrap_paragraph(phrases.cost_sentence(row, trace.process_time_ns), 0))
     problems = [wrap_paragraph(line, 0) for line in conclusion.callsite_problems(trace, row)]
     lines += [paint_culprit(problem) for problem in problems]
     sections = [Section("", line, essential=True) for line in [*above, *lines]]
     if trace.record == "summary":
-        table = callsite_table.text(callsites.head(1))
+        table = callsite_table.text(trace.callsites.loc[[row["callsite"]]])
         sections.append(Section("", f"{table}\n  recorded as summary: no instances"))
     else:
         sections += instance_sections(trace, row, SHORT_ROWS if top is None else top)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.interface.shell_hints import format_command
+from mpiprof.interface.shell_hints import format_command, quote_word
 from mpiprof.libraries import mpi_name
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
 from mpiprof.metrics.coverage import LOST_REASON, Coverage
@@ -27,7 +27,7 @@ from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.efficiency_table import efficiency_fact
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.message_table import message_facts
-from mpiprof.reports.site_labels import site_pattern
+from mpiprof.reports.site_labels import exact_pattern
 from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
 from mpiprof.trace import Trace
 
@@ -266,23 +266,50 @@ def site_arguments(pattern: str) -> list[str]:
     return [f"--site={pattern}"] if pattern.startswith("-") else ["--site", pattern]
 
 
-def next_command(trace_name: Sequence[Path], callsites: Any, messages: Any) -> str:
+def next_command(trace_name: Sequence[Path], trace: Trace, messages: Any) -> str:
     """Return the next command to type, which shows the call site with most wait.
 
-    trace_name: the trace as the user named it, if given. callsites: of collectives. messages: call
-    sites of messages.
+    trace_name: the trace as the user named it, if given. messages: the reported call sites of
+    messages.
     """
-    known = [table[table["total_wait_ns"] > 0] for table in (callsites, messages)]
+    known = [table[table["total_wait_ns"] > 0] for table in (trace.callsites, messages)]
     rows = [row for table in known for row in table.to_dict("records")]
     if rows:
         worst = max(rows, key=lambda row: row["total_wait_ns"])
-        pattern = site_pattern(worst["sites"])
+        pattern = exact_pattern(worst, list_callsites(trace))
         if pattern:
             line = format_command("report", *trace_name, *site_arguments(pattern))
             how = "over its instances" if "instances" in worst else "by pairs of ranks"
             return f"next: {line}   (that call site {how})"
     line = format_command("report", *trace_name, "--by", "routine")
     return f"next: {line}   (counts, sizes and times)"
+
+
+MAX_OTHERS = 4  # further call sites that match a pattern
+
+
+def list_callsites(trace: Trace) -> list[dict[Any, Any]]:
+    """Return the rows of all call sites that --site can select: of collectives, and of messages."""
+    tables: tuple[Any, ...] = (trace.callsites, trace.message_callsites)
+    return [row for table in tables for row in table.to_dict("records")]
+
+
+def match_note(trace: Trace, row: Mapping[Any, Any], others: Sequence[Mapping[Any, Any]]) -> str:
+    """Return a note that a pattern matches further call sites and how to select one of them.
+
+    row: the reported call site, the costliest of them. others: the others, the costliest first.
+    """
+    if not others:
+        return ""
+    everything = list_callsites(trace)
+    options = [
+        " ".join(map(quote_word, site_arguments(exact_pattern(other, everything))))
+        for other in others[:MAX_OTHERS]
+    ]
+    more = f" and {len(others) - MAX_OTHERS} more" if len(others) > MAX_OTHERS else ""
+    waits = "waits most" if row["total_wait_ns"] > 0 else "takes most time"
+    fact = f"{len(others) + 1} call sites match; this one {waits}. The others"
+    return f"({fact}: {', '.join(options)}{more})"
 
 
 # Columns of the table of ranks, and their headings.

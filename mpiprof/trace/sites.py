@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -75,12 +76,17 @@ def places(sites: Sequence[Site]) -> str:
 
 
 def matches_pattern(operation: str, sites: Sequence[Site], pattern: str) -> bool:
-    """Return whether a pattern occurs in "operation path:line function" of any site."""
+    """Return whether a pattern occurs in the operation, path, line or function of any site.
+
+    A line number or an address at the pattern's end must be whole: "app.py:1" is not "app.py:12".
+    """
     texts = [
-        f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {format_site(site)}"
+        f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {format_site(site)}\n"
+        f"{operation} {format_site(site)}"
         for site in sites
     ] or [operation]
-    return any(pattern in text for text in texts)
+    whole = "(?![0-9a-f])" if re.search(r"(:[0-9]+|0x[0-9a-f]+)$", pattern) else ""
+    return any(re.search(re.escape(pattern) + whole, text) for text in texts)
 
 
 def label_site(site: Site) -> str:

@@ -146,8 +146,8 @@ def test_recordings_of_different_programs(tmp_path: Path) -> None:
     verdict = judged(a, b)
     assert (verdict.outcome, verdict.compared) == ("unknown", 0)
     printed = in_words(verdict, [b])
-    assert printed[0].endswith("have no call site in common.")
-    assert printed[1].startswith("Compare recordings of one program")
+    assert printed[0].endswith("have no call site in common: they record different programs.")
+    assert printed[1].startswith("Compare runs of one program")
 
 
 def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
     assert (verdict.outcome, verdict.compared, verdict.only) == ("unknown", 1, 2)
     printed = " ".join(in_words(verdict, traces[1:]))
     assert "Only 1 call site can be compared: 2 are in one of the two." in printed
-    assert "Compare recordings of one program" in printed and "Record longer" not in printed
+    assert "Compare runs of one program" in printed and "Record longer" not in printed
 
 
 @pytest.mark.parametrize(("which", "printed"), [("a", "A is a summary"), ("b", "B is a summary"),
@@ -217,8 +217,9 @@ def test_what_is_called_once_is_not_the_same(tmp_path: Path) -> None:
     assert verdict.untested is not None and verdict.untested["operation"] == "barrier"
     printed = in_words(verdict, traces[1:])
     assert printed[0] == (
-        "There is too little to tell B from A. Barrier at end.py:1 main takes 150 ms instead of "
-        "30.0 ms of all ranks' time, and was called too seldom for a test."
+        "In collectives, too few instances are recorded to compare B with A. Barrier at end.py:1 "
+        "main takes 150 ms instead of 30.0 ms of all ranks' time, and was called too seldom for a "
+        "test."
     )
     assert printed[-1].startswith("Record each several times")
     assert "no more than chance" not in " ".join(printed)
