@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             pending,
             verdict,
             [*list_limitations(trace), selector_report.choices_line(trace)],
-            next_line(args, status.is_running(trace, positions), verdict, pending),
+            next_line(args, status.is_running(trace, positions, verdict), verdict, pending),
             whole=args.all,
         )
     )

@@ -18,6 +18,7 @@ from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Instances, Pending, Positions, group_by_instance
 from mpiprof.hang.verdict import NO_FAULT, Job, Verdict
 from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_left, is_started_only, took_part
+from mpiprof.hang.waiting_ranks import find_waiting_ranks
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
@@ -33,7 +34,20 @@ def conclude(
     """Return the verdict on a job; class `none` if there is no sign of a fault."""
     job = Job(trace, positions, pending, processes, threshold)
     verdict = _find_verdict(job)
-    return replace(verdict, further=_find_further(job, verdict))
+    gone = _list_gone(job, verdict)
+    waits = find_waiting_ranks(job, gone) if gone else ()
+    return replace(verdict, waits=waits, processes=processes, further=_find_further(job, verdict))
+
+
+def _list_gone(job: Job, verdict: Verdict) -> list[int]:
+    """Return the dead or finished ranks of a verdict, for which other ranks wait."""
+    if verdict.reason != "finished":
+        return list(verdict.odd_ranks) if verdict.kind == "dead" else []
+    # The odd ranks are the waiting ones if most ranks have finished.
+    named = {*verdict.odd_ranks}
+    if verdict.pending is not None:
+        named = {*verdict.pending.missing, *verdict.pending.arrived}
+    return [rank for rank in sorted(named) if has_left(job.positions[rank])]
 
 
 def _find_further(job: Job, verdict: Verdict) -> tuple[Verdict, ...]:

@@ -145,9 +145,12 @@ def sample_processes(
             state, used = read_stat_without(pid, inside.get(rank, ())) or ("S", 0)
             marks = _call_marks(trace, rank)
             samples[rank].append(_Sample(state, used, read_user_ticks(pid), read_io(pid), marks))
+    if watched:  # a process that ended meanwhile has no activity
+        living = find_alive(trace)
+        samples = {rank: looks for rank, looks in samples.items() if living.get(rank)}
     in_files = frozenset(rank for rank, looks in samples.items() if _is_in_files(looks))
     busy = frozenset(rank for rank, looks in samples.items() if _is_busy(looks)) - in_files
-    still = frozenset(watched) - busy - in_files
+    still = frozenset(samples) - busy - in_files
     stopped = frozenset(r for r in still if all(look.state in "Tt" for look in samples[r]))
     sampled = JobProcesses(time_ns, living, busy, still, stopped, in_files=in_files)
     terminated = [rank for rank, lives in living.items() if not lives]

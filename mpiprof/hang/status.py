@@ -32,7 +32,7 @@ def as_json(
     trace: Trace, positions: Positions, pending: Instances, verdict: Verdict
 ) -> dict[str, Any]:
     """Return verdict, positions and pending instances in the schema of the JSON output."""
-    now = trace_now_ns(trace) if is_running(trace, positions) else None
+    now = trace_now_ns(trace) if is_running(trace, positions, verdict) else None
     waiting = verdict_text.format_verdict(trace, positions, verdict, now)
     return {
         "verdict": verdict_text.as_json(trace, verdict, waiting),
@@ -82,10 +82,16 @@ def _site_json(trace: Trace, site: int) -> dict[str, Any] | None:
     return None if site_data["file"] is None else locations_of([site_data])[0]
 
 
-def is_running(trace: Trace, positions: Positions) -> bool:
-    """Return whether a process of the job is known to be alive on this machine."""
-    living = find_alive(trace)
+def is_running(trace: Trace, positions: Positions, verdict: Verdict) -> bool:
+    """Return whether a process of the job was alive on this machine at the time of the verdict."""
+    living = _list_living(trace, verdict)
     return any(living.get(p.rank) for p in positions if not p.finished)
+
+
+def _list_living(trace: Trace, verdict: Verdict) -> dict[int, bool]:
+    """Return whether each rank's process existed when the verdict was derived."""
+    # A job can end after its verdict. Header, table and verdict must describe one moment.
+    return find_alive(trace) if verdict.processes is None else verdict.processes.alive
 
 
 def status_text(
@@ -102,8 +108,8 @@ def status_text(
 
     notes: further paragraphs. last: the last line. whole: print everything, however long.
     """
-    living = find_alive(trace)
-    now = trace_now_ns(trace) if is_running(trace, positions) else None
+    living = _list_living(trace, verdict)
+    now = trace_now_ns(trace) if is_running(trace, positions, verdict) else None
     state = _describe_state(trace, positions, living, verdict)
     lines = [paint(f"{trace.program} · {trace.ranks} ranks · {state}", "strong")]
     if verdict.is_bad:
@@ -167,7 +173,8 @@ def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
 def _describe_state(
     trace: Trace, positions: Positions, living: dict[int, bool], verdict: Verdict
 ) -> str:
-    unfinished = [p.rank for p in positions if not p.finished]
+    ended = verdict.processes.ended if verdict.processes is not None else ()
+    unfinished = [p.rank for p in positions if not p.finished and p.rank not in ended]
     if not unfinished:
         return "ended"
     aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mpiprof.hang.first_end import read_first_end
@@ -27,6 +27,7 @@ class Verdict:
     disagreement: Disagreement | None = None
     cycle: tuple[Link, ...] = ()  # in the wait-for graph
     chain: tuple[Link, ...] = ()  # in the wait-for graph, from a waiting rank to the odd ranks
+    waits: tuple[Link, ...] = ()  # of ranks that wait for dead or finished ranks, direct first
     pending: Pending | None = None  # the waiting instance
     ended: bool = False  # no process of the job is left, and some did not end in MPI_Finalize
     all_finished: bool = False  # although the calls of some were wrong
@@ -35,6 +36,8 @@ class Verdict:
     reason: str = ""
     without_end_note: tuple[int, ...] = ()  # ranks that died or were ended by the launcher
     may_still_arrive: tuple[int, ...] = ()  # in a cycle, ranks with a thread that may still arrive
+    # Processes from which the verdict was derived, so that `status` reports the same moment.
+    processes: JobProcesses | None = field(default=None, compare=False)
     further: tuple[Verdict, ...] = ()  # on instances that wait for ranks unrelated to this verdict
 
     @property

@@ -176,7 +176,8 @@ def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
         who, plural = _name_ranks(finished), len(finished) > 1
         never = wait_text.finalized_sentence(who, "come", plural, verdict.ended)
         why = "A collective is missing there, or is one too many here."
-        return f"{waits} {never} {why}{_exception_sentence(trace, positions, finished)}"
+        also = _other_waits(trace, verdict, now, _waiting_ranks(positions, verdict.pending))
+        return f"{waits} {never} {why}{also}{_exception_sentence(trace, positions, finished)}"
     return f"{waits} {_missing_sentences(trace, positions, verdict, now)}"
 
 
@@ -187,7 +188,14 @@ def _chain_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
         return f"{waits} {_missing_sentences(trace, positions, verdict, now)}"
     who, plural = _name_ranks(verdict.odd_ranks), len(verdict.odd_ranks) > 1
     never = wait_text.never_sentences(verdict.chain, who, plural, verdict.ended)
-    return f"{waits} {never}{_exception_sentence(trace, positions, verdict.odd_ranks)}"
+    also = _other_waits(trace, verdict, now, [link.rank for link in verdict.chain])
+    return f"{waits} {never}{also}{_exception_sentence(trace, positions, verdict.odd_ranks)}"
+
+
+def _other_waits(trace: Trace, verdict: Verdict, now: int | None, named: Sequence[int]) -> str:
+    """Return a sentence on the waiting ranks that are not named yet, "" if there are none."""
+    others = [link for link in verdict.waits if link.rank not in named]
+    return f" {wait_text.waiting_sentence(trace, others, now, verdict.ended)}" if others else ""
 
 
 def _exception_sentence(trace: Trace, positions: Positions, ranks: Sequence[int]) -> str:
@@ -323,20 +331,26 @@ def _advice_sentence(trace: Trace, verdict: Verdict) -> str:
     return f" See {stack}: process {pid} on {host} (`gdb -p {pid}`, `py-spy dump -p {pid}`)."
 
 
+def _waiting_ranks(positions: Positions, instance: Pending) -> list[int]:
+    """Return the ranks that wait in an instance, or that have arrived in it if none waits."""
+    waiting = [rank for rank in instance.arrived if is_waiting_in(positions[rank], instance)]
+    calling = [rank for rank in waiting if open_calls(positions[rank], instance)]
+    return calling or waiting or instance.arrived
+
+
 def _waiting_sentence(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
     """Return a sentence on which ranks wait in which call and where."""
     instance = verdict.pending
     assert instance is not None
-    waiting = [r for r in instance.arrived if is_waiting_in(positions[r], instance)]
-    calling = [r for r in waiting if open_calls(positions[r], instance)]
-    inside = calling or waiting or instance.arrived
+    inside = _waiting_ranks(positions, instance)
     calls = open_calls(positions[inside[0]], instance) if inside else []
     operation = calls[0].operation if calls else instance.operations[0]
     site = calls[0].site if calls else next(iter(instance.sites), -1)
     plural, on = len(inside) > 1, communicator_name(trace, instance.communicator)
     where = locate_label(describe_site(trace, site))
     wait = "waited" if verdict.ended else "wait" if plural else "waits"
-    if waiting and is_started_only(instance, positions):  # the start of the wait is unknown
+    is_any_waiting = any(is_waiting_in(positions[rank], instance) for rank in inside)
+    if is_any_waiting and is_started_only(instance, positions):  # the start is unknown
         wait = f"{wait} in {CALL_CLASSES['completion']} for {operation}"
         return f"{_name_ranks(inside)} {wait} {where} on {on}."
     if now is not None and not verdict.ended:
@@ -363,9 +377,8 @@ def _dead_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: i
             sentences += f" No signal is noted: {_leaving_clause(verdict.odd_ranks)}."
         if not verdict.reason:
             sentences += _exception_sentence(trace, positions, verdict.odd_ranks)
-    if verdict.chain:
-        waits = wait_text.chain_sentence(trace, verdict.chain, now, verdict.ended)
-        return f"{sentences} {waits}"
+    if verdict.waits:
+        return f"{sentences} {wait_text.waiting_sentence(trace, verdict.waits, now, verdict.ended)}"
     if verdict.pending is None:
         return sentences
     return f"{sentences} {_waiting_sentence(trace, positions, verdict, now)}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mpiprof.hang.blocked_ranks import MessageLink
 from mpiprof.hang.blocking_calls import WAITS_FOR_ALL, WAITS_FOR_ANY
 from mpiprof.hang.wait_graph import Link
-from mpiprof.interface.format_units import capitalise, format_time
+from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_time
 from mpiprof.reports.site_labels import communicator_name, describe_site
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import Unreceived
@@ -15,6 +15,7 @@ from mpiprof.trace.metadata import Call
 from mpiprof.trace.sites import locate_label
 
 MAX_LINKS = 8
+MAX_GROUPS = 4  # of ranks that wait in the same call
 MAX_OTHERS = 2
 
 
@@ -61,18 +62,45 @@ def finalized_sentence(who: str, deed: str, plural: bool, ended: bool) -> str:
     return f"{who} {will} {deed}: {have} called MPI_Finalize."
 
 
+def waiting_sentence(trace: Trace, links: Sequence[Link], now: int | None, ended: bool) -> str:
+    """Return a sentence on ranks that wait for other ranks, equal waits together; "" if none."""
+    groups: dict[str, list[Link]] = {}
+    for link in links:
+        groups.setdefault(_wait_clause(trace, link), []).append(link)
+    clauses = []
+    for clause, members in list(groups.items())[:MAX_GROUPS]:
+        ranks = sorted({link.rank for link in members})
+        plural = len(ranks) > 1
+        wait = "waited" if ended else "wait" if plural else "waits"
+        if now is not None and not ended:
+            begun = min(link.call.enter_ns for link in members)
+            have = "have" if plural else "has"
+            wait = f"{have} waited for {format_time(float(now - begun))}"
+        clauses.append(f"{format_ranks(ranks)} {wait} {clause}")
+    named = {link.rank for group in list(groups.values())[:MAX_GROUPS] for link in group}
+    more = len({link.rank for link in links} - named)
+    if more:
+        verb = "waited" if ended else "wait" if more > 1 else "waits"
+        clauses.append(f"and {format_count(more)} more rank{'s' * (more > 1)} {verb}")
+    return f"{capitalise('; '.join(clauses))}." if clauses else ""
+
+
 def link_clause(trace: Trace, link: Link, ended: bool = False, lasting: str = "") -> str:
     """Return a clause on the call that a rank waits in, and what it waits for from which rank."""
     wait = f"has waited for {lasting}" if lasting else "waited" if ended else "waits"
+    return f"rank {link.rank} {wait} {_wait_clause(trace, link)}"
+
+
+def _wait_clause(trace: Trace, link: Link) -> str:
     where = locate_label(describe_site(trace, link.call.site))
     if isinstance(link.call, Call):
         on = communicator_name(trace, link.call.key[0])
         call = f"{link.call.operation} on {on} {where}"
-        return f"rank {link.rank} {wait} in {call} for rank {link.waits_for}"
+        return f"in {call} for rank {link.waits_for}"
     assert isinstance(link, MessageLink)
     message = link.need.message
     on = communicator_name(trace, message.communicator)
-    subject = f"rank {link.rank} {wait} in {link.call.operation} on {on} {where}"
+    subject = f"in {link.call.operation} on {on} {where}"
     tag = "a message" if message.tag < 0 else f"tag {message.tag}"
     if len(link.call.messages) > 1 and link.call.operation in WAITS_FOR_ANY:
         return f"{subject} for any of {len(link.call.messages)} messages, the first {tag}"
@@ -114,13 +142,29 @@ def _circle_rule(cycle: Sequence[Link]) -> str:
     for link in cycle:
         if isinstance(link.call, Call):
             deed = "send" if receives[0] else "receive"
+            if (unfed := _find_wildcard(cycle)) is not None:
+                return (
+                    f"A rank must send to rank {unfed.rank} before it calls "
+                    f"{link.call.operation}, or rank {unfed.rank} receives once too often."
+                )
             return f"Rank {link.rank} must {deed} before it calls {link.call.operation}."
+    if all(receives) and (unfed := _find_wildcard(cycle)) is not None:
+        return (
+            f"A rank must send to rank {unfed.rank} before it receives, "
+            f"or rank {unfed.rank} receives once too often."
+        )
     if all(receives):
         return "One of these ranks must send before it receives."
     if not any(receives):
         remedy = "Receive first on one of these ranks, or use MPI_Sendrecv or MPI_Isend."
         return f"A send may wait until its message is received. {remedy}"
     return "Each receive needs a send with the same ranks, tag and communicator."
+
+
+def _find_wildcard(cycle: Sequence[Link]) -> MessageLink | None:
+    """Return the first receive of a circle that several ranks could feed, or None."""
+    links = (link for link in cycle if isinstance(link, MessageLink))
+    return next((link for link in links if len(link.need.ranks) > 1), None)
 
 
 def _mismatch_rule(link: MessageLink, other: Unreceived) -> str:

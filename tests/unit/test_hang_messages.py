@@ -162,7 +162,9 @@ CIRCLES: list[tuple[Fault, tuple[int, ...], str]] = [
     (
         receive_from_any_rank,
         (0,),
-        f"{CIRCLE} rank 0 waits in recv {at(12)} for tag 7 from any rank; ",
+        f"{CIRCLE} rank 0 waits in recv {at(12)} for tag 7 from any rank; "
+        f"rank 1 waits in {BARRIER} for rank 0. A rank must send to rank 0 before it calls "
+        "barrier, or rank 0 receives once too often.",
     ),
     (
         waitall_with_a_missing_message,

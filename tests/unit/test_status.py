@@ -18,7 +18,7 @@ from support.synthetic import Synthetic, make_head_chunk
 from support.wait_until import wait_until
 
 from mpiprof.__main__ import main
-from mpiprof.hang import status
+from mpiprof.hang import processes
 
 HANG = """
 import time
@@ -224,7 +224,7 @@ def test_a_summary_has_no_positions_of_ranks(
     text = text_of(folder, capsys)
     assert "outside" not in text and "No collective is pending" not in text
     assert "Pending collectives are unknown, because calls are not logged." in text
-    monkeypatch.setattr(status, "find_alive", lambda _: dict.fromkeys(range(3), False))
+    monkeypatch.setattr(processes, "find_alive", lambda _: dict.fromkeys(range(3), False))
     assert re.search("^  0-1 +ended +not logged", text_of(folder, capsys), re.M)
     ended = write(synthetic, tmp_path / "ended")
     assert "No collective is pending." in text_of(ended, capsys)
