@@ -7,14 +7,15 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from mpiprof.interface.format_units import shorten_text
+from mpiprof.interface.format_units import capitalise, shorten_text
 from mpiprof.metrics import columns
-from mpiprof.reports.site_labels import format_site
+from mpiprof.reports.site_labels import NO_LINE_NUMBERS, format_site, lacks_line
 
 from . import components, source_excerpt
 from .trace_data import TraceContext
 
 MAX_SOURCE_SITES = 4
+SOURCE_REMEDY = "name the folder of the sources with `view --source DIR`."
 TITLE = ("operation", "sites", "algorithm")  # columns that the head or a longer column replaces
 
 
@@ -53,13 +54,15 @@ def _source_parts(context: TraceContext, row: dict[str, Any]) -> list[Component]
             parts.append(html.H3(shorten_text(format_site(frame))))
             file, line = frame.get("file"), frame.get("line")
             if not line:
+                if frame is site and lacks_line(site):
+                    parts.append(html.P(capitalise(NO_LINE_NUMBERS)))
                 continue
             excerpt = source_excerpt.read_excerpt(str(file), int(line), context.sources)
             if excerpt is not None:
                 parts.append(components.source_lines(excerpt))
             else:
                 path = html.Code(shorten_text(file))
-                parts.append(html.P(["not below --source: ", path]))
+                parts.append(html.P([path, f" was not found: {SOURCE_REMEDY}"]))
     if len(row["sites"]) > MAX_SOURCE_SITES:
         parts.append(html.P(f"and {len(row['sites']) - MAX_SOURCE_SITES} more places"))
     return parts or [html.P("The location is unknown.")]

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         port = listener.getsockname()[1]
         address = f"http://{browsable_host(args.host)}:{port}/?token={token}"
         # Requests wait until the large imports and reads are done.
-        announce(address, args.host, port)
+        announce(address, args.host, port, paths[0])
         if not args.no_browser and has_browser():
             webbrowser.open(address)
         app, data = import_dashboard("app"), import_dashboard("trace_data")
@@ -163,8 +163,11 @@ def browsable_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def announce(address: str, host: str, port: int) -> None:
-    """Print the address of the pages, and how to reach them from other machines."""
+def announce(address: str, host: str, port: int, trace: Path) -> None:
+    """Print the address of the pages, how to reach them from elsewhere, and the next command.
+
+    trace: the first trace on the pages.
+    """
     print(f"{address}\n")
     machine = socket.gethostname()
     if host in (LOCALHOST, "localhost", "::1"):
@@ -176,7 +179,7 @@ def announce(address: str, host: str, port: int) -> None:
         print(f"  from other machines: {instruction}; without https the token can be")
         print("  read in transit: use a trusted network, or leave out --host and use ssh -L")
     print("  end with Ctrl-C\n")
-    print(f"next: {format_command('report')}   (the same in the terminal)", flush=True)
+    print(f"next: {format_command('report', trace)}   (the same in the terminal)", flush=True)
 
 
 def user_name() -> str:

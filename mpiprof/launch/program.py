@@ -55,7 +55,8 @@ def find_program(words: Sequence[str], *, module: bool) -> Program:
     first = Path(words[0])
     if _is_script(first):
         if not first.exists():
-            raise UsageError(f"{first}: no such script (seen from {Path.cwd()})")
+            fact = f"{first}: no such script (seen from {Path.cwd()})"
+            raise UsageError(f"{fact}: correct the name, or change to its folder with `cd`")
         argv = (sys.executable, *python_flags(), *words)
         folder = str(first if first.is_dir() else first.resolve().parent)
         return Program(first.name, argv, tuple(words), None, Path(sys.executable), folder)

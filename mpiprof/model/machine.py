@@ -139,7 +139,8 @@ def read_table(path: Path, find_fault: FindFault) -> dict[str, Any]:
 def machine_of_table(table: Any, name: str) -> Machine:
     """Return the machine of a table, such as a trace's; raises UsageError with the given name."""
     if not isinstance(table, dict):
-        raise UsageError(f"{name} is not a machine table: make one with `calibrate -o FILE`")
+        fact = f"{name} contains no message times, so times of algorithms cannot be estimated"
+        raise UsageError(f"{fact}: measure message times with `calibrate -o FILE`")
     links = [_check_link(table, name) for name in ("between", "within")]
     # If the ranks had no such link, the other link replaces it.
     between, within = links[0] or links[1], links[1] or links[0]

@@ -11,7 +11,7 @@ from typing import Any
 
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.interface.format_units import format_share, format_time
+from mpiprof.interface.format_units import capitalise, format_share, format_time
 from mpiprof.interface.terminal_colour import paint, paint_culprit
 from mpiprof.reports import (
     callsite_table,
@@ -23,6 +23,7 @@ from mpiprof.reports import (
     text,
 )
 from mpiprof.reports.savings import describe_saving
+from mpiprof.reports.site_labels import NO_LINE_NUMBERS
 from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.reports.terminal_sections import Section, join_sections
 from mpiprof.trace import Trace
@@ -59,6 +60,8 @@ def report_run(
     if messages := message_table.message_section(trace, findings, rows):
         heading, messages = messages.split("\n", 1)
         sections.append(Section(heading, messages))
+    if text.lacks_line_numbers(trace):
+        sections.append(Section("", wrap_paragraph(f"{capitalise(NO_LINE_NUMBERS)}.", 0)))
     sections.append(Section("About this trace", facts))
     sections += further_sections(trace, callsites, rows, named)
     reported = message_table.reported_callsites(trace)

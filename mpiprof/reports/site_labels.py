@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +19,21 @@ from mpiprof.trace.sites import (
 
 __all__ = ["format_site", "matches_pattern", "places"]
 
+NO_LINE_NUMBERS = (
+    "the program has no line numbers, so call sites are addresses: compile it with -g, and record "
+    "it again"
+)
+
 
 def routine_at(row: Mapping[str, Any]) -> str:
     """Return a row's operation and sites: "allreduce at app.py:12 step", "finalize at exit"."""
     return f"{row['operation']} {locate_label(places(row['sites']))}"
+
+
+def lacks_line(site: Site) -> bool:
+    """Return whether a site of a compiled program has an address instead of a line number."""
+    address = re.search(r"(^|\+)0x[0-9a-f]+$", str(site.get("function") or ""))
+    return not site.get("line") and address is not None
 
 
 def site_pattern(sites: Sequence[Site]) -> str:

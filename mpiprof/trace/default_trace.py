@@ -20,9 +20,13 @@ def choose_trace(name: Path | None) -> Path:
     if name is not None:
         if not name.exists():
             origin = f"seen from {Path.cwd()}"
-            raise UsageError(f"{name}: no such trace folder ({origin}){_suggest_name(name)}")
+            remedy = _suggest_name(name) or ": name a trace folder, as `run` prints it"
+            raise UsageError(f"{name}: no such trace folder ({origin}){remedy}")
         if not name.is_dir() and name.suffix != OTF2:
-            raise UsageError(f"{name}: not a folder; pass the trace folder, not a file in it")
+            if _start_time(name.parent):
+                raise UsageError(f"{name}: not a folder: pass the trace folder {name.parent}")
+            remedy = "record a trace with `python -m mpiprof run`, and name its folder"
+            raise UsageError(f"{name}: not a trace folder: {remedy}")
         return name
     traces = [path for path in Path().glob("mpiprof-*") if path.is_dir() and _start_time(path)]
     if not traces:

@@ -19,14 +19,20 @@ MS = 1_000_000
 LATE_MS = {"app.py:1:main": 1, "app.py:12:main": 5, "app.py:12:step": 2}
 
 
-def write_trace(folder: Path, late_ms: dict[str, int]) -> Path:
-    """Write 2 ranks with an allreduce at each site, where rank 1 is late by `late_ms`."""
+def write_trace(folder: Path, late_ms: dict[str, int], *, native: bool = False) -> Path:
+    """Write 2 ranks with an allreduce at each site, where rank 1 is late by `late_ms`.
+
+    native: replace each site by an address in a missing program.
+    """
     synthetic = Synthetic(2)
     synthetic.ended_ns = 200 * MS
     for number, (site, late) in enumerate(late_ms.items()):
         arrivals = np.arange(1, 4)[:, None] * 50 * MS + number * 10 * MS + np.array([0, late * MS])
+        frame = {"module": "/nowhere/heat", "offset": 0x1356 + number, "symbol": ""}
         exits = np.repeat(arrivals.max(1, keepdims=True) + 1000, 2, 1)
-        synthetic.add_collective("allreduce", arrivals, exits, site=site)
+        synthetic.add_collective(
+            "allreduce", arrivals, exits, site=dict.fromkeys((0, 1), frame) if native else site
+        )
     return Path(synthetic.write(folder))
 
 
@@ -82,6 +88,15 @@ def test_the_next_line_selects_the_costliest_call_site_alone(
     assert "match" not in printed
 
 
+def test_addresses_have_a_remedy_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = write_trace(tmp_path / "t", {"heat.c:3:main": 1}, native=True)
+    with_lines = write_trace(tmp_path / "lines", {"heat.c:3:main": 1})
+    assert main(["report", str(trace)]) == 0
+    assert capsys.readouterr().out.count("compile it with -g") == 1
+    assert main(["report", str(with_lines)]) == 0
+    assert "compile it" not in capsys.readouterr().out
+
+
 def test_different_programs_are_reported_before_their_run_times(tmp_path: Path) -> None:
     from mpiprof.diagnosis.compare import compare
     from mpiprof.diagnosis.compare_verdict import judge_difference
@@ -103,3 +118,10 @@ def test_few_instances_do_not_contradict_the_run_time(tmp_path: Path) -> None:
     about_runs = [line for line in lines if "B" in line and "A" in line]
     assert not any(line.startswith("There is too little") for line in about_runs)
     assert any(line.startswith("In collectives") for line in about_runs)
+
+
+def test_the_next_line_of_view_names_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    from mpiprof.commands.view import announce
+
+    announce("http://localhost:1/", "127.0.0.1", 1, Path("the folder"))
+    assert "report 'the folder'   (" in capsys.readouterr().out
