@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mpiprof.diagnosis.delay_chain import lateness_after_others
 from mpiprof.interface.format_units import format_time
 from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs, list_values
 from mpiprof.reports.pictures.svg import DataPicture
@@ -23,7 +24,7 @@ INSTANCES = 5  # shown after the instance of the alignment
 MAX_INSTANCES = 100  # in a window of the timeline; a longer window is cut
 MAX_ROWS, MAX_BARS = 32, 6000
 MAX_CALLS = 20_000_000  # of a trace whose timeline may be prepared while the page waits
-LATE_SHARE = 0.5  # minimum lateness after the median arrival, as a share of the spread
+LATE_SHARE = 0.5  # minimum lateness after the median of the others, as a share of the spread
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def _read_segments(
 def _late_spans(
     timeline: Timeline, shown: pd.DataFrame, row_of: dict[int, int], begin: int
 ) -> list[tuple[int, float, float]]:
-    """Return the time of the last rank after the median arrival, if the rank stands out."""
+    """Return the time of the last rank after the median of the others, if the rank stands out."""
     spans = []
     for index in shown["row"].tolist():
         segments, ranks = timeline.events.read_members(int(index))
@@ -196,7 +197,8 @@ def _late_spans(
             continue
         last = int(segments["enter"].argmax())
         arrivals = segments["enter"].astype(np.float64) - begin
-        median, latest = float(np.median(arrivals)), float(arrivals[last])
+        latest = float(arrivals[last])
+        median = latest - lateness_after_others(arrivals, last)
         row = row_of.get(int(ranks[last]), -1)
         if row >= 0 and latest - median >= LATE_SHARE * (latest - float(arrivals.min())) > 0:
             spans.append((row, median, latest))

@@ -207,7 +207,7 @@ def make_timelines(
         return html.Section(parts, id="aligned")
     how = (
         "Each row is a rank. Hatched: it waits in a call; filled: the rest of the call; pale: "
-        "outside of calls. Accent: a rank that arrives late, from the median arrival on."
+        "outside of calls. Accent: a rank that arrives late, from the median of the others on."
     )
     buttons = [
         html.Button(name, id=f"aligned-{step}", n_clicks=0, type="button")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Array, Float, Int
 
 GROUPS = 20
 CONFIDENCE = 0.95
@@ -100,6 +100,18 @@ def centre_columns(values: Float) -> Float:
 def sum_groups(values: Float, group: Int, groups: int) -> Float:
     """Return sums over the instances of each group: groups x ranks from ranks x instances."""
     return np.stack([np.bincount(group, row, groups) for row in values], 1)
+
+
+def median_before_last(arrival: Array) -> Float:
+    """Return the median of each column without its largest value, the last arrival.
+
+    The last arrival minus this median is what `subtract_median_of_others` returns for it. A column
+    of one value has this value.
+    """
+    others = max(len(arrival) - 1, 1)
+    middle = [(others - 1) // 2, others // 2]
+    ordered = np.partition(arrival, middle, axis=0)
+    return np.asarray(ordered[middle].mean(0))
 
 
 def subtract_median_of_others(values: Float) -> Float:

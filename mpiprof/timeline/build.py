@@ -15,6 +15,7 @@ import numpy as np
 from mpiprof.metrics.coverage import first_recorded
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows
+from mpiprof.metrics.variance_components import median_before_last
 from mpiprof.store import cache
 from mpiprof.timeline.scratch import Scratch, SegmentRuns
 from mpiprof.timeline.segments import (
@@ -196,7 +197,7 @@ def _instance_rows(batch: Batch, rows: Rows) -> Array:
     part["median_arrival"] = -1
     if rows.arrived.any():
         arrival = batch.arrival_ns if rows.arrived.all() else batch.arrival_ns[:, rows.arrived]
-        part["median_arrival"][rows.arrived] = np.median(arrival, axis=0)
+        part["median_arrival"][rows.arrived] = median_before_last(arrival)
     return part
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.metrics.rank_totals import find_call
+from mpiprof.metrics.variance_components import subtract_median_of_others
 from mpiprof.timeline.segments import COMPLETION, OPEN, SEGMENT
 from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
 from mpiprof.trace.types import CHOICES, Array, Bool, Int
@@ -198,10 +199,11 @@ def _count_instances(timeline: Timeline, callsite: int) -> int:
 
 
 def _describe_members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float | None]]:
-    """Return [rank, arrival, begin, exit, wait, open, thread, point to point] of each member.
+    """Return [rank, arrival, begin, exit, wait, open, thread, point to point, late] of each member.
 
     begin: of its completing Wait. point to point: ns before the call. Thread and point to point are
-    given for the MAX_MEMBERS_SHOWN latest members only, else None.
+    given for the MAX_MEMBERS_SHOWN latest members only, else None. late: ns after the median
+    arrival of the other members.
     """
     base = timeline.events.begin_ns
     members: dict[int, list[Any]] = {}
@@ -215,7 +217,9 @@ def _describe_members(timeline: Timeline, segments: Array, ranks: Int) -> list[l
         row[5] = max(row[5], int(segment["flags"] & OPEN))
     for row in sorted(members.values(), key=lambda r: -r[1])[:MAX_MEMBERS_SHOWN]:
         row[6:] = find_call(timeline.trace, row[0], row[1] + base) or (None, None)
-    return [members[rank] for rank in sorted(members)]
+    ordered = [members[rank] for rank in sorted(members)]
+    late = subtract_median_of_others(np.array([[row[1]] for row in ordered], np.float64))
+    return [[*row, ns] for row, ns in zip(ordered, late.ravel().tolist(), strict=True)]
 
 
 def json_number(value: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""Late ranks of a window: the last rank of each instance, drawn from the median arrival on."""
+"""Late ranks of a window: the last rank of each instance, from the median of the others on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_PIXELS = 1.5  # length of the shortest mark
 def find_late_ranks(
     timeline: Timeline, request: Request, shown: ResolvedRequest
 ) -> list[tuple[int, int, int, int]]:
-    """Return (instance, row, median arrival, last arrival) of the late ranks in a window.
+    """Return (instance, row, median of the others, last arrival) of the late ranks in a window.
 
     A rank is late if it arrives last and the other ranks wait for it together at least as long as
     it is behind the median. Times are in ns after the begin. Late ranks that no row draws and

@@ -40,7 +40,7 @@ INSTANCE = np.dtype(
     [
         ("first_arrival", "<i8"),  # ns on the joint clock, like the next two
         ("last_arrival", "<i8"),  # -1 if a member is absent
-        ("median_arrival", "<i8"),  # -1 if a member is absent
+        ("median_arrival", "<i8"),  # of all but the last rank; -1 if a member is absent
         ("last_exit", "<i8"),  # -1 while a member is open
         ("sequence", "<i8"),
         ("start", "<i8"),
