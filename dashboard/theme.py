@@ -45,7 +45,7 @@ def state_colours(kind: str, names: Sequence[str]) -> list[str]:
 def state_tokens(kind: str, names: Sequence[str]) -> list[str]:
     """Return the token of the colour of each state of the timeline, such as "op-bcast"."""
     if kind == "waiting":
-        return ["hatch", "q3"]
+        return ["hatch", "ink3"]
     if kind == "operation":
         return [name_operation_colour(name) for name in names]
     free = list(OPERATIONS)

@@ -29,7 +29,9 @@ from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import selection, wait_chain
 from mpiprof.timeline.cause_marks import list_causes, order_blamed_ranks
 from mpiprof.timeline.late_ranks import find_late_ranks
+from mpiprof.timeline.longest_waits import list_longest_waits
 from mpiprof.timeline.message_marks import MessageMarks, list_message_marks, read_message_marks
+from mpiprof.timeline.message_sums import share_messages, sum_messages
 from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
@@ -48,6 +50,7 @@ CANCEL_WAIT_S = 5.0  # maximum time until a cancelled computation ends
 PAUSE_FACTOR = 4  # a growing trace is read again after this multiple of the last reading time
 MIN_COMPRESSED_BYTES = 1 << 14
 TILE_SETS = 2  # of all ranks, and of the ranks that rows show
+WAIT_REQUESTS = ("waited", "chain", "longest", "strip")
 log = logging.getLogger(__name__)
 
 
@@ -234,6 +237,7 @@ def _answer_window(
             for name, colour in zip(head["states"], colours, strict=True)
         ]
         if what == "overview":
+            head["messages"] = bool(data.trace.ranks_with_messages)
             head["searched"] = timeline_find.search_label(timeline, wanted.find)
         return _pack_response(head, arrays)
     if what == "legend":
@@ -242,7 +246,7 @@ def _answer_window(
     if what == "causes":
         shown = store.resolve_window(data, timeline, wanted)
         return _json_response(_list_causes(store, data, timeline, wanted, shown))
-    if what in ("waited", "chain"):
+    if what in WAIT_REQUESTS:
         return _answer_waits(store, data, state, timeline, wanted)
     if what == "search":
         return _json_response({"found": timeline_find.search(timeline, state.get("text"))})
@@ -270,16 +274,30 @@ def _answer_waits(
     timeline: Timeline,
     wanted: Request,
 ) -> Response:
-    """Return the waits for messages in a window, or the chain from a wait to its cause."""
-    marks = store.message_marks(data)
-    if state.get("what") == "chain":
+    """Return waits: those for messages in a window, the longest of a rank, or a chain of waits.
+
+    Otherwise the shares of calls on messages along the whole run.
+    """
+    marks, what = store.message_marks(data), state.get("what")
+    if what == "chain":
         at, waits = state.get_number("at"), None if marks is None else marks.waits
         chain = wait_chain.find_chain(timeline, state.get_number("member", -1), at, waits)
-        return _json_response({"chain": [asdict(wait) for wait in chain]})
+        last = None
+        if chain:
+            span = [timeline.events.begin_ns + ns for ns in (chain[-1].begin, chain[-1].until)]
+            calls = None if marks is None else marks.overlapping(*span)
+            last = asdict(wait_chain.find_last_rank(timeline, chain[-1], calls))
+        return _json_response({"chain": [asdict(wait) for wait in chain], "last": last})
+    if what == "longest":
+        longest = list_longest_waits(timeline, wanted, marks)
+        return _json_response({"longest": [asdict(wait) for wait in longest]})
     if marks is None:
-        return _json_response({"waits": [], "calls": [], "sites": []})
+        return _json_response({"waits": [], "calls": [], "sites": [], "shares": []})
     shown = store.resolve_window(data, timeline, wanted)
-    return _json_response(list_message_marks(timeline, wanted, shown, marks))
+    if what == "strip":
+        return _json_response({"shares": share_messages(timeline, wanted, shown, marks).tolist()})
+    found = list_message_marks(timeline, wanted, shown, marks)
+    return _json_response(found | {"sums": sum_messages(timeline, wanted, shown, marks)})
 
 
 def _list_causes(

@@ -15,7 +15,21 @@ export const requestWaited = async (t) => {
   if (found.busy) t.waitedTimer = setTimeout(() => { if (t.root.isConnected) requestWaited(t); }, AGAIN_MS);
   if (!found.waits) return;
   Object.assign(t, { waited: found.waits, calls: found.calls, messageSites: found.sites });
+  t.messageSums = found.sums ? { ...found.sums, of: t.data } : null;
   Details.showLegend(t);
+  Details.showStatus(t);
+  t.draw();
+  requestStrip(t);
+};
+
+// Request the shares of calls on messages along the whole run, once for each overview.
+const requestStrip = async (t) => {
+  const { overview } = t;
+  if (overview.messageShares || !t.messageSums) return;
+  const found = await t.request(t.fetchData("strip", { px: overview.pixels }));
+  if (!found || !found.shares || t.overview !== overview) return;
+  overview.messageShares = found.shares;
+  t.shares = null;
   t.draw();
 };
 
@@ -23,7 +37,7 @@ export const requestWaited = async (t) => {
 export const requestChain = async (t, rank, at) => {
   const asked = t.instance, found = await t.request(t.fetchData("chain", { member: rank, at: Math.round(at) }));
   if (!found || !found.chain || asked !== t.instance) return;
-  t.chain = found.chain;
+  [t.chain, t.chainEnd] = [found.chain, found.last];
   if (t.instance) Details.showDetail(t);
   else t.status.textContent = t.chain.length ? `The wait began: ${describe(t)}.`.replace("..", ".") : "";
   t.draw();
@@ -36,20 +50,30 @@ export const requestInstanceChain = (t, one, member) => {
   else t.chain = null;
 };
 
+// Return where the rank at the end of a chain was: in which call and since when, or outside of MPI calls.
+const whereabouts = (end, last) => {
+  if (!end || end.rank !== last.awaited) return "";
+  if (!end.operation) return ": it was outside of MPI calls";
+  const before = last.begin - end.since, since = before > 0 ? `${Format.time(before)} before` : `${Format.time(-before)} after`;
+  const rest = end.span - end.inside, outside = rest >= end.span / 100 ? `, and outside of MPI calls for ${Format.time(rest)}` : "";
+  return `: it was inside MPI calls for ${Format.time(end.inside)} of ${Format.time(end.span)}, mostly in ${end.operation} (${Format.shorten(end.site)}), which it had entered ${since} this wait began${outside}`;
+};
+
 // Return the chain as a sentence: who waits for whom, and where it began.
 export const describe = (t) => {
   if (!t.chain || !t.chain.length) return null;
   const last = t.chain.at(-1), links = t.chain.slice(1).map((one) => `rank ${one.rank} waited ${Format.time(one.until - one.begin)} in ${one.operation} (${Format.shorten(one.site)}) for rank ${one.awaited}`);
-  const cause = `rank ${last.awaited}, which waited for no other rank during this time`;
+  const cause = `rank ${last.awaited}, which waited for no other rank during this time${whereabouts(t.chainEnd, last)}`;
   return links.length ? `${links.join("; ")}. It began on ${cause}.` : `on ${cause}`;
 };
 
 export const waitLines = (one) => [`rank ${one.rank}`, `waits ${Format.time(one.until - one.begin)} in ${one.operation}`, `for rank ${one.awaited}`,
   `${Format.shorten(one.site)} · tag ${one.tag}${one.bytes >= 0 ? ` · ${Format.bytes(one.bytes)}` : ""}`];
 
-export const callLines = (t, [rank, begin, end, at]) => {
-  const [operation, site] = t.messageSites[at];
-  return [`rank ${rank}`, `${Format.time(end - begin)} in ${operation}, no wait for a message`, null, Format.shorten(site)];
+export const callLines = (t, [rank, begin, end, at, wait, awaited]) => {
+  const [operation, site] = t.messageSites[at], inside = Format.time(end - begin);
+  return [`rank ${rank}`, wait > 0 ? `waits ${Format.time(wait)} of ${inside} in ${operation}` : `${inside} in ${operation}, no wait for a message`,
+    awaited >= 0 ? `for rank ${awaited}` : null, Format.shorten(site)];
 };
 
 export const selectWait = (t, one) => {
@@ -68,9 +92,17 @@ const drawArrow = (c, x0, y0, x1, y1) => {
 // The palette of calls on messages, as in the legend.
 export const palette = (theme) => Paint.makePalette([{ colour: "q3" }], theme)[0];
 
+// The palettes of waiting and of the rest of calls on messages: those of the states if waiting is the colour.
+export const messagePalettes = ({ colour, states }, theme) => {
+  if (colour === "waiting") return Paint.makePalette(states, theme);
+  const of = palette(theme);
+  return [of, of];
+};
+
 // Draw calls on messages that wait for no other rank, or too briefly to show.
 export const drawCalls = (c, view, scene, theme, items) => {
-  c.fillStyle = palette(theme).soft;
+  const [, rest] = messagePalettes(scene.data, theme);
+  c.fillStyle = scene.data.colour === "waiting" ? rest.fill : rest.soft;
   for (const one of items) {
     const box = Geometry.boxOf(view, scene, "call", one);
     if (box) c.fillRect(box.x, box.y, box.w, box.h);
@@ -79,14 +111,14 @@ export const drawCalls = (c, view, scene, theme, items) => {
 
 // Draw calls that wait for a message, the wait as a hatch.
 export const drawWaits = (c, view, scene, theme, items) => {
-  const colours = palette(theme);
+  const [waiting, rest] = messagePalettes(scene.data, theme);
   for (const one of items) {
     const box = Geometry.boxOf(view, scene, "wait", one);
     if (!box) continue;
     const until = Math.min(Math.max(view.x(one.until), box.x), box.x + box.w);
-    c.fillStyle = Paint.waitFill(c, colours, box.h);
+    c.fillStyle = Paint.waitFill(c, waiting, box.h);
     c.fillRect(box.x, box.y, until - box.x, box.h);
-    c.fillStyle = colours.fill;
+    c.fillStyle = rest.fill;
     c.fillRect(until, box.y, box.x + box.w - until, box.h);
   }
 };

@@ -15,26 +15,43 @@ export const showStatus = (t) => {
   const how = data.kind === "cells"
     ? `one column is ${Format.time(2 ** data.level)}; the filled height is the share of time in collectives`
     : `${Format.countOf(data.events.length, "call")} one by one`;
-  t.status.textContent = `${Format.time(span)} of ${Format.time(t.length)}  ·  ${Format.countOf(overview.segments, "call")}, ` +
-    `${Format.countOf(overview.instances, "instance")}, ${Format.countOf(t.rowOf.size, "rank")}${grouped}  ·  ${how}`;
+  const sums = t.messageSums, messages = sums ? `, ${sums.is_whole ? "" : "over "}${Format.countOf(sums.all, "call")} on messages` : "";
+  t.status.textContent = `${Format.time(span)} of ${Format.time(t.length)}  ·  ${Format.countOf(overview.segments, "collective call")}, ` +
+    `${Format.countOf(overview.instances, "instance")}${messages}, ${Format.countOf(t.rowOf.size, "rank")}${grouped}  ·  ${how}`;
 };
 
 const swatchBackground = (colours) =>
   `linear-gradient(90deg, ${colours.fill} 50%, transparent 50%), repeating-linear-gradient(135deg, rgb(${colours.ground}) 0 2px, rgb(${colours.line}) 2px 3px)`;
 
+const waitBackground = (colours) => `repeating-linear-gradient(135deg, rgb(${colours.ground}) 0 2px, rgb(${colours.line}) 2px 3px)`;
+
+// Return the sums over calls on messages of the visible window; null while they are unknown.
+const messageSums = (t) => (t.messageSums && t.messageSums.of === t.data ? t.messageSums : null);
+
+// Return the sums of a state. Waiting, and calls without waiting, include calls on messages; null while unknown.
+const stateSums = (t, i) => {
+  const own = t.data.legend?.[i];
+  if (!own || t.data.colour !== "waiting" || !t.overview.messages) return own || null;
+  const sums = messageSums(t);
+  if (!sums) return null;
+  const [inside, share] = i === 0 ? [sums.wait, sums.wait_share] : [sums.inside - sums.wait, sums.share - sums.wait_share];
+  return { ...own, inside: own.inside + inside, share: own.share + share };
+};
+
 // The entries of marks that are in the window: messages, blamed ranks, and last arrivals.
 const markEntries = (t, theme) => {
-  const entry = (name, shown, title, background) => {
+  const entry = (name, shown, title, background, share = "") => {
     const swatch = E("span", { className: "tl-swatch" });
     if (background) swatch.style.background = background;
-    return E("span", { className: `tl-entry ${name}`, title }, swatch, shown);
+    return E("span", { className: `tl-entry ${name}`, title }, swatch, E("b", {}, shown), share ? E("span", {}, share) : "");
   };
-  const of = Chain.palette(theme);
+  const [waiting, rest] = Chain.messagePalettes(t.data, theme), sums = messageSums(t), least = sums?.is_whole ? "" : "over ";
+  const known = sums ? `${least}${Format.countOf(sums.count, "call")} of the visible window, ${least}${Format.time(sums.inside)} on all ranks, ${Format.time(sums.wait)} of it waiting. ` : "";
   return [
-    t.calls?.length ? entry("", "messages", "Calls on messages without a wait, thin. Calls shorter than 1.5 pixels are not drawn.", of.soft) : null,
-    t.waited?.length ? entry("", "waits for a message", "Calls that wait for a message, hatched while they wait, and a line from its sender to its receiver. The longest in the window.", swatchBackground(of)) : null,
+    t.calls?.length || sums?.inside ? entry("", "messages", `All calls on messages: ${known}Calls without a drawn wait are thin. Calls shorter than 1.5 pixels are not drawn.`, t.data.colour === "waiting" ? rest.fill : rest.soft, sums ? least + Format.percent(sums.share) : "…") : null,
+    t.waited?.length || sums?.wait ? entry("", "waits for a message", "Calls that wait for a message, hatched while they wait, and a line from its sender to its receiver. The longest in the window are drawn, the share is that of all.", waitBackground(waiting), sums ? least + Format.percent(sums.wait_share) : "…") : null,
     t.causes?.length ? entry("tl-late", "late: the cause", "Work of the ranks that findings blame, beyond that of other ranks.") : null,
-    Geometry.itemsOf(t, "late").length ? entry("", "last to arrive", "From the median arrival at a collective to the last one. The last rank is not the cause if it waited itself.", theme.q2) : null,
+    Geometry.itemsOf(t, "late").length ? entry("", "last to arrive", "From the median of the other arrivals at a collective to the last one. The last rank is not the cause if it waited itself.", theme.q2) : null,
   ].filter(Boolean);
 };
 
@@ -66,13 +83,13 @@ export const showLegend = (t) => {
     t.refresh();
   };
   const entries = data.states.map(({ name }, i) => {
-    const { count, inside, wait, share } = data.legend?.[i] || {}, on = !t.hiddenStates.has(name);
+    const of = stateSums(t, i), { count, inside, wait, share } = of || {}, on = !t.hiddenStates.has(name);
     const swatch = E("span", { className: "tl-swatch" });
-    swatch.style.background = t.colour === "waiting" ? palette[i].fill : swatchBackground(palette[i]);
+    swatch.style.background = t.colour !== "waiting" ? swatchBackground(palette[i]) : i === 0 ? waitBackground(palette[i]) : palette[i].fill;
     const waits = t.colour !== "waiting" && inside > 0 ? `, ${Format.percent(wait / inside)} of it waiting` : "";
-    const sums = !data.legend ? "" : `${t.colour === "waiting" ? "" : `${Format.countOf(count, "call")}, `}${Format.time(inside)} in the visible window on all ranks${waits}. `, title = `${name}: ${sums}Click hides it, Alt+click shows only this.`;
+    const sums = !of ? "" : `${t.colour === "waiting" ? "" : `${Format.countOf(count, "call")}, `}${Format.time(inside)} in the visible window on all ranks${waits}. `, title = `${name}: ${sums}Click hides it, Alt+click shows only this.`;
     const button = E("button", { type: "button", className: "tl-entry", "aria-pressed": String(on), title, "aria-label": title, onclick: (event) => toggle(name, event.altKey) },
-      swatch, E("b", {}, Format.shorten(name)), E("span", {}, data.legend ? Format.percent(share) : "…"));
+      swatch, E("b", {}, Format.shorten(name)), E("span", {}, of ? Format.percent(share) : "…"));
     button.dataset.state = name;
     return button;
   });
@@ -87,17 +104,12 @@ export const recolour = (t) => {
   if (t.instance) showDetail(t);
 };
 
-const median = (values) => {
-  const sorted = [...values].sort((a, b) => a - b), middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-};
-
 // The sentence of the inspector: who came last, how late, and how many ranks waited.
-const sentence = (one, middle, blamed) => {
+const sentence = (one, blamed) => {
   if (one.last === null) return [`${one.absent} of ${one.size} ranks have not come.`];
-  const waiting = one.members.filter((m) => m[4] > 0).length;
+  const waiting = one.members.filter((m) => m[4] > 0).length, [late] = one.members.filter((m) => m[0] === one.lastRank).map((m) => m[8]);
   const waits = waiting ? `${waiting} rank${waiting === 1 ? "" : "s"} waited ${Format.time(one.wait)}${waiting === 1 ? "" : " together"}.` : "No rank waited.";
-  return [E(waiting && blamed.has(one.lastRank) ? "em" : "b", {}, `rank ${one.lastRank}`), " came last, ", E("b", {}, Format.time(one.last - middle)), ` after the median. ${waits}`];
+  return [E(waiting && blamed.has(one.lastRank) ? "em" : "b", {}, `rank ${one.lastRank}`), " came last, ", E("b", {}, Format.time(late ?? 0)), ` after the median. ${waits}`];
 };
 
 // The arrival curve: each rank waits from its arrival on, to the right of the curve.
@@ -119,10 +131,10 @@ const arrivalCurve = (t, one) => {
     ...ticks.found.filter((ns) => x(one.first + ns) < width - 20).map((ns) => D("text", { x: x(one.first + ns), y: height - 4, "text-anchor": ns ? "middle" : "start" }, Format.moment(ns, ticks.step))));
 };
 
-const memberTable = (t, one, middle, rows, caption) => {
+const memberTable = (t, one, rows, caption) => {
   const threads = rows.some((m) => m[6] > 0);
   const heads = ["rank", "arrived", "waited", "inside", ...(threads ? ["thread"] : [])];
-  const cells = (m) => [String(m[0]), `${m[1] >= middle ? "+" : "−"}${Format.time(Math.abs(m[1] - middle))}`, Format.time(m[4]), m[5] ? "inside" : Format.time(m[3] - m[1]), ...(threads ? [m[6] === null ? "?" : String(m[6])] : [])];
+  const cells = (m) => [String(m[0]), `${m[8] >= 0 ? "+" : "−"}${Format.time(Math.abs(m[8]))}`, Format.time(m[4]), m[5] ? "inside" : Format.time(m[3] - m[1]), ...(threads ? [m[6] === null ? "?" : String(m[6])] : [])];
   return E("table", {}, E("caption", {}, caption),
     E("thead", {}, E("tr", {}, ...heads.map((head) => E("th", { scope: "col" }, head)))),
     E("tbody", {}, ...rows.map((m) => E("tr", { className: one.wait > 0 && t.blamed.has(m[0]) ? "late" : "" }, ...cells(m).map((text) => E("td", {}, text))))));
@@ -137,7 +149,7 @@ const modelFact = (t, one) => {
 };
 
 export const showDetail = (t) => {
-  const one = t.instance, middle = median(one.members.map((m) => m[1])), latest = [...one.members].sort((a, b) => b[1] - a[1]);
+  const one = t.instance, latest = [...one.members].sort((a, b) => b[1] - a[1]);
   const site = `callsite:${one.callsite}`, isOnly = t.searchTerm === site, theme = Paint.readTheme(t.root);
   const button = (shown, what, more = {}) => E("button", { type: "button", className: "tl-link", onclick: what, ...more }, shown);
   const icon = (shown, label, what) => E("button", { type: "button", className: "tl-act", "aria-label": label, title: label, onclick: what }, shown);
@@ -150,9 +162,9 @@ export const showDetail = (t) => {
     E("div", { className: "tl-head" }, swatch, E("h2", {}, one.operation), E("span", {}, Format.instanceOf(one.instance, one.of)),
       icon("‹", "Previous instance ( , )", () => t.stepInstance(-1)), icon("›", "Next instance ( . )", () => t.stepInstance(1)), icon("×", "Close (Escape)", () => t.clearInstance())),
     E("p", { className: "tl-mono" }, [one.sites.map(Format.shorten).join(" | "), one.bytes === null ? "" : Format.bytes(one.bytes), Format.shorten(one.communicator)].filter(Boolean).join(" · ")),
-    E("p", { className: "tl-sentence" }, ...sentence(one, middle, t.blamed)),
+    E("p", { className: "tl-sentence" }, ...sentence(one, t.blamed)),
     arrivalCurve(t, one),
-    memberTable(t, one, middle, latest.slice(0, LAST_RANKS), "Last to arrive, from the median"),
+    memberTable(t, one, latest.slice(0, LAST_RANKS), "Last to arrive, from the median of the others"),
     Format.factList([
       ["spread ω", one.last === null ? null : `${Format.time(one.last - one.first)}${one.factor === null ? "" : ` = ${Format.count(one.factor)} T`}`],
       ["it began", Chain.describe(t)],
@@ -163,5 +175,5 @@ export const showDetail = (t) => {
     E("div", { className: "tl-links" }, button("Previous late one", () => t.stepInstance(-1, true)), button("Next", () => t.stepInstance(1, true), { "aria-label": "Next late instance" }),
       button(isOnly ? "All call sites" : "Only this site", () => t.setSearch(isOnly ? "" : site)), button("Copy link", () => copyLink(t))),
     E("details", { open: isOpen }, E("summary", {}, "All facts and ranks"), Format.factList(Format.instanceFacts(one)),
-      memberTable(t, one, middle, latest.slice(0, MOST_ROWS), latest.length > MOST_ROWS ? `The latest ${MOST_ROWS} of ${latest.length} ranks` : "All ranks, the latest first")));
+      memberTable(t, one, latest.slice(0, MOST_ROWS), latest.length > MOST_ROWS ? `The latest ${MOST_ROWS} of ${latest.length} ranks` : "All ranks, the latest first")));
 };

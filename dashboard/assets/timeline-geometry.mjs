@@ -50,7 +50,7 @@ export const rowAt = (view, y) => {
 // Return which parts of calls are drawn: hidden states hide parts only if waiting is the colour.
 export const visibleParts = (data, off) => {
   const parts = data.colour === "waiting";
-  return { wait: !(parts && off.has("waiting")), own: !(parts && off.has("own part")) };
+  return { wait: !(parts && off.has("waiting")), own: !(parts && off.has("not waiting")) };
 };
 
 // Return the rectangle of a call, `wait` pixels of it waiting, or null if it is not drawn.
@@ -92,10 +92,13 @@ export const itemsOf = (scene, kind) => {
 // Return the rectangle of a thing of a layer, or null if it is not drawn. `rowOf` is the row of a rank.
 export const boxOf = (view, scene, kind, one) => {
   if (kind === "event") return eventBox(view, one, visibleParts(scene.data, scene.hiddenStates));
-  if (kind === "late") return spanBox(view, one[1], one[2], one[3]); // from the median arrival on
-  const row = scene.rowOf.get(kind === "wait" ? one.rank : one[0]) ?? -1;
-  if (kind === "wait") return scene.isDrawn(one.rank) ? spanBox(view, row, one.begin, one.end) : null;
-  if (kind === "call") return scene.isDrawn(one[0]) ? thinBox(spanBox(view, row, one[1], one[2])) : null;
+  if (kind === "late") return spanBox(view, one[1], one[2], one[3]); // from the median of the others on
+  const row = scene.rowOf.get(kind === "wait" ? one.rank : one[0]) ?? -1, parts = visibleParts(scene.data, scene.hiddenStates);
+  if (kind === "wait") {
+    const begin = parts.wait ? one.begin : one.until, end = parts.own ? one.end : one.until;
+    return scene.isDrawn(one.rank) && begin < end ? spanBox(view, row, begin, end) : null;
+  }
+  if (kind === "call") return scene.isDrawn(one[0]) && parts.own ? thinBox(spanBox(view, row, one[1], one[2])) : null;
   return spanBox(view, row, one[1], one[2]);
 };
 

@@ -198,7 +198,7 @@ const drawInside = (c, box, words, colour, theme) => {
   c.fillText(words, box.x + box.w / 2, box.y + box.h / 2 + 0.5);
 };
 
-// Draw the last rank of instances, from the median arrival to its own: neutral, because it may have waited.
+// Draw the last rank of instances, from the median of the others to its own: neutral, because it may have waited.
 export const drawLate = (c, view, scene, theme, items) => {
   for (const one of items) {
     const box = Geometry.boxOf(view, scene, "late", one);
@@ -330,25 +330,29 @@ export const drawMessages = (c, view, all, rowOf, theme) => {
   }
 };
 
-// Draw the whole run as stacked shares of all ranks in each state.
-export const drawOverview = (c, width, height, overview, palette, theme, off) => {
-  const { columns, states, level, length } = overview, shares = overview.shares, n = states.length;
+// Draw the whole run as stacked shares of all ranks in each state, and in calls on messages above.
+// messages: palette of the waiting and of the rest of these calls, waiting: whether the first state is waiting.
+export const drawOverview = (c, width, height, overview, palette, theme, off, messages, waiting) => {
+  const { columns, states, level, length, messageShares } = overview, shares = overview.shares, n = states.length;
   const scale = width / length, bin = 2 ** level;
   let peak = 1e-9; // the highest column fills the strip
   for (let column = 0; column < columns; column++) {
-    let sum = 0;
+    let sum = messageShares ? messageShares[column][0] + messageShares[column][1] : 0;
     for (let s = 0; s < n; s++) sum += shares[column * n + s];
     peak = Math.max(peak, sum);
   }
+  const [waitColours, restColours] = messages;
+  const fills = [...palette.map((colours, s) => (waiting && s === 0 ? waitFill(c, colours, height) : colours.fill)), waitFill(c, waitColours, height), waiting ? restColours.fill : restColours.soft];
+  const hidden = [...states.map(({ name }) => off.has(name)), waiting && off.has(states[0].name), waiting && off.has(states[1].name)];
   c.fillStyle = theme.sunken;
   c.fillRect(GUTTER, 0, width, height);
   for (let column = 0; column < columns; column++) {
     let y = height;
-    for (let s = 0; s < n; s++) {
-      if (off.has(states[s].name)) continue;
-      const h = (height - 4) * shares[column * n + s] / peak;
+    for (let s = 0; s < n + (messageShares ? 2 : 0); s++) {
+      if (hidden[s]) continue;
+      const h = (height - 4) * (s < n ? shares[column * n + s] : messageShares[column][s - n]) / peak;
       if (h <= 0) continue;
-      c.fillStyle = palette[s].fill;
+      c.fillStyle = fills[s];
       const x = GUTTER + Math.floor(column * bin * scale), next = GUTTER + Math.ceil(Math.min((column + 1) * bin, length) * scale);
       c.fillRect(x, y - h, next - x, h);
       y -= h;

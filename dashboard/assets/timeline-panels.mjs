@@ -1,4 +1,5 @@
 // Panels of the selection, the ruler and the notes, and their shortcuts.
+import * as Chain from "./timeline-chain.mjs";
 import * as Url from "./timeline-url.mjs";
 import { element as E } from "./timeline-format.mjs";
 import * as Format from "./timeline-format.mjs";
@@ -149,7 +150,38 @@ export const showNotes = (t) => {
     button("×", () => setNotes(t, t.notes.toSpliced(i, 1)), { "aria-label": `Remove the note ${note.text}` }))));
 };
 
+// The longest waits of the rank that is shown alone: a row opens the timeline at its wait, and the chain to its cause.
+export const askLongest = async (t) => {
+  const { rows } = t.overview, rank = rows.length === 1 && rows[0].length === 1 ? rows[0][0] : -1;
+  t.waitsPanel.hidden = true;
+  clearTimeout(t.longestTimer);
+  t.longestTimer = 0;
+  if (rank < 0 || t.closedWaits === rank) return;
+  const found = await t.request(t.fetchData("longest")), { overview } = t;
+  if (found?.busy) t.longestTimer = setTimeout(() => { if (t.root.isConnected) askLongest(t); }, AGAIN_MS);
+  if (found?.longest && overview.rows[0][0] === rank && overview.rows.length === 1) showLongest(t, rank, found.longest);
+};
+
+const openWait = (t, one) => {
+  const length = one.until - one.begin;
+  t.clearInstance();
+  t.show(one.begin - length, one.until + length);
+  if (one.instance >= 0) t.selectInstance({ number: one.instance }, false, "instance", one.rank);
+  else Chain.requestChain(t, one.rank, (one.begin + one.until) / 2);
+};
+
+const showLongest = (t, rank, waits) => {
+  const close = () => { t.closedWaits = rank; t.waitsPanel.hidden = true; };
+  const open = (one) => E("button", { type: "button", className: "tl-link", title: "Show this wait", onclick: () => openWait(t, one) }, Format.time(one.until - one.begin));
+  const cells = (one) => [open(one), one.awaited >= 0 ? String(one.awaited) : "?", one.operation, Format.shorten(one.site), Format.moment(one.begin, 1e6)];
+  t.waitsPanel.hidden = false;
+  Format.replaceContents(t.waitsPanel,
+    E("div", { className: "tl-head" }, E("h2", {}, `Longest waits of rank ${rank}`), closeButton(close)),
+    waits.length ? table("In collectives and for messages, in the whole run", ["wait", "for rank", "in", "call site", "at"], waits.map(cells)) : E("p", {}, `Rank ${rank} waits in no recorded call.`));
+};
+
 export const showAll = (t) => {
+  askLongest(t);
   askSelection(t);
   showRuler(t);
   showNotes(t);

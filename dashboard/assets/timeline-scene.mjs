@@ -25,7 +25,11 @@ const drawKept = (c, t, theme, drawShares) => {
 
 export const drawStrip = (c, t, theme) => {
   const { overview, view } = t;
-  const drawShares = (on) => Paint.drawOverview(on, view.width, STRIP_HEIGHT, overview, Paint.makePalette(overview.states, theme), theme, t.hiddenStates);
+  const drawShares = (on) => {
+    const palette = Paint.makePalette(overview.states, theme), waiting = overview.colour === "waiting";
+    const messages = Chain.messagePalettes(overview, theme);
+    Paint.drawOverview(on, view.width, STRIP_HEIGHT, overview, palette, theme, t.hiddenStates, messages, waiting);
+  };
   if (c.canvas === t.strip) drawKept(c, t, theme, drawShares);
   else drawShares(c);
   Paint.drawVisibleWindow(c, view.width, STRIP_HEIGHT, overview.length, view, theme);

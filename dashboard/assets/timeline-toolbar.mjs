@@ -8,7 +8,7 @@ import { element as E } from "./timeline-format.mjs";
 
 const makeChoice = (t, label, name, values) => E("div", { className: "tl-choice", role: "group", "aria-label": label },
   ...values.map(([value, shown]) => {
-    const button = E("button", { type: "button", onclick: () => t.setOption(name, value) }, shown);
+    const button = E("button", { type: "button", title: Url.MEANINGS[value] || "", onclick: () => t.setOption(name, value) }, shown);
     button.dataset.value = value;
     return button;
   }));

@@ -3,6 +3,9 @@
 export const TIMELINE_KEYS = ["from", "to", "colour", "off", "sort", "find", "callsite", "instance", "select", "ruler", "notes"];
 const SHARED_KEYS = ["trace", "communicator", "operation", "node", "rank"];
 export const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], ["waiting", "Waiting"]];
+export const MEANINGS = {
+  late: "By the mean lateness after the mean arrival at collectives. A rank that findings blame may come later: its lateness in messages does not count.",
+};
 export const SORTS = [["rank", "By rank"], ["late", "Latest first"], ["node", "By node"], ["nodes", "A row a node"], ["switches", "A row a switch"]];
 const MAX_NOTES = 20, MAX_NOTE_LENGTH = 120; // notes; characters per note (the server limits a value to 4000)
 const WRITE_DELAY_MS = 250; // changes within this time form one step of the browser's history

@@ -45,13 +45,7 @@ class Timeline {
   end() {
     this.abort.abort();
     for (const observer of [this.resizeObserver, this.themeObserver]) observer.disconnect();
-    clearTimeout(this.loadTimer);
-    clearTimeout(this.liveTimer);
-    clearTimeout(this.writeTimer);
-    clearTimeout(this.selectionTimer);
-    clearTimeout(this.waitedTimer);
-    clearTimeout(this.causesTimer);
-    clearTimeout(this.marksTimer);
+    for (const name of ["loadTimer", "liveTimer", "writeTimer", "selectionTimer", "waitedTimer", "causesTimer", "marksTimer", "longestTimer"]) clearTimeout(this[name]);
   }
 
   write() {
@@ -74,13 +68,14 @@ class Timeline {
     this.legend = E("div", { className: "tl-legend", role: "group", "aria-label": "States: click to switch off and on" });
     this.detail = E("aside", { className: "tl-panel tl-detail", "aria-label": "The chosen instance", hidden: true });
     this.panel = E("aside", { className: "tl-panel tl-selection", "aria-label": "The selected span", hidden: true });
+    this.waitsPanel = E("aside", { className: "tl-panel tl-waits", "aria-label": "The longest waits", hidden: true });
     this.rulerPanel = E("aside", { className: "tl-panel tl-ruler", "aria-label": "The ruler", hidden: true });
     this.noteList = E("div", { className: "tl-notes", role: "group", "aria-label": "Notes", hidden: true });
     this.dialog = E("dialog", { className: "tl-ask", "aria-label": "Note" });
     this.help = Input.makeHelp();
     this.root.replaceChildren(this.bar, E("div", { className: "tl-main" },
       E("div", { className: "tl-left" }, this.stage, this.noteList, this.status, this.legend),
-      E("div", { className: "tl-side" }, this.rulerPanel, this.panel, this.detail)), this.tip, this.help, this.dialog);
+      E("div", { className: "tl-side" }, this.rulerPanel, this.panel, this.detail, this.waitsPanel)), this.tip, this.help, this.dialog);
   }
 
   setOption(name, value) {
@@ -165,7 +160,7 @@ class Timeline {
   async load() {
     const mine = ++this.loads;
     this.loadTimer = null;
-    const found = await this.request(this.fetchData("overview", { px: Math.round(Math.max(this.width - Geometry.GUTTER, 50)) }));
+    const { colour } = this, pixels = Math.round(Math.max(this.width - Geometry.GUTTER, 50)), found = await this.request(this.fetchData("overview", { px: pixels }));
     if (!found || mine !== this.loads) return;
     if (found.busy) {
       this.showMessage(`${found.what}: ${Math.floor(found.progress * 100)} % …`, found.progress, ["Cancel", () => this.cancel()]);
@@ -180,7 +175,7 @@ class Timeline {
     if (other) this.models.clear(); // the numbers of instances have changed
     const { shares } = found.arrays;
     found.shares = new Float32Array(shares.buffer.slice(shares.byteOffset, shares.byteOffset + shares.byteLength));
-    this.overview = found;
+    this.overview = Object.assign(found, { pixels, colour });
     this.layOutRows();
     if (this.from === null || this.to === null || this.to <= this.from) { this.from ??= 0; this.to = this.length; }
     if (grown) this.to = this.length;
@@ -250,7 +245,7 @@ class Timeline {
 
   // Report in aria-busy whether picture and URL are up to date.
   updateBusy() {
-    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.writeTimer || this.marksTimer || this.waitedTimer || this.causesTimer)));
+    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.writeTimer || this.marksTimer || this.waitedTimer || this.causesTimer || this.longestTimer)));
   }
 
   // Show a message instead of the picture, with the progress of a computation or a button [text, action].

@@ -27,13 +27,15 @@ MIN_PIXELS = 1.5  # length of the shortest wait or call that is shown
 class MessageMarks:
     """Calls on messages of a trace, by begin, and the waits therein.
 
-    calls: rank, enter_ns, exit_ns (the end of the trace if open), operation, site, call (number).
-    waits: rows of `Trace.message_waits` with operation, site and end_ns of the call, and source,
-    tag and bytes of the message.
+    calls: rank, enter_ns, exit_ns (the end of the trace if open), operation, site, communicator
+    (index, -1 if the call has none), call (number). waits: rows of `Trace.message_waits` with
+    operation, site, communicator and end_ns of the call, and source, tag and bytes of the message.
+    is_whole: these are all calls and waits of the trace.
     """
 
     calls: pd.DataFrame
     waits: pd.DataFrame
+    is_whole: bool = True
 
     @cached_property
     def begins(self) -> Int:
@@ -44,6 +46,28 @@ class MessageMarks:
     def last_ends(self) -> Int:
         """The latest end of all calls up to each call, ascending."""
         return np.maximum.accumulate(self.calls["exit_ns"].to_numpy(np.int64))
+
+    @cached_property
+    def _waits_by_call(self) -> tuple[Int, Int]:
+        """The numbers of the calls that wait, ascending, and the row of each one's wait."""
+        of = self.waits["call"].to_numpy(np.int64)
+        order = np.argsort(of, kind="stable")
+        return of[order], order
+
+    def overlapping(self, begin: int, end: int) -> pd.DataFrame:
+        """Return calls in time order; all that overlap a span of the joint clock are among them."""
+        first = int(np.searchsorted(self.last_ends, begin, side="right"))
+        return self.calls.iloc[first : int(np.searchsorted(self.begins, end))]
+
+    def find_waits(self, calls: Int) -> Int:
+        """Return the row of `waits` of each call, given by its number; -1 for a call without."""
+        of, order = self._waits_by_call
+        at = np.searchsorted(of, calls)
+        near = np.minimum(at, len(of) - 1)
+        if not len(of):
+            return np.full_like(at, -1)
+        rows: Int = np.where(of[near] == calls, order[near], -1)
+        return rows
 
 
 def read_message_marks(trace: Trace) -> MessageMarks:
@@ -61,7 +85,7 @@ def read_message_marks(trace: Trace) -> MessageMarks:
     in_order: pd.DataFrame = pd.concat(calls).sort_values(
         "enter_ns", kind="stable", ignore_index=True
     )
-    return MessageMarks(in_order, pd.concat(waits, ignore_index=True))
+    return MessageMarks(in_order, pd.concat(waits, ignore_index=True), is_whole=False)
 
 
 def _read_longest_marks(window: TraceWindow) -> MessageMarks:
@@ -80,6 +104,7 @@ def _read_marks(trace: Trace) -> MessageMarks:
     described = waits.assign(
         operation=calls["operation"].astype(str).to_numpy()[call],
         site=calls["site"].astype(str).to_numpy()[call],
+        communicator=calls["communicator"].to_numpy()[call],
         end_ns=calls["exit_ns"].to_numpy()[call],
         source=messages["source"].to_numpy()[message],
         tag=messages["tag"].to_numpy()[message],
@@ -88,7 +113,7 @@ def _read_marks(trace: Trace) -> MessageMarks:
     enter, exit_ = (calls[name].to_numpy(np.int64) for name in ("enter_ns", "exit_ns"))
     order = np.argsort(enter, kind="stable")
     end_ns = trace.calls_start_ns + trace.duration_ns
-    in_order = calls[["rank", "enter_ns", "operation", "site"]].iloc[order]
+    in_order = calls[["rank", "enter_ns", "operation", "site", "communicator"]].iloc[order]
     closed = np.where(exit_ == 0, np.maximum(end_ns, enter), np.maximum(exit_, enter))[order]
     return MessageMarks(in_order.assign(exit_ns=closed, call=order), described)
 
@@ -98,8 +123,9 @@ def list_message_marks(
 ) -> dict[str, Any]:
     """Return the longest waits for messages and calls on messages in a window.
 
-    waits: between shown ranks. calls: [rank, begin, end, index into `sites`] of other calls on
-    drawn ranks. sites: [operation, site]. Times are in ns after the begin.
+    waits: of shown ranks, for any rank. calls: [rank, begin, end, index into `sites`, wait in ns,
+    awaited rank (-1 without a wait)] of other calls on drawn ranks. sites: [operation, site]. Times
+    are in ns after the begin. Calls that the filters exclude are left out.
     """
     chosen = _choose_waits(timeline, request, shown, marks.waits)
     base = timeline.events.begin_ns
@@ -122,7 +148,11 @@ def list_message_marks(
     names = list(zip(calls["operation"].astype(str), calls["site"].astype(str), strict=True))
     sites = {name: at for at, name in enumerate(dict.fromkeys(names))}
     times = [calls[name].to_numpy(np.int64) - base for name in ("enter_ns", "exit_ns")]
+    wait = marks.find_waits(calls["call"].to_numpy(np.int64))
+    waited, awaited = (marks.waits[name].to_numpy(np.int64) for name in ("wait_ns", "awaited"))
     columns = [calls["rank"].tolist(), *(of.tolist() for of in times), [sites[n] for n in names]]
+    for of, default in ((waited, 0), (awaited, -1)):
+        columns.append([int(of[row]) if row >= 0 else default for row in wait.tolist()])
     rows = [list(row) for row in zip(*columns, strict=True)]
     return {"waits": waits, "calls": rows, "sites": [list(name) for name in sites]}
 
@@ -130,11 +160,11 @@ def list_message_marks(
 def _choose_waits(
     timeline: Timeline, request: Request, shown: ResolvedRequest, waits: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the longest waits for messages between shown ranks in a window."""
+    """Return the longest waits for messages of shown ranks in a window."""
     begin, end, least = _find_window(timeline, request)
     good = (waits["until_ns"] > begin) & (waits["begin_ns"] < end) & (waits["wait_ns"] >= least)
-    for name in ("rank", "awaited"):
-        good &= _are_in(shown.rows.of_rank, waits[name].to_numpy(np.int64))
+    good &= _are_in(shown.rows.of_rank, waits["rank"].to_numpy(np.int64))
+    good &= pass_filters(timeline, request, waits)
     return waits[good].nlargest(MAX_WAITS, "wait_ns")
 
 
@@ -143,15 +173,30 @@ def _choose_calls(
 ) -> pd.DataFrame:
     """Return the longest calls on messages of drawn ranks in a window, without known ones."""
     begin, end, least = _find_window(timeline, request)
-    first = int(np.searchsorted(marks.last_ends, begin, side="right"))
-    calls = marks.calls.iloc[first : int(np.searchsorted(marks.begins, end))]
+    calls = marks.overlapping(begin, end)
     length = (calls["exit_ns"] - calls["enter_ns"]).to_numpy(np.int64)
     good = (length >= least) & (calls["exit_ns"].to_numpy(np.int64) > begin)
     good &= _are_in(shown.rows.of_drawn, calls["rank"].to_numpy(np.int64))
     good &= ~np.isin(calls["call"].to_numpy(np.int64), known)
+    good &= pass_filters(timeline, request, calls)
     chosen = np.flatnonzero(good)
     longest = chosen[np.argsort(-length[chosen], kind="stable")[:MAX_CALLS]]
     return calls.iloc[np.sort(longest)]
+
+
+def pass_filters(timeline: Timeline, request: Request, calls: pd.DataFrame) -> Bool:
+    """Return whether each call passes the filters of operations and communicators.
+
+    A call without a communicator, such as a Waitall, passes the filter of communicators.
+    """
+    good = np.ones(len(calls), np.bool_)
+    if request.operations:
+        good &= calls["operation"].isin(request.operations).to_numpy(np.bool_)
+    communicators = timeline.find_communicators(request.communicators)
+    if communicators is not None:
+        of = calls["communicator"].to_numpy(np.int64)
+        good &= (of < 0) | np.isin(of, sorted(communicators))
+    return good
 
 
 def _find_window(timeline: Timeline, request: Request) -> tuple[int, int, float]:

@@ -16,7 +16,7 @@ COLOURS = ("operation", "algorithm", "waiting")
 SORTS = ("rank", "late", "node", "nodes", "switches")  # last two: one row per node or switch
 MAX_STATES = 12  # if there are more, the least frequent share one
 OTHER = "other"
-WAITING, NOT_WAITING = "waiting", "own part"  # states of colour "waiting"
+WAITING, NOT_WAITING = "waiting", "not waiting"  # states of colour "waiting"
 MAX_NAMED_CLASSES = MAX_CLASSES - 24  # the rest is for classes that join all others of an operation
 
 

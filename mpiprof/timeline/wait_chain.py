@@ -2,7 +2,7 @@
 
 A wait lasts until the awaited rank arrives or posts its message. If the awaited rank itself waited
 during this time, its wait is the next link of the chain. The chain ends at a rank that waited for
-no other rank: its own time is the cause.
+no other rank. `find_last_rank` returns whether this rank was outside of MPI calls or inside.
 """
 
 from __future__ import annotations
@@ -32,6 +32,15 @@ class Wait:
     instance: int = -1
 
 
+def make_wait(timeline: Timeline, rank: int, segment: Any, awaited: int) -> Wait:
+    """Return the wait in a segment of a rank."""
+    shape = timeline.describe_shape(int(segment["shape"]))
+    operation, site = str(shape["operation"]), str(shape["site"])
+    enter = int(segment["enter"]) - timeline.events.begin_ns
+    end = enter + int(segment["wait"])
+    return Wait(rank, awaited, enter, end, operation, site, int(segment["instance"]))
+
+
 def list_records(waits: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries by column."""
     return [{str(name): value for name, value in row.items()} for row in waits.to_dict("records")]
@@ -59,6 +68,46 @@ def find_chain(
     return chain
 
 
+@dataclass(frozen=True)
+class LastRank:
+    """The rank at the end of a chain, during the last wait, in ns after the begin.
+
+    span: length of the wait. inside: time of the rank in MPI calls during the wait. operation,
+    site, since: of the call with most of this time ("" and -1 if there is none), and when it began.
+    """
+
+    rank: int
+    span: int
+    inside: int
+    operation: str = ""
+    site: str = ""
+    since: int = -1
+
+
+def find_last_rank(timeline: Timeline, last: Wait, calls: pd.DataFrame | None = None) -> LastRank:
+    """Return where the awaited rank of the last link of a chain was during this link.
+
+    calls: `MessageMarks.calls`, without those that end before the wait or begin after it.
+    """
+    base, rank = timeline.events.begin_ns, last.awaited
+    mask = np.arange(timeline.events.ranks) == rank
+    segments, _ = timeline.events.read_window(base + last.begin, base + last.until, mask)
+    spans: list[tuple[int, int, str, str]] = []
+    for segment in segments:
+        shape = timeline.describe_shape(int(segment["shape"]))
+        names = str(shape["operation"]), str(shape["site"])
+        spans.append((int(segment["enter"]) - base, int(segment["exit"]) - base, *names))
+    for one in list_records(calls[calls["rank"] == rank]) if calls is not None else ():
+        names = str(one["operation"]), str(one["site"])
+        spans.append((int(one["enter_ns"]) - base, int(one["exit_ns"]) - base, *names))
+    inside = [max(min(end, last.until) - max(enter, last.begin), 0) for enter, end, *_ in spans]
+    span = last.until - last.begin
+    if not any(inside):
+        return LastRank(rank, span, 0)
+    enter, _, operation, site = spans[int(np.argmax(inside))]
+    return LastRank(rank, span, min(sum(inside), span), operation, site, enter)
+
+
 def _waits_of_rank(
     timeline: Timeline, rank: int, begin: int, until: int, waits: pd.DataFrame | None
 ) -> list[Wait]:
@@ -74,15 +123,9 @@ def _waits_of_rank(
     good = (ends > begin) if begin < until else (ends >= begin)
     if begin < until:
         good &= ends <= until
-    segments, ends = segments[good], ends[good]
-    found = []
-    for segment, end, awaited in zip(
-        segments, ends.tolist(), timeline.find_awaited(segments).tolist(), strict=True
-    ):
-        shape = timeline.describe_shape(int(segment["shape"]))
-        operation, site = str(shape["operation"]), str(shape["site"])
-        enter, number = int(segment["enter"]) - base, int(segment["instance"])
-        found.append(Wait(rank, awaited, enter, end, operation, site, number))
+    segments = segments[good]
+    awaited = timeline.find_awaited(segments).tolist()
+    found = [make_wait(timeline, rank, *one) for one in zip(segments, awaited, strict=True)]
     if waits is None:
         return found
     of = waits[(waits["rank"] == rank) & (waits["begin_ns"] <= base + until)]

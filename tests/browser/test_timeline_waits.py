@@ -36,6 +36,24 @@ def halo(folder: Path) -> Path:
     return program.write(folder)
 
 
+def assert_filter_keeps_waits(page: Page, found: Any, rank: int) -> None:
+    """Check the waits, legend and list of a rank that is shown alone; a row opens its wait."""
+    alone = f"&rank={rank}"
+    page.timeline(f"?{WINDOW}{alone}")
+    of_rank = page.page.evaluate(
+        f"fetch('/timeline-data?what=waited&{WINDOW}{alone}&px=1000').then((a) => a.json())"
+    )
+    assert of_rank["waits"] == [wait for wait in found["waits"] if wait["rank"] == rank]
+    page.until("document.querySelectorAll('.tl-waits tbody tr').length > 5")
+    assert f"Longest waits of rank {rank}" in page.page.inner_text(".tl-waits")
+    text = page.page.inner_text(".tl-legend")
+    assert "waits for a message" in text and "…" not in text
+    assert "calls on messages" in page.page.inner_text(".tl-status")
+    page.page.locator(".tl-waits tbody button").first.click()
+    _, low, high = page.drawn()
+    assert high - low < 10 * MS
+
+
 def test_messages_and_the_chain_to_the_cause_are_shown(chrome: Any, tmp_path: Path) -> None:
     """The neighbours of the late rank wait for its messages, the other ranks for the neighbours.
 
@@ -62,7 +80,10 @@ def test_messages_and_the_chain_to_the_cause_are_shown(chrome: Any, tmp_path: Pa
         assert f"on rank {LATE}, which waited for no other rank" in page.page.inner_text(
             ".tl-status"
         )
+        assert "it was outside of MPI calls" in page.page.inner_text(".tl-status")
         page.shot("timeline-waits")
+        assert_filter_keeps_waits(page, found, longest["rank"])
+        page.timeline(f"?{WINDOW}")
         page.choose_theme("dark")
         for media, is_light in (("screen", False), ("print", True), ("screen", False)):
             page.page.emulate_media(media=media)

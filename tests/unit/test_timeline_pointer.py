@@ -112,7 +112,7 @@ def test_states_that_are_off_are_not_under_the_pointer(timeline: Timeline) -> No
     for changes in (
         {"off": frozenset(["allreduce"])},
         {"operations": ("barrier",)},
-        {"off": frozenset(["waiting", "own part"]), "colour": "waiting"},
+        {"off": frozenset(["waiting", "not waiting"]), "colour": "waiting"},
     ):
         cell = request(timeline, begin=begin, end=begin + 4_000, **changes)
         assert (
