@@ -18,15 +18,17 @@ import os
 import select
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from mpiprof.hang.closed_files import ClosedFiles
+from mpiprof.hang.exit_status import read_exit_status
 from mpiprof.interface.output_files import file_mode_in, replace_file
 
 FILE = ".first-end"  # in the trace folder
 INTERVAL_S = 0.02  # between checks for ranks that start
+STATUS_WAIT_S = 2.0  # until the launcher has waited for the rank that ended first
 LAUNCHER = -1
 
 
@@ -35,10 +37,12 @@ class FirstEnd:
     """The rank that ended first, without MPI_Finalize.
 
     sure: False if only the reported ends of processes are known, whose order can differ.
+    status: its wait status, None if it is unknown.
     """
 
     rank: int
     sure: bool = True
+    status: int | None = None
 
 
 def read_first_end(folder: Path) -> FirstEnd | None:
@@ -49,7 +53,9 @@ def read_first_end(folder: Path) -> FirstEnd | None:
     try:
         (file,) = list_files(folder, FILE)
         stored = json.loads(read_content(file))
-        return FirstEnd(int(stored["rank"]), stored.get("sure") is True)
+        status = stored.get("status")
+        status = status if isinstance(status, int) else None
+        return FirstEnd(int(stored["rank"]), stored.get("sure") is True, status)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -61,7 +67,15 @@ def store_first_end(folder: Path, ranks: int, launcher: int) -> None:
         # A rank writes its end before its process ends.
         if first is None or first.rank in ends.list_finalized() or ends.is_removed():
             return
-    stored = {"rank": first.rank, "sure": first.sure}
+        _store(folder, first)
+        # The launcher may wait for the rank later. A verdict requires the rank at once.
+        status = ends.read_status(first.rank)
+        if status is not None and not ends.is_removed():
+            _store(folder, replace(first, status=status))
+
+
+def _store(folder: Path, first: FirstEnd) -> None:
+    stored = {"rank": first.rank, "sure": first.sure, "status": first.status}
     with contextlib.suppress(OSError):
         replace_file(folder / FILE, json.dumps(stored), file_mode_in(folder))
 
@@ -147,6 +161,11 @@ class _Ends:
         timeout_s: maximum time to wait for the first one; None waits without a limit.
         """
         return [self.owners[descriptor] for descriptor, _ in self.epoll.poll(timeout_s)]
+
+    def read_status(self, rank: int) -> int | None:
+        """Return the wait status of a rank that has ended or is about to end; None if unknown."""
+        descriptors = [descriptor for descriptor, owner in self.owners.items() if owner == rank]
+        return read_exit_status(descriptors[0], STATUS_WAIT_S) if descriptors else None
 
     def find_first(self, logs: dict[str, int]) -> FirstEnd | None:
         """Wait for the first end; return its rank, or None if the launcher ends first.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiprof.hang import disagreement_text, job_verdict, rank_state, wait_text
+from mpiprof.hang.exit_status import describe_exit
+from mpiprof.hang.first_end import read_first_end
 from mpiprof.hang.hang_threshold import HangThreshold, find_suspects, read_threshold
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Positions
@@ -19,6 +21,7 @@ from mpiprof.trace.sites import locate_label
 MAX_RANKS = 1 << 16
 MAX_FURTHER = 3
 MAX_LOCATIONS = 4
+EXCEPTION_STATUS = 1 << 8  # wait status of Python after an exception
 # Heading of each verdict, and the state of a job that still runs with it.
 TITLES = {
     "operation": "DIFFERENT OPERATIONS",
@@ -201,6 +204,9 @@ def _other_waits(trace: Trace, verdict: Verdict, now: int | None, named: Sequenc
 def _exception_sentence(trace: Trace, positions: Positions, ranks: Sequence[int]) -> str:
     """Return a sentence on a Python exception that may have ended ranks, "" in other programs."""
     # mpi4py calls MPI_Finalize at exit, also after an exception.
+    status = _find_exit_status(trace, ranks)
+    if status is not None and status != EXCEPTION_STATUS:
+        return ""
     calls = [positions[rank].current for rank in ranks]
     files = [str(site_as_data(trace, call.site)["file"]) for call in calls if call is not None]
     if not any(file.endswith(".py") or file.startswith("at exit") for file in files):
@@ -300,13 +306,21 @@ def _doubt_sentence(trace: Trace, positions: Positions, verdict: Verdict) -> str
     if not verdict.without_end_note:
         return ""
     ranks = verdict.without_end_note
-    exception = _exception_sentence(trace, positions, ranks)
-    return f" No signal is noted of {format_ranks(ranks)}: {_leaving_clause(ranks)}.{exception}"
+    noted = _leaving_sentence(trace, ranks, f" of {format_ranks(ranks)}")
+    return noted + _exception_sentence(trace, positions, ranks)
 
 
-def _leaving_clause(ranks: Sequence[int]) -> str:
+def _leaving_sentence(trace: Trace, ranks: Sequence[int], of: str) -> str:
+    if (status := _find_exit_status(trace, ranks)) is not None:
+        return f" {_name_ranks(ranks)} {describe_exit(status)}."
     pronoun = "they" if len(ranks) > 1 else "it"
-    return f"{pronoun} left by an exit or SIGKILL, perhaps the launcher's"
+    return f" No signal is noted{of}: {pronoun} left by an exit or SIGKILL, perhaps the launcher's."
+
+
+def _find_exit_status(trace: Trace, ranks: Sequence[int]) -> int | None:
+    """Return the wait status of a rank that ended first, None for other ranks."""
+    first = read_first_end(trace.path)
+    return first.status if first is not None and list(ranks) == [first.rank] else None
 
 
 def _stuck_clause(verdict: Verdict) -> str:
@@ -374,7 +388,7 @@ def _dead_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: i
         signal = f" of {verdict.reason}" if verdict.reason else ""
         sentences = f"{who} died{signal} before MPI_Finalize{last}."
         if verdict.ended and not verdict.reason:
-            sentences += f" No signal is noted: {_leaving_clause(verdict.odd_ranks)}."
+            sentences += _leaving_sentence(trace, verdict.odd_ranks, "")
         if not verdict.reason:
             sentences += _exception_sentence(trace, positions, verdict.odd_ranks)
     if verdict.waits:

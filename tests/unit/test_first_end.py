@@ -7,15 +7,19 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
 import pytest
+from support.hang_traces import call, conclude, job
 from support.wait_until import HANG_S, wait_until
 
 from mpiprof.hang import first_end
 from mpiprof.hang.closed_files import ClosedFiles
+from mpiprof.hang.exit_status import describe_exit
 from mpiprof.hang.first_end import FirstEnd
+from mpiprof.hang.processes import JobProcesses
 
 # A rank: its log is open from the first line on, until a line comes. It ends with the next line.
 RANK = """
@@ -96,6 +100,12 @@ def observed(
                 rank.process.kill()
 
 
+def _read_order(folder: Path) -> FirstEnd | None:
+    """Return the stored first end without its status, which only new kernels provide."""
+    first = first_end.read_first_end(folder)
+    return None if first is None else replace(first, status=None)
+
+
 def test_the_order_of_the_logs_tells_the_first_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +114,7 @@ def test_the_order_of_the_logs_tells_the_first_end(
         killed.close_log()
         other.close_log()
         other.end()
-    assert first_end.read_first_end(tmp_path) == FirstEnd(0)
+    assert _read_order(tmp_path) == FirstEnd(0)
 
 
 def test_a_rank_that_closed_its_log_in_mpi_finalize_has_not_ended(
@@ -115,7 +125,7 @@ def test_a_rank_that_closed_its_log_in_mpi_finalize_has_not_ended(
         finalized.close_log()
         killed.close_log()
         killed.end()
-    assert first_end.read_first_end(tmp_path) == FirstEnd(1)
+    assert _read_order(tmp_path) == FirstEnd(1)
 
 
 def test_a_shared_log_makes_the_first_end_unsure(
@@ -124,7 +134,7 @@ def test_a_shared_log_makes_the_first_end_unsure(
     with observed(tmp_path, ["node-vm", "node-vm"], monkeypatch) as (_, killed):
         killed.close_log()
         killed.end()
-    assert first_end.read_first_end(tmp_path) == FirstEnd(1, sure=False)
+    assert _read_order(tmp_path) == FirstEnd(1, sure=False)
 
 
 @pytest.mark.parametrize("is_finalized", [False, True])
@@ -153,3 +163,42 @@ def test_a_folder_that_cannot_be_watched(tmp_path: Path) -> None:
 def test_a_damaged_file_names_no_rank(text: str, tmp_path: Path) -> None:
     (tmp_path / first_end.FILE).write_text(text)
     assert first_end.read_first_end(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["exit", "kill"])
+def test_the_status_of_the_first_end_is_stored(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with observed(tmp_path, ["rank-000000", "rank-000001"], monkeypatch) as (_, first):
+        if name == "exit":
+            first.close_log()
+            first.end()
+        else:
+            first.process.kill()
+            first.process.wait(HANG_S)
+    stored = first_end.read_first_end(tmp_path)
+    assert stored is not None and stored.rank == 1
+    if stored.status is None:
+        pytest.skip("the kernel does not provide the status of a process that is no child")
+    expected = {"exit": "exited with code 0", "kill": "was ended by SIGKILL"}
+    assert describe_exit(stored.status) == expected[name]
+
+
+@pytest.mark.parametrize(("status", "text"), [(3 << 8, "exited with code 3"), (9, "SIGKILL")])
+def test_the_verdict_reports_the_status_of_the_first_end(
+    status: int, text: str, tmp_path: Path
+) -> None:
+    """Without a status, the verdict does not claim one."""
+    synthetic = job(3)
+    call(synthetic, 0, "barrier")
+    call(synthetic, 2, "barrier")
+    gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
+    for known in (True, False):
+        folder = tmp_path / str(known)
+        (folder / "t").mkdir(parents=True)
+        end = {"rank": 1, "sure": True, "status": status if known else None}
+        (folder / "t" / first_end.FILE).write_text(json.dumps(end))
+        verdict, sentences = conclude(synthetic, folder, gone)
+        assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,)), sentences
+        assert not known or text in sentences
+        assert ("perhaps the launcher's" in sentences) is not known
