@@ -39,7 +39,8 @@ export const requestChain = async (t, rank, at) => {
   if (!found || !found.chain || asked !== t.instance) return;
   [t.chain, t.chainEnd] = [found.chain, found.last];
   if (t.instance) Details.showDetail(t);
-  else t.status.textContent = t.chain.length ? `The wait began: ${describe(t)}.`.replace("..", ".") : "";
+  else if (t.chain.length) Details.showStatus(t);
+  else t.status.textContent = "";
   t.draw();
 };
 

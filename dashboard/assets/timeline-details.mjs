@@ -10,6 +10,10 @@ const LAST_RANKS = 4, MOST_ROWS = 200;
 const CURVE = { width: 300, height: 170, bottom: 18 }; // pixels of the arrival curve
 
 export const showStatus = (t) => {
+  if (t.chain?.length && !t.instance) { // the answer to a click stays while the window moves
+    t.status.textContent = `The wait began: ${Chain.describe(t)}.`.replace("..", ".");
+    return;
+  }
   const { data, overview } = t, span = t.to - t.from, rows = overview.rows.length;
   const grouped = rows < t.rowOf.size ? `, ${rows} rows of the latest rank each` : "";
   const how = data.kind === "cells"

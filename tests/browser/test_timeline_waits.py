@@ -50,7 +50,9 @@ def assert_filter_keeps_waits(page: Page, found: Any, rank: int) -> None:
     assert "waits for a message" in text and "…" not in text
     assert "calls on messages" in page.page.inner_text(".tl-status")
     page.page.locator(".tl-waits tbody button").first.click()
+    page.until("document.querySelector('.tl-status').textContent.startsWith('The wait began')")
     _, low, high = page.drawn()
+    assert page.page.inner_text(".tl-status").startswith("The wait began")
     assert high - low < 10 * MS
 
 
