@@ -81,10 +81,14 @@ def collect_evidence(
         if parts[0][1].cause == "early":  # early ranks wait for the work of all other ranks
             caused[row] = found.sum_by_ranks(callsites, parts[0][1].ranks)
     evidence = []
+    intervals = waits.delays.intervals
+    length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
     for parts, cells, mine, row in zip(patterns, located, chosen, caused, strict=True):
         saved = 0.0, 0.0
         if parts[0][1].cause != "early" and mine.any():
-            saved = _find_saved_time(waits, parts, cells)
+            removed = _find_removed_work(waits, parts, cells, length)
+            saved = _find_saved_time(waits, removed)
+            length = length - removed  # work that belongs to two patterns is removed once
         evidence.append(PatternEvidence(_describe_work(waits, mine), row, *saved))
     others = ~np.any([np.zeros(len(waits.costs.interval_ns), np.bool_), *chosen], axis=0)
     return evidence, _describe_work(waits, others)
@@ -112,19 +116,20 @@ def _describe_work(waits: ChosenWaits, chosen: Bool) -> WorkEvidence:
     return WorkEvidence(pairs, by_rank, _find_reasons(waits, chosen))
 
 
-def _find_saved_time(
-    waits: ChosenWaits, parts: Sequence[FoundPattern], cells: Sequence[Cells]
-) -> tuple[float, float]:
-    """Return how much earlier a window would end if a pattern's ranks worked as long as the median.
+def _find_removed_work(
+    waits: ChosenWaits, parts: Sequence[FoundPattern], cells: Sequence[Cells], length: Float
+) -> Float:
+    """Return the work in ns that each interval lacks if a pattern's ranks work like the others.
 
-    The second time is the work that they would not do, of all ranks. If all ranks differ, all are
-    at most at the median of all. The excess in a step is removed from work that no other rank does.
+    A late rank also has the noise of all ranks, which a repair does not remove. So the removed work
+    is the excess over the median, at most the time that the pattern explains. If all ranks differ,
+    all are compared with the median of all. The excess in a step is removed from work that no other
+    rank does. length: of each interval without the patterns before.
     """
-    trace, intervals = waits.trace, waits.delays.intervals
+    trace, before = waits.trace, length
     groups = trace.derive("work_groups")
-    before = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
-    length = before
     for (matrix, pattern), of in zip(parts, cells, strict=True):
+        start = length
         ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
         others = ~np.isin(np.arange(trace.ranks), ranks)
         chosen = of.choose(ranks, pattern.instances)
@@ -132,28 +137,39 @@ def _find_saved_time(
         excess = matrix.compute_excess(ranks, pattern.instances)
         rest = np.where(comparable, 0.0, of.spread_over_intervals(excess, ranks))
         length = np.maximum(limited - rest, 0.0)
-    replay = trace.derive("replay")
+        if pattern.shift_ns is not None:
+            most = np.nan_to_num(np.maximum(pattern.shift_ns, 0.0))
+            length = start - of.limit(start - length, most)
+    return before - length
+
+
+def _find_saved_time(waits: ChosenWaits, removed_ns: Float) -> tuple[float, float]:
+    """Return how much earlier a window would end without some work, and the work of all ranks."""
+    intervals, replay = waits.delays.intervals, waits.trace.derive("replay")
     ends = replay.find_ends(intervals)
-    saved = float(replay.find_saved_time(trace, intervals.rank, ends, before - length))
-    return saved, float((before - length).sum())
+    saved = float(replay.find_saved_time(waits.trace, intervals.rank, ends, removed_ns))
+    return saved, float(removed_ns.sum())
 
 
 def join_saved_time(
-    trace: Trace, parts: Sequence[FoundPattern], found: Sequence[PatternEvidence]
+    trace: Trace,
+    parts: Sequence[FoundPattern],
+    found: Sequence[PatternEvidence],
+    *,
+    has_all_waits: bool,
 ) -> tuple[float, float]:
     """Return how much earlier the run would end without a pattern, and the work as a rank's mean.
 
-    The rest of the first time is less waiting. A late rank does not wait but works, so the time
-    saved may exceed the waiting. All ranks meet between windows, so the times of windows add up.
+    The rest of the first time is less waiting: at most the waiting that the pattern explains, as a
+    rank's mean, if the pattern has the waits of all call sites. All ranks meet between windows, so
+    the times of windows add up.
     """
     scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
     scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
     saved = max(sum(of.saved_ns for of in found) * float(scale), 0.0)
     work = min(sum(of.work_ns for of in found) * float(scale) / trace.ranks, saved)
-    # At least one rank waits for each delay. Estimates of a sample may differ. Without ranks, the
-    # delays of other patterns are removed, too.
-    is_exact = scale == 1 and parts[0][1].ranks
-    return (saved if is_exact else min(saved, sum_gains(parts))), work
+    most = sum_gains(parts) / trace.ranks + work if has_all_waits else saved
+    return min(saved, most), work
 
 
 def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons] | None:

@@ -88,7 +88,10 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     """
     if fits_in_memory(trace):
         waits = choose_waits(trace, callsite)
-        return _find(trace, [summarise_waits(waits)], lambda function: [function(waits)])
+        summary = summarise_waits(waits)
+        return _find(
+            trace, [summary], lambda function: [function(waits)], has_all_waits=callsite is None
+        )
 
     def apply(function: Callable[[ChosenWaits], Result]) -> list[Result]:
         applied = partial(apply_to_window, numbers=trace.aggregate[1], function=function)
@@ -106,8 +109,13 @@ def apply_to_window(
     return function(choose_window_waits(window, numbers))
 
 
-def _find(trace: Trace, windows: Sequence[WindowSummary], apply: Apply[Any]) -> list[Finding]:
-    """Return the findings of a run from its windows."""
+def _find(
+    trace: Trace, windows: Sequence[WindowSummary], apply: Apply[Any], *, has_all_waits: bool = True
+) -> list[Finding]:
+    """Return the findings of a run from its windows.
+
+    has_all_waits: False for the waits at one call site.
+    """
     sums, steps = join_summaries(trace, windows)
     if not sums.waiting_ns > 0:
         return []
@@ -126,7 +134,8 @@ def _find(trace: Trace, windows: Sequence[WindowSummary], apply: Apply[Any]) -> 
     for parts, found_evidence in zip(kept, zip(*of_patterns, strict=True), strict=True):
         caused_ns = np.sum([of.caused_ns for of in found_evidence], 0)
         waits_at = list_sites(callsites, caused_ns, sums.at_ns)
-        findings.append(_pattern_finding(trace, parts, found_evidence, waits_at))
+        saved = join_saved_time(trace, parts, found_evidence, has_all_waits=has_all_waits)
+        findings.append(_pattern_finding(trace, parts, found_evidence, waits_at, saved))
         rest_at_ns -= caused_ns
     rest_at = list_sites(callsites, np.maximum(rest_at_ns, 0.0), sums.at_ns)
     rest = sums.waiting_ns - sum(finding.cost_ns for finding in findings)
@@ -232,7 +241,7 @@ def _blame_blocked_ranks(matrix: DelayMatrix, pattern: Pattern, apply: Apply[Any
     others = tuple(np.setdiff1d(matrix.ranks, pattern.ranks).tolist())
     if pattern.cause != "early" or not others:
         return pattern
-    late = replace(pattern, cause="rank", ranks=others)
+    late = replace(pattern, cause="rank", ranks=others, shift_ns=None)
     found = apply(partial(describe_pattern_work, matrix=matrix, pattern=late))
     return late if is_blocked(found) else pattern
 
@@ -274,10 +283,12 @@ def _pattern_finding(
     parts: Sequence[FoundPattern],
     found: Sequence[PatternEvidence],
     waits_at: tuple[WaitSite, ...],
+    saved: tuple[float, float],
 ) -> Finding:
     """Return the finding of a pattern.
 
-    parts: the same pattern in one or several matrices. found: in each window.
+    parts: the same pattern in one or several matrices. found: in each window. saved: as
+    join_saved_time.
     """
     matrix, pattern = parts[0]
     number = matrix.number[pattern.instances]
@@ -313,7 +324,7 @@ def _pattern_finding(
     # If early ranks take over work, all ranks end earlier by the mean of the waiting.
     saved_ns, saved_work_ns = cost / trace.ranks, 0.0
     if pattern.cause != "early":
-        saved_ns, saved_work_ns = join_saved_time(trace, parts, found)
+        saved_ns, saved_work_ns = saved
     evidence["saved_work_ns"] = saved_work_ns
     return _make_finding(
         trace,

@@ -128,6 +128,18 @@ class Cells:
         missing = np.maximum(values - self.sum(part), 0.0)
         return part + np.minimum(self._spread(missing, length - part), length - part)
 
+    def limit(self, values: Float, most: Float) -> Float:
+        """Return values of intervals, reduced in proportion to at most a sum for each cell.
+
+        Values outside the matrix are 0.
+        """
+        whole = self.sum(values)
+        share = np.minimum(most / np.where(whole > 0, whole, 1.0), 1.0)
+        inside, cell = self.inside
+        limited = np.zeros(len(values))
+        limited[inside] = share.ravel()[cell] * values[inside]
+        return limited
+
     def _spread(self, values: Float, weight: Float) -> Float:
         whole = self.sum(weight)
         share = values / np.where(whole > 0, whole, 1.0)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mpiprof.diagnosis.delay_matrix import DelayMatrix
 from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.trace.types import Float
 
 MIN_JOINED_SHARE = 0.2  # minimum gain of joined ranks, over that of the ranks that hide their delay
 MIN_COMMON_SHARE = 0.8  # of the columns of two patterns that are joined
@@ -55,6 +56,7 @@ def join_ranks(patterns: Sequence[Pattern]) -> list[Pattern]:
                 gain_ns=joined[first].gain_ns + pattern.gain_ns,
                 late_ns=max(joined[first].late_ns, pattern.late_ns),
                 p=max(joined[first].p, pattern.p),
+                shift_ns=_add_shifts([joined[first], pattern]),
             )
             at.append(first)
         else:
@@ -80,6 +82,7 @@ def join_turns(patterns: Sequence[Pattern]) -> list[Pattern]:
         p=max(one.p for one in turns),
         prerequisite=None,
         levels=(),
+        shift_ns=_add_shifts(turns),
     )
     # The indexes in `prerequisite` are indexes of the given patterns.
     rest = (
@@ -88,6 +91,12 @@ def join_turns(patterns: Sequence[Pattern]) -> list[Pattern]:
         if all(one is not turn for turn in turns)
     )
     return [moving, *rest]
+
+
+def _add_shifts(patterns: Sequence[Pattern]) -> Float | None:
+    """Return the work that patterns of the same matrix explain together, None if unknown."""
+    known = [one.shift_ns for one in patterns if one.shift_ns is not None]
+    return np.sum(known, axis=0) if len(known) == len(patterns) else None
 
 
 def _are_turns(turns: Sequence[Pattern]) -> bool:

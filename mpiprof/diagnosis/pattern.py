@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
-from mpiprof.trace.types import Int
+from mpiprof.trace.types import Float, Int
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Pattern:
     - levels: if the lateness differs between phases, first column, last column and lateness of
       each.
     - grows: first and last lateness if it changes steadily.
+    - shift_ns: time that each rank (row) would work less in each column without the pattern,
+      negative for more; None if unknown.
     """
 
     cause: str
@@ -44,6 +46,7 @@ class Pattern:
     shows: int | None = None
     levels: tuple[tuple[int, int, float], ...] = ()
     grows: tuple[float, float] | None = None
+    shift_ns: Float | None = None
 
 
 def count_late_instances(pattern: Pattern, matrix: WorkMatrix) -> int:

@@ -55,7 +55,8 @@ def find_patterns(matrix: WorkMatrix) -> tuple[list[Pattern], float]:
         if best is None or best.pattern.gain_ns < MIN_SHARE * whole:
             break
         prerequisite = _find_prerequisite(matrix, shifts, best)
-        patterns.append(replace(best.pattern, prerequisite=prerequisite))
+        named = replace(best.pattern, prerequisite=prerequisite, shift_ns=best.shift)
+        patterns.append(named)
         shifts.append(best.shift)
         work_ns = work_ns - best.shift
         unexplained_ns -= best.pattern.gain_ns
@@ -69,7 +70,9 @@ def _single_instance_pattern(matrix: WorkMatrix) -> tuple[list[Pattern], float]:
     spread = float(np.nanmax(matrix.work_ns))
     if not ranks or spread <= matrix.least_ns or waits <= 0:
         return [], waits
-    return [Pattern("outlier", ranks, spread, np.zeros(1, np.int64), waits, 1.0)], 0.0
+    shift = matrix.work_ns - np.nanmin(matrix.work_ns)
+    columns = np.zeros(1, np.int64)
+    return [Pattern("outlier", ranks, spread, columns, waits, 1.0, shift_ns=shift)], 0.0
 
 
 def _choose_best(candidates: Sequence[_Candidate]) -> _Candidate | None:

@@ -67,11 +67,13 @@ def make_rows(
 
 
 def describe_savings(trace: Trace, findings: Sequence[Finding]) -> str:
-    """Return the note beside the heading: the order, and the sum if it is below the run time."""
-    saved, run = sum(one.saved_ns for one in findings), format_time(float(trace.run_ns))
-    if len(findings) > 1 and saved <= trace.run_ns:
-        return f"largest saving first; together {format_time(saved)} of the {run}"
-    return f"largest saving first; of {run}"
+    """Return the note beside the heading: the order, and the run time that savings refer to.
+
+    Savings do not add up: ranks may hide the delays of others.
+    """
+    run = format_time(float(trace.run_ns))
+    alone = "each alone, " if len(findings) > 1 else ""
+    return f"largest saving first; {alone}of the {run} that the run takes"
 
 
 def _make_row(
