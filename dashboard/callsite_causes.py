@@ -48,7 +48,10 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
             html.P("The stages are unknown: the previous collective of the calls is not recorded.")
         )
     else:
-        parts.append(html.P(_absent_stages(data, callsite)))
+        absent = _absent_stages(data, callsite)
+        if problems:
+            absent += " The waiting here has other causes:"
+        parts.append(html.P(absent))
     details = [html.Li(line) for line in phrases.cause_sentences(causes)]
     more: list[Component] = [html.Ul(details, className="told")]
     late_ranks = causes.ranks[causes.ranks["late_ns"] > 0]
@@ -95,7 +98,7 @@ def _absent_stages(data: TraceData, callsite: int) -> str:
     """Return the reason why no stage of the lateness is named."""
     causes = finding_links.find_causes(data, callsite)
     if not causes:
-        return "No rank is late consistently, so no stage can be named."
+        return "No rank arrives late consistently, so no stage of lateness is named."
     who = format_ranks(causes[0].ranks)
     return (
         f"The delay of {who} reaches other ranks before they arrive here, so the stages of one "

@@ -45,4 +45,6 @@ def _make_line(data: TraceData, state: PageState, finding: Finding, number: int)
     )
     text: list[Any] = [shorten_text(" ".join(part for part in parts if part)), " "]
     link = dcc.Link("All findings", href=state.link_to("/"))
-    return html.P([html.B(f"Finding {number}: "), *text, link], className="finding-line")
+    return html.P(
+        [html.B(f"Finding {number}, in the whole run: "), *text, link], className="finding-line"
+    )

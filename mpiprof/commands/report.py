@@ -279,19 +279,24 @@ def report_sums(trace: Trace, by: str, top: int, named: TracePaths) -> str:
 def report_message_callsites(
     trace: Trace, row: dict[Any, Any], note: str, messages: Any, top: int, named: TracePaths
 ) -> str:
-    """Return the given call sites of messages, and the pairs of ranks of the call site `row`.
+    """Return the given call sites of messages, and the cause and the pairs of ranks of `row`.
 
     note: on further call sites that match, or "".
     """
-    from mpiprof.reports import message_table
+    from mpiprof.diagnosis.finding import find_causes_at
+    from mpiprof.reports import late_rank_sentences, message_table
     from mpiprof.reports.site_labels import routine_at
     from mpiprof.reports.table import wrap_paragraph
 
     cost = message_table.message_cost_sentence(row)
     pairs = message_table.pair_text(trace, row, top)
+    findings = [] if trace.record == "summary" else trace.findings()
+    causes = find_causes_at(findings, (str(row["operation"]), int(row["site_id"])))
+    phrases = late_rank_sentences.message_headline(row, causes)
     parts = [
+        wrap_paragraph(late_rank_sentences.join_phrases(phrases), 0),
         "\n".join(filter(None, [wrap_paragraph(cost, 0), wrap_paragraph(note)])),
-        message_table.callsite_text(messages, top),
+        message_table.callsite_text(messages, top, findings),
         f"Pairs of ranks at {routine_at(row)}\n{pairs}",
         f"next: {format_command('report', *named)}   (all call sites)",
     ]

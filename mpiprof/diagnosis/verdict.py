@@ -16,6 +16,7 @@ class Verdict:
 
     - worst: the first finding that matters. cause: its cause, or "none" if nothing can be gained.
     - beside: if that finding is certain, an uncertain finding that costs more.
+    - others: all further findings on waiting that are not negligible.
     - waiting, collective: shares of all ranks' run time; waiting is NaN if it is unknown.
     - waiting_for_messages: a part of waiting.
     - gain: the largest gain from another algorithm, or None.
@@ -28,6 +29,7 @@ class Verdict:
     waiting_for_messages: float
     collective: float
     gain: Finding | None
+    others: tuple[Finding, ...] = ()
 
 
 def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
@@ -46,4 +48,9 @@ def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
         costlier = (finding for finding in findings if finding.cost_ns > worst.cost_ns)
         beside = next((one for one in costlier if one.certainty < MIN_CERTAINTY), None)
     cause = worst.cause if worst else "none"
-    return Verdict(cause, worst, beside, waiting, for_messages, inside, gain)
+    others = tuple(
+        one for one in findings if one is not worst and one is not beside and "work" in one.evidence
+    )
+    costly = sum(one.share for one in others) >= NEGLIGIBLE_SHARE
+    others = others if worst is not None and costly else ()
+    return Verdict(cause, worst, beside, waiting, for_messages, inside, gain, others)

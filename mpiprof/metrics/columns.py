@@ -197,7 +197,7 @@ COLUMNS: tuple[Column, ...] = (
     mean("exit_factor", "factor", "last minus first exit in times of one message",
         lambda rows: rows.exit_factor),
     mean("wait_ns", "duration",
-        "time that ranks waited only because another had not come, summed over ranks",
+        "time that ranks wait for a later rank, summed over ranks, mean of the instances",
         lambda rows: rows.wait,
         summary=lambda sums: np.where(sums.is_waiting_known, sums.mean("wait_ns"), np.nan),
         heading="wait"),

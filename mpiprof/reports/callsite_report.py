@@ -92,11 +92,14 @@ def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
 
 
 def cause_table(causes: Causes) -> str:
-    """Return the imbalances of exit, between and arrival (Faraj et al., Tables 6 and 7)."""
+    """Return the imbalances of exit, between and arrival (Faraj et al., Tables 6 and 7).
+
+    Messages may differ more than the time between: ranks that wait longer work less.
+    """
     rows = [
         ("exit from the collective before", causes.exit_ns),
         ("time between", causes.between_ns),
-        ("of it point-to-point", causes.point_to_point_ns),
+        ("messages in that time", causes.point_to_point_ns),
         ("arrival", causes.arrival_ns),
     ]
     return render(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
+from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
+from mpiprof.diagnosis.shared_processors import find_shared_processors
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
-from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence
+from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence, sharing_sentence
 from mpiprof.reports.phrases import share_bounds
 from mpiprof.reports.sentences import advise, finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
@@ -26,16 +30,32 @@ NOTABLE_SHARE = 0.1  # of all ranks' time; calls that take more without waiting 
 
 
 def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
-    """Return the verdict in up to three lines: the loss, its cause, and the advice.
+    """Return the verdict in lines: the loss, its cause, the advice, other causes and facts.
 
     If the calls themselves take longer than the waiting, the last line also reports them.
     """
     lines = _waiting_lines(trace, verdict)
     call_sentence = _call_time_sentence(trace, verdict)
-    if not call_sentence:
-        return lines
-    idle = lines[-1].startswith(NO_FINDING)
-    return [*lines[:-1], f"{'No waiting stands out.' if idle else lines[-1]} {call_sentence}"]
+    if call_sentence:
+        idle = lines[-1].startswith(NO_FINDING)
+        lines[-1] = f"{'No waiting stands out.' if idle else lines[-1]} {call_sentence}"
+    return [*lines, *_fact_lines(trace, verdict)]
+
+
+def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
+    """Yield facts on the whole run that no sentence on a finding contains."""
+    named = (verdict.worst, verdict.beside)
+    is_named = any(one and one.evidence.get("shared_processors") for one in named)
+    shared = None
+    if trace.record != "summary" and not is_named and fits_in_memory(trace):
+        shared = find_shared_processors(trace.intervals, trace.node_ids)
+    if shared is not None:
+        yield sharing_sentence(asdict(shared))
+    stretch = find_call_free_stretch(trace)
+    if stretch is not None:
+        begin, end = (format_time(float(of)) for of in (stretch.begin_ns, stretch.end_ns))
+        share = format_share(stretch.share)
+        yield f"No rank calls MPI from {begin} to {end} ({share} of the run)."
 
 
 def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
@@ -55,11 +75,12 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
         return [first, f"{NO_FINDING}; the calls themselves take {call_share} of the time."]
     problem, do = _problem_sentence(trace, verdict, verdict.worst), advise(trace, verdict.worst)
     algorithm_sentence = _algorithm_sentence(trace, verdict)
+    others = [of for of in [_others_sentence(trace, verdict)] if of]
     if verdict.beside is None:
-        return [first, problem, do + algorithm_sentence]
+        return [first, problem, do + algorithm_sentence, *others]
     beside = _problem_sentence(trace, verdict, verdict.beside)
     rest = f"{beside} {advise(trace, verdict.beside)}"
-    return [first, f"{problem} {do}{algorithm_sentence}", rest]
+    return [first, f"{problem} {do}{algorithm_sentence}", *others, rest]
 
 
 def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
@@ -110,6 +131,22 @@ def _problem_sentence(trace: Trace, verdict: Verdict, finding: Finding) -> str:
     return " ".join(part for part in parts if part)
 
 
+def _others_sentence(trace: Trace, verdict: Verdict) -> str:
+    """Return the findings that the verdict does not describe, with their share of the waiting."""
+    others = verdict.others
+    if not others:
+        return ""
+    whole = sum(one.share for one in others) / verdict.waiting if verdict.waiting > 0 else 0.0
+    share = share_in_words(whole)
+    if len(others) > 1:
+        return f"{share} of it has {len(others)} further causes, listed as findings."
+    (one,) = others
+    clause = lower_first(problem_clause(trace, one))
+    if one.certainty >= MIN_CERTAINTY:
+        return f"{share} of it has another sure cause: {clause}."
+    return f"{share} of it has no sure cause: {clause}."
+
+
 def _summary_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yield the call site with most of the waiting; sums do not show its cause."""
     table = trace.callsites
@@ -146,7 +183,11 @@ def share_in_words(share: float) -> str:
 
 
 def callsite_problems(trace: Trace, row: Mapping[str, Any]) -> list[str]:
-    """Return the problems of a call site, one paragraph each, in the order of findings."""
+    """Return the problems of a call site, one paragraph each, in the order of findings.
+
+    Costs and shares are those of the waiting at this call site, not in the whole run.
+    """
     if trace.record == "summary" or not row["total_wait_ns"] > 0:
         return []
-    return [finding_text(trace, finding) for finding in trace.conclusions(int(row["callsite"]))]
+    found = trace.conclusions(int(row["callsite"]))
+    return [f"At this call site: {lower_first(finding_text(trace, one))}" for one in found]

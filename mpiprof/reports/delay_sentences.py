@@ -197,19 +197,19 @@ def reason_sentence(finding: Finding) -> str:
     shared, found = (finding.evidence.get(name) for name in ("shared_processors", "reason"))
     blocked = finding.evidence.get("blocked")
     if shared is not None:
-        return _sharing_sentence(shared)
+        return sharing_sentence(shared)
     if blocked is not None:
         return f"Ranks are off the processor {_format_place(blocked)}: {BLOCKED}."
     if found is None:
         return ""
     if found["reason"] is None:
-        return "Its reason cannot be told from the counters."
+        return "The counters do not show why."
     share = found["shares"][found["reason"]]
     amount = "" if share >= WHOLE_SHARE else f"{format_share(share)} of it is "
     return capitalise(f"{amount}{REASONS[found['reason']]}.")
 
 
-def _sharing_sentence(shared: Mapping[str, Any]) -> str:
+def sharing_sentence(shared: Mapping[str, Any]) -> str:
     """Return how long the ranks of a node wait for the processors that they share."""
     ranks, processors = format_count(shared["ranks"]), format_count(shared["processors"])
     plural = "" if shared["processors"] == 1 else "s"

@@ -59,7 +59,10 @@ def callsite_headline(
     if pd.notna(row["latest_rank"]) and row["latest_share"] >= MAIN_SHARE:
         share = format_share(float(row["latest_share"]))
         who = f"Rank {row['latest_rank']}"
-        return [(who, "bold"), (f" is last in {share} of the instances, but not by much.", "")]
+        often = f" is last in {share} of the instances"
+        if row["instances"] == 1:
+            return [(who, "bold"), (" is last in the only instance, which shows no pattern.", "")]
+        return [(who, "bold"), (f"{often}, but not late consistently.", "")]
     if math.isnan(spread):
         return [("No rank is late consistently.", "")]
     return [

@@ -17,6 +17,9 @@ from mpiprof.trace import Trace
 
 MAX_CHAIN = 5
 SHORT_ROWS = 6
+MESSAGES_DIFFER_MORE = (
+    "Ranks with longer messages work less, so messages differ more than the whole time between."
+)
 
 
 def report_callsite(
@@ -69,7 +72,10 @@ def cause_sections(trace: Trace, callsite: int, top: int) -> Iterator[Section]:
     lines = [*phrases.cause_sentences(causes), phrases.period_sentence(phases)]
     yield Section("Why", "\n".join(wrap_paragraph(line) for line in lines if line))
     if causes.instances:
-        yield Section("Imbalance before and at it", callsite_report.cause_table(causes))
+        table = callsite_report.cause_table(causes)
+        if causes.point_to_point_ns.value > causes.between_ns.value:
+            table += f"\n{wrap_paragraph(MESSAGES_DIFFER_MORE)}"
+        yield Section("Imbalance before and at it", table)
     if len(causes.chain):
         chain = callsite_report.chain_table(causes.chain, min(top, MAX_CHAIN))
         yield Section("Where lateness began", chain)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mpiprof.diagnosis.finding import Finding, is_blamed
+from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding, is_blamed
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_ranks, format_share, format_time, shorten_text
 from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
@@ -136,6 +136,10 @@ def list_facts(trace: Trace, finding: Finding) -> list[Fact]:
     if finding.saved_ns > 0 and finding.cause != "noise":
         saving = describe_saving(trace, finding)
         more = f"{saving.share} of the run" + (f": {saving.parts}" if saving.parts else "")
+        run_ns = float(trace.run_ns)
+        if finding.certainty >= MIN_CERTAINTY and not phrases.state_sentence(trace):
+            after = format_time(run_ns - finding.saved_ns)
+            more = f"{format_time(run_ns)} → {after}, {more}"
         facts.append(Fact("Would save", saving.text, more, is_late=is_blamed(finding)))
     return facts
 
@@ -179,9 +183,9 @@ def describe_reason(finding: Finding) -> tuple[str, str, str]:
     if finding.cause == "inside":
         return "algorithm", "inside the collective", ""
     if found is None:
-        return "processor", "works longer", "no counters show why"
+        return "processor", "unknown", "no counters show why"
     if found["reason"] is None:
-        return "processor", "works longer", "the counters do not show why"
+        return "processor", "unknown", "the counters do not show why"
     text = delay_sentences.REASONS[found["reason"]].partition(":")[0].partition(",")[0]
     icon = "processor" if "work" in text or "processor," in text else "paused"
     return icon, text, f"{format_share(found['shares'][found['reason']])} of the delay"
