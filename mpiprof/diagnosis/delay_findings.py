@@ -304,11 +304,14 @@ def _pattern_finding(
         "onset_ns": _find_onset(trace, matrix, pattern),
         "offsets": list(pattern.offsets),
         "step": pattern.step,
+        "speed": pattern.speed,
         "each": pattern.each,
         "stay": _find_stay(matrix, pattern) if pattern.cause == "moving" else None,
         "late_by_rank": _find_lateness(matrix, pattern),
         "levels": [list(level) for level in pattern.levels],
         "grows": None if pattern.grows is None else list(pattern.grows),
+        "course": None if pattern.course is None else pattern.course.shape,
+        "until": _find_last_change(matrix, pattern),
         "unit": matrix.unit,
         "sampled": trace.sampling_interval > 1,
         "spared": _find_spared_ranks(trace, pattern),
@@ -346,6 +349,16 @@ def _find_onset(trace: Trace, matrix: DelayMatrix, pattern: Pattern) -> int | No
     """Return when a pattern begins, in ns after the start of the run; None at the first column."""
     first = int(pattern.instances[0])
     return int(matrix.columns.begin_ns[first]) - trace.run_start_ns if first else None
+
+
+def _find_last_change(matrix: DelayMatrix, pattern: Pattern) -> int | None:
+    """Return the number from which a delay has its last level, or None if it has none."""
+    if pattern.course is None or pattern.course.until is None:
+        return None
+    columns = pattern.instances if pattern.period else np.arange(matrix.instance_count)
+    if pattern.instances[-1] < columns[-1]:  # the delay ends
+        return None
+    return int(matrix.number[columns[pattern.course.until]])
 
 
 def _find_spared_ranks(trace: Trace, pattern: Pattern) -> list[int]:

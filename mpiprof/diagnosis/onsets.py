@@ -1,14 +1,13 @@
-"""Changes of lateness over the run: onsets (begin, end or another level), and steady trends."""
+"""Abrupt changes of lateness over the run: onsets (begin, end or another level)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mpiprof.diagnosis.phases import find_best_cut, find_change_points, find_edges
-from mpiprof.diagnosis.significance import p_apart_from_others, p_of_levels, p_of_slope
+from mpiprof.diagnosis.significance import p_apart_from_others, p_of_levels
 from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
@@ -19,10 +18,6 @@ STEP_SHARE = 0.3  # minimum change at a boundary, as a share of the phase's late
 QUARTERS = 4
 FLAT_TOLERANCE = 0.15  # maximum difference between medians of a phase's quarters, over its lateness
 MIN_LEVEL_RATIO = 1.5  # minimum ratio between separate levels of lateness
-
-MIN_TREND_INSTANCES = 24
-ONSETS = 16  # positions at which a trend may begin
-MIN_GROWTH = 1.5  # minimum ratio of the lateness at both ends
 
 
 def find_phases(matrix: WorkMatrix, work_ns: Float) -> list[Int]:
@@ -140,63 +135,3 @@ def find_levels(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, fl
     if max(late) < MIN_LEVEL_RATIO * min(late):
         return ()
     return tuple(sorted((int(of[0]), int(of[-1]), by) for of, by in phases))
-
-
-@dataclass(frozen=True)
-class Trend:
-    """A trend: row of the work matrix, lateness in each instance (ns), and p-value."""
-
-    row: int
-    fitted_line: Float
-    p: float
-
-
-def find_trend_onset(work_ns: Float, waits: Float) -> int:
-    """Return the instance at which the lateness of the costliest rank begins to change steadily.
-
-    The lateness is constant before and a line from there on, with the least squares of errors among
-    ONSETS positions. Returns 0 if the change begins in the first stretch.
-    """
-    ranks, count = work_ns.shape
-    if count < 2 * MIN_TREND_INSTANCES or ranks < 2 or np.isnan(work_ns).any():
-        return 0
-    late = _costliest_lateness(work_ns, waits)[1]
-    along = np.arange(count, dtype=np.float64)
-    best, least = 0, np.inf
-    for onset in (np.arange(ONSETS) * count // ONSETS).tolist():
-        if count - onset < MIN_TREND_INSTANCES:
-            break
-        model = np.stack([np.ones(count), np.maximum(along - onset, 0.0)], axis=1)
-        error = float(((late - model @ np.linalg.lstsq(model, late, rcond=None)[0]) ** 2).sum())
-        if error < least:
-            best, least = onset, error
-    return best
-
-
-def _costliest_lateness(work_ns: Float, waits: Float) -> tuple[int, Float]:
-    """Return the row that causes most wait, and its lateness after the other rows."""
-    row = int(np.argmax(np.bincount(work_ns.argmax(0), waits, len(work_ns))))
-    return row, work_ns[row] - column_medians(np.delete(work_ns, row, 0))
-
-
-def find_trend(work_ns: Float, waits: Float, sure: float, begin: int = 0) -> Trend | None:
-    """Return the steady change in lateness of the rank that causes most wait, or None.
-
-    begin: instance at which the change begins. A wandering rank has a regression line, too, so its
-    slope is compared with slow fluctuations of the whole series.
-    """
-    ranks, count = work_ns.shape
-    count -= begin
-    if count < MIN_TREND_INSTANCES or ranks < 2 or np.isnan(work_ns).any():
-        return None
-    row, _ = _costliest_lateness(work_ns[:, begin:], waits[begin:])
-    series = work_ns[row] - column_medians(np.delete(work_ns, row, 0))
-    late = series[begin:]
-    along = np.arange(count) - (count - 1) / 2
-    power = float(along @ along)
-    slope = float(along @ late) / power
-    line = late.mean() + slope * along
-    if min(line[0], line[-1]) * MIN_GROWTH > max(line[0], line[-1]):
-        return None
-    p = min(2 * ranks * p_of_slope(np.sign(slope) * series, begin), 1.0)
-    return Trend(row, np.maximum(line, 0.0), p) if p <= sure else None

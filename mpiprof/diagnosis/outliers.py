@@ -10,6 +10,7 @@ from mpiprof.trace.types import Float, Int
 MAX_SHARE = 0.02  # share of the instances
 MAX_REPEATED_SHARE = 0.15  # the same if all outliers have the same late ranks
 MAX_OUTLIERS = 8
+MAX_GAP = 4  # instances between two outliers of one accident
 MIN_INSTANCES = 4  # minimum number of instances for outliers
 MIN_FACTOR = 10.0  # multiple of the median wait
 MIN_WAIT_SHARE = 0.1  # minimum wait of an outlier, as a share of the worst one's
@@ -69,6 +70,15 @@ def tail_p_value(waits: Float, found: int = 1) -> float:
     beyond = float(np.log(waits.max() / others[0]))
     tails = (min(MIN_TAIL_VALUES * possible, count), count)
     return min(len(tails) * min(_p_beyond(others, few, possible, beyond) for few in tails), 1.0)
+
+
+def p_of_same_ranks(columns: Int, ranks: int) -> float:
+    """Return the probability that accidents in some instances strike the same rank by chance.
+
+    More outliers than usual have the same late ranks. One accident may last for MAX_GAP instances.
+    """
+    accidents = 1 + int((np.diff(columns) > MAX_GAP).sum())
+    return float(ranks) ** (1 - accidents)
 
 
 def _p_beyond(others: Float, count: int, possible: int, beyond: float) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.diagnosis.trends import Course
 from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Float, Int
 
@@ -26,7 +27,9 @@ class Pattern:
       pattern is no rotation.
     - levels: if the lateness differs between phases, first column, last column and lateness of
       each.
-    - grows: first and last lateness if it changes steadily.
+    - grows: first and last lateness if it changes gradually. course: its course over the columns,
+      or over the instances of a periodic pattern.
+    - speed: ranks per instance, of a delay that moves smoothly.
     - shift_ns: time that each rank (row) would work less in each column without the pattern,
       negative for more; None if unknown.
     """
@@ -46,6 +49,8 @@ class Pattern:
     shows: int | None = None
     levels: tuple[tuple[int, int, float], ...] = ()
     grows: tuple[float, float] | None = None
+    course: Course | None = None
+    speed: float | None = None
     shift_ns: Float | None = None
 
 

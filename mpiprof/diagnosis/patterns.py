@@ -7,28 +7,27 @@ So mixed causes are separated and no wait is counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.diagnosis import onsets, outliers, rank_sets
+from mpiprof.diagnosis import onsets, outliers, trends
+from mpiprof.diagnosis.costliest_set import MAX_P, compute_gain, find_costliest_set
+from mpiprof.diagnosis.fronts import find_front
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.phases import MAX_PERIODIC_P, find_period
 from mpiprof.diagnosis.rank_sets import RankSet
 from mpiprof.diagnosis.rotation import find_rotation
 from mpiprof.diagnosis.sporadic_lateness import find_sporadic_rank
+from mpiprof.diagnosis.trends import Trend
 from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Float, Int
 
 MIN_SHARE = 0.05  # minimum share of the wait that a pattern must explain
 MAX_PATTERNS = 5  # maximum number of patterns per call site
-MAX_P = 0.002  # maximum p-value, corrected for all tests
 MAX_OUTLIER_P = 0.02  # the same of outliers, which must have much of the wait besides
 NEAR_BEST = 0.9  # a simpler pattern wins if it explains this share of the best one's wait
-COMPLEXITY = {"rank": 1.1, "early": 1.1, "node": 1.1, "gradient": 1.05, "each": 1.2}
-MAX_TRIED = 16  # larger sets are not tested rank by rank
-MIN_RANK_GAIN = 0.02  # minimum share of the set's wait that each of its ranks must explain
 MIN_LATE_SHARE = 0.9  # minimum share of the instances for lateness that varies
 MIN_SPORADIC_SHARE = 0.2  # minimum share of the wait that a sporadic rank explains beyond chance
 
@@ -37,6 +36,7 @@ MIN_SPORADIC_SHARE = 0.2  # minimum share of the wait that a sporadic rank expla
 class _Candidate:
     pattern: Pattern
     shift: Float  # rows x instances of the work matrix
+    is_better: bool = False  # as trends.Trend
 
 
 def find_patterns(matrix: WorkMatrix) -> tuple[list[Pattern], float]:
@@ -87,21 +87,19 @@ def _choose_best(candidates: Sequence[_Candidate]) -> _Candidate | None:
 def _find_candidates(matrix: WorkMatrix, work_ns: Float) -> Iterator[_Candidate]:
     """Yield the significant candidates, the simplest first."""
     waits = matrix.compute_waiting(work_ns)
+    growing = _growing_candidates(matrix, work_ns, waits)
+    yield from (one for one in growing if one.is_better)
     yield from _steady_candidates(matrix, work_ns, waits)
-    yield from _growing_candidates(matrix, work_ns, waits)
+    yield from (one for one in growing if not one.is_better)
     few, repeated = _outlier_candidates(matrix, work_ns, waits)
     of_ranks, of_nobody = _periodic_candidates(matrix, work_ns, waits)
     yield from few
     yield from of_ranks
     yield from _moving_candidates(matrix, work_ns, waits)
+    yield from _front_candidates(matrix, work_ns, waits)
     yield from repeated
     yield from of_nobody
     yield from _sporadic_candidates(matrix, work_ns, waits)
-
-
-def compute_gain(matrix: WorkMatrix, work_ns: Float, shift: Float, waits: Float) -> float:
-    """Return the wait that vanishes if ranks work less by `shift`."""
-    return float((waits - matrix.compute_waiting(work_ns - shift)).sum())
 
 
 def _find_prerequisite(matrix: WorkMatrix, shifts: Sequence[Float], last: _Candidate) -> int | None:
@@ -136,7 +134,7 @@ def _steady_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iter
     if not is_found and len(spans) > 1:
         # The lateness may vary so slowly that its phases have no sharp edges.
         columns = np.arange(matrix.instance_count)
-        whole = _find_best_set(matrix, work_ns, waits, columns, len(spans) + 1)
+        whole = find_costliest_set(matrix, work_ns, waits, columns, len(spans) + 1)
         if whole is not None and whole.kind in ("rank", "node") and _is_mostly_late(work_ns, whole):
             yield from _make_steady(matrix, work_ns, waits, [(whole, columns)])
 
@@ -187,10 +185,10 @@ def _phase_rank_sets(
     """
     pending: tuple[RankSet, Int] | None = None
     for columns in spans:
-        rank_set = _find_best_set(matrix, work_ns, waits, columns, len(spans))
+        rank_set = find_costliest_set(matrix, work_ns, waits, columns, len(spans))
         if pending is not None and rank_set is not None and rank_set.key == pending[0].key:
             both = np.concatenate([pending[1], columns])
-            whole = _find_best_set(matrix, work_ns, waits, both, len(spans))
+            whole = find_costliest_set(matrix, work_ns, waits, both, len(spans))
             late = onsets.rows_lateness(work_ns[:, both], rank_set.rows)
             if whole is not None and whole.key == rank_set.key and onsets.is_flat(late):
                 pending = whole, both
@@ -202,58 +200,42 @@ def _phase_rank_sets(
         yield pending
 
 
-def _find_best_set(
-    matrix: WorkMatrix, work_ns: Float, waits: Float, columns: Int, tests: int
-) -> RankSet | None:
-    """Return the rank set that explains most of the wait of some instances."""
-
-    def gain(rank_set: RankSet) -> float:
-        shift = np.zeros_like(work_ns)
-        shift[:, columns] = rank_set.shift[:, None]
-        return compute_gain(matrix, work_ns, shift, waits)
-
-    best, most = None, 0.0
-    for rank_set in rank_sets.find_rank_sets(matrix, work_ns[:, columns], MAX_P / tests):
-        explained = gain(rank_set)
-        # A more complex set must explain more wait.
-        if explained > (COMPLEXITY[rank_set.kind] * most if best is not None else 0.0):
-            best, most = rank_set, explained
-    return _needed_ranks(best, most, gain) if best is not None else None
+# Trends: lateness that changes gradually.
 
 
-def _needed_ranks(rank_set: RankSet, most: float, gain: Callable[[RankSet], float]) -> RankSet:
-    """Remove the ranks from a set for which nobody waits, as in a broadcast."""
-    if rank_set.kind not in ("rank", "early") or not 1 < len(rank_set.rows) <= MAX_TRIED:
-        return rank_set
-    for row in rank_set.rows.tolist():
-        shift = rank_set.shift.copy()
-        shift[row] = 0.0
-        rows = rank_set.rows[rank_set.rows != row]
-        less = replace(rank_set, rows=rows, shift=shift, late_ns=abs(float(shift[rows[0]])))
-        if gain(less) >= most * (1 - MIN_RANK_GAIN):
-            return _needed_ranks(less, most, gain)
-    return rank_set
+def _growing_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> list[_Candidate]:
+    """Return the candidates of ranks whose lateness changes gradually, the simplest first.
+
+    The rank that causes most wait may change together with others, as those of a node.
+    """
+    row = trends.find_costliest_row(work_ns, waits)
+    found = trends.find_trend(work_ns, np.array([row]), MAX_P, matrix.least_ns)
+    if found is None:
+        return []
+    candidates = [_make_growing(matrix, work_ns, waits, found)]
+    late = np.flatnonzero(found.fitted[0] > found.fitted.max() / 2)
+    several = find_costliest_set(matrix, work_ns, waits, late, 1)
+    if several is None or several.kind not in ("rank", "node") or row not in several.rows:
+        return candidates
+    found = trends.find_trend(work_ns, several.rows, MAX_P, matrix.least_ns)
+    if len(several.rows) > 1 and found is not None:
+        candidates.append(_make_growing(matrix, work_ns, waits, found, several))
+    return candidates
 
 
-# Trends: the lateness of one rank grows or shrinks steadily.
-
-
-def _growing_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
-    onset = onsets.find_trend_onset(work_ns, waits)
-    for begin in dict.fromkeys((onset, 0)):  # the onset fits best
-        tests = onsets.ONSETS if begin else 1
-        trend = onsets.find_trend(work_ns, waits, MAX_P / tests, begin)
-        if trend is None or trend.fitted_line.max() <= matrix.least_ns:
-            continue
-        columns = np.arange(begin, matrix.instance_count)
-        shift = np.zeros_like(work_ns)
-        shift[trend.row, columns] = trend.fitted_line
-        gain = compute_gain(matrix, work_ns, shift, waits)
-        ends = float(trend.fitted_line[0]), float(trend.fitted_line[-1])
-        ranks = (int(matrix.ranks[trend.row]),)
-        late = float(np.median(trend.fitted_line))
-        p = trend.p * tests
-        yield _Candidate(Pattern("rank", ranks, late, columns, gain, p, grows=ends), shift)
+def _make_growing(
+    matrix: WorkMatrix, work_ns: Float, waits: Float, trend: Trend, rank_set: RankSet | None = None
+) -> _Candidate:
+    """Return the candidate of a trend of one rank, or of a set of ranks."""
+    kind, node = ("rank", None) if rank_set is None else (rank_set.kind, rank_set.node)
+    shift = np.zeros_like(work_ns)
+    shift[np.ix_(trend.rows, trend.columns)] = trend.fitted[:, trend.columns]
+    gain = compute_gain(matrix, work_ns, shift, waits)
+    ranks = tuple(matrix.ranks[trend.rows].tolist())
+    late = float(np.median(trend.fitted.mean(0)[trend.columns]))
+    fields = {"grows": trend.ends, "course": trend.course, "node": node}
+    pattern = Pattern(kind, ranks, late, trend.columns, gain, trend.p, **fields)
+    return _Candidate(pattern, shift, trend.is_better)
 
 
 # Outliers: few instances with much of the wait.
@@ -268,6 +250,8 @@ def _outlier_candidates(
         return [], []
     p = outliers.tail_p_value(waits, len(columns))
     are_few = len(columns) <= outliers.max_outliers(len(waits))
+    if not are_few:
+        p *= outliers.p_of_same_ranks(columns, len(work_ns))
     if p > (MAX_OUTLIER_P if are_few else MAX_P):
         return [], []
     shift = np.zeros_like(work_ns)
@@ -298,20 +282,25 @@ def _periodic_candidates(
     if len(columns) in (0, matrix.instance_count):
         return [], []
     offsets = tuple(np.flatnonzero(high & (counts > 0)).tolist())
-    rank_set = _find_best_set(matrix, work_ns, waits, columns, 1)
+    rank_set = find_costliest_set(matrix, work_ns, waits, columns, 1)
     if rank_set is None:
         rank_set, columns = _find_periodic_phase(matrix, work_ns, waits, columns)
     shift = np.zeros_like(work_ns)
     ranks: tuple[int, ...] = ()
     late, p = float(np.median(np.nanmax(work_ns[:, columns], 0))), MAX_PERIODIC_P
-    grown = onsets.find_trend(work_ns[:, columns], waits[columns], MAX_P)
-    grows = None
+    row = trends.find_costliest_row(work_ns[:, columns], waits[columns])
+    grown = trends.find_trend(work_ns[:, columns], np.array([row]), MAX_P, matrix.least_ns)
+    grows = course = None
     # The lateness of a trend varies, so it is significant without a trend, too.
-    if grown is not None and (rank_set is None or rank_set.rows.tolist() == [grown.row]):
-        shift[grown.row, columns] = grown.fitted_line
-        ranks = (int(matrix.ranks[grown.row]),)
-        late, p = float(np.median(grown.fitted_line)), grown.p
-        grows = float(grown.fitted_line[0]), float(grown.fitted_line[-1])
+    if (
+        grown is not None
+        and grown.is_better
+        and (rank_set is None or rank_set.rows.tolist() == [row])
+    ):
+        shift[row, columns] = grown.fitted[0]
+        ranks = (int(matrix.ranks[row]),)
+        late, p = float(np.median(grown.fitted)), grown.p
+        grows, course = grown.ends, grown.course
     elif rank_set is not None and rank_set.kind not in ("gradient", "each"):
         shift[:, columns] = rank_set.shift[:, None]
         ranks, late, p = tuple(matrix.ranks[rank_set.rows].tolist()), rank_set.late_ns, rank_set.p
@@ -323,7 +312,7 @@ def _periodic_candidates(
         )
     gain = compute_gain(matrix, work_ns, shift, waits)
     pattern = Pattern("periodic", ranks, late, columns, gain, p, every.length, offsets)
-    found = [_Candidate(replace(pattern, grows=grows), shift)]
+    found = [_Candidate(replace(pattern, grows=grows, course=course), shift)]
     return (found, []) if ranks else ([], found)
 
 
@@ -337,7 +326,7 @@ def _find_periodic_phase(
     best, chosen, most = None, columns, 0.0
     spans = onsets.split_phases(matrix, work_ns[:, columns])
     for span in spans:
-        found = _find_best_set(matrix, work_ns, waits, columns[span], len(spans))
+        found = find_costliest_set(matrix, work_ns, waits, columns[span], len(spans))
         if found is None or found.kind != "rank" or not found.late_ns * len(span) > most:
             continue
         late = onsets.rows_lateness(work_ns[:, columns], found.rows)
@@ -373,6 +362,21 @@ def _moving_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iter
     moves = Pattern(cause, ranks, amount, columns, gain, rotation.p, period, offsets, step)
     shows = int((late > amount / 2).sum())
     yield _Candidate(replace(moves, shows=shows), shift)
+
+
+def _front_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
+    """Yield the delay that moves smoothly over the ranks, if any."""
+    front = find_front(work_ns, matrix.number)
+    if front is None or front.p > MAX_P or front.profile.max() <= matrix.least_ns:
+        return
+    gain = compute_gain(matrix, work_ns, front.profile, waits)
+    columns = np.arange(matrix.instance_count)
+    ranks = tuple(matrix.ranks[np.unique(front.due)].tolist())
+    late = float(front.profile.max())
+    shows = int((work_ns[front.due, columns] > late / 2).sum())
+    fields = {"shows": shows, "speed": front.speed}
+    moves = Pattern("moving", ranks, late, columns, gain, front.p, **fields)
+    yield _Candidate(moves, front.profile)
 
 
 def _median_of_others(work_ns: Float, row: Int) -> Float:

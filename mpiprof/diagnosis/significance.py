@@ -176,11 +176,14 @@ def p_of_levels(values: Float, edges: Sequence[int]) -> Float:
     return _p_at_all_scales(values, levels)
 
 
-def p_of_slope(values: Float, begin: int) -> float:
-    """Return the p-value that a series grows from a value on, beyond what wandering series do."""
-    along = np.maximum(np.arange(len(values)) - begin, 0.0)
-    levels = np.stack([np.ones(len(values)), along], axis=1)
-    return float(_p_at_all_scales(values, levels, SLOPE_EXPONENT)[-1])
+def p_of_course(values: Float, course: Float) -> float:
+    """Return the p-value that a series follows a course, beyond what wandering series do.
+
+    The series changes by a multiple of the course, of either sign.
+    """
+    levels = np.stack([np.ones(len(values)), course], axis=1)
+    sign = np.sign(np.linalg.lstsq(levels, values, rcond=None)[0][1])
+    return float(_p_at_all_scales(sign * values, levels, SLOPE_EXPONENT)[-1])
 
 
 def _p_at_all_scales(values: Float, levels: Float, exponent: float = MEMORY_EXPONENT) -> Float:
@@ -189,7 +192,7 @@ def _p_at_all_scales(values: Float, levels: Float, exponent: float = MEMORY_EXPO
     Noise hides a long memory from single values. Values far from the levels are tamed first.
     """
     rest = values - levels @ np.linalg.lstsq(levels, values, rcond=None)[0]
-    values = values - rest + _tame(rest)
+    values = values - rest + tame(rest)
     p = _Memory(values, levels, exponent).p_of_levels()
     count = min(len(values), MAX_VALUES) // 2
     while count >= MIN_VALUES:
@@ -200,7 +203,7 @@ def _p_at_all_scales(values: Float, levels: Float, exponent: float = MEMORY_EXPO
     return p
 
 
-def _tame(values: Float) -> Float:
+def tame(values: Float) -> Float:
     """Return values that deviate from their median by at most MAX_DEVIATIONS."""
     middle = float(np.median(values))
     reach = MAX_DEVIATIONS * 1.4826 * float(np.median(np.abs(values - middle)))
@@ -230,8 +233,8 @@ class _Memory:
         (series,) = stretch_means(self.values[None], MAX_VALUES)
         levels = stretch_means(levels[known].T, MAX_VALUES).T
         rest = series - levels @ np.linalg.lstsq(levels, series, rcond=None)[0]
-        tame = _tame(rest)
-        chance = np.array([_fit(tame, levels, kept).log_likelihood for kept in KEPT_SHARES])
+        tamed = tame(rest)
+        chance = np.array([_fit(tamed, levels, kept).log_likelihood for kept in KEPT_SHARES])
         chance = np.exp(chance - chance.max()) * _prior(exponent)
         self.chance = chance / chance.sum()
         self.fits = [_fit(series, levels, kept) for kept in KEPT_SHARES]

@@ -47,7 +47,7 @@ def delay_advice(finding: Finding) -> str:
         before = format_call(location["before"])
         return f"Look at the algorithm and the sizes of {before}, and at who else comes late to it."
     grows = finding.evidence["grows"]
-    more = " Something grows there, such as a list or a file." if grows and rises(grows) else ""
+    more = " Look for what grows there." if grows and rises(grows) else ""
     found = finding.evidence["reason"]
     if finding.evidence["spared"] and found is not None and found["reason"] == BLOCKED:
         return f"Look for a file or a lock that {who} wait for between these calls."

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mpiprof.diagnosis import delay_reasons as reasons
+from mpiprof.diagnosis import trends
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
 from mpiprof.interface.format_units import (
     capitalise,
@@ -90,6 +91,10 @@ def _gradient_clause(finding: Finding) -> str:
 def _moving_clause(finding: Finding) -> str:
     """Return how a delay moves from rank to rank."""
     evidence, unit = finding.evidence, finding.evidence["unit"]
+    if evidence["speed"]:
+        moves = f", and this moves by {abs(evidence['speed']):.2g} ranks per {unit}"
+        longer = f"up to {_format_late(finding)} longer than the other ranks"
+        return f"{format_ranks(finding.ranks)} work {longer}{_location_clause(evidence)}{moves}"
     stay = f", {evidence['stay']} {unit}s each" if evidence["stay"] > 1 else ""
     moves = ""
     if finding.period:
@@ -232,9 +237,7 @@ def _basis_sentences(trace: Trace, finding: Finding) -> str:
     if evidence["instances"] == 1:
         return f"One {unit} does not tell a habit from an accident."
     if evidence["grows"]:
-        first, last = (format_time(time) for time in evidence["grows"])
-        change = "grows" if rises(evidence["grows"]) else "shrinks"
-        return f"The delay {change} steadily, from {first} to {last}. {meaning}"
+        return f"{_change_sentence(finding)} {meaning}"
     if evidence["levels"]:
         levels = evidence["levels"][:MAX_SPANS]
         parts = [f"{format_time(ns)} in {unit}s {first} to {last}" for first, last, ns in levels]
@@ -244,6 +247,19 @@ def _basis_sentences(trace: Trace, finding: Finding) -> str:
         recorded = "recorded " * evidence["sampled"]
         return f"This holds in {late} of {all_} {recorded}{unit}s. {meaning}"
     return meaning
+
+
+def _change_sentence(finding: Finding) -> str:
+    """Return how a delay changes gradually."""
+    evidence, unit = finding.evidence, finding.evidence["unit"]
+    first, last = (format_time(time) if time else "nothing" for time in evidence["grows"])
+    change = f"The delay {'grows' if rises(evidence['grows']) else 'shrinks'}"
+    if evidence["until"] is not None:
+        course = "constant" if evidence["course"] == trends.LEVEL else "nearly constant"
+        ends = f"from {first} in {unit} {finding.first_instance} to {last} in {unit}"
+        return f"{change} {ends} {evidence['until']}, and is {course} then."
+    manner = {trends.SQUARE: "faster and faster", trends.LEVELLING: "more and more slowly"}
+    return f"{change} {manner.get(evidence['course'], 'steadily')}, from {first} to {last}."
 
 
 def rises(grows: Sequence[float]) -> bool:
@@ -298,7 +314,7 @@ def _steps_clause(finding: Finding) -> str:
     if count == 1:
         return f", in the only {'recorded ' * evidence['sampled']}{unit}"
     if not spans:
-        return f", in each {unit}"
+        return f", in each {unit}{_change_clause(evidence)}"
     parts = [
         f"{first}" if first == last else f"{first} to {'the end' if last >= end else last}"
         for first, last in spans
@@ -311,7 +327,15 @@ def _steps_clause(finding: Finding) -> str:
     # Users can count steps, but not the repetitions that are long enough to be recorded.
     onset = evidence["onset_ns"] if unit == "repetition" else None
     since = "" if onset is None else f" ({format_time(onset)} after MPI_Init)"
-    return f", in {unit}{plural} {_join(parts, 'and')}{since}"
+    return f", in {unit}{plural} {_join(parts, 'and')}{since}{_change_clause(evidence)}"
+
+
+def _change_clause(evidence: Mapping[str, Any]) -> str:
+    """Return whether a delay grows or shrinks gradually, and until when."""
+    if not evidence["grows"]:
+        return ""
+    until = "" if evidence["until"] is None else f" until {evidence['unit']} {evidence['until']}"
+    return f", {'growing' if rises(evidence['grows']) else 'shrinking'}{until}"
 
 
 def _location_clause(evidence: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from support.planted_programs import MS, Noise
 import mpiprof
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.outliers import tail_p_value
-from mpiprof.diagnosis.significance import p_above, p_of_levels, p_of_slope
+from mpiprof.diagnosis.significance import p_above, p_of_course, p_of_levels
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
 from mpiprof.testing.neighbours import make_ring
@@ -150,10 +150,11 @@ def test_accidents_do_not_hide_a_level_or_a_trend() -> None:
     series = random.normal(0, 1, (50, STEPS)) + struck
     level = series + 20 * (np.arange(STEPS) < 24)
     assert sum(p_of_levels(row, [24])[0] < 1e-3 for row in level) >= 47
-    trend = series + 2 * np.maximum(np.arange(STEPS) - 30, 0)
-    assert sum(p_of_slope(row, 30) < 1e-3 for row in trend) >= 47
+    course = np.maximum(np.arange(STEPS) - 30.0, 0.0)
+    trend = series + 2 * course
+    assert sum(p_of_course(row, course) < 1e-3 for row in trend) >= 47
     assert sum(p_of_levels(row - row.mean(), [24]).min() < 1e-3 for row in series) == 0
-    assert sum(p_of_slope(row, 30) < 1e-3 for row in series) == 0
+    assert sum(p_of_course(row, course) < 1e-3 for row in series) == 0
 
 
 def test_few_occurrences_on_many_ranks_are_significant() -> None:

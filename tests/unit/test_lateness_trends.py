@@ -34,7 +34,7 @@ def test_lateness_that_changes_steadily_has_a_rank(
     assert one.cost_ns == pytest.approx(COUNT * 3 * (first + last) / 2 * MS, rel=0.05)
     text = sentences.finding_text(trace, one)
     assert printed in text and "works up to " in text and "This holds in" not in text
-    assert ("Something grows there" in text) == (last > first)
+    assert ("Look for what grows there" in text) == (last > first)
 
 
 @pytest.mark.heavy

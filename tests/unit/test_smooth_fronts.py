@@ -1,0 +1,59 @@
+"""Delays that move smoothly over the ranks: a bump wider than a rank, or one that moves slowly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import loop_programs as loops
+from support import planted_loops as planted
+from support.late_traces import one_site
+from support.planted_loops import Delay, PlantedLoop
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.reports import conclusion
+from mpiprof.trace.types import Float
+
+STEPS, LATE_MS = 80, 8.0
+
+
+def bump(ranks: int, width: float, speed: float) -> Float:
+    """Return a delay with its maximum at a rank that grows by `speed` per step, in ms."""
+    centre = np.arange(STEPS) * speed % ranks
+    distance = np.abs(np.arange(ranks) - centre[:, None])
+    distance = np.minimum(distance, ranks - distance)
+    return LATE_MS * np.exp(-(distance**2) / (2 * width**2))
+
+
+@pytest.mark.parametrize("messages", [True, False])
+@pytest.mark.parametrize(
+    ("ranks", "width", "speed"), [(16, 1.5, 0.4), (24, 2.0, 0.7), (12, 0.7, 0.3), (12, 1.0, -0.45)]
+)
+def test_the_cost_of_a_smooth_front_is_found(
+    ranks: int, width: float, speed: float, messages: bool, tmp_path: Path
+) -> None:
+    loop = loops.halo(ranks) if messages else loops.collectives(ranks, "allreduce", "alltoall")
+    noise = planted.make_noise("quiet", (STEPS, len(loop.places), ranks), 4)
+    program = PlantedLoop(loop, noise, (Delay(0, bump(ranks, width, speed)),))
+    trace = mpiprof.open(program.build().write(tmp_path / "t"))
+    findings = trace.findings()
+    first = findings[0]
+    assert (first.cause, sorted(first.ranks)) == ("moving", list(range(ranks)))
+    assert first.cost_ns == pytest.approx(program.cost_ns(range(ranks)), rel=0.1)
+    assert first.evidence["speed"] == pytest.approx(speed, abs=0.02)
+    sentence = conclusion.verdict_lines(trace, make_verdict(trace, findings))[1]
+    assert f"by {abs(first.evidence['speed']):.2g} ranks per step" in sentence
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kept", [0.0, 0.9, 0.99])
+def test_noise_is_no_front(kept: float, tmp_path: Path) -> None:
+    found = 0
+    for seed in range(40):
+        late = 20 + planted.correlate(np.random.default_rng(seed), STEPS, 12, kept)
+        trace = one_site(tmp_path / str(seed), Synthetic(12), late)
+        found += any(one.cause == "moving" for one in trace.findings())
+    assert found <= 1
