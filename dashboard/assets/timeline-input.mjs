@@ -4,6 +4,7 @@ import * as Chain from "./timeline-chain.mjs";
 import * as Geometry from "./timeline-geometry.mjs";
 import { element as E } from "./timeline-format.mjs";
 import { copyLink } from "./timeline-toolbar.mjs";
+import * as Outline from "./timeline-outline.mjs";
 import * as Panels from "./timeline-panels.mjs";
 import * as Format from "./timeline-format.mjs";
 
@@ -124,7 +125,7 @@ const handleHover = (t, x, y) => {
   }
   t.canvas.style.cursor = "crosshair";
   const hit = hitAt(t, x, y), lines = hit ? hitLines(t, hit) : cellLines(t, x, y);
-  t.setHovered(hit);
+  Outline.setHovered(t, hit);
   if (lines) showTip(t, x, y, lines);
   else t.tip.hidden = true;
 };

@@ -180,14 +180,6 @@ const drawCaption = (c, data, event, { x, y, w, h, wait }, own, theme) => {
   c.fillText(words, left + 8, y + h / 2 + 0.5);
 };
 
-export const drawHovered = (c, view, scene, theme) => {
-  const box = scene.hovered ? Geometry.boxOf(view, scene, scene.hovered.kind, scene.hovered.one) : null;
-  if (!box) return;
-  c.strokeStyle = theme.ink;
-  c.lineWidth = 1.5;
-  c.strokeRect(box.x, box.y, box.w, box.h);
-};
-
 // Draw text in the middle of a rectangle if it fits.
 const drawInside = (c, box, words, colour, theme) => {
   c.font = `600 11px ${theme.font}`;

@@ -65,7 +65,6 @@ export const drawRows = (c, t, theme) => {
       else drawLayer(c, view, t, kind, Geometry.itemsOf(t, kind), theme, palette);
     }
     Chain.drawMessageLines(c, view, t, theme);
-    Paint.drawHovered(c, view, t, theme);
     c.restore();
     Paint.drawMessages(c, view, Messages.visibleMessages(t), t.rowOf, theme);
     if (t.instance) Paint.drawInstance(c, view, t, theme);

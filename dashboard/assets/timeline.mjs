@@ -3,6 +3,7 @@ import * as Url from "./timeline-url.mjs";
 import { element as E } from "./timeline-format.mjs";
 import * as Input from "./timeline-input.mjs";
 import * as Messages from "./timeline-messages.mjs";
+import * as Outline from "./timeline-outline.mjs";
 import * as Paint from "./timeline-paint.mjs";
 import * as Panels from "./timeline-panels.mjs";
 import * as Scene from "./timeline-scene.mjs";
@@ -14,6 +15,7 @@ import * as Chain from "./timeline-chain.mjs";
 import * as Toolbar from "./timeline-toolbar.mjs";
 
 const MIN_SPAN_NS = 20, LIVE_RELOAD_MS = 2000, MARKS_MS = 80;
+const PREVIEW_MS = 40; // an answer within this time is drawn without a preview, which would delay it
 
 class Timeline {
   constructor(root) {
@@ -45,7 +47,7 @@ class Timeline {
   end() {
     this.abort.abort();
     for (const observer of [this.resizeObserver, this.themeObserver]) observer.disconnect();
-    for (const name of ["loadTimer", "liveTimer", "writeTimer", "selectionTimer", "waitedTimer", "causesTimer", "marksTimer", "longestTimer"]) clearTimeout(this[name]);
+    for (const name of ["loadTimer", "liveTimer", "writeTimer", "selectionTimer", "waitedTimer", "causesTimer", "marksTimer", "longestTimer", "previewTimer"]) clearTimeout(this[name]);
   }
 
   write() {
@@ -63,7 +65,7 @@ class Timeline {
     this.cover = E("div", { className: "tl-cover", hidden: true }, E("p", {}), E("progress", { max: 1 }), E("button", { type: "button", className: "tl-act" }));
     this.stage = E("div", { className: "tl-stage", tabIndex: 0, role: "application",
       "aria-label": "Timeline of ranks and time. Press ? for the keys.", "aria-describedby": "tl-status" },
-      this.strip, this.canvas, this.cover);
+      this.strip, this.canvas, Outline.makeOutline(this), this.cover);
     this.status = E("div", { className: "tl-status", id: "tl-status", "aria-live": "polite" });
     this.legend = E("div", { className: "tl-legend", role: "group", "aria-label": "States: click to switch off and on" });
     this.detail = E("aside", { className: "tl-panel tl-detail", "aria-label": "The chosen instance", hidden: true });
@@ -131,15 +133,21 @@ class Timeline {
   isDrawn(rank) { return this.overview.drawn[this.rowOf.get(rank)] === rank; }
 
   draw() {
+    clearTimeout(this.previewTimer);
+    this.previewTimer = 0;
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => this.paint());
   }
+
+  // Draw a new window with the data of the last one, unless its own data arrive first.
+  drawPreview() { this.previewTimer ||= setTimeout(() => this.draw(), PREVIEW_MS); }
 
   paint() {
     if (!this.overview || !this.width) return;
     const theme = Paint.readTheme(this.root);
     Scene.drawStrip(Paint.fitCanvas(this.strip, this.width, Scene.STRIP_HEIGHT), this, theme);
     Scene.drawRows(Paint.fitCanvas(this.canvas, this.width, Scene.canvasHeight(this)), this, theme);
+    Outline.showOutline(this);
   }
 
   // Requests
@@ -289,7 +297,7 @@ class Timeline {
     this.clampWindow();
     this.hideTip();
     this.write();
-    this.draw();
+    this.drawPreview();
     this.refresh();
   }
 
@@ -367,14 +375,7 @@ class Timeline {
     if (this.instance) Details.showDetail(this);
   }
 
-  hideTip() { this.tip.hidden = true; this.setHovered(null); }
-
-  // The call or mark under the pointer is outlined.
-  setHovered(hit) {
-    if (hit?.one === this.hovered?.one) return;
-    this.hovered = hit;
-    this.draw();
-  }
+  hideTip() { this.tip.hidden = true; Outline.setHovered(this, null); }
 }
 
 let shown = null;
