@@ -69,7 +69,7 @@ def observe_job(
     verdict: Verdict,
 ) -> Job:
     """Return the state of a job now."""
-    running = status.is_running(data.trace, positions)
+    running = status.is_running(data.trace, positions, verdict)
     now_ns = trace_now_ns(data.trace) if running else None
     return Job(data, positions, pending, verdict, now_ns)
 

@@ -126,7 +126,7 @@ def is_running(data: TraceData) -> bool:
     """Return whether a process of the job runs on this machine; False above MAX_RANKS ranks."""
     if data.ended or data.trace.ranks > MAX_RANKS:
         return False
-    return status.is_running(data.trace, find_positions(data)[0])
+    return status.is_running(data.trace, find_positions(data)[0], cached_verdict(data))
 
 
 def make_strip(data: TraceData, state: PageState) -> Component | None:

@@ -110,5 +110,5 @@ def _p_of_turns(late: Float, due: Int) -> float:
     hits = np.bincount(turn, last == due, turns) > np.bincount(turn, minlength=turns) / 2
     usual = np.bincount(last, minlength=rows).max() / count
     tests = 2 * FINE_SPEEDS * count * rows
-    p = float(special.bdtrc(int(hits.sum()) - 1, turns, usual))
-    return min(p * tests, 1.0)
+    p: float = special.bdtrc(int(hits.sum()) - 1, turns, usual)
+    return float(min(p * tests, 1.0))

@@ -233,8 +233,8 @@ def _make_growing(
     gain = compute_gain(matrix, work_ns, shift, waits)
     ranks = tuple(matrix.ranks[trend.rows].tolist())
     late = float(np.median(trend.fitted.mean(0)[trend.columns]))
-    fields = {"grows": trend.ends, "course": trend.course, "node": node}
-    pattern = Pattern(kind, ranks, late, trend.columns, gain, trend.p, **fields)
+    pattern = Pattern(kind, ranks, late, trend.columns, gain, trend.p, node=node)
+    pattern = replace(pattern, grows=trend.ends, course=trend.course)
     return _Candidate(pattern, shift, trend.is_better)
 
 
@@ -374,9 +374,8 @@ def _front_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Itera
     ranks = tuple(matrix.ranks[np.unique(front.due)].tolist())
     late = float(front.profile.max())
     shows = int((work_ns[front.due, columns] > late / 2).sum())
-    fields = {"shows": shows, "speed": front.speed}
-    moves = Pattern("moving", ranks, late, columns, gain, front.p, **fields)
-    yield _Candidate(moves, front.profile)
+    moves = Pattern("moving", ranks, late, columns, gain, front.p, shows=shows)
+    yield _Candidate(replace(moves, speed=front.speed), front.profile)
 
 
 def _median_of_others(work_ns: Float, row: Int) -> Float:

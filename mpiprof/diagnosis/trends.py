@@ -108,7 +108,13 @@ def find_trend(work_ns: Float, rows: Int, sure: float, noise_ns: float) -> Trend
             continue
         is_simplest = course == Course(STEADY, count)
         tests = 1 if is_simplest else len(list(_list_courses(count)))
-        p = min(2 * ranks * tests * p_of_course(late, course.values(np.arange(count))), 1.0)
+        p = min(
+            2
+            * ranks
+            * tests
+            * p_of_course(late, course.values(np.arange(count, dtype=np.float64))),
+            1.0,
+        )
         if p > sure:
             continue
         mean = fitted.mean(0)
@@ -201,7 +207,8 @@ def _best_of(courses: list[Course], values: Float, at: Float) -> tuple[Course, f
 
 def _criterion(squares: Float, count: int, parameters: Int) -> Float:
     """Return the Bayesian information criterion, apart from a constant; squares are in ns^2."""
-    return count * np.log(np.maximum(squares, 1.0) / count) + parameters * np.log(count)
+    misfit = count * np.log(np.maximum(squares, 1.0) / count)
+    return np.asarray(misfit + parameters * np.log(count))
 
 
 def _criterion_of_levels(values: Float, course: Course, at: Float) -> float:
@@ -235,7 +242,7 @@ def _fit_rows(each: Float, course: Course) -> Float | None:
     change = change * np.sign(mean[-1] - mean[0])
     if change.min() < MIN_ROW_SHARE * change.max():
         return None
-    return np.maximum(fitted, 0.0)
+    return np.asarray(np.maximum(fitted, 0.0))
 
 
 def _deviation(values: Float) -> float:

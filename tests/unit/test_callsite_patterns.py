@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_a_number_at_the_end_of_a_pattern_is_whole() -> None:
 def test_exact_patterns_select_one_call_site() -> None:
     heat = {"file": "/x/heat", "line": None}
     app = {"file": "/x/app.py", "line": 3, "function": "main"}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"operation": "sendrecv", "sites": [{**heat, "function": "0x1356"}]},
         {"operation": "sendrecv", "sites": [{**heat, "function": "0x135"}]},
         {"operation": "allreduce", "sites": [{**heat, "function": "0x1405"}]},

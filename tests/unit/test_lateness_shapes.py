@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ def test_all_ranks_of_a_node_grow(messages: bool, tmp_path: Path) -> None:
     assert ratio == pytest.approx(1, abs=0.05)
 
 
-CONSTANT: dict[str, Callable[[], Float]] = {
+CONSTANT: dict[str, Callable[[], Any]] = {
     "constant": lambda: np.full(STEPS, 5.0),
     "from the middle": lambda: 5.0 * (np.arange(STEPS) >= 30),
     "until the middle": lambda: 5.0 * (np.arange(STEPS) < 30),

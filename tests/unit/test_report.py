@@ -198,7 +198,7 @@ def test_findings_causes_and_phases_as_data(
 def test_why_at_a_site(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = out(capsys, "report", trace, "--site", "app.py:12")
     assert "100 % is systematic by rank, 0 % changes from instance to instance" in text
-    assert "Rank 2 works 3.00 ms longer than the other ranks" in " ".join(text.split())
+    assert "rank 2 works 3.00 ms longer than the other ranks" in " ".join(text.split())
     table = text[text.index("Imbalance before and at it") :].splitlines()
     assert table[-1 + next(i for i, line in enumerate(table) if not line)].split()[1:3] == [
         "3.00", "ms",

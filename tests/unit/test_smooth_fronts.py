@@ -25,7 +25,7 @@ def bump(ranks: int, width: float, speed: float) -> Float:
     centre = np.arange(STEPS) * speed % ranks
     distance = np.abs(np.arange(ranks) - centre[:, None])
     distance = np.minimum(distance, ranks - distance)
-    return LATE_MS * np.exp(-(distance**2) / (2 * width**2))
+    return np.asarray(LATE_MS * np.exp(-(distance**2) / (2 * width**2)))
 
 
 @pytest.mark.parametrize("messages", [True, False])

@@ -179,7 +179,8 @@ def test_sums_of_messages_in_a_window_and_along_the_run(tmp_path: Path) -> None:
     assert (sums["share"], sums["wait_share"]) == (0.5, 0.25)
     for ranks in ([0, 1, 2, 3], [3], [0]):
         wanted, shown = resolved(timeline, ranks, pixels=37)
-        sums, shares = (of(timeline, wanted, shown, marks) for of in (sum_messages, share_messages))
+        sums = sum_messages(timeline, wanted, shown, marks)
+        shares = share_messages(timeline, wanted, shown, marks)
         head, _ = timeline.render_overview(wanted, shown)
         assert shares.shape == (head["columns"], 2)
         in_bins = shares.sum(0) * len(ranks) * (1 << head["level"])
