@@ -40,7 +40,8 @@ const makeMenu = (shown, entries) => {
 // The menu of the other runs, each of which opens on one time axis with this run.
 const makeAlignMenu = (t) => {
   const names = JSON.parse(t.root.dataset.runs || "[]");
-  const menu = makeMenu("Align with another run ▾", names.map((name) => [Format.shorten(name), () => window.location.assign(Url.compareAddress(t, name))]));
+  const menu = makeMenu("Align ▾", names.map((name) => [Format.shorten(name), () => window.location.assign(Url.compareAddress(t, name))]));
+  menu.firstChild.title = "Align with another run";
   if (!names.length) menu.lastChild.append(E("p", {}, "This view has only one run. Start it with two: ", E("code", {}, "python -m mpiprof view BEFORE AFTER")));
   return menu;
 };

@@ -108,13 +108,8 @@ def find_trend(work_ns: Float, rows: Int, sure: float, noise_ns: float) -> Trend
             continue
         is_simplest = course == Course(STEADY, count)
         tests = 1 if is_simplest else len(list(_list_courses(count)))
-        p = min(
-            2
-            * ranks
-            * tests
-            * p_of_course(late, course.values(np.arange(count, dtype=np.float64))),
-            1.0,
-        )
+        shape = course.values(np.arange(count, dtype=np.float64))
+        p = min(2 * ranks * tests * p_of_course(late, shape), 1.0)
         if p > sure:
             continue
         mean = fitted.mean(0)
