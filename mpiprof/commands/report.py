@@ -14,6 +14,7 @@ selects: Markdown for a mail (.md), a page (.html) or data for programs (.json).
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -254,7 +255,7 @@ def choose_callsite(trace: Trace, callsites: Any, messages: Any) -> tuple[dict[A
     rows = [row for table in (callsites, messages) for row in table.to_dict("records")]
     wait = max(row["total_wait_ns"] for row in rows) > 0
     column = "total_wait_ns" if wait else "total_elapsed_ns"
-    rows.sort(key=lambda row: -row[column] if row[column] == row[column] else 0.0)
+    rows.sort(key=lambda row: 0.0 if math.isnan(row[column]) else -row[column])
     return rows[0], text.match_note(trace, rows[0], rows[1:])
 
 

@@ -102,12 +102,12 @@ def find_trend(work_ns: Float, rows: Int, sure: float, noise_ns: float) -> Trend
     each = work_ns[rows] - column_medians(np.delete(work_ns, rows, 0))
     late = _tame_accidents(column_means(each))
     best, is_better = _choose_course(late)
-    for course in dict.fromkeys((best, Course(STEADY, count))):
+    simplest, count_tried = Course(STEADY, count), len(list(_list_courses(count)))
+    for course in dict.fromkeys((best, simplest)):
         fitted = _fit_rows(each, course)
         if fitted is None:
             continue
-        is_simplest = course == Course(STEADY, count)
-        tests = 1 if is_simplest else len(list(_list_courses(count)))
+        tests = 1 if course == simplest else count_tried
         shape = course.values(np.arange(count, dtype=np.float64))
         p = min(2 * ranks * tests * p_of_course(late, shape), 1.0)
         if p > sure:

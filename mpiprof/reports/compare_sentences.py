@@ -41,7 +41,9 @@ def verdict_paragraphs(
     """
     sums = _name_summaries((("A", before), (name, other)), runs)
     lines = [run_time_sentence(before, other, name)] if before else []
-    lines.insert(len(lines) * (not _is_unrelated(difference)), _change_sentence(difference, name))
+    change_of_calls = _change_sentence(difference, name)
+    # The run times of different programs say little.
+    lines = [change_of_calls, *lines] if _is_unrelated(difference) else [*lines, change_of_calls]
     lines += _location_sentence(difference, name)
     lines.append(sums or _certainty_sentence(difference, runs, len(other)))
     coverages = [trace.derive("coverage") for trace in (*before, *other)]
