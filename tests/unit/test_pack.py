@@ -300,7 +300,7 @@ def test_a_running_job_is_refused(tmp_path: Path) -> None:
     [
         (["nowhere"], 2, "no such trace folder"),
         (["EMPTY"], 1, "no mpiprof trace in it"),
-        (["FILE"], 2, "not a folder"),
+        (["FILE"], 2, "not a trace folder"),
         (["EMPTY", "EMPTY"], 2, "takes one trace, not 2"),
         (["--fast"], 2, "--fast"),
         (["GARBAGE"], 1, "trace.pack: damaged or truncated"),
