@@ -156,15 +156,23 @@ def test_a_link_from_elsewhere_opens_a_page_but_nothing_more(client: Any) -> Non
     assert ask(client, "/assets/style.css", **embedded).status_code == 403
 
 
-def test_answers_carry_the_policy(client: Any) -> None:
-    for path in ("/", "/_dash-layout", "/assets/style.css"):
+def test_documents_carry_the_policy(client: Any) -> None:
+    for path in ("/", "/callsites", "/_favicon.ico", "/no-such-page"):
         headers = ask(client, path).headers
         policy = headers["Content-Security-Policy"]
         script = next(part for part in policy.split("; ") if part.startswith("script-src"))
         assert "'unsafe-inline'" not in script and "'unsafe-eval'" not in script
         assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
-        assert headers["X-Content-Type-Options"] == "nosniff"
-        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["X-Frame-Options"] == "DENY"
+
+
+@pytest.mark.parametrize("path", ["/_dash-layout", "/assets/style.css", "/assets/shell.js"])
+def test_scripts_styles_and_data_cannot_be_shown_as_documents(client: Any, path: str) -> None:
+    headers = ask(client, path).headers
+    assert headers["Content-Type"].partition(";")[0] in auth.NO_DOCUMENTS
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert headers["Referrer-Policy"] == "no-referrer"
 
 
 def test_the_page_names_no_other_host(client: Any) -> None:
