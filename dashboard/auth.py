@@ -27,10 +27,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-DOCUMENT_HEADERS = {
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
+DOCUMENT_HEADERS = {"X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin"}
 # A browser never shows these as documents that can run scripts or load anything. Without the
 # headers of a document, the first page is 12 KB shorter.
 NO_DOCUMENTS = {"application/json", "text/css", "text/javascript", "application/javascript"}

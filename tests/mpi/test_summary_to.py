@@ -12,7 +12,6 @@ from support.jobs import end, refusal, run_mpi, start
 from support.mpis import Mpi
 from support.wait_until import wait_until
 
-
 INSTANCES = {"allreduce": 3000, "bcast": 100, "barrier": 1, "comm_split": 1, "finalize": 1}
 
 

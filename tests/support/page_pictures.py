@@ -50,8 +50,8 @@ def draw_differences(picture: Image.Image, different: Float) -> Image.Image:
 def compare_picture(png: bytes, name: str, *, renew: bool = False) -> str:
     """Compare a screenshot with the reviewed picture; return the fault, or "" if they agree.
 
-    renew: store the screenshot as the reviewed picture if any block differs. Otherwise small changes
-    would add up over time until the pictures disagree.
+    renew: store the screenshot as the reviewed picture if any block differs. Otherwise small
+    changes would add up over time until the pictures disagree.
     """
     path, taken = REVIEWED / f"{name}.png", Image.open(BytesIO(png))
     fault = _find_fault(taken, path, largest_share=0 if renew else LARGEST_SHARE)
