@@ -118,7 +118,7 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
 
 def _take_meetings_of_all(trace: Trace, values: dict[int, Int]) -> Int:
     """Return the values of the meetings on communicators that contain all ranks."""
-    communicators = trace.tables.communicators
+    communicators = trace.recorded_communicators
     of_all = [of for i, of in values.items() if len(communicators[i].ranks) == trace.ranks]
     return np.concatenate([np.zeros(0, np.int64), *of_all])
 
@@ -148,7 +148,7 @@ def _find_windows(trace: Trace, collective: CollectiveWaits, groups: dict[str, A
     for meetings in (collective.meetings, collective.overlaps):
         for index, times in meetings.items():
             is_member = np.zeros(trace.ranks, np.bool_)
-            is_member[trace.tables.communicators[index].ranks] = True
+            is_member[trace.recorded_communicators[index].ranks] = True
             windows.add_meetings(is_member, times)
     windows.add_pairs(trace.ranks)
     windows.limit()

@@ -71,7 +71,15 @@ class Aggregate:
         means = of_instances(means=True)
         names = [
             *(*means, *(f"{name}_count" for name in means)),
-            *("instances", "complete", "left", "elapsed", "balanced", "judged"),
+            *(
+                "instances",
+                "complete",
+                "left",
+                "elapsed",
+                "incomplete_elapsed",
+                "balanced",
+                "judged",
+            ),
             *(f"wait_{state}" for state in WAIT_STATES),
             *(size + name for size in ("small", "large") for name in RANGE_NAMES),
             *INITIAL_VALUES,
@@ -139,6 +147,8 @@ class Aggregate:
         total("complete", None if all_done else done)
         total("left", None, None if all_done else rows.left)
         total("elapsed", rows.elapsed)
+        if not all_done:
+            total("incomplete_elapsed", rows.elapsed, ~done)
         for name, instance in of_instances(means=True).items():
             values = instance(rows)
             good = None if all_done and not np.isnan(values.sum()) else done & ~np.isnan(values)

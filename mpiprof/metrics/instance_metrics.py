@@ -233,6 +233,8 @@ class InstanceMetrics:
             self.problems.add(f"ranks called different operations in the same instance: {called}")
         if communicator.is_local and communicator.size != 1:
             comparable = False
+        if communicator.is_partial and _lacks_partners(communicator, present_shapes):
+            comparable = False
         base = base_operation(operation)
         state = wait_state(base)
         rule = WAIT_STATES.get(state or "", WaitRule.UNSPECIFIED)
@@ -242,7 +244,8 @@ class InstanceMetrics:
         algorithm = _common_algorithm(present_shapes)
         sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
         received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
-        if state is not None and group.rule.rooted and comparable and present.all():
+        is_whole = comparable and bool(present.all()) and not communicator.is_partial
+        if state is not None and group.rule.rooted and is_whole:
             nodes = [self.trace.node_ids.get(rank, "?") for rank in communicator.ranks.tolist()]
             group = schedule_waits.add_dependence(
                 group, base, algorithm, (sent, received), nodes, self.machine
@@ -280,10 +283,11 @@ class InstanceMetrics:
         sources: tuple[list[int], ...] = ()
         if rule is WaitRule.RANK_FOR_SOURCES:
             of_rank = self.trace.tables.sources
-            sources = tuple(
+            columns = (
                 [communicator.find_column(s) for s in of_rank.get((communicator.index, rank), ())]
                 for rank in communicator.ranks.tolist()
             )
+            sources = tuple([column for column in of if column >= 0] for of in columns)
         return Group(rule, communicator.sizes, root, sources, tuple(idle))
 
     def _message_time(self, communicator: Communicator, message: Float) -> Float:
@@ -332,6 +336,13 @@ def take_complete(batch: Batch, signature: Signature, index: slice | Int) -> lis
     times = [take_columns(m, index) for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)]
     closed: Bool = (times[2] != 0).all(0)
     return times if closed.all() else [np.compress(closed, m, axis=1) for m in times]
+
+
+def _lacks_partners(communicator: Communicator, shapes: list[Shape]) -> bool:
+    """Return whether no waiting can be known, because the root or all partners have no records."""
+    roots = {shape.root for shape in shapes if shape.root >= 0}
+    rows = [communicator.find_column(root) for root in roots]
+    return len(communicator.ranks) < 2 or min(map(len, communicator.groups)) == 0 or -1 in rows
 
 
 def _bytes_of_calls(call_bytes: Int | None, cells: Any, shape_bytes: Any) -> Any:

@@ -50,7 +50,7 @@ def make_rank_totals(trace: Trace) -> pd.DataFrame:
                 join = np.maximum if name == MAX_COLUMN else np.add
                 join(mine, values[name], out=mine)
     operations = [key.operation for key in over.callsites]
-    communicators = trace.tables.communicators
+    communicators = trace.recorded_communicators
     parts = []
     for (callsite, communicator), values in totals.items():
         columns: dict[str, Any] = {

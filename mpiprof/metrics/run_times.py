@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import are_waits_known, recorded_messages
+from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.variance_components import UNKNOWN_ESTIMATE, Estimate
 from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,17 @@ def make_run_times(trace: Trace) -> RunTimes:
 def lacks_complete_instances(trace: Trace) -> bool:
     """Return whether there are calls but no instance of all its ranks, so waiting is unknown."""
     return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
+
+
+def incomplete_times(trace: Trace) -> Float:
+    """Return the time of all ranks in incomplete instances in ns, one value per call site.
+
+    How much of it is waiting is unknown. Empty for a summary, which has no instances.
+    """
+    if trace.record == "summary":
+        return np.zeros(0)
+    sums, keys = trace.aggregate
+    return callsite_scales(trace) * sums.take_sums(len(keys))["incomplete_elapsed"]
 
 
 def _sum_over_callsites(trace: Trace, name: str) -> Estimate:

@@ -210,7 +210,8 @@ def make_instances(trace: Trace) -> pd.DataFrame:
     parameters), callsite (as in `callsites`), sites (text), size, complete, first_arrival_ns,
     last_arrival_ns, first_rank, last_rank, last_exit_ns, the columns of metrics/columns.py with a
     value for each instance, and choice (as in `events`). Undefined values are
-    NA or NaN. An instance with an absent or open member is not complete.
+    NA or NaN. An instance with an absent or open member is not complete; members of whom the trace
+    has no records (`Trace.ranks_without_records`) count as if they took no part.
     """
     pieces = list(make_instance_pieces(trace))
     frame: pd.DataFrame = pd.concat(

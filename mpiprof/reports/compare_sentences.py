@@ -17,7 +17,7 @@ from mpiprof.interface.format_units import (
 )
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.metrics.coverage import Coverage
-from mpiprof.reports.conclusion import share_in_words
+from mpiprof.reports.phrases import share_in_words
 from mpiprof.reports.sentences import advise, problem_clause
 from mpiprof.reports.site_labels import routine_at, site_pattern
 from mpiprof.reports.text import coverage_time

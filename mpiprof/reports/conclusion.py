@@ -17,9 +17,14 @@ from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence, sharing_sentence
-from mpiprof.reports.phrases import share_bounds
+from mpiprof.reports.phrases import share_bounds, share_in_words
 from mpiprof.reports.sentences import advise, finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.unknown_waiting import (
+    describe_lost_ranks,
+    unknown_waiting_sentence,
+    waiting_verb,
+)
 from mpiprof.trace import Trace
 
 NO_FINDING = "Nothing stands out"
@@ -44,6 +49,9 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
 
 def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yield facts on the whole run that no sentence on a finding contains."""
+    unknown = unknown_waiting_sentence(trace) if verdict.worst is not None else ""
+    if unknown:
+        yield unknown
     named = (verdict.worst, verdict.beside)
     is_named = any(one and one.evidence.get("shared_processors") for one in named)
     shared = None
@@ -64,15 +72,17 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
         return [_unknown_waiting_sentence(trace, verdict)]
     ends = share_bounds(trace, trace.run_times.total_wait)
     amount = format_share(verdict.waiting) + (f" ({ends})" if ends else "")
-    first = f"{amount} of all ranks' time is waiting in collectives."
+    is_waiting = waiting_verb(trace)
+    first = f"{amount} of all ranks' time {is_waiting} in collectives."
     if verdict.waiting_for_messages >= NEGLIGIBLE_SHARE:
         part = lower_first(share_in_words(verdict.waiting_for_messages / verdict.waiting))
-        first = f"{amount} of all ranks' time is waiting, {part} of it for messages."
+        first = f"{amount} of all ranks' time {is_waiting}, {part} of it for messages."
     if trace.record == "summary" and verdict.waiting >= NEGLIGIBLE_SHARE:
         return [first, *_summary_lines(trace, verdict)]
     if verdict.worst is None:
         call_share = format_share(verdict.collective - verdict.waiting)
-        return [first, f"{NO_FINDING}; the calls themselves take {call_share} of the time."]
+        nothing = f"{NO_FINDING}; the calls themselves take {call_share} of the time."
+        return [first, unknown_waiting_sentence(trace) or nothing]
     problem, do = _problem_sentence(trace, verdict, verdict.worst), advise(trace, verdict.worst)
     algorithm_sentence = _algorithm_sentence(trace, verdict)
     others = [of for of in [_others_sentence(trace, verdict)] if of]
@@ -90,7 +100,9 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
         return ""
     # Calls that create communicators and similar objects cannot be tuned.
     operations = trace.callsites["operation"].map(base_operation)
-    table = trace.callsites[~operations.isin(MANAGEMENT_COLLECTIVES)]
+    is_tunable = ~operations.isin(MANAGEMENT_COLLECTIVES)
+    # Where no instance is complete, any part of the time may be waiting.
+    table = trace.callsites[is_tunable & (trace.callsites["complete_instances"] > 0)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
     call_share = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
     if call_share < max(verdict.waiting, NOTABLE_SHARE):
@@ -104,6 +116,8 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
         do = ": a rank that computes between its start and its Wait may hold up the others"
     elif trace.record == "summary" or OPERATIONS[operation].wait_rule is WaitRule.RANK_FOR_SOURCES:
         do = ""
+    if trace.ranks_without_records:
+        do = f", or it is waiting for {describe_lost_ranks(trace)}"
     amount = f"more than the waiting, {format_share(call_share)} of all ranks' time"
     site = f"{part} of it {format_callsite(trace, callsite)}"
     return f"The collectives themselves take {amount}, {site}{do}."
@@ -170,16 +184,6 @@ def _algorithm_sentence(trace: Trace, verdict: Verdict) -> str:
     sure = verdict.worst
     assert sure is not None
     return " No algorithm would help: it is the load." if sure.cause in LOAD_CAUSES else ""
-
-
-def share_in_words(share: float) -> str:
-    """Return a share in words ("Two thirds", "Nearly all") or in percent."""
-    if share >= 0.95:
-        return "Nearly all"
-    for value, phrase in ((0.75, "Three quarters"), (2 / 3, "Two thirds"), (0.5, "Half")):
-        if abs(share - value) <= 0.03:
-            return phrase
-    return format_share(share)
 
 
 def callsite_problems(trace: Trace, row: Mapping[str, Any]) -> list[str]:

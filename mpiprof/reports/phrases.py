@@ -44,6 +44,16 @@ def started(trace: Trace) -> str:
     return f"{time} UTC" if time else ""
 
 
+def share_in_words(share: float) -> str:
+    """Return a share in words ("Two thirds", "Nearly all") or in percent."""
+    if share >= 0.95:
+        return "Nearly all"
+    for value, phrase in ((0.75, "Three quarters"), (2 / 3, "Two thirds"), (0.5, "Half")):
+        if abs(share - value) <= 0.03:
+            return phrase
+    return format_share(share)
+
+
 def share_bounds(trace: Trace, time: Estimate) -> str:
     """Return the bounds of a time as shares of all ranks' time, or "" if it is exact or unknown."""
     whole = trace.run_times.whole_ns or math.nan

@@ -130,8 +130,8 @@ class Folder:
         self.logs.truncated |= bool(self._silent or lost_chunks)
         why = "the job is running or was killed"
         why += ", or their last records could not be written" if self.unwritten_ranks else ""
-        missing = set(range(self.ranks)) - known if len(known) < self.ranks else set()
-        self._note_ranks("no log of {}", missing)
+        self._missing = set(range(self.ranks)) - known if len(known) < self.ranks else set()
+        self._note_ranks("no log of {}", self._missing)
         self._note_ranks("{}: the tables have call sites, but the log has no calls", self._silent)
         for rank, count in lost_chunks.items():
             which = f"{count} chunks of its log are" if count > 1 else "a chunk of its log is"
@@ -235,6 +235,12 @@ class Folder:
     def lost_ranks(self) -> set[int]:
         """Ranks of `unwritten`, except ranks with a full log: their later calls are summed up."""
         return self.unwritten_ranks - self.tables.limits.keys()
+
+    @property
+    def ranks_without_records(self) -> set[int]:
+        """Ranks that took part in the run, but of which no call is in the trace."""
+        is_finalised = any(end["reason"] == "finalize" for end in self.tables.ends.values())
+        return self._silent | (self._missing if is_finalised else set())
 
     @property
     def unwritten_ranks(self) -> set[int]:

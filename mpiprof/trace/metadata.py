@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ class Communicator:
 
     `groups` has the world ranks of the one group, or of both groups of an inter-communicator.
     `ranks` is their concatenation. `is_local`: only this rank could be identified as a member.
+    `is_partial`: `groups` and `ranks` lack the members whose records are lost.
     """
 
     index: int
@@ -30,6 +32,14 @@ class Communicator:
     is_inter: bool
     origin: str
     parent: str | None
+    is_partial: bool = False
+
+    def without_ranks(self, lost: Set[int]) -> Communicator:
+        """Return the communicator without the members whose records are lost."""
+        if lost.isdisjoint(self.ranks.tolist()):
+            return self
+        kept = [of[~np.isin(of, [*lost])] for of in self.groups]
+        return replace(self, groups=tuple(kept), ranks=np.concatenate(kept), is_partial=True)
 
     @property
     def sizes(self) -> tuple[int, int]:

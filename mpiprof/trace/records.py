@@ -16,6 +16,7 @@ from mpiprof.trace.dataset import FILE_NAME, Dataset
 from mpiprof.trace.folder import Folder
 from mpiprof.trace.machine import find_fault
 from mpiprof.trace.match import BATCH_RECORDS, Matcher
+from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.network_topology import find_switches
 from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.stream import FOREVER_NS, SLACK_NS, RankStream, Source
@@ -266,6 +267,15 @@ class Records(Folder):
         )
         return RankStream(source, self.thread_chunks(rank), self._found)
 
+    @cached_property
+    def recorded_communicators(self) -> list[Communicator]:
+        """The communicators as batches have them: without the ranks whose records are all lost.
+
+        The other ranks' waiting for each other is known; that for the lost ranks is not.
+        """
+        lost = self.ranks_without_records
+        return [of.without_ranks(lost) if lost else of for of in self.tables.communicators]
+
     def batches(
         self,
         local_times: bool = False,
@@ -291,15 +301,14 @@ class Records(Folder):
             problems = Problems()  # an instance cut at the start is no fault of the trace
             for stream in streams.values():
                 stream.skip_to(since_ns)
-        tables = self.tables
-        of = tables.communicators, tables.shapes
+        of = self.recorded_communicators, self.tables.shapes
         return iter(Matcher(streams, *of, problems, batch, passed, until_ns))
 
     @cached_property
     def dataset(self) -> Dataset | None:
         """The data set in the folder, or None; instances are read from it if it exists."""
         exists = (self.path / FILE_NAME).exists()
-        return Dataset(self.path, self.tables.communicators) if exists else None
+        return Dataset(self.path, self.recorded_communicators) if exists else None
 
     def repeat_problems(self) -> None:
         """Repeat the problems of the logs that were found when the data set was written."""

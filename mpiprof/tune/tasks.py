@@ -107,7 +107,9 @@ def _collect_rows(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
         for signature, index in parts:
             key = keys[signature.callsite]
             has_algorithms = key.operation in operations and not key.started
-            if not has_algorithms or batch.communicator.is_local or not signature.is_whole:
+            communicator = batch.communicator
+            has_all_members = not (communicator.is_local or communicator.is_partial)
+            if not (has_algorithms and has_all_members and signature.is_whole):
                 continue
             columns = np.arange(len(batch))[index]
             columns = columns[(batch.exit_ns[:, columns] != 0).all(0)]

@@ -17,6 +17,7 @@ from mpiprof.reports import conclusion, delay_sentences, phrases, sentences
 from mpiprof.reports.rank_locations import describe_location
 from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.site_labels import format_site, format_wait_site, site_pattern
+from mpiprof.reports.unknown_waiting import waiting_verb
 from mpiprof.trace import Trace
 
 RANKS_FIRST = re.compile(r"[Rr]anks? \d[\d,\- ]*(?:and \d+ more)?")
@@ -104,7 +105,7 @@ def describe_amount(trace: Trace, verdict: Verdict) -> str:
     """Return the waiting as a time of the run time."""
     run_ns = float(trace.run_ns)
     amount = f"{format_time(verdict.waiting * run_ns)} of {format_time(run_ns)}"
-    return f" of this run is waiting: {amount}"
+    return f" of this run {waiting_verb(trace)}: {amount}"
 
 
 def _mark_names(trace: Trace, finding: Finding) -> list[TextPart]:
