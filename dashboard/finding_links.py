@@ -14,15 +14,39 @@ from mpiprof.reports.delay_sentences import saving_sentence
 from mpiprof.reports.site_labels import make_callsite_key
 
 from .trace_data import TraceData
-from .url_state import PageState
+from .url_state import PageState, change_filters
 
 MAX_CAUSES = 3
+MAX_FILTERED = 64  # ranks of a finding in an address
 
 
 def link_to_callsite(state: PageState, finding: Finding) -> str:
     """Return the address of the call site with most of a finding's waiting, or of all of them."""
     main = finding.main_callsite
     return state.link_to("/callsites", callsite=None if main is None else make_callsite_key(main))
+
+
+def link_to_timeline(data: TraceData, state: PageState, finding: Finding) -> str:
+    """Return the address of the timeline at the costliest delay of a finding.
+
+    Several late ranks are filtered. Returns the whole run if no single delay is known.
+    """
+    shared = state.without_page_keys()
+    if len(finding.ranks) > 1:
+        ranks = ", ".join(map(str, finding.ranks[:MAX_FILTERED]))
+        shared = change_filters(shared, {"ranks": ranks})
+    findings = data.derive("findings")
+    if finding not in findings:
+        return shared.link_to("/timeline")
+    work = data.derive("blamed_work")
+    work = work[work["finding"] == findings.index(finding)]
+    if not len(work):
+        return shared.link_to("/timeline")
+    delay = work.loc[work["cost_ns"].idxmax()]
+    begin, end = (int(delay[name]) - data.trace.calls_start_ns for name in ("begin_ns", "end_ns"))
+    length = max(end - begin, 1)
+    window = {"from": max(begin - length, 0), "to": end + 2 * length}
+    return shared.link_to("/timeline", **window)
 
 
 def find_causes(data: TraceData, callsite: int | tuple[str, int]) -> list[Finding]:

@@ -31,7 +31,8 @@ QUANTITIES = {
     "bytes": "bytes",
 }
 CELL_PATTERN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?:(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
-MAX_PAIRS = 20
+SHOWN = "listed"  # key of the URL: "all" lists up to MAX_LISTED pairs
+MAX_PAIRS, MAX_LISTED = 20, 500
 MARGIN = 0.3  # of the longest wait, which the timeline shows before and after it
 Run = tuple[int, int]
 Matrices = dict[str, tuple[Sequence[Run], Float | Int]]
@@ -103,13 +104,26 @@ def make_pair_list(data: TraceData, state: PageState) -> Component | None:
     if not len(pairs):
         none = html.P("These ranks do not wait for messages of each other.", className="note")
         return html.Section([html.H2(title), none]) if cell else None
-    rows = [_make_row(data, state, row, whole) for _, row in pairs.head(MAX_PAIRS).iterrows()]
+    most = MAX_LISTED if state.get(SHOWN) == "all" else MAX_PAIRS
+    rows = [_make_row(data, state, row, whole) for _, row in pairs.head(most).iterrows()]
     names = ("waits", "for", "waiting", "of all", "longest", "call site")
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in names]))
-    more = len(pairs) - MAX_PAIRS
-    rest = [html.P(f"and {format_count(more)} more pairs", className="note")] * (more > 0)
+    rest = _describe_rest(state, len(pairs) - most, most == MAX_LISTED)
     table = html.Table([head, html.Tbody(rows)], className="table messages-table")
     return html.Section([html.H2(title), html.Div(table, className="messages-scroll"), *rest])
+
+
+def _describe_rest(state: PageState, more: int, is_whole: bool) -> list[Component]:
+    """Return the link to the pairs that are not listed, or their number if most are listed."""
+    if more <= 0:
+        return []
+    text = f"and {format_count(more)} more pairs"
+    if is_whole:
+        return [
+            html.P(f"{text}; a click on a cell of the matrix lists its pairs", className="note")
+        ]
+    href = state.set_keys(**{SHOWN: "all"}).format_query()
+    return [html.P(dcc.Link(text, href=href), className="note")]
 
 
 def _pairs_of_cell(state: PageState, pairs: pd.DataFrame, cell: tuple[Run, Run]) -> pd.DataFrame:

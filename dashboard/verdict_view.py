@@ -20,7 +20,7 @@ from mpiprof.reports.pictures import icons
 from . import components, finding_links
 from .picture import Picture
 from .trace_data import TraceData
-from .url_state import PageState, change_filters
+from .url_state import PageState
 
 
 def find_verdict(data: TraceData) -> Verdict:
@@ -43,7 +43,7 @@ def make_answer(data: TraceData, state: PageState) -> Component | None:
     advice = html.P(components.mark_code(answer.advice), className="note")
     parts += [
         _show_facts(answer.facts),
-        html.Div([_make_button(answer.finding, state), advice], className="act"),
+        html.Div([_make_button(data, answer.finding, state), advice], className="act"),
         components.show_command(answer.command),
         *[html.P(components.mark_code(line), className="note") for line in answer.notes],
     ]
@@ -98,14 +98,11 @@ def _show_facts(facts: Sequence[Fact]) -> Component:
     return html.Dl(rows, className="who")
 
 
-def _make_button(finding: Finding, state: PageState) -> Component:
+def _make_button(data: TraceData, finding: Finding, state: PageState) -> Component:
     """Return the page's primary button: the late ranks in the timeline, or the call site."""
     if is_blamed(finding):
         name = format_ranks(finding.ranks) if len(finding.ranks) < 4 else "these ranks"
-        ranks = ", ".join(map(str, finding.ranks[:64]))
-        chosen = change_filters(state.without_page_keys(), {"ranks": ranks})
-        target = chosen if len(finding.ranks) > 1 else state.without_page_keys()
-        href = "/timeline" + target.format_query()
+        href = finding_links.link_to_timeline(data, state, finding)
         return dcc.Link(f"Show {name} in the timeline", href=href, className="primary")
     if finding.main_callsite is not None:
         href = finding_links.link_to_callsite(state, finding)

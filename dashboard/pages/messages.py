@@ -22,7 +22,7 @@ from ..figures import rank_pairs
 from ..trace_data import TraceContext, TraceData
 
 TITLE, PATH = "Messages", "/messages"
-PAGE_KEYS = frozenset((pair_tables.CELL,))
+PAGE_KEYS = frozenset((pair_tables.CELL, pair_tables.SHOWN))
 SKELETON = (420, 240)
 HOW_TO_READ = (
     "A row is a rank that waits or sends, a column is the rank that it waits for or sends to. The "
@@ -45,25 +45,32 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
 
 
 def make_sentence(data: TraceData, state: states.PageState) -> list[Component]:
-    """Return the sentence about the costliest pair of ranks, and what to look at next."""
+    """Return the cause of the waiting, or the pair of ranks that waits most, and its links."""
     pairs = pair_tables.filtered_pairs(data, state)
+    cause = None
+    if states.clear_filters(state) == state:  # findings are about the whole run
+        cause = message_pairs.find_message_cause(data.derive("findings"), pairs)
     words: list[Any] = [
         html.Span(text, className=style) if style else text
-        for text, style in message_pairs.headline(data.trace, pairs)
+        for text, style in message_pairs.headline(data.trace, pairs, cause)
     ]
     if not len(pairs):
         known = are_waits_known(data.trace) or not len(data.trace.message_sums)
         remedy = f"Record with {format_command('run', '--messages', 'all', 'PROGRAM')}."
         why = [] if known else [html.P(remedy)]
         return [html.H1(words, className="good" if known else ""), *why]
-    row = pairs.iloc[0]
+    row, name = pairs.iloc[0], "the longest wait of this pair"
+    if cause is not None:
+        direct = pairs[pairs["awaited"].isin(cause.finding.ranks)]
+        row = direct.iloc[0] if len(direct) else row
+        name = f"the longest wait for rank {row['awaited']}"
     timeline = pair_tables.link_to_longest(data, state, row)
     return [
         html.H1(words),
-        html.P(message_pairs.share_sentence(pairs)),
+        *map(html.P, message_pairs.further_sentences(data.trace, pairs, cause)),
         html.Div(
             [
-                dcc.Link("Show this wait in the timeline", href=timeline, className="primary"),
+                dcc.Link(f"Show {name} in the timeline", href=timeline, className="primary"),
                 dcc.Link("Open its call site", href=pair_tables.link_to_callsite(state, row)),
             ],
             className="messages-links",

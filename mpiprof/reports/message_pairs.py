@@ -1,56 +1,134 @@
-"""Sentences about the pair of ranks that loses most time in messages, for pages and reports."""
+"""Sentences about the cause of the waiting for messages, and about the pair that waits most."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.diagnosis.finding import Finding, is_blamed
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_count,
+    format_ranks,
+    format_share,
+    format_time,
+)
 from mpiprof.metrics.message_callsite_sums import are_waits_known
 from mpiprof.reports.site_labels import describe_site
 from mpiprof.trace import Trace
 
+MIN_SHARE = 0.1  # of the waiting for messages, from which a finding is the headline
 Words = list[tuple[str, str]]  # text, and its style: "", "strong" or "late"
 
 
-def headline(trace: Trace, pairs: pd.DataFrame) -> Words:
-    """Return the sentence about the costliest row of `list_waiting_pairs`, as styled words."""
+@dataclass(frozen=True)
+class MessageCause:
+    """The finding that causes most of the waiting for messages, and its share of it."""
+
+    finding: Finding
+    share: float
+
+
+def find_message_cause(findings: Sequence[Finding], pairs: pd.DataFrame) -> MessageCause | None:
+    """Return the finding that blames ranks for most waiting for messages, directly or not.
+
+    pairs: of `list_waiting_pairs`, of the whole run. Returns None if no finding causes MIN_SHARE.
+    """
+    whole = float(pairs["wait_ns"].sum())
+    causes = [
+        MessageCause(finding, _message_wait(finding) / whole)
+        for finding in findings
+        if whole > 0 and is_blamed(finding)
+    ]
+    largest = max(causes, key=lambda cause: cause.share, default=None)
+    return largest if largest is not None and largest.share >= MIN_SHARE else None
+
+
+def _message_wait(finding: Finding) -> float:
+    """Return the waiting for messages that a finding causes, at most its cost, in ns."""
+    in_messages = sum(at.wait_ns for at in finding.waits_at if isinstance(at.callsite, tuple))
+    return min(in_messages, float(finding.cost_ns))
+
+
+def headline(trace: Trace, pairs: pd.DataFrame, cause: MessageCause | None = None) -> Words:
+    """Return who causes the waiting for messages, as styled words.
+
+    Without a cause, this is `describe_pair` of the first row of `list_waiting_pairs`. A rank that
+    is waited for may wait itself, so it is not called late.
+    """
     if not len(pairs):
         return [(absence_text(trace), "")]
-    row = pairs.iloc[0]
-    calls, late = int(row["calls"]), (f"rank {row['awaited']}", "late")
-    reason = [(" for messages of ", ""), late]
+    if cause is None:
+        return describe_pair(trace, pairs.iloc[0])
+    ranks = cause.finding.ranks
+    return [
+        (capitalise(format_ranks(ranks)), "late"),
+        (" cause " if len(ranks) > 1 else " causes ", ""),
+        (format_share(cause.share), "strong"),
+        (" of the waiting for messages.", ""),
+    ]
+
+
+def describe_pair(trace: Trace, row: Any) -> Words:
+    """Return a row of `list_waiting_pairs` as a sentence of styled words."""
+    calls, awaited = int(row["calls"]), (f"rank {row['awaited']}", "strong")
+    reason = [(" for messages of ", ""), awaited, (", in ", "")]
     if 2 * row["send_wait_ns"] > row["wait_ns"]:
-        reason = [(" for ", ""), late, (" to receive", "")]
+        reason = [(" until ", ""), awaited, (" receives its message, in ", "")]
     return [
         (f"Rank {row['rank']}", "strong"),
         (" waits ", ""),
         (format_time(float(row["wait_ns"])), "strong"),
         *reason,
-        (" in ", ""),
+        (f"{format_count(calls)} call{'s' * (calls > 1)} of ", ""),
         (format_pair_site(trace, row), "strong"),
-        (f", in {format_count(calls)} call{'s' * (calls > 1)}.", ""),
+        (".", ""),
     ]
 
 
-def headline_text(trace: Trace, pairs: pd.DataFrame) -> str:
+def headline_text(trace: Trace, pairs: pd.DataFrame, cause: MessageCause | None = None) -> str:
     """Return `headline` as text."""
-    return "".join(text for text, _ in headline(trace, pairs))
+    return _join(headline(trace, pairs, cause))
 
 
-def share_sentence(pairs: pd.DataFrame) -> str:
-    """Return the share of the rank for which the others wait most, or "" without a wait."""
+def _join(words: Words) -> str:
+    return "".join(text for text, _ in words)
+
+
+def further_sentences(
+    trace: Trace, pairs: pd.DataFrame, cause: MessageCause | None = None
+) -> list[str]:
+    """Return how many ranks wait directly for the cause, and the pair that waits most.
+
+    Without a cause, the first sentence is on the rank for which the others wait most.
+    """
     whole = float(pairs["wait_ns"].sum())
     if not whole > 0:
-        return ""
+        return []
+    if cause is None:
+        return [_most_awaited(pairs, whole)]
+    direct = pairs[pairs["awaited"].isin(cause.finding.ranks)]
+    share = float(direct["wait_ns"].sum()) / whole
+    them = format_ranks(cause.finding.ranks)
+    sentence = f"{format_share(share)} is directly for {them}"
+    if share < cause.share:
+        sentence += "; the rest passes through ranks that wait themselves"
+    return [f"{sentence}.", _join(describe_pair(trace, pairs.iloc[0]))]
+
+
+def _most_awaited(pairs: pd.DataFrame, whole: float) -> str:
+    """Return the share of the rank for which the others wait most."""
     sums = pairs.groupby("awaited")["wait_ns"].sum().sort_values(ascending=False, kind="stable")
     rank = int(sums.index[0])
     waiting = sorted(set(pairs.loc[pairs["awaited"] == rank, "rank"].tolist()))
     one = len(waiting) == 1
     who = f"rank {waiting[0]} waits" if one else f"{format_count(len(waiting))} ranks wait"
     share = format_share(float(sums.iloc[0]) / whole)
-    return f"{share} of all waiting in messages is for rank {rank}; {who} for it."
+    fact = f"{share} of all waiting for messages is for rank {rank}; {who} for it."
+    return f"{fact} No rank is known to cause it: an awaited rank may wait itself."
 
 
 def absence_text(trace: Trace) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -74,7 +75,8 @@ def test_the_matrix_lists_the_pairs_of_a_cell_and_opens_them(browser: Browser) -
     browser.open("/messages?trace=both")
     page = browser.page
     page.wait_for_selector("#messages-matrix .js-plotly-plot")
-    assert f"for rank {LATE} to receive" in page.inner_text("#messages-sentence h1")
+    assert page.inner_text("#messages-sentence h1").startswith(f"Rank {LATE} causes ")
+    assert f"until rank {LATE} receives its message" in page.inner_text("#messages-sentence")
     plot = page.locator("#messages-matrix .nsewdrag")
     box = plot.bounding_box()
     place = {"x": box["width"] * (LATE + 0.5) / RANKS, "y": box["height"] * (LATE + 1.5) / RANKS}
@@ -98,6 +100,18 @@ def test_the_matrix_lists_the_pairs_of_a_cell_and_opens_them(browser: Browser) -
     browser.until("location.search.includes('pairs=messages')")
     browser.settled()
     assert page.evaluate(text) == "20"
+
+
+def test_the_answer_leads_to_a_delay_of_the_late_rank(browser: Browser) -> None:
+    """The timeline opens at one delay of 2 ms, with the waits around it, not at the whole run."""
+    browser.open("/?trace=both")
+    browser.page.click(f"text=Show rank {LATE} in the timeline")
+    browser.until("location.pathname === '/timeline'")
+    browser.settled()
+    query = parse_qs(urlsplit(browser.page.url).query)
+    begin, end = int(query["from"][0]), int(query["to"][0])
+    assert 2 * MS <= end - begin <= 10 * MS
+    assert "late: the cause" in browser.text()
 
 
 def test_a_run_with_messages_alone_has_all_pages(browser: Browser) -> None:

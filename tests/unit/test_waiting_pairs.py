@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mpiprof
+from mpiprof.diagnosis.finding import Finding, WaitSite
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.waiting_pairs import list_waiting_pairs, select_pairs
 from mpiprof.reports import message_pairs
@@ -52,10 +54,11 @@ def test_the_neighbours_wait_for_the_late_rank(trace: mpiprof.Trace) -> None:
     assert pairs["calls"].head(2).tolist() == [STEPS, STEPS]
     assert select_pairs(pairs, (4, 4), (4, 7))["awaited"].tolist() == [LATE]
     text = message_pairs.headline_text(trace, pairs)
-    assert text.startswith("Rank 4 waits 20") and "for rank 5 to receive in waitall at" in text
-    assert text.endswith("halo.py:13 exchange, in 10 calls.")
-    share = message_pairs.share_sentence(pairs)
-    assert share == "100 % of all waiting in messages is for rank 5; 2 ranks wait for it."
+    assert text.startswith("Rank 4 waits 20")
+    ending = " until rank 5 receives its message, in 10 calls of waitall at halo.py:13 exchange."
+    assert text.endswith(ending)
+    (share,) = message_pairs.further_sentences(trace, pairs)
+    assert share.startswith("100 % of all waiting for messages is for rank 5; 2 ranks wait for it.")
 
 
 def test_without_waits_the_sentence_gives_the_reason(tmp_path: Path) -> None:
@@ -63,5 +66,33 @@ def test_without_waits_the_sentence_gives_the_reason(tmp_path: Path) -> None:
     program.collective("allreduce")
     trace = mpiprof.open(program.write(tmp_path / "collectives"))
     pairs = list_waiting_pairs(find_located_waits(trace))
-    assert len(pairs) == 0 and message_pairs.share_sentence(pairs) == ""
+    assert len(pairs) == 0 and message_pairs.further_sentences(trace, pairs) == []
     assert message_pairs.headline_text(trace, pairs) == "This trace has no messages."
+
+
+def test_the_headline_names_the_cause_and_not_the_neighbour_of_a_victim(tmp_path: Path) -> None:
+    """The last rank of a line of ranks works longer, so each rank waits for its neighbour."""
+    program = Program(RANKS)
+    work = np.full(RANKS, MS // 10) + 5 * MS * (np.arange(RANKS) == RANKS - 1)
+    for _ in range(40):
+        program.pipeline(work, order=range(RANKS - 1, -1, -1))
+    trace = mpiprof.open(program.write(tmp_path / "line", finalize=False))
+    pairs = list_waiting_pairs(find_located_waits(trace))
+    site = "recv", int(pairs["site_id"].iloc[0])
+    half = WaitSite(site, 0.5 * float(pairs["wait_ns"].sum()), 0.5)
+    other = Finding("rank", 1, 0.5, (), (2,), waits_at=(replace(half, wait_ns=1.0),))
+    finding = Finding("rank", int(half.wait_ns), 0.5, (), (RANKS - 1,), waits_at=(half,))
+    assert message_pairs.find_message_cause([other], pairs) is None
+    cause = message_pairs.find_message_cause([other, finding], pairs)
+    assert (
+        cause is not None
+        and cause.finding.ranks == (RANKS - 1,)
+        and cause.share == pytest.approx(0.5)
+    )
+    words = message_pairs.headline(trace, pairs, cause)
+    assert words[0] == (f"Rank {RANKS - 1}", "late")
+    assert [text for text, style in words if style == "late"] == [f"Rank {RANKS - 1}"]
+    direct, longest = message_pairs.further_sentences(trace, pairs, cause)
+    assert direct.startswith("14 % is directly for rank 7; the rest passes through ranks")
+    assert longest.startswith("Rank ") and " for messages of rank " in longest
+    assert "late" not in dict(message_pairs.headline(trace, pairs)).values()

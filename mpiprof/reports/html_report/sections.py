@@ -203,7 +203,11 @@ def make_messages(trace: Trace, findings: Sequence[Finding]) -> str:
             title = pair_matrix.QUANTITIES[quantity].title
             figures.append(make_figure([("scrolls", drawn)], MATRIX_HOW_TO_READ, title))
     pairs = list_waiting_pairs(find_located_waits(trace))
-    sentences = [message_pairs.headline_text(trace, pairs), message_pairs.share_sentence(pairs)]
+    cause = message_pairs.find_message_cause(findings, pairs)
+    sentences = [
+        message_pairs.headline_text(trace, pairs, cause),
+        *message_pairs.further_sentences(trace, pairs, cause),
+    ]
     columns = message_table.message_columns(rows.head(MAX_SITES), findings)
     legend = callsite_table.legend("  ".join(column.head for column in columns))
     return make_section(
