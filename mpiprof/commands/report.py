@@ -7,8 +7,9 @@ compared with values and joined by `and`, `or` and brackets, such as "total_wait
 latest_share > 30%". Columns of the whole run have the prefix `run.`: "run.wait_share > 30%". If a
 call site or the run meets the condition, the exit code is 3. --what-if predicts the run time with a
 change: "rank 3 = median", "node n07 = median", "site md.py:93 = balanced" or "network = ideal".
---site selects by operation, file, line and function. -o writes a file in the format that its ending
-selects: Markdown for a mail (.md), a page (.html) or data for programs (.json).
+--site selects by operation, file, line and function. --rank shows the longest waits of one rank,
+and the ranks that cause them. -o writes a file in the format that its ending selects: Markdown for
+a mail (.md), a page (.html) or data for programs (.json).
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     meaning = "show at most N rows of a table (20; where only 40 lines are shown, 8)"
     add("--top", type=parse_positive, metavar="N", help=meaning)
     add("--all", action="store_true", help="show all tables, not only 40 lines")
+    meaning = "the longest waits of rank N, each back to its cause"
+    add("--rank", type=int, metavar="N", help=meaning)
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
     meaning = 'run time with a change, such as "rank 3 = median"; may be repeated'
     add("--what-if", action="append", default=[], metavar="CHANGE", help=meaning)
@@ -71,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     args.sort = sort_column(args.sort)
     changes = parse_changes(args.what_if)
     to = output_ending(args)
+    check_rank_options(args)
     from mpiprof.hang import verdict_text
     from mpiprof.metrics import columns
     from mpiprof.reports import json, phrases, what_if
@@ -94,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         with show_work("replaying the run"):
             prediction = predict_run(trace, changes)
     findings = []
-    if args.json or to or (args.by == "callsite" and not args.site):
+    if args.json or to or (args.by == "callsite" and not args.site and args.rank is None):
         with show_work("looking for causes"):
             from mpiprof.tune.gains import find_gains
 
@@ -136,6 +140,8 @@ def report_text(
     from mpiprof.reports import run_report, site_report
 
     named = (args.trace,) if args.trace else ()
+    if args.rank is not None:
+        return report_rank_waits(args, trace, named, above)
     top = args.top or (MAX_ROWS if args.all else None)
     if args.site:
         row, note = choose_callsite(trace, callsites, messages)
@@ -259,6 +265,49 @@ def choose_callsite(trace: Trace, callsites: Any, messages: Any) -> tuple[dict[A
     return rows[0], text.match_note(trace, rows[0], rows[1:])
 
 
+def check_rank_options(args: argparse.Namespace) -> None:
+    """Raise UsageError if --rank is given together with an option for other reports."""
+    others = {
+        "--by": args.by != "callsite",
+        "--site": bool(args.site),
+        "--json": args.json,
+        "-o": args.output is not None,
+    }
+    wrong = [name for name, is_given in others.items() if is_given]
+    if args.rank is not None and wrong:
+        raise UsageError(f"--rank prints the waits of one rank: leave out {' and '.join(wrong)}")
+
+
+def report_rank_waits(
+    args: argparse.Namespace, trace: Trace, named: TracePaths, above: list[str]
+) -> str:
+    """Return the report on the longest waits of the rank of --rank; raises UsageError."""
+    from mpiprof.reports.rank_report import SHORT_ROWS, WaitChain, WaitLink, report_rank
+    from mpiprof.store.cached_trace import cache_key
+    from mpiprof.timeline.rank_waits import list_chained_waits
+
+    if not 0 <= args.rank < trace.ranks:
+        raise UsageError(f"--rank {args.rank}: the trace has the ranks 0 to {trace.ranks - 1}")
+    if trace.record == "summary":
+        raise UsageError(
+            f"--rank {args.rank}: {trace.path} has only totals, so single waits are unknown: "
+            "record without --record summary"
+        )
+    most = args.top or (MAX_ROWS if args.all else SHORT_ROWS)
+    with show_work("looking for waits"):
+        found = list_chained_waits(trace, cache_key(trace), args.rank, most)
+    chains = []
+    for one in found:
+        links = tuple(
+            WaitLink(w.rank, w.awaited, w.begin, w.until - w.begin, w.operation, w.site)
+            for w in one.chain or (one.wait,)
+        )
+        last = one.last
+        end = (last.inside, last.operation, last.site) if last else ()
+        chains.append(WaitChain(links, *end))
+    return report_rank(trace, args.rank, chains, named, above, whole=args.all)
+
+
 def report_sums(trace: Trace, by: str, top: int, named: TracePaths) -> str:
     """Return the time of each rank in MPI, or counts, message sizes and times of each routine."""
     from mpiprof.reports import text
@@ -289,14 +338,19 @@ def report_message_callsites(
     from mpiprof.reports.site_labels import routine_at
     from mpiprof.reports.table import wrap_paragraph
 
-    cost = message_table.message_cost_sentence(row)
+    costs = (
+        message_table.message_cost_sentence(row),
+        message_table.longest_wait_sentence(trace, row),
+    )
     pairs = message_table.pair_text(trace, row, top)
     findings = [] if trace.record == "summary" else trace.findings()
     causes = find_causes_at(findings, (str(row["operation"]), int(row["site_id"])))
     phrases = late_rank_sentences.message_headline(row, causes)
     parts = [
         wrap_paragraph(late_rank_sentences.join_phrases(phrases), 0),
-        "\n".join(filter(None, [wrap_paragraph(cost, 0), wrap_paragraph(note)])),
+        "\n".join(
+            filter(None, [wrap_paragraph(" ".join(filter(None, costs)), 0), wrap_paragraph(note)])
+        ),
         message_table.callsite_text(messages, top, findings),
         f"Pairs of ranks at {routine_at(row)}\n{pairs}",
         f"next: {format_command('report', *named)}   (all call sites)",

@@ -166,13 +166,31 @@ def read_instance(
             continue
         at = np.flatnonzero((batch.sequence == sequence) & (batch.start == start))
         if len(at):
-            instance = batch.take(at[:1])
-            measure.blocked = np.zeros(instance.arrival_ns.shape, np.int64)
-            complete = measure.compute_rows(instance).complete
-            present = instance.shape[:, 0] >= 0
-            times = instance.arrival_ns, instance.exit_ns, measure.blocked * complete
-            return Instance(instance.communicator.ranks[present], *(m[present, 0] for m in times))
+            return _take_instance(measure, batch, int(at[0]))
     raise TraceError(f"{trace.path}: no instance {sequence} on the communicator {communicator:.40}")
+
+
+def read_instance_at(trace: Trace, first_arrival_ns: int, spread_ns: int) -> Instance | None:
+    """Return the instance of this first arrival and this worst-case imbalance, or None."""
+    measure = InstanceMetrics(trace)
+    for batch in trace.batches(batch=1 << 18, since_ns=first_arrival_ns):
+        present = batch.shape >= 0
+        first = np.where(present, batch.arrival_ns, np.iinfo(np.int64).max).min(0)
+        spread = np.where(present, batch.arrival_ns, -1).max(0) - first
+        at = np.flatnonzero((first == first_arrival_ns) & (spread == spread_ns))
+        if len(at):
+            return _take_instance(measure, batch, int(at[0]))
+    return None
+
+
+def _take_instance(measure: InstanceMetrics, batch: Batch, column: int) -> Instance:
+    """Return one instance of a batch without absent ranks."""
+    instance = batch.take(np.array([column]))
+    measure.blocked = np.zeros(instance.arrival_ns.shape, np.int64)
+    complete = measure.compute_rows(instance).complete
+    present = instance.shape[:, 0] >= 0
+    times = instance.arrival_ns, instance.exit_ns, measure.blocked * complete
+    return Instance(instance.communicator.ranks[present], *(m[present, 0] for m in times))
 
 
 def find_call(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:

@@ -12,10 +12,12 @@ import pandas as pd
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics.quantiles import LEVELS
+from mpiprof.metrics.rank_totals import read_instance_at
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.reports.table import Column, render, render_bar
+from mpiprof.trace import Trace
 
 SUMS = ("instances", "calls", "elapsed_ns", "lateness_ns", "last")
 
@@ -49,6 +51,32 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
         Column("arrives last", [most_frequent_last(p) for p in parts]),
         Column("ω", [render_bar(value / largest) for value in spread], left=True),
     )
+
+
+def worst_instance_sentence(trace: Trace, series: pd.DataFrame) -> str:
+    """Return which rank is last in the instance of largest spread, and when, or "" if unknown.
+
+    series: the instance series of the call site.
+    """
+    if len(series) < 2 or not series["worst_imbalance_ns"].max() > 0:
+        return ""
+    spread = series["worst_imbalance_ns"].fillna(-1).to_numpy()
+    row = series.iloc[int(spread.argmax())]
+    begin = int(row["first_arrival_ns"])
+    instance = read_instance_at(trace, begin, int(row["worst_imbalance_ns"]))
+    if instance is None or len(instance.ranks) < 2:
+        return ""
+    last = int(np.argmax(instance.arrival))
+    late_ns = float(instance.arrival[last] - np.median(np.delete(instance.arrival, last)))
+    fact = (
+        f"The worst instance is number {row['number']}, "
+        f"{format_time(begin - trace.calls_start_ns)} after the begin: "
+        f"rank {instance.ranks[last]} arrives last, {format_time(late_ns)} after the median of the "
+        "other ranks"
+    )
+    if not row["wait_ns"] > 0:
+        return f"{fact}."
+    return f"{fact}, and all ranks together wait {format_time(float(row['wait_ns']))}."
 
 
 def quantile_table(row: dict[str, Any]) -> str:

@@ -89,6 +89,21 @@ def pair_text(trace: Trace, callsite: Mapping[Any, Any], most: int) -> str:
     )
 
 
+def longest_wait_sentence(trace: Trace, callsite: Mapping[Any, Any]) -> str:
+    """Return the longest wait at a call site, or "" if nobody waits there."""
+    waits = find_located_waits(trace)
+    here = waits["operation"].astype(str) == callsite["operation"]
+    waits = waits[here & (waits["site_id"] == callsite["site_id"])]
+    if not len(waits):
+        return ""
+    row = waits.loc[waits["longest_ns" if "longest_ns" in waits else "wait_ns"].idxmax()]
+    begin, until = int(row["begin_ns"]), int(row["until_ns"])
+    return (
+        f"The longest wait here is {format_time(until - begin)}: rank {row['rank']} for rank "
+        f"{row['awaited']}, {format_time(begin - trace.calls_start_ns)} after the begin."
+    )
+
+
 def _known(value: float, text: Callable[[float], str]) -> str:
     """Return a sum as text; pairs in which a rank only waits have no calls of their own."""
     return text(value) if value else UNKNOWN

@@ -57,6 +57,8 @@ def instance_sections(trace: Trace, row: dict[Any, Any], top: int) -> Iterator[S
     callsite = int(row["callsite"])
     series = trace.series(callsite)[callsite]
     totals = trace.rank_totals[trace.rank_totals["callsite"] == callsite]
+    worst = callsite_report.worst_instance_sentence(trace, series)
+    yield Section("", wrap_paragraph(worst, 0) if worst else "", essential=True)
     yield from cause_sections(trace, callsite, top)
     yield Section("How long its instances take", callsite_report.quantile_table(row))
     first = first_recorded(trace, callsite)

@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard": {"hang", "reports", "tune", "timeline", "store", "diagnosis", "metrics"}
     | {"trace", "model"},
     "commands": {"hang", "reports", "formats", "bench", "tune", "store", "diagnosis", "metrics"}
-    | {"trace", "model", "launch"},
+    | {"timeline", "trace", "model", "launch"},
     "__main__": {"commands", "store"},
     "__init__": {"diagnosis", "metrics", "formats", "trace", "dashboard"},
 }
