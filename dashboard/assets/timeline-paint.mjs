@@ -93,12 +93,21 @@ export const drawAxis = (c, view, theme) => {
   }
 };
 
-// Draw the time in which no call is recorded as the ground of each row.
-export const drawRowGrounds = (c, view, theme) => {
+// Draw the time in which no call is recorded as the ground of each row. Rows of lost ranks have none,
+// because nothing is known of them.
+export const drawRowGrounds = (c, view, lost, theme) => {
   c.fillStyle = theme.q1;
   c.globalAlpha = 0.55;
-  for (let row = 0; row < view.rows; row++) c.fillRect(GUTTER, view.top(row), view.width, view.high(row));
+  const isLost = new Set(lost);
+  for (let row = 0; row < view.rows; row++) if (!isLost.has(row)) c.fillRect(GUTTER, view.top(row), view.width, view.high(row));
   c.globalAlpha = 1;
+};
+
+export const drawLostRows = (c, view, lost, theme) => {
+  for (const row of lost) {
+    const box = { x: GUTTER, y: view.top(row), w: view.width, h: view.high(row) };
+    drawInside(c, box, "no records", theme.ink3, theme);
+  }
 };
 
 // Return the cells as an image, one pixel wide per column. The hue is that of the longest state. The

@@ -53,8 +53,8 @@ export const drawLayer = (c, view, scene, kind, items, theme, palette) => {
 };
 
 export const drawRows = (c, t, theme) => {
-  const { data, view } = t;
-  Paint.drawRowGrounds(c, view, theme);
+  const { data, view, overview } = t;
+  Paint.drawRowGrounds(c, view, overview.lost, theme);
   Paint.drawAxis(c, view, theme);
   if (data) {
     const palette = Paint.makePalette(data.states, theme);
@@ -70,6 +70,7 @@ export const drawRows = (c, t, theme) => {
     if (t.instance) Paint.drawInstance(c, view, t, theme);
     Chain.drawChain(c, t, theme);
   }
+  Paint.drawLostRows(c, view, overview.lost, theme);
   Marks.drawOnRows(c, t, theme);
   Paint.drawGutter(c, view, t, theme);
 };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -331,6 +331,7 @@ class Timeline:
             "hosts": [self._row_name(r, self._host_of) for r in rows],
             "switches": [self._row_name(r, self.trace.switches.get) for r in rows],
             "nodes": [node_number.get(node_ids.get(int(r[0]), ""), -1) for r in rows],
+            "lost": self._find_lost_rows(rows),
             "late": np.nan_to_num(self.events.lateness[shown.rows.drawn]).tolist(),
             "drawn": shown.rows.drawn.tolist(),  # the rank that each row shows
             "states": shown.states.names,
@@ -338,6 +339,11 @@ class Timeline:
             "instances": self.events.instances,
         }
         return head, {"shares": share.astype(np.float32)}
+
+    def _find_lost_rows(self, rows: Sequence[Int]) -> list[int]:
+        """Return the rows of ranks of which the trace has no records."""
+        lost = self.trace.ranks_without_records
+        return [row for row, ranks in enumerate(rows) if lost and lost.issuperset(ranks.tolist())]
 
     def _host_of(self, rank: int) -> str:
         return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")

@@ -14,7 +14,10 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
+from mpiprof.store import cache
 from mpiprof.testing.synthetic import upgrade_folder
+from mpiprof.timeline.build import open_or_build
+from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 from mpiprof.tune.tasks import list_works
@@ -160,3 +163,17 @@ def test_a_data_set_has_the_same_waits(tmp_path: Path) -> None:
     found = mpiprof.open(tmp_path / "d")
     names = ["operation", "instances", "complete_instances", "total_wait_ns", "total_elapsed_ns"]
     assert found.callsites[names].equals(known[names])
+
+
+@pytest.mark.parametrize(("lost", "rows"), [((3,), [3]), ((0, 5), [0, 5])])
+def test_the_timeline_marks_the_rows_of_lost_ranks(
+    lost: tuple[int, ...], rows: list[int], tmp_path: Path
+) -> None:
+    """Their rows must not look like computing."""
+    trace = lose(write_rules(tmp_path / "t")[0], *lost)
+    key = cache.compute_key(trace)
+    timeline = Timeline(trace, open_or_build(trace, key), key)
+    wanted = Request(0, timeline.length_ns, 300, "operation", "rank", frozenset(), np.arange(RANKS))
+    shown = timeline.resolve(wanted)
+    assert isinstance(shown, ResolvedRequest)
+    assert timeline.render_overview(wanted, shown)[0]["lost"] == rows
