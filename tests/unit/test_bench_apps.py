@@ -59,8 +59,20 @@ def test_the_paper_s_routine_has_columns_where_it_runs() -> None:
     assert (rows[WHOLE]["auto s"], rows[WHOLE]["robust s"]) == (5, 6)
     assert rows["allgather"]["native / robust"] == pytest.approx(6.5 / 4)
     assert rows["allgather"]["robust algorithm"] == "ring"
-    assert apps.APPS["ft"].modes == ("native", "auto", "robust", "native")
-    assert apps.APPS["md"].modes == ("native", "auto", "native")
+    for quick in (False, True):
+        assert apps.APPS["ft"].list_modes(quick=quick) == ("native", "auto", "robust", "native")
+    assert apps.APPS["md"].list_modes(quick=False) == ("native", "auto", "native")
+
+
+def test_a_quick_program_outside_table_12_runs_once() -> None:
+    """Its time has no interval, so that two digits are printed, and there is nothing to compare."""
+    assert apps.APPS["md"].list_modes(quick=True) == ("native",)
+    rows = {r["routine"]: r for r in apps.rows_of("md", [a_run(10.1234, 6, 2)], APP, judged=False)}
+    assert list(rows) == [WHOLE, ALL, "allgather"]
+    whole = rows[WHOLE]
+    assert str(whole["native s"]) == "10" and whole["native ±"] == ""
+    assert not {"auto s", "robust s", "asked"} & set(whole)
+    assert (rows["allgather"]["δ/T"], rows["allgather"]["instances"]) == (2.0, 150)
 
 
 def test_the_all_to_all_of_table_12_has_a_row_although_it_is_short() -> None:

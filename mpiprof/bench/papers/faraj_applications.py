@@ -8,6 +8,7 @@ from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers.exhibits import (
     NOT_REPRODUCED,
+    NOT_REPRODUCIBLE,
     Claim,
     Content,
     Exhibit,
@@ -16,6 +17,7 @@ from mpiprof.bench.papers.exhibits import (
     Verdict,
     judge_share,
 )
+from mpiprof.bench.papers.faraj_adaptive import OLD_NATIVE
 from mpiprof.bench.papers.faraj_programs import find_places
 from mpiprof.bench.papers.runs import Computation, Run
 from mpiprof.bench.studies.apps import WHOLE
@@ -32,6 +34,7 @@ PROBLEMS = {
 }
 STAND_INS = {"ft": "FT", "hydro": "VH-1", "fft2d": "FFT-2D", "transpose": "MT"}
 ROUTINE = "alltoall"
+NO_PROGRAM = "no program calls the all-to-all after the last probe"
 
 
 def compute_message_sizes(_: bool) -> list[Row]:
@@ -129,25 +132,22 @@ def _make_paper_table(results: Results) -> Table:
     return Table("The paper's times", tuple(rows[0]), rows)
 
 
-def check_communication(results: Results) -> Verdict:
-    """Judge that the paper's routine shortens the all-to-all of all four programs."""
-    rows = _find_rows(results, ROUTINE)
-    right = sum(row["native / robust"] > 1 for row in rows)
-    return _judge_programs(rows, right, "programs have a faster all-to-all under robust")
+def state_gain(results: Results, routine: str) -> Verdict:
+    """Return the times of native over robust with the library of today, probes included."""
+    rows = _find_rows(results, routine)
+    ratios = ", ".join(f"{STAND_INS[r['program']]} {r['native / robust']:.3g}" for r in rows)
+    here = f"with the library of this machine, native over robust is {ratios}"
+    return Verdict(NOT_REPRODUCIBLE, f"{OLD_NATIVE}; {here if rows else NO_PROGRAM}")
 
 
 def check_auto(results: Results) -> Verdict:
-    """Judge that auto shortens the all-to-all at least as much as the paper's routine."""
+    """Judge that the all-to-all takes no longer under auto than under the paper's routine.
+
+    The difference of two native runs must not count against auto.
+    """
     rows = _find_rows(results, ROUTINE)
-    right = sum(row["native / auto"] >= row["native / robust"] for row in rows)
-    return _judge_programs(rows, right, "programs have auto at least as fast as robust")
-
-
-def check_total(results: Results) -> Verdict:
-    """Judge that no program takes longer than the slower one of its two native runs."""
-    rows = _find_rows(results, WHOLE)
-    right = sum(row["robust s"] <= row["native s"] + row["native ±"] for row in rows)
-    text = "programs take at most as long as the slower of two native runs"
+    right = sum(row["auto s"] <= row["robust s"] + row["native ±"] for row in rows)
+    text = "programs have auto as fast as robust, within the difference of two native runs"
     return _judge_programs(rows, right, text)
 
 
@@ -161,7 +161,7 @@ def _find_rows(results: Results, routine: str) -> list[Row]:
 
 def _judge_programs(rows: Sequence[Row], right: int, reason: str) -> Verdict:
     if not rows:
-        return Verdict(NOT_REPRODUCED, "no program calls the all-to-all after the last probe")
+        return Verdict(NOT_REPRODUCED, NO_PROGRAM)
     return judge_share(right, len(rows), f"{reason}, of those that call it after the last probe")
 
 
@@ -181,8 +181,8 @@ EXHIBITS = (
         ("apps",),
         show_table_12,
         (
-            Claim("ROBUST shortens communication.", check_communication),
-            Claim("It lengthens no program.", check_total),
+            Claim("ROBUST shortens communication.", lambda r: state_gain(r, ROUTINE)),
+            Claim("It shortens programs.", lambda r: state_gain(r, WHOLE)),
             Claim("`auto` is not behind it (a claim of this project).", check_auto),
         ),
         optional_runs=("apps on the cluster",),

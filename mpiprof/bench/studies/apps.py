@@ -3,7 +3,8 @@
 First `calibrate` measures the message times of the ranks, unless --machine supplies them. The quick
 measurement at the start of a run is refused if ranks outnumber cores, as on an emulated cluster.
 Then each sample runs natively, under `--switch auto`, and natively again, because the machine
-drifts. The programs of Table 12 also run under `--switch robust`, the paper's routine. `native s`,
+drifts. The programs of Table 12 also run under `--switch robust`, the paper's routine. In a quick
+run the other programs run once, natively, and all tables except Table 12 are complete. `native s`,
 `auto s` and `robust s` are for the whole run from MPI_Init to MPI_Finalize, and the mean over ranks
 of the time in its collectives, waiting included as in the paper. `algorithm` is the most frequent
 one in the last third of the instances under auto. The imbalance factors are of the first run: of
@@ -54,6 +55,7 @@ from mpiprof.trace.machine import find_fault
 TITLE = "Programs under auto"
 LEAST = 0.97  # native's time over auto's: at most 3 % slower
 LAST = 3  # the last third of the instances
+SINGLE_WIDTH = 0.2  # assumed width of a time's interval relative to it, if there is one run
 FIGURE = "Worst-case factors, programs of equal weight (Figure 2)"
 SIZES = {"small": "≤ 1000 B", "large": "> 1000 B"}
 WHOLE, ALL = "(whole run)", "(all collectives)"
@@ -71,30 +73,34 @@ class App:
     followed: str = ""  # routine whose instances Figure 3 shows
     robust: bool = False  # whether the paper's routine runs too, as in Table 12
 
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """The runs in order: native, under auto, under robust if it runs, and native again."""
+    def list_modes(self, *, quick: bool) -> tuple[str, ...]:
+        """Return the runs in order: native, under auto, under robust if it runs, native again.
+
+        In a quick run a program outside Table 12 runs once, natively.
+        """
+        if quick and not self.robust:
+            return ("native",)
         return ("native", AUTO, *[ROBUST] * self.robust, "native")
 
 
 APPS = {
     "ft": App(
         "ft.py --grid 64 --steps 150",
-        "ft.py --grid 16 --steps 200",
+        "ft.py --grid 32 --steps 150",
         15,
         followed="alltoall",
         robust=True,
     ),
-    "hydro": App("hydro.py --cells 384", "hydro.py --cells 32", 20, robust=True),
+    "hydro": App("hydro.py --cells 384", "hydro.py --cells 192", 20, robust=True),
     "fft2d": App(
         "fft2d.py --order 1024 --repetitions 75",
-        "fft2d.py --order 64 --repetitions 100",
+        "fft2d.py --order 256 --repetitions 75",
         30,
         robust=True,
     ),
     "transpose": App(
         "transpose.py --order 1024 --repetitions 300",
-        "transpose.py --order 64 --repetitions 200",
+        "transpose.py --order 256 --repetitions 150",
         25,
         robust=True,
     ),
@@ -158,14 +164,16 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     """Run the programs, and print and write the results."""
     samples = samples_folder()
     chosen = options.only or PARTS
-    took = CALIBRATION_S + sum(APPS[name].seconds * len(APPS[name].modes) for name in chosen)
+    modes = {name: APPS[name].list_modes(quick=options.quick) for name in chosen}
+    took = CALIBRATION_S + sum(APPS[name].seconds * len(modes[name]) for name in chosen)
     full = f"{format_rough_time(took)}, on 16 nodes at 100 Mbit/s"
     times = "two minutes" if options.quick else full
-    print(f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.")
-    if robust := [name for name in chosen if APPS[name].robust]:
-        print(f"After auto, {', '.join(robust)} also run under robust.")
+    print(f"{TITLE}: {', '.join(chosen)}, on {ranks} ranks.")
+    for order in dict.fromkeys(modes.values()):
+        names = ", ".join(name for name in chosen if modes[name] == order)
+        print(f"Runs in the order {', '.join(order)}: {names}.")
     print(f"This will take about {times}.", flush=True)
-    progress = Progress(1 + sum(len(APPS[name].modes) for name in chosen), shown=True)
+    progress = Progress(1 + sum(map(len, modes.values())), shown=True)
     rows, first = [], {}
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
         machine = options.machine or calibrate_ranks(start, Path(folder))
@@ -176,7 +184,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
             app = APPS[name]
             words = (app.quick if options.quick else app.words).split()
             several = []
-            for mode in app.modes:
+            for mode in modes[name]:
                 argv = [str(samples / words[0]), *words[1:]]
                 # Runs under auto get no table, because auto's own findings are measured.
                 how: dict[str, Any] = {"machine": machine} if mode == "native" else {"switch": mode}
@@ -309,6 +317,8 @@ def rows_of(name: str, runs: Sequence[Run], app: App, *, judged: bool) -> list[R
     compared = ("alltoall",) * app.robust
     titles = dict.fromkeys((WHOLE, *first.factors, *compared))
     rows = [row_of(name, routine, (routine,), runs) for routine in titles]
+    if len(runs) == 1:
+        return rows
     # The difference of the two native runs must not count in favour of auto or against it.
     slower = max(first.seconds[WHOLE], runs[-1].seconds[WHOLE])
     rows[0] |= at_least(LEAST, "not slower").judge(slower / float(rows[0]["auto s"]))
@@ -322,24 +332,37 @@ def rows_of(name: str, runs: Sequence[Run], app: App, *, judged: bool) -> list[R
 
 
 def row_of(name: str, title: str, parts: Sequence[str], runs: Sequence[Run]) -> Row:
-    """Return the row of one routine, or of several together. runs: as in App.modes."""
-    first, auto, *others, _ = runs
-    before, ours, *more, after = (sum(r.seconds.get(part, 0.0) for part in parts) for r in runs)
+    """Return the row of one routine, or of several together. runs: as in App.list_modes."""
+    first, selected = runs[0], runs[1:-1]
+    sums = [sum(r.seconds.get(part, 0.0) for part in parts) for r in runs]
+    before, after = sums[0], sums[-1]
     native = Estimate((before + after) / 2, min(before, after), max(before, after))
-    ours = Estimate(ours, width=native.width)  # one run: as uncertain as the other two
+    if len(runs) == 1:
+        native = Estimate(before, width=SINGLE_WIDTH * before)
     average, worst = first.factors.get(title, (np.nan, np.nan))
-    return {
+    row: Row = {
         "program": name,
         "routine": title,
         "instances": first.instances.get(title, ""),
         "native s": native,
-        "native ±": native.margin,
-        "auto s": ours,
-        "native / auto": estimate_quotient(native, ours),
-        "algorithm": auto.algorithms.get(title, ""),
-        "δ/T": average,
-        "ω/T": worst,
-    } | _robust_columns(native, title, others, more)
+        "native ±": native.margin if len(runs) > 1 else "",
+    }
+    row |= _auto_columns(native, title, selected[:1], sums[1:2])
+    row |= {"δ/T": average, "ω/T": worst}
+    return row | _robust_columns(native, title, selected[1:], sums[2:-1])
+
+
+def _auto_columns(native: Estimate, title: str, runs: Sequence[Run], sums: Sequence[float]) -> Row:
+    """Return the columns of the run under auto, none if there is no such run."""
+    columns: Row = {}
+    for run, seconds in zip(runs, sums, strict=True):
+        auto = Estimate(seconds, width=native.width)  # one run: as uncertain as the native ones
+        columns |= {
+            "auto s": auto,
+            "native / auto": estimate_quotient(native, auto),
+            "algorithm": run.algorithms.get(title, ""),
+        }
+    return columns
 
 
 def _robust_columns(

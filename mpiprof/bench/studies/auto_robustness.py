@@ -53,7 +53,7 @@ TABLE_SIZE = 64 << 10  # of Tables 9 and 10
 NETWORK_BYTES = 16 << 10  # from this size on, the network is the bound
 BALANCED_MS = (50, 100, 200, 400)
 MAX_IMBALANCES = (10, 50, 100)
-QUICK_SHAPES = [(25, 1), (25, 10), (25, 100)]  # ms of computation and MAX_IF
+QUICK_SHAPES = [(10, 1), (10, 10), (10, 100)]  # ms of computation and MAX_IF
 
 
 class Setting(NamedTuple):
@@ -147,10 +147,12 @@ def robust_columns(contest: Contest) -> Row:
         estimate_mean(contest.robust_values(name, elapsed_ns) / 1e6) for name in (ROBUST, "native")
     )
     ratio, laps = contest.over_robust, contest.robust.loop.laps
+    over = estimate_quotient(native, robust)
     return {
         "robust ms": robust,
         "robust ±": robust.margin,
-        "native / robust": estimate_quotient(native, robust),
+        "native / robust": over,
+        "native / robust 95 %": over.interval_text,
         "robust algorithm": contest.robust_selection.chosen_algorithm(laps),
         "robust probes": contest.robust_selection.choices.count("probe") or "unknown",
         "auto / robust": ratio,
