@@ -35,12 +35,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mpiprof.model.machine import Machine, Numbers, Times
-from mpiprof.model.process_rounds import Message, ProcessRounds
+from mpiprof.model.process_rounds import Message, ProcessRounds, Steps
 from mpiprof.model.schedule import Schedule
 
 # Bytes that a port sends of one message before it serves the next one: TCP's largest segment. Of
@@ -110,8 +110,9 @@ class FlowSimulation(ProcessRounds):
         machine: Machine,
         nodes: Numbers,
         messages: list[Message] | None,
+        rounds: Sequence[Iterable[Steps]] = (),
     ) -> None:
-        super().__init__(schedules, machine, nodes, 0, messages)
+        super().__init__(schedules, machine, nodes, 0, messages, rounds)
         ports = self.size + max(self.nodes) + 1  # of processes, then of nodes
         self.sending = [_SendingPort() for _ in range(ports)]
         self.receiving = [_ReceivingPort() for _ in range(ports)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -74,8 +74,27 @@ def _read_rounds(schedule: Schedule, first: int, group: range, remote: range) ->
             )
 
 
+def _find_groups(schedules: Sequence[Schedule]) -> tuple[range, range]:
+    """Return the numbers of the local and of the remote group's processes."""
+    local_size = schedules[0].problem.size
+    return range(local_size), range(local_size, len(schedules))
+
+
+def open_rounds(schedules: Sequence[Schedule], first_round: int) -> list[Iterator[Steps]]:
+    """Return the rounds of each process from a round on, which are read when they are needed."""
+    local, remote = _find_groups(schedules)
+    return [
+        _read_rounds(schedule, first_round, *((local, remote) if i in local else (remote, local)))
+        for i, schedule in enumerate(schedules)
+    ]
+
+
 class ProcessRounds(ABC):
-    """All processes from a round on; `messages`, if given, receives each message."""
+    """All processes from a round on; `messages`, if given, receives each message.
+
+    `rounds` are those of `open_rounds`, which several simulations of the same schedules may share
+    as lists.
+    """
 
     def __init__(
         self,
@@ -84,16 +103,15 @@ class ProcessRounds(ABC):
         nodes: Numbers,
         first_round: int,
         messages: list[Message] | None,
+        rounds: Sequence[Iterable[Steps]] = (),
     ) -> None:
         self.machine, self.nodes, self.messages = machine, nodes.tolist(), messages
-        size, local_size = len(schedules), schedules[0].problem.size
-        self.size = size
-        groups = [range(local_size), range(local_size, size)]
-        self.processes = []
-        for i, schedule in enumerate(schedules):
-            mine, other = groups if i < local_size else reversed(groups)
-            steps = _read_rounds(schedule, first_round, mine, other)
-            self.processes.append(Process(steps, mine, first_round - 1))
+        self.size = size = len(schedules)
+        local, remote = _find_groups(schedules)
+        self.processes = [
+            Process(iter(steps), local if i in local else remote, first_round - 1)
+            for i, steps in enumerate(rounds or open_rounds(schedules, first_round))
+        ]
         self.finish = np.zeros(size)
 
     @abstractmethod

@@ -45,7 +45,7 @@ from mpiprof.model.machine import DEFAULT, Machine, Numbers, Times
 from mpiprof.model.message_rounds import Round, Traffic
 from mpiprof.model.message_simulator import MessageSimulation
 from mpiprof.model.pipeline_formulas import ceil_log2
-from mpiprof.model.process_rounds import Message
+from mpiprof.model.process_rounds import Message, open_rounds
 from mpiprof.model.schedule import Algorithm, Problem
 from mpiprof.model.vector_simulator import simulate_vectors
 
@@ -99,6 +99,30 @@ def simulate(
                 one_by_one = machine.node_port if not method else method == "events"
                 finish = _run_rounds(traffic, machine, begin, place, messages, one_by_one)
     return Timing(begin, finish, messages or [])
+
+
+def simulate_patterns(
+    algorithm: Algorithm,
+    problem: Problem,
+    machine: Machine,
+    patterns: Sequence[Times],  # of arrivals
+    nodes: Sequence[int] | Numbers = (),
+) -> list[Timing]:
+    """Return the times of `simulate` for each arrival pattern.
+
+    With a transport, the schedules are read once for all patterns.
+    """
+    if not machine.has_transport:
+        return [simulate(algorithm, problem, machine, arrivals, nodes) for arrivals in patterns]
+    size = problem.size + problem.remote_size
+    place = np.array(nodes, np.int64) if len(nodes) else np.arange(size)
+    with closing(Traffic(algorithm, problem)) as traffic:
+        rounds = [list(steps) for steps in open_rounds(traffic.schedules, 0)]
+        several = []
+        for arrivals in patterns:
+            flows = FlowSimulation(traffic.schedules, machine, place, None, rounds)
+            several.append(Timing(arrivals, flows.run(arrivals)))
+    return several
 
 
 def _run_rounds(

@@ -14,7 +14,7 @@ from support.uniform_machine import make_uniform
 from mpiprof.model.machine import Machine, scale_machine
 from mpiprof.model.message_rounds import applies_to
 from mpiprof.model.schedule import Algorithm, Problem, find, load_catalogue
-from mpiprof.model.simulate import lower_bound, runs_as_ring, simulate
+from mpiprof.model.simulate import lower_bound, runs_as_ring, simulate, simulate_patterns
 
 ALPHA, BETA, COPY, BYTES = 1000.0, 2.0, 0.25, 4000
 PLAIN = make_uniform(ALPHA, BETA, 0.5)
@@ -234,3 +234,18 @@ def test_results_of_plain_machines_are_bit_identical(node_port: bool, digest: st
     )
     found.update(ring.finish.tobytes())
     assert found.hexdigest()[:16] == digest
+
+
+@pytest.mark.parametrize("machine", [PLAIN, *TRANSPORTS.values()], ids=["plain", *TRANSPORTS])
+def test_patterns_are_simulated_as_separately(machine: Machine) -> None:
+    """The shared rounds do not depend on an earlier pattern, also with a barrier and reductions."""
+    random = np.random.default_rng(5)
+    patterns = [random.uniform(0, 1e5, 8) for _ in range(3)]
+    for operation, name in (("alltoall", "pair_one_barrier"), ("allreduce", "halving_doubling")):
+        problem = Problem(8, 4096, unit=8)
+        algorithm = find(operation, name)
+        several = simulate_patterns(algorithm, problem, machine, patterns)
+        for arrivals, timing in zip(patterns, several, strict=True):
+            wanted = simulate(algorithm, problem, machine, arrivals)
+            assert np.array_equal(timing.finish, wanted.finish)
+            assert np.array_equal(timing.arrivals, arrivals)

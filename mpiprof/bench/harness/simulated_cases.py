@@ -17,7 +17,7 @@ from mpiprof.metrics.wait_states import score_instances
 from mpiprof.model import catalogue, ring_fast_path
 from mpiprof.model.problem_spec import assign_nodes
 from mpiprof.model.schedule import Algorithm, Problem, Schedule
-from mpiprof.model.simulate import runs_as_ring, simulate
+from mpiprof.model.simulate import runs_as_ring, simulate, simulate_patterns
 
 # Cost of a simulation in units of one round of one process: a round of all processes, and a message
 # that is simulated individually. Measured with 2 to 2048 processes.
@@ -48,9 +48,11 @@ def simulate_case(case: Case, setup: Setup) -> Result:
     nodes = assign_nodes(problem.size, problem.remote_size, setup.per_node)
     total, elapsed, score = [], [], []
     # Laps with equal arrivals have equal times.
-    for lap in range(setup.laps if case.arrivals[0] > 1 else 1):
-        late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
-        timing = simulate(algorithm, problem, setup.machine, late, nodes)
+    laps = range(setup.laps if case.arrivals[0] > 1 else 1)
+    patterns = [
+        np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64) for lap in laps
+    ]
+    for timing in simulate_patterns(algorithm, problem, setup.machine, patterns, nodes):
         total.append(timing.after_last)
         elapsed.append(float((timing.finish - timing.arrivals).mean()))
         times = (timing.arrivals, timing.finish)
