@@ -20,7 +20,7 @@ from mpiprof.bench.papers.exhibits import (
 )
 from mpiprof.bench.papers.paper_values import read_paper_values
 from mpiprof.bench.studies.apps import ALL, WHOLE
-from mpiprof.bench.studies.arrival import KINDS
+from mpiprof.bench.studies.arrival import JOINED, KINDS
 
 
 def make_results(**tables: list[Row]) -> Results:
@@ -151,7 +151,7 @@ def make_arrivals(*factors: tuple[float, float, float]) -> list[Row]:
         row: Row = {"computation ms": ms, "instances": 20, "processor share": 1.0}
         for kind, value in zip(KINDS, values, strict=True):
             row |= {f"{kind} ω/T": value, f"{kind} ±": 0.25}
-        rows.append(row)
+        rows.append(row | {f"{JOINED} ω/T": row["computation ω/T"]})
     return rows
 
 

@@ -93,6 +93,14 @@ def test_imbalance_of_exits_computation_and_arrivals() -> None:
     assert row["in the call ms"] == pytest.approx((100 + 85 + 100 + 75) / 4 / 1e6)
 
 
+def test_few_computations_are_joined_to_the_paper_s_number() -> None:
+    """2 ranks: 8 instances have 16 computations, and the last 3 instances fill no group."""
+    times = np.arange(38).reshape(19, 2)
+    assert arrival.join_computations(times).tolist() == [15, 15]
+    assert arrival.join_computations(times[:7]).tolist() == []
+    assert arrival.join_computations(np.arange(64).reshape(2, 32)).tolist() == [31, 31]
+
+
 def test_the_interval_of_a_ratio_contains_it() -> None:
     above, below = np.array([20.0, 22, 21]), np.array([10.0, 11, 10])
     value, low, high = study.ratio_interval(above, below)

@@ -83,6 +83,8 @@ class App:
         return ("native", AUTO, *[ROBUST] * self.robust, "native")
 
 
+# In quick runs, messages have about the sizes of Table 3, and in the programs of Table 12 those of
+# the paper's largest machine. With a few bytes, only the first broadcasts would be large messages.
 APPS = {
     "ft": App(
         "ft.py --grid 64 --steps 150",
@@ -112,11 +114,11 @@ APPS = {
         routines=("allgather", "allgatherv"),  # between its groups
     ),
     "nbody": App(
-        "nbody.py --bodies 800 --steps 300", "nbody.py --bodies 64", 15, followed="allgather"
+        "nbody.py --bodies 800 --steps 300", "nbody.py --bodies 1000", 15, followed="allgather"
     ),
-    "md": App("md.py --steps 150", "md.py --cells 2", 12),  # as NTUBE 1
+    "md": App("md.py --steps 150", "md.py --cells 5", 12),  # as NTUBE 1
     "ntube2": App(
-        "md.py --variant allreduce --steps 150", "md.py --variant allreduce --cells 2", 15
+        "md.py --variant allreduce --steps 150", "md.py --variant allreduce --cells 4", 15
     ),
     "is": App(
         "integer_sort.py --keys 1048576 --repetitions 150",  # the paper's 33 KB per message
@@ -127,7 +129,7 @@ APPS = {
     "lammps": App("metal.py --cells 8 --steps 50", "metal.py --steps 10", 45),
     "paradyn": App(
         "metal.py --variant allgatherv --cells 6 --steps 150",
-        "metal.py --variant allgatherv --steps 10",
+        "metal.py --variant allgatherv --cells 7 --steps 10",
         30,
     ),
 }
