@@ -62,6 +62,7 @@ STUDY_WITH_FULL = "robust"
 PROFILED = "reduction"  # study with --profile
 PAPER = "paper"  # a report of several studies
 PAPER_OPTIONS = ("study", "name", "only", "output", "quick")
+OPTION_NAMES = {"ranks": "-n", "laps": "--repetitions"}  # that differ from their destinations
 TABLES = ("cases", "adaptive", MODEL)  # studies without figures
 LOCATION_VARIABLE = "MPIPROF_STUDY_PLACE"
 CALIBRATED_VARIABLE = "MPIPROF_STUDY_CALIBRATED"  # set if --machine is of the ranks themselves
@@ -192,12 +193,15 @@ def report_paper(args: argparse.Namespace) -> int:
         raise UsageError("a report starts its ranks itself: run this command without mpiexec")
     for option, value in vars(args).items():
         if option not in PAPER_OPTIONS and value != args.find_default(option):
-            raise UsageError(f"bench {PAPER} has only the options --only, -o and --quick")
+            name = OPTION_NAMES.get(option, f"--{option.replace('_', '-')}")
+            raise UsageError(f"{name}: bench {PAPER} has only the options --only, -o and --quick")
     require_package("matplotlib", "figures")
     require_package("fpdf", "reports")
     from mpiprof.bench.papers.paper_report import make_paper_report
 
     wanted = [word.strip() for word in (args.only or "").split(",") if word.strip()]
+    if args.only is not None and not wanted:
+        raise UsageError('--only is empty: write exhibits, such as --only "Table 6,Figure 10"')
     folder = args.output or Path(f"paper-{args.name}")
     make_paper_report(args.name, folder, wanted, args.quick)
     return 0

@@ -188,3 +188,11 @@ def test_all_ranks_measure_one_table(mpich: Mpi) -> None:
         "assert len(link['undisturbed_rounds']) == len(MESSAGE_SIZES) == len(link['sizes'])\n"
     )
     run_mpi(mpich, 2, [mpich.python, "-c", text], check=True)
+
+
+def test_a_receive_that_blocks_is_no_disturbance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between nodes, a receive may give up the core; within a node it does not."""
+    used = SimpleNamespace(ru_nvcsw=5, ru_nivcsw=2)
+    monkeypatch.setattr(message_times.resource, "getrusage", lambda _: used)
+    assert message_times.count_switches(blocking=True) == 2
+    assert message_times.count_switches(blocking=False) == 7

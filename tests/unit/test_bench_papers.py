@@ -310,7 +310,12 @@ def test_quick_report_of_each_paper(name: str, tmp_path: Path) -> None:
     [
         (["paper"], "requires a paper: "),
         (["paper", "kang", "--only", "Figure 99"], "'Figure 99': kang has Figure 1, "),
-        (["paper", "kang", "--sizes", "4K"], "only the options --only, -o and --quick"),
+        (["paper", "kang", "--only", ""], '--only is empty: write exhibits, such as --only "Table'),
+        (["paper", "kang", "--only", " , "], "--only is empty"),
+        (["paper", "kang", "--sizes", "4K"], "--sizes: bench paper has only the options --only, "),
+        (["paper", "kang", "-n", "2"], "-n: bench paper has only the options --only, -o and "),
+        (["paper", "kang", "--cluster", "4x1mbit"], "--cluster: bench paper has only"),
+        (["paper", "kang", "--repetitions", "3"], "--repetitions: bench paper has only"),
         (["cases", "kang"], "require `bench paper kang`"),
     ],
 )
@@ -321,6 +326,21 @@ def test_wrong_use_of_reports_is_one_line(
     assert main(["bench", *words, *more]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "taken"
+    file.touch()
+    assert main(["bench", "paper", "kang", "--only", "Links", "-o", str(file)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"mpiprof: -o {file} is a file: pass a folder for the report's files"
+
+
+def test_exhibits_are_selected_in_any_case_and_once() -> None:
+    chosen = paper_report.select_exhibits(import_paper("kang"), ["figure 6", "LINKS", "Figure 6"])
+    assert [exhibit.number for exhibit in chosen] == ["Figure 6", "Links"]
 
 
 def test_an_unknown_exhibit_is_named() -> None:

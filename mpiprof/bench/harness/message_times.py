@@ -32,14 +32,14 @@ MAX_DURATION_NS = 3_000_000_000  # if ranks outnumber cores, an exchange may tak
 def measure_message_times(ranks: Ranks) -> dict[str, Any]:
     """Return the machine table of these ranks; collective over all ranks, with equal results."""
     world = ranks.world
-    times, clean = _measure_rounds(world)
+    nodes = first_rank_of_nodes(world)
+    # On several nodes, the times are from the ranks that send to another node.
+    sending = [r for r in range(world.size) if nodes[r] != nodes[(r + 1) % world.size]]
+    times, clean = _measure_rounds(world, blocking=bool(sending))
     every_time = np.zeros((world.size, *times.shape))
     every_clean = np.zeros((world.size, *clean.shape), np.bool_)
     world.Allgather(times, every_time)
     world.Allgather(clean, every_clean)
-    nodes = first_rank_of_nodes(world)
-    # On several nodes, the times are from the ranks that send to another node.
-    sending = [r for r in range(world.size) if nodes[r] != nodes[(r + 1) % world.size]]
     chosen = every_time[sending] if sending else every_time
     link = fit_link(np.median(chosen, axis=0), np.asarray(every_clean.all(axis=0)))
     return {"source": "bench", "between" if sending else "within": link}
@@ -68,8 +68,11 @@ def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
     return took, max(shortest[len(shortest) // 2] / took, 1.0)
 
 
-def _measure_rounds(world: Any) -> tuple[Times, Flags]:
-    """Return this rank's times in ns, and if it stayed on its core, MESSAGE_SIZES x rounds."""
+def _measure_rounds(world: Any, *, blocking: bool) -> tuple[Times, Flags]:
+    """Return this rank's times in ns, and if it stayed on its core, MESSAGE_SIZES x rounds.
+
+    blocking: whether receives may give up the core, as those from other nodes.
+    """
     byte, largest = import_mpi().BYTE, max(MESSAGE_SIZES)
     buffer, into = np.zeros(largest, np.uint8), np.zeros(largest, np.uint8)
     right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
@@ -83,17 +86,21 @@ def _measure_rounds(world: Any) -> tuple[Times, Flags]:
             break
         count = number + 1
         for i, n in enumerate(MESSAGE_SIZES):
-            before, took = _context_switches(), []
+            before, took = count_switches(blocking=blocking), []
             for _ in range(EXCHANGES):
                 began = time.monotonic_ns()
                 world.Sendrecv([buffer, n, byte], right, 0, [into, n, byte], left, 0)
                 took.append(time.monotonic_ns() - began)
-            times[i, number], clean[i, number] = min(took), _context_switches() == before
+            times[i, number] = min(took)
+            clean[i, number] = count_switches(blocking=blocking) == before
     # MPI requires contiguous arrays, and a slow network allows fewer rounds than requested.
     return np.ascontiguousarray(times[:, :count]), np.ascontiguousarray(clean[:, :count])
 
 
-def _context_switches() -> int:
-    """Return how often this thread has left its core."""
+def count_switches(*, blocking: bool) -> int:
+    """Return how often this thread has lost its core, as core/timing/pingpong.c counts.
+
+    A voluntary context switch is no disturbance if receives may block.
+    """
     used = resource.getrusage(resource.RUSAGE_THREAD)
-    return used.ru_nvcsw + used.ru_nivcsw
+    return used.ru_nivcsw + (0 if blocking else used.ru_nvcsw)

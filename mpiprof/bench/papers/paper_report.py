@@ -23,12 +23,14 @@ from mpiprof.interface.output_files import write_text
 
 
 def select_exhibits(paper: Paper, wanted: Sequence[str]) -> list[Exhibit]:
-    """Return the exhibits of these numbers, or all; raises UsageError."""
-    known = {exhibit.number: exhibit for exhibit in paper.exhibits}
+    """Return the exhibits of these numbers, in any case of letters, or all; raises UsageError."""
+    known = {exhibit.number.casefold(): exhibit for exhibit in paper.exhibits}
     for number in wanted:
-        if number not in known:
-            raise UsageError(f"--only {number!r}: {paper.name} has {', '.join(known)}")
-    return [known[number] for number in wanted] if wanted else list(paper.exhibits)
+        if number.casefold() not in known:
+            numbers = ", ".join(exhibit.number for exhibit in paper.exhibits)
+            raise UsageError(f"--only {number!r}: {paper.name} has {numbers}")
+    chosen = [known[number] for number in dict.fromkeys(map(str.casefold, wanted))]
+    return chosen or list(paper.exhibits)
 
 
 def make_paper_report(name: str, folder: Path, wanted: Sequence[str], quick: bool) -> None:
@@ -38,7 +40,8 @@ def make_paper_report(name: str, folder: Path, wanted: Sequence[str], quick: boo
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MpiprofError(f"-o {folder} cannot be created: {error.strerror}") from None
+        fact = "is a file" if folder.is_file() else f"cannot be created: {error.strerror}"
+        raise MpiprofError(f"-o {folder} {fact}: pass a folder for the report's files") from None
     results = obtain_results(paper, exhibits, folder, quick)
     report = compose_report(paper, exhibits, results, quick)
     files = [folder / f"{name}.{form}" for form in ("html", "pdf", "md")]

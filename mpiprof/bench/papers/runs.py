@@ -16,7 +16,7 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row, Setup
 from mpiprof.bench.studies import import_study
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.progress import Progress
+from mpiprof.interface.progress import Progress, show_work
 from mpiprof.launch.mpiexec import find_failure
 from mpiprof.launch.program import verb_command
 from mpiprof.model.machine import DEFAULT, Machine
@@ -144,7 +144,8 @@ def _measure(words: Sequence[str]) -> Obtained:
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
         output = Path(folder, "result")
         command = verb_command("bench", *words, "-o", str(output))
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        with show_work(f"bench {words[0]}"):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = find_reason(done.stderr) or f"exit code {done.returncode}"
             raise MpiprofError(f"`bench {' '.join(words)}` failed: {reason}")
