@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -193,6 +194,6 @@ def test_all_ranks_measure_one_table(mpich: Mpi) -> None:
 def test_a_receive_that_blocks_is_no_disturbance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between nodes, a receive may give up the core; within a node it does not."""
     used = SimpleNamespace(ru_nvcsw=5, ru_nivcsw=2)
-    monkeypatch.setattr(message_times.resource, "getrusage", lambda _: used)
+    monkeypatch.setattr(resource, "getrusage", lambda _: used)
     assert message_times.count_switches(blocking=True) == 2
     assert message_times.count_switches(blocking=False) == 7

@@ -11,15 +11,18 @@ on such machines. A report states which of these applies.
 
 Faraj et al. give no numbers of the transport. On Beowulf it is that of MPICH2's sock channel, which
 sends up to 128,000 bytes eagerly, on Linux 2.6, whose sockets buffer 87,380 bytes. On Lemieux
-the four processes of a node share one network interface (Section 6). Its interface matches
+the four processes of a node share the network interface (Section 6). Its interface matches
 messages without the processor, so that a receiver's arrival delays no sender; the paper does not
 give its limits. Unexpected messages are copied at an assumed 1 ns per byte. Of alpha, 0.85 on
 Lemieux and 0.7 on Beowulf are assumed to pass in the network, where a message occupies no port.
 Otherwise the root of a flat tree would need the time of a ping-pong for each short message. For the
 same reason a byte occupies a port at the rate of the network: 117.6 MB/s of data in Gigabit
-Ethernet, and 340 MB/s in Quadrics Elan3. A ping-pong is slower, because it does not overlap copies.
-Where many processes send to one port at once, as in the simple all-to-all, the paper finds
-contention. Bytes are assumed to take up to half as long again there.
+Ethernet, and 340 MB/s in Quadrics Elan3. A node of Lemieux had two of these networks ("two
+completely independent Quadrics QsNet networks connect all the servers. This gives double the
+application bandwidth", the manufacturer's description of the machine). A ping-pong uses one, and it
+does not overlap copies. Where many processes send to one port at once, as in the simple all-to-all,
+the paper finds contention. Bytes are assumed to take up to twice as long there, as the paper's
+statements on Figure 7 require.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ MEASURED = "fitted to Table 1 of Faraj et al. 2008"
 FITTED_X1 = "fitted to latencies and to bandwidths on 64 processes in Section 5"
 ASSUMED = "assumed, because the paper gives no message times"
 
-CONTENTION = 0.5
+CONTENTION = 1.0
+LEMIEUX_RAILS = 2  # networks of a node
 # ns: 8 us for 4 B and 575 us for 128 KB; 56 us and 1571 us.
 LEMIEUX = Machine(
     *(8_000.0, 4.326, 1.0, 8_000.0, 4.326),
@@ -39,7 +43,7 @@ LEMIEUX = Machine(
     window=128 << 10,
     copy=1.0,
     latency_share=0.85,
-    port_beta=2.94,
+    port_beta=2.94 / LEMIEUX_RAILS,
     contention=CONTENTION,
 )
 LEMIEUX_PER_NODE = 4
