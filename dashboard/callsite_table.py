@@ -38,11 +38,6 @@ def callsite_facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def source_card(context: TraceContext, row: dict[str, Any]) -> Component:
-    """Return the source lines around a call site, if its files exist and are allowed."""
-    return components.make_card("Source", *_source_parts(context, row))
-
-
 def _source_section(context: TraceContext, row: dict[str, Any]) -> Component:
     return html.Section([html.H2("Source"), *_source_parts(context, row)])
 

@@ -1,18 +1,30 @@
-"""Detail view of one call site of messages, and the matrix of messages between ranks."""
+"""Page of one call site of messages: who causes its waiting, who waits, and for whom."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.errors import UsageError
-from mpiprof.interface.format_units import shorten_text
+from mpiprof.interface.format_units import (
+    UNKNOWN,
+    format_count,
+    format_share,
+    format_size,
+    format_time,
+    shorten_text,
+)
+from mpiprof.metrics.waiting_pairs import list_waiting_pairs
 from mpiprof.reports import late_rank_sentences
-from mpiprof.reports.message_table import message_cost_sentence
+from mpiprof.reports.overview import proof
+from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.site_labels import format_site
 
 from . import (
@@ -22,30 +34,34 @@ from . import (
     finding_links,
     message_tables,
     pair_tables,
-    trace_figures,
 )
 from .figures.rank_pairs import draw_pair_matrix
 from .message_tables import MessageRows
-from .trace_data import TraceContext
-from .url_state import PageState
+from .picture import Picture
+from .trace_data import TraceContext, TraceData
+from .url_state import PageState, clear_filters
 
 NOTES = {
     "wait": "Waiting of each rank (down) for each rank (across).",
     "bytes": "Bytes from each rank (down) to each rank (across).",
     "messages": "Number of messages from each rank (down) to each rank (across).",
 }
-RANKS_NOTE = (
-    "Up: waiting of the rank here. Down: waiting of other ranks here for it. A rank with a long "
-    "bar downwards and a short one upwards is late; a rank with both passes a delay on."
+AWAITED_NOTE = (
+    "A bar is a rank, or the sum of consecutive ranks. Above is the waiting of other ranks for it, "
+    "below its own waiting, on a scale of its own. A rank with both passes a delay on."
 )
+SIZES = {"wide": (590.0, 300.0), "narrow": (366.0, 230.0)}  # by class: of the picture in px
 NO_IMBALANCE = (
     "Calls on messages have no instance that all ranks enter, so there is no imbalance ω, and no "
     "algorithm to choose."
 )
 
 
-def make_layout(context: TraceContext, state: PageState, callsite: str) -> Component:
-    """Return the detail view of the call site with this key; raises UsageError without one."""
+def make_layout(context: TraceContext, state: PageState, callsite: str, back: Any) -> Component:
+    """Return the page of the call site with this key; raises UsageError without one.
+
+    back: makes the line that leads back to the call sites, from the rest of the line.
+    """
     data = context.latest_data(state)
     table = message_tables.filtered_message_callsites(data, state)
     found = filtered_tables.table_records(table[table["callsite"] == callsite])
@@ -55,42 +71,107 @@ def make_layout(context: TraceContext, state: PageState, callsite: str) -> Compo
     rows = message_tables.filtered_messages(data, state).at_callsite(
         row["operation"], int(row["site_id"])
     )
-    site = shorten_text(format_site(row["sites"][0]))
-    cost = message_cost_sentence(row)
     causes = finding_links.find_causes(data, (str(row["operation"]), int(row["site_id"])))
-    phrases = late_rank_sentences.message_headline(row, causes)
-    return components.stack(
-        html.Div(
-            [
-                html.H1([row["operation"], " at ", site]),
-                html.H2(
-                    [html.Span(text, className=style) for text, style in phrases],
-                    className="headline",
-                ),
-                *finding_links.list_causes(data, state, causes),
-                *[html.P(cost, className="lead")] * bool(cost),
-                html.P(NO_IMBALANCE, className="note"),
-                components.fact_list(callsite_table.callsite_facts(row)),
-            ],
-            className="detail-head",
-        ),
-        components.side_by_side(
-            callsite_table.source_card(context, row),
-            components.make_card(
-                "Waiting by rank",
-                components.make_graph(
-                    lambda shown: trace_figures.draw_message_ranks(data, shown, rows),
-                    state,
-                    "message-ranks",
-                ),
-                components.how_to_read(RANKS_NOTE),
-            ),
-        ),
-        make_matrix_card(rows, state, "message-pairs", ("wait", "bytes", "messages")),
+    pictures = [
+        _make_ranks(data, state, rows, row, causes),
+        _make_matrix(rows, state, "message-pairs", ("wait", "bytes", "messages")),
+    ]
+    return html.Div(
+        [
+            _make_head(data, state, rows, row, causes, back),
+            html.Div(pictures, className="message-pictures"),
+            callsite_table.make_details(context, row),
+            html.P(NO_IMBALANCE, className="note"),
+        ],
+        className="callsite",
     )
 
 
-def make_matrix_card(
+def _make_head(
+    data: TraceData,
+    state: PageState,
+    rows: MessageRows,
+    row: dict[str, Any],
+    causes: list[Finding],
+    back: Any,
+) -> Component:
+    """Return the sentence on the cause, the key numbers and the way to the longest wait."""
+    site = html.Code(shorten_text(format_site(row["sites"][0])))
+    size = row.get("bytes", np.nan)
+    facts = [str(row["operation"]), *([format_size(float(size))] if size >= 0 else [])]
+    phrases = late_rank_sentences.message_headline(row, causes)
+    sentence = html.Div(
+        [
+            back([site, f" · {', '.join(facts)}"]),
+            html.H1(
+                [html.Span(text, className=style) if style else text for text, style in phrases],
+                className="headline",
+            ),
+            *finding_links.list_causes(data, state, causes),
+        ]
+    )
+    parts = [sentence, _make_numbers(data, state, row)]
+    pairs = list_waiting_pairs(rows.waits)
+    if len(pairs):
+        longest = pairs.loc[pairs["longest_ns"].astype(float).idxmax()]
+        href = pair_tables.link_to_longest(data, state, longest)
+        parts.append(dcc.Link("Show the longest wait", href=href, className="primary-button"))
+    return html.Div(parts, className="callsite-head")
+
+
+def _make_numbers(data: TraceData, state: PageState, row: dict[str, Any]) -> Component:
+    """Return the key numbers. Waiting is the mean over the passing ranks."""
+    ranks = max(len(data.filtered_ranks(state)), 1)
+    wait, share = float(row["total_wait_ns"]), float(row["wait_share"])
+    numbers = [
+        (format_time(wait / ranks), f"waiting, {format_share(share)}", "late" * (share >= 0.01)),
+        (format_count(int(row["calls"])), "calls", ""),
+        (format_time(float(row["mean_elapsed_ns"])), "mean time", ""),
+    ]
+    shown = [
+        html.Div([html.B(value, className=style), html.Span(name)])
+        for value, name, style in numbers
+        if value not in (UNKNOWN, "nan")
+    ]
+    return html.Div(shown, className="callsite-numbers", title="Waiting is a mean over the ranks.")
+
+
+def _make_ranks(
+    data: TraceData, state: PageState, rows: MessageRows, row: dict[str, Any], causes: list[Finding]
+) -> Component:
+    """Return the waiting by rank, as the overview draws it: causes above, waits below."""
+    waits, note = find_caused_waits(data, state, rows, row, causes)
+    pictures = [
+        Picture(draw_caused_waits(waits, *size), className=f"picture {name}")
+        for name, size in SIZES.items()
+    ]
+    parts = [html.H2("Waiting by rank"), *pictures, components.picture_menu(waits.list_values())]
+    return html.Section([*parts, components.how_to_read(note)], className="callsite-waits")
+
+
+def find_caused_waits(
+    data: TraceData, state: PageState, rows: MessageRows, row: dict[str, Any], causes: list[Finding]
+) -> tuple[CausedWaits, str]:
+    """Return the waiting at a call site by rank, and how to read its picture.
+
+    The causes are known for the whole run alone; with filters, the ranks waited for directly are
+    drawn. causes: findings at the call site; the first one is blamed.
+    """
+    blamed = np.zeros(data.trace.ranks, np.bool_)
+    if causes:
+        blamed = proof.mark_blamed(data.trace, causes[0])
+    if clear_filters(state) == state and data.trace.record != "summary":
+        known = data.derive("rank_waits")((str(row["operation"]), int(row["site_id"])))
+        if known is not None:
+            return CausedWaits(*known, blamed), proof.HOW_TO_READ_MESSAGES
+    awaited, waited = (
+        rows.sum_waits(by).reindex(range(data.trace.ranks), fill_value=0).to_numpy(np.float64)
+        for by in ("awaited", "rank")
+    )
+    return CausedWaits(awaited, waited, blamed & False, "awaited"), AWAITED_NOTE
+
+
+def _make_matrix(
     rows: MessageRows, state: PageState, graph: str, quantities: Sequence[str]
 ) -> Component | None:
     """Return the matrix of messages by rank with its choice of quantity, or None if it is empty.
@@ -110,9 +191,11 @@ def make_matrix_card(
     def draw(shown: PageState) -> go.Figure:
         return draw_pair_matrix(matrix.ranks, cells, chosen, dark=shown.dark)
 
-    return components.make_card(
-        "Messages between ranks",
-        *[links] * (len(choices) > 1),
-        components.make_graph(draw, state, graph),
-        components.how_to_read(f"{NOTES[chosen]} A click shows both on the timeline."),
+    return html.Section(
+        [
+            html.H2("Messages between ranks"),
+            *[links] * (len(choices) > 1),
+            components.make_graph(draw, state, graph),
+            components.how_to_read(f"{NOTES[chosen]} A click shows both on the timeline."),
+        ]
     )

@@ -12,7 +12,6 @@ from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
 from mpiprof.metrics.wait_matrix import MAX_ROWS, WaitMatrix
 from mpiprof.reports.changes_chart import name_places
-from mpiprof.reports.rank_locations import describe_location
 from mpiprof.store import cached_trace
 from mpiprof.timeline.row_layout import label_ranks
 from mpiprof.timeline.segments import Progress
@@ -27,28 +26,15 @@ from . import (
     theme,
 )
 from .figures import algorithms as races
-from .figures import axes, rank_pairs, rank_waits, stacks
+from .figures import axes, rank_pairs, stacks
 from .figures import callsite as figures
 from .figures import instance as instances
 from .figures import timeline as timelines
-from .message_tables import MessageRows
 from .timeline_process import build_tiles, open_events
 from .trace_data import TraceData
 from .url_state import PageState
 
 MAX_CANDIDATES = 40
-
-
-def draw_message_ranks(data: TraceData, state: PageState, rows: MessageRows) -> go.Figure:
-    """Return the wait of each rank in some calls on messages, and the wait that it causes."""
-    ranks = data.filtered_ranks(state)
-    sums = {
-        name: rows.sum_waits(by).reindex(ranks, fill_value=0).to_numpy()
-        for name, by in (("total_wait_ns", "rank"), ("caused_ns", "awaited"))
-    }
-    where = [describe_location(data.trace, rank) for rank in ranks.tolist()]
-    table = pd.DataFrame({"rank": ranks, "where": where, **sums})
-    return rank_waits.draw_ranks(table, dark=state.dark)
 
 
 def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()) -> go.Figure:

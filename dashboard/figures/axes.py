@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import UNKNOWN, format_time, unit_of
 from mpiprof.reports.pictures.rank_rows import run_starts
-from mpiprof.trace.types import Array, Float, Int
+from mpiprof.trace.types import Float, Int
 
 MAX_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5
 MAX_COLUMNS = 1000  # limit of drawn columns; more are aggregated, as rows above MAX_ROWS
@@ -30,16 +30,6 @@ def run_peaks(values: Float, max_runs: int) -> Int:
     parts = np.split(np.nan_to_num(values, nan=-np.inf), starts[1:])
     peaks: Int = starts + np.array([int(run.argmax()) for run in parts if len(run)], np.int64)
     return peaks
-
-
-def label_runs(names: Array, max_runs: int) -> list[str]:
-    """Return a label per run: "7" or "8-15"."""
-    starts = run_starts(len(names), max_runs).tolist()
-    ends = [*starts[1:], len(names)]
-    return [
-        f"{names[a]}" if b - a == 1 else f"{names[a]}-{names[b - 1]}"
-        for a, b in zip(starts, ends, strict=True)
-    ]
 
 
 def format_tick_time(ns: float) -> str:

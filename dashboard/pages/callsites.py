@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import dash
@@ -27,8 +28,8 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the grid, or the page of the call site that the URL names."""
     chosen, messages = state.get_number("callsite", -1), state.get("callsite")
     if message_tables.parse_callsite(messages) is not None:
-        crumb = callsite_detail.make_crumb(state, ["messages"])
-        return html.Div([crumb, message_detail.make_layout(context, state, messages)])
+        crumb = partial(callsite_detail.make_crumb, state)
+        return message_detail.make_layout(context, state, messages, crumb)
     if chosen >= 0:
         return callsite_detail.make_layout(context, state, chosen)
     return _make_grid_page(context, state)

@@ -48,8 +48,8 @@ def join_by_routine(table: pd.DataFrame) -> pd.DataFrame:
 
     One row a routine, by time: operation, callsites, count (instances, estimated of a sample),
     recorded (of these), bytes, bytes_min, bytes_max, message_bytes, total_elapsed_ns,
-    elapsed_share (of all routines), total_wait_ns, average_factor and worst_factor (means over
-    instances), major (a tenth or more of the time in all routines).
+    elapsed_share (of all operations), total_wait_ns, average_factor and worst_factor (means over
+    instances), major (a tenth or more of the time in all operations).
     """
     groups = table.groupby("operation", sort=False)
     joined: pd.DataFrame = groups.agg(

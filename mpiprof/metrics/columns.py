@@ -100,7 +100,7 @@ def _format_latest(row: Row) -> str:
 # fmt: off
 COLUMNS: tuple[Column, ...] = (
     Column("operation", "text", "the call without MPI_",
-        heading="routine", views=ANYWHERE, width=105,
+        heading="operation", views=ANYWHERE, width=105,
         recorded=lambda sums: [key.operation for key in sums.keys],
         summary=lambda sums: sums.operations, messages=lambda sums: sums.operations),
     Column("sites", "sites", "file, line and function; how many more there are",
@@ -125,7 +125,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("total_instances", "counted", "instances (~ estimated)",
         details="how many there are, which `total_...` sums up: with `--sample` an estimate, else "
         "`instances`",
-        heading="count", views=EVERYWHERE, priority=2, width=70, cell=_format_instances,
+        heading="instances", views=EVERYWHERE, priority=2, width=90, cell=_format_instances,
         recorded=lambda sums: np.rint(sums.scale * sums.sums["instances"]).astype(np.int64),
         summary=lambda sums: sums.total("instances")),
     Column("complete_instances", "count",
@@ -138,9 +138,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("size", "count", "ranks of its communicator, the largest",
         heading="ranks", views=(GRID,), priority=10, width=70,
         recorded=lambda sums: sums.count("size"), summary=lambda sums: sums.extreme("size", "max")),
-    mean("bytes", "size", "bytes that a rank sends, mean; of messages also what it receives",
+    mean("bytes", "size", "bytes that a rank sends, mean; of messages also receives, the larger",
         lambda rows: rows.bytes, summary=lambda sums: sums.average("bytes"),
-        messages=lambda sums: sums.mean(sums.total("sent") + sums.total("received")),
+        messages=lambda sums: sums.mean(np.maximum(sums.total("sent"), sums.total("received"))),
         heading="bytes", views=ANYWHERE, priority=5),
     Column("sent", "size", "bytes that all ranks send", messages=lambda sums: sums.total("sent")),
     Column("received", "size", "bytes that all ranks receive",

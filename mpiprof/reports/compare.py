@@ -144,7 +144,7 @@ def change_table(table: pd.DataFrame) -> str:
     counts = [_both_values(row | phrases.instance_counts(row), "count", str) for row in rows]
     columns = [
         *metric_columns(rows, "operation", "sites"),
-        Column("count", counts, drop=1),
+        Column("instances", counts, drop=1),
         Column("time", [_both_values(row, "total_elapsed_ns", format_time) for row in rows]),
     ]
     for name in MEAN_COLUMNS:

@@ -83,7 +83,8 @@ def pair_text(trace: Trace, callsite: Mapping[Any, Any], most: int) -> str:
         Column("rank", [str(row["rank"]) for row in rows]),
         Column("peer", [UNKNOWN if row["peer"] < 0 else str(row["peer"]) for row in rows]),
         Column("calls", [_known(row["calls"], format_count) for row in rows]),
-        Column("bytes", [_known(row["sent"] + row["received"], format_size) for row in rows]),
+        Column("sent", [_known(row["sent"], format_size) for row in rows]),
+        Column("received", [_known(row["received"], format_size) for row in rows]),
         Column("time", [_known(row["total_ns"], format_time) for row in rows]),
         Column("wait", [format_time(row["wait_ns"]) for row in rows]),
     )

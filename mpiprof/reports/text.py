@@ -187,19 +187,19 @@ def totals_table(trace: Trace) -> str:
 def factor_heading(callsites: Any) -> str:
     """Return the heading of `factor_table`; without message times there are no factors."""
     has_factors = callsites["worst_factor"].notna().any()
-    return "Imbalance factors, means over instances" if has_factors else "Time by routine"
+    return "Imbalance factors, means over instances" if has_factors else "Time by operation"
 
 
 def factor_table(callsites: Any) -> str:
-    """Return both factors' means: all routines, then each major one (Faraj et al., Tables 4, 5)."""
+    """Return both factors' means: of all operations, then of each major one (Tables 4 and 5)."""
     joined = join_by_routine(callsites)
     overall: dict[Any, Any] = {**average_factors(callsites)}
-    overall |= {"operation": "all routines", "elapsed_share": 1.0}
+    overall |= {"operation": "all operations", "elapsed_share": 1.0}
     overall |= {name: int(joined[name].sum()) for name in ("count", "recorded")}
     rows = [overall, *joined[joined["major"]].to_dict("records")]
     return render(
         *metric_columns(rows, "operation"),
-        Column("count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
+        Column("instances", [format_estimate(row["count"], row["recorded"]) for row in rows]),
         Column("average δ/T", [format_factor(row["average_factor"]) for row in rows]),
         Column("worst ω/T", [format_factor(row["worst_factor"]) for row in rows]),
         Column("of time in collectives", [format_share(row["elapsed_share"]) for row in rows]),

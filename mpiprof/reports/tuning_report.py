@@ -65,7 +65,7 @@ def works_table(rows: Rows, top: int) -> str:
     table = render(
         Column("operation", [r["operation"] for r in listed], left=True),
         Column("call site", [r["place"] for r in listed], left=True, shrink=True),
-        Column("count", [format_count(r["instances"]) for r in listed], drop=2),
+        Column("instances", [format_count(r["instances"]) for r in listed], drop=2),
         Column("ranks", [str(r["size"]) for r in listed], drop=3),
         Column("bytes", sizes, drop=1),
         Column("now", [format_time(r["base_ns"]) for r in listed], drop=-1),

@@ -62,7 +62,9 @@ def test_a_row_of_messages_opens_its_pairs(browser: Browser) -> None:
     page.click("text=halo.py:13 exchange")
     browser.until("location.search.includes('callsite=waitall')")
     browser.settled()
-    assert "waitall at halo.py:13 exchange costs" in browser.text()
+    assert f"Rank {LATE} causes " in page.inner_text("h1.headline")
+    label = page.get_attribute(".callsite-waits .picture.wide svg", "aria-label")
+    assert label and label.startswith(f"Rank {LATE} causes ")
     matrix = MATRIX.format("message-pairs")
     page.wait_for_selector("#message-pairs .js-plotly-plot")
     assert page.evaluate(f"{matrix}.x.length") == RANKS

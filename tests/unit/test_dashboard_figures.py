@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpiprof.dashboard import theme
-from mpiprof.dashboard.figures import algorithms, axes, rank_waits
+from mpiprof.dashboard.figures import algorithms, axes
 
-from mpiprof.interface.format_units import unit_of
 from mpiprof.model import problem_spec
 from mpiprof.model.simulate import simulate
 from mpiprof.operations import OPERATIONS
@@ -18,15 +17,9 @@ from mpiprof.reports.pictures.rank_rows import MAX_ROWS
 MS = 1e6
 
 
-def test_ranks_are_aggregated_to_visible_rows() -> None:
-    ranks = np.arange(4096)
-    table = pd.DataFrame({"rank": ranks, "where": "n", "total_wait_ns": ranks * MS, "caused_ns": 0})
-    bar = rank_waits.draw_ranks(table).data[0]
-    assert len(bar.x) == MAX_ROWS
-    assert bar.x[0] == "0-15"
-    scale = unit_of(4095 * MS)[1]
-    assert bar.y[0] * scale == pytest.approx(15 * MS)  # the maximum of 0 to 15 ms
-    assert bar.customdata[0][1] == 15
+def test_a_run_of_values_shows_its_peak() -> None:
+    peaks = axes.run_peaks(np.arange(4096) * MS, MAX_ROWS)
+    assert len(peaks) == MAX_ROWS and peaks[0] == 15  # the greatest of 0 to 15
 
 
 def test_a_schedule_is_drawn_message_by_message() -> None:
@@ -45,11 +38,6 @@ def test_history_covers_all_instances() -> None:
     )
     bars = algorithms.draw_history(choices, 100).data
     assert [(b.base[0], b.x[0]) for b in bars] == [(0, 0), (0, 20), (20, 40), (60, 40)]
-
-
-def test_empty_tables_give_a_figure_with_a_message() -> None:
-    nothing = pd.DataFrame(columns=["rank", "where", "total_wait_ns", "caused_ns"])
-    assert rank_waits.draw_ranks(nothing).layout.annotations[0].text
 
 
 def contrast(one: str, other: str) -> float:
@@ -93,13 +81,3 @@ def test_log_axes_have_times_as_ticks(low: float, high: float, expected: list[st
     axis = axes.make_log_axis(np.array([low, high, np.nan, 0]), axes.format_tick_time)
     assert set(expected) <= set(axis["ticktext"])
     assert min(axis["tickvals"]) <= low and len(axis["tickvals"]) <= 13
-
-
-@pytest.mark.parametrize("count", [1, 255, 256, 257, 600, 4096, 65_537])
-def test_labels_name_the_ranks_that_are_in_a_row(count: int) -> None:
-    """Lateness puts rank i of `count` into row i * rows // count."""
-    rows = min(count, MAX_ROWS)
-    expected = [np.flatnonzero(np.arange(count) * rows // count == row) for row in range(rows)]
-    labels = axes.label_runs(np.arange(count), MAX_ROWS)
-    reported = [f"{of[0]}" if len(of) == 1 else f"{of[0]}-{of[-1]}" for of in expected]
-    assert labels == reported

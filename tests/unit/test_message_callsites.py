@@ -83,7 +83,7 @@ def test_columns_are_sums_over_ranks_and_peers(folder: Path) -> None:
     assert recv["wait_share"] == 600 / (3 * RUN_US)
     assert (recv["awaited_rank"], recv["awaited_share"]) == (2, 500 / 600)
     assert send["total_wait_ns"] == 0 and np.isnan(send["awaited_share"])
-    assert (exchange["calls"], exchange["bytes"], exchange["longest_ns"]) == (6, 16, 4 * US)
+    assert (exchange["calls"], exchange["bytes"], exchange["longest_ns"]) == (6, 8, 4 * US)
 
 
 def test_pairs_have_messages_bytes_and_waiting(folder: Path) -> None:

@@ -122,7 +122,7 @@ def test_what_can_not_be_is_no_factor_and_no_advice(
         "message times   not usable (sketched at start), so no factors: one way takes 14 times"
         in text
     )
-    assert "Time by routine" in text and "Imbalance factors" not in text
+    assert "Time by operation" in text and "Imbalance factors" not in text
     assert main(["tune", str(tmp_path / "disturbed")]) == 2
     assert "message times are not usable" in capsys.readouterr().err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +14,7 @@ from mpiprof.dashboard.trace_data import TraceContext
 from mpiprof.dashboard.url_state import PageState
 from mpiprof.dashboard.verdict_view import find_verdict
 
-from mpiprof.interface.format_units import format_time
+from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.reports import tokens
 from mpiprof.reports.overview.time_sums import find_blamed_time
 from mpiprof.reports.pictures import instance_arrivals, row_pictures, time_split
@@ -142,5 +143,10 @@ def test_waiting_for_messages_is_drawn_for_the_rank_that_causes_it(ranks: int) -
     others = boxes(drawn, "var(--q3,")
     assert culprit["height"] == max(box["height"] for box in [*others, culprit])
     mean = format_time(5e6 / ranks)
-    assert f"rank 1: {mean}" in drawn
+    assert f"rank 1 causes {mean} of waiting here, mean of {format_count(ranks)} ranks" in drawn
     assert waits.sentence.startswith(f"Rank 1 causes {mean} of waiting")
+    narrow = draw_caused_waits(waits, 366, 230)
+    (label,) = re.findall(r">(rank 1 causes [^<]+)<", narrow)
+    assert label.startswith(f"rank 1 causes {mean}") and "here" not in label
+    unknown = CausedWaits(caused, waited, np.zeros(ranks, np.bool_), "awaited")
+    assert not boxes(draw_caused_waits(unknown), "var(--late,")

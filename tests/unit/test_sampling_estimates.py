@@ -80,10 +80,10 @@ def test_all_outputs_state_the_same_number_of_instances(
     assert (row["instances"], row["complete_instances"], row["total_instances"]) == (30, 30, 3000)
     head, line = (
         next(line for line in reported["table"].splitlines() if line.startswith(f"  {word} "))
-        for word in ("routine  call site", "barrier")
+        for word in ("operation  call site", "barrier")
     )
-    assert head.split()[3:5] == ["count", "known"] and " ~3 000     30 " in line
-    assert "  all routines  ~3 000 " in reported["table"] and " ~3 000 " in reported["routine"]
+    assert head.split()[3:5] == ["instances", "known"] and " ~3 000     30 " in line
+    assert "  all operations     ~3 000 " in reported["table"] and " ~3 000 " in reported["routine"]
     assert ": about 3 000 instances, of which 30 recorded" in reported["barrier"]
     assert "<td>~3 000</td><td>30</td>" in (tmp_path / "t.html").read_text()
     known = dict(callsite_facts(mpiprof.open(path).callsites.iloc[0].to_dict()))

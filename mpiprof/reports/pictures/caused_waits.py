@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +22,13 @@ MAX_TICKS = 9
 class CausedWaits:
     """Waiting at a call site by rank in ns: that its work causes, and its own.
 
-    blamed: ranks in accent.
+    blamed: ranks in accent. verb: relation of a rank to `caused_ns`, if its causes are unknown.
     """
 
     caused_ns: Float
     wait_ns: Float
     blamed: Bool
+    verb: str = "causes"
 
     def list_values(self) -> list[TableRow]:
         """Return the data of the picture: the waiting that each rank causes, and its own."""
@@ -44,13 +46,20 @@ class CausedWaits:
     @property
     def sentence(self) -> str:
         """Content of the picture, for readers who do not see it."""
-        who = np.flatnonzero(self.blamed).tolist()
         waiting = int(((self.wait_ns > 0) & ~self.blamed).sum())
-        caused = format_time(self.mean_caused_ns)
-        s = "s" if len(who) == 1 else ""
         ranks = f"{format_count(waiting)} other rank{'s' * (waiting != 1)}"
-        cause = f"{format_ranks(who) or 'no rank'} cause{s} {caused} of waiting, mean of all ranks"
-        return f"{capitalise(cause)}; {ranks} wait{'s' * (waiting == 1)}."
+        waits = f"{ranks} wait{'s' * (waiting == 1)}."
+        if not self.blamed.any():
+            return f"No rank is blamed for the waiting here; {waits.replace(' other', '')}"
+        return f"{capitalise(self.describe_blamed())}; {waits}"
+
+    def describe_blamed(self, length: float = math.inf) -> str:
+        """Return the waiting that the blamed ranks cause, in a text of at most this length."""
+        who = np.flatnonzero(self.blamed).tolist()
+        caused, count = format_time(self.mean_caused_ns), format_count(len(self.blamed))
+        cause = f"{format_ranks(who)} cause{'s' * (len(who) == 1)} {caused}"
+        texts = f"{cause} of waiting here, mean of {count} ranks", f"{cause}, mean of {count} ranks"
+        return next((text for text in texts if len(text) <= length), cause)
 
 
 def draw_caused_waits(waits: CausedWaits, width: float = 760, height: float = 290) -> str:
@@ -64,7 +73,7 @@ def draw_caused_waits(waits: CausedWaits, width: float = 760, height: float = 29
     step = (width - LEFT - 8) / len(starts)
     wide = max(min(step - 1, 44.0), 1.0)
     parts = [
-        svg.make_text(LEFT - 10, (TOP + middle) / 2 + 4, "causes", "ink2", anchor="end", size=12),
+        svg.make_text(LEFT - 10, (TOP + middle) / 2 + 4, waits.verb, "ink2", anchor="end", size=12),
         svg.make_text(LEFT - 10, (middle + bottom) / 2 + 4, "waits", "ink2", anchor="end", size=12),
         svg.make_line(LEFT, middle, width - 8, middle, svg.stroke("line2")),
     ]
@@ -95,7 +104,7 @@ def _draw_labels(
         return []
     first = int(who[waits.caused_ns[who].argmax()])
     at = int(np.searchsorted(starts, first, side="right")) - 1
-    text = f"{format_ranks(who.tolist())}: {format_time(waits.mean_caused_ns)}, mean of all ranks"
+    text = waits.describe_blamed((width - LEFT) / svg.measure_text("0", 13))
     half = svg.measure_text(text, 13) / 2
     x = min(max(LEFT + (at + 0.5) * step, LEFT + half), width - 8 - half)
     return [svg.make_text(x, TOP - 8, text, "late-text", anchor="middle", size=13, bold=True)]
