@@ -11,6 +11,7 @@ from mpiprof.diagnosis.run_variation import MAX_REPETITIONS
 from mpiprof.interface.format_units import (
     capitalise,
     format_change,
+    format_ranks,
     format_share,
     format_time,
     lower_first,
@@ -41,6 +42,8 @@ def verdict_paragraphs(
     """
     sums = _name_summaries((("A", before), (name, other)), runs)
     lines = [run_time_sentence(before, other, name)] if before else []
+    if uneven := _uneven_losses([*before, *other]):
+        return [*lines, uneven]
     change_of_calls = _change_sentence(difference, name)
     # The run times of different programs say little.
     lines = [change_of_calls, *lines] if _is_unrelated(difference) else [*lines, change_of_calls]
@@ -103,6 +106,19 @@ def _name_summaries(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> 
         return ""
     subject = f"{' and '.join(names)} {'are summaries' if len(names) > 1 else 'is a summary'}"
     return f"{subject}: sums don't tell by how much instances differ by chance."
+
+
+def _uneven_losses(traces: Sequence[Trace]) -> str:
+    """Return why the collectives cannot be compared if traces lack the calls of different ranks."""
+    if len({frozenset(trace.ranks_without_records) for trace in traces}) < 2:
+        return ""
+    parts = [
+        f"{trace.path.name} lacks all calls of {format_ranks(sorted(lost))}"
+        for trace in traces
+        if (lost := trace.ranks_without_records)
+    ]
+    advice = "the collectives are not compared. Copy the traces again, or rerun."
+    return f"{'; '.join(parts)}, so {advice}"
 
 
 def _partial_traces(traces: Sequence[Trace], coverages: Sequence[Coverage | None]) -> str:

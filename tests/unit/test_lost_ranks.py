@@ -154,6 +154,22 @@ def test_no_algorithm_is_simulated_with_fewer_ranks(tmp_path: Path) -> None:
     assert not list_works(lose(folder, 3), 4)
 
 
+def test_runs_that_lack_different_ranks_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their sums over ranks differ, although nothing has changed."""
+    for name in "ab":
+        write_rules(tmp_path / name)
+    lose(tmp_path / "b", 3)
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "b lacks all calls of rank 3, so the collectives are not compared" in text
+    assert "faster" not in text and "slower" not in text
+    lose(tmp_path / "a", 3)
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert "not compared" not in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.heavy
 def test_a_data_set_has_the_same_waits(tmp_path: Path) -> None:
     folder, _ = write_rules(tmp_path / "t")
