@@ -200,10 +200,8 @@ def test_ratios_to_the_library_here() -> None:
         rows += [labels | {"algorithm": "native", "median ms": native}]
         rows += [labels | {"algorithm": "ring", "median ms": ring}]
     results = make_results("library here", rows)
-    verdict = rabenseifner_ratios.check_library(results, power_of_two=True)
-    assert verdict.state == HOLDS and verdict.reason == "1 of 1 cells are above 2: 3 (256 KB on 8)"
-    verdict = rabenseifner_ratios.check_library(results, power_of_two=False)
-    assert verdict.state == FAILS
-    assert verdict.reason == "0 of 1 cells are above 2: 0.5 (256 KB on 9)"
+    verdict = rabenseifner_ratios.state_library(results)
+    assert verdict.state == NOT_REPRODUCIBLE
+    assert verdict.reason.endswith("protocol: 3 (256 KB on 8), 0.5 (256 KB on 9)")
     (figure,) = rabenseifner_ratios.show_library(results).figures
     assert isinstance(figure, RatioMap) and [head for head, _ in figure.rows] == ["p = 8", "p = 9"]
