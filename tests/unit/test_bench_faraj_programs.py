@@ -21,6 +21,7 @@ from mpiprof.bench.papers.exhibits import (
 from mpiprof.bench.papers.paper_values import read_paper_values
 from mpiprof.bench.studies.apps import ALL, WHOLE
 from mpiprof.bench.studies.arrival import JOINED, KINDS
+from mpiprof.metrics.aggregate import RANGE_NAMES
 
 
 def make_results(**tables: list[Row]) -> Results:
@@ -125,6 +126,28 @@ def test_few_operations_are_balanced() -> None:
     assert claims.check_few_balanced(make_results()).state == NOT_REPRODUCED
 
 
+@pytest.mark.parametrize(
+    ("large", "state"),
+    [
+        ((0.0, 0.4, 0.4, 0.2, 0.0, 0.0), HOLDS),
+        ((0.0, 0.1, 0.9, 0.0, 0.0, 0.0), IN_PART),  # fewer below 8, and more below 32
+        ((0.0, 0.2, 0.3, 0.5, 0.0, 0.0), FAILS),  # equal distributions
+    ],
+)
+def test_larger_messages_are_less_imbalanced_below_each_limit(
+    large: tuple[float, ...], state: str
+) -> None:
+    """No operation is balanced here."""
+    small = (0.0, 0.2, 0.3, 0.5, 0.0, 0.0)
+    rows: list[Row] = [
+        {"messages": size, "ω/T": name, "share": share}
+        for size, shares in (("≤ 1000 B", small), ("> 1000 B", large))
+        for name, share in zip(RANGE_NAMES, shares, strict=True)
+    ]
+    verdict = claims.check_small(make_results(apps_distribution=rows))
+    assert verdict.state == state and "≤ 1000 B: 0%, 20%, 50%, 100%, 100%; " in verdict.reason
+
+
 def test_most_instances_are_near_the_median() -> None:
     rows: list[Row] = [
         {"program": name, "routine": "alltoall", "instance": i, "δ/T": 1.0, "ω/T": factor}
@@ -197,6 +220,16 @@ def test_work_of_other_processes_is_stated() -> None:
     results.rows["arrival"][0]["processor share"] = 0.6
     verdict = faraj_arrivals.check_order(results)
     assert verdict.reason.endswith("; other processes had 40% of the processors")
+
+
+def test_two_nodes_are_judged_if_the_times_through_memory_are_not_usable() -> None:
+    unusable = make_arrivals((math.nan, math.nan, math.nan))
+    nodes = make_arrivals((1.0, 30.0, 31.0), (1.0, 60.0, 61.0))
+    results = make_results(arrival=unusable, **{"arrival on the cluster": nodes})
+    assert [check(results).state for check in CHECKS] == [HOLDS] * 5
+    instances: list[Row] = [{"instance": 1, "δ/T": 0.5, "ω/T": 2.0}]
+    on_nodes = make_results(**{"arrival on the cluster instances": instances})
+    assert faraj_arrivals.check_instances(on_nodes).state == HOLDS
 
 
 @pytest.mark.parametrize("unknown", ["", math.nan])

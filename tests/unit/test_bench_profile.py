@@ -17,7 +17,7 @@ from mpiprof.bench.harness.figures import RatioMap, svg
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Result, Row, Setup
 from mpiprof.bench.papers import rabenseifner_bandwidths, rabenseifner_ratios
-from mpiprof.bench.papers.exhibits import FAILS, HOLDS, NOT_REPRODUCIBLE, Results
+from mpiprof.bench.papers.exhibits import HOLDS, NOT_REPRODUCIBLE, Results
 from mpiprof.bench.papers.paper_values import read_paper_values
 from mpiprof.bench.studies import import_study, list_algorithms, reduction
 from mpiprof.bench.studies.reduction_profile import (

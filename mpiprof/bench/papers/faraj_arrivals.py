@@ -101,7 +101,16 @@ def format_interval(value: object, half: object) -> str:
 # ---- checks
 
 
-def find_factors(results: Results, *kinds: str, run: str = "arrival") -> list[Row] | Verdict:
+def find_known_factors(results: Results, *kinds: str) -> list[Row] | Verdict:
+    """Return the rows of the first place with known factors, or why those of this machine are not.
+
+    Times of messages through memory are not usable while other processes use the processors.
+    """
+    found = [find_factors(results, *kinds, run=run) for run in PLACES.values()]
+    return next((rows for rows in found if not isinstance(rows, Verdict)), found[0])
+
+
+def find_factors(results: Results, *kinds: str, run: str) -> list[Row] | Verdict:
     """Return the rows by computation time, or why the factors of some kinds are unknown."""
     rows = sorted(results.rows.get(run, ()), key=lambda row: float(row["computation ms"]))
     if not rows:
@@ -114,14 +123,13 @@ def find_factors(results: Results, *kinds: str, run: str = "arrival") -> list[Ro
 
 
 def judge_rows(
-    results: Results,
-    kinds: tuple[str, ...],
-    right: Callable[[Row], bool],
-    text: str,
-    run: str = "arrival",
+    results: Results, kinds: tuple[str, ...], right: Callable[[Row], bool], text: str, run: str = ""
 ) -> Verdict:
-    """Judge a statement about each computation time; `text` follows the share."""
-    rows = find_factors(results, *kinds, run=run)
+    """Judge a statement about each computation time of a run; `text` follows the share.
+
+    Without a run, the first place with known factors is judged.
+    """
+    rows = find_factors(results, *kinds, run=run) if run else find_known_factors(results, *kinds)
     if isinstance(rows, Verdict):
         return rows
     pairs = [" and ".join(format_cell(row[f"{kind} ω/T"]) for kind in kinds) for row in rows]
@@ -143,7 +151,7 @@ def check_arrivals(results: Results) -> Verdict:
 
 def check_growth(results: Results) -> Verdict:
     """Judge that the imbalance of computation grows with the computation."""
-    rows = find_factors(results, "computation")
+    rows = find_known_factors(results, "computation")
     if isinstance(rows, Verdict):
         return rows
     factors = [row["computation ω/T"] for row in rows]
@@ -197,7 +205,8 @@ def check_order(results: Results) -> Verdict:
 
 def check_instances(results: Results) -> Verdict:
     """Judge that the arrivals of single instances are imbalanced."""
-    rows = results.rows.get("arrival instances", [])
+    tables = [results.rows.get(f"{run} instances", []) for run in PLACES.values()]
+    rows = next(filter(None, tables), None)
     if not rows:
         return Verdict(NOT_REPRODUCED, NO_TIMES)
     right = sum(row["ω/T"] >= 1 for row in rows)
