@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from mpiprof.bench.harness.figures import Bars, Lines, Panels
 from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import faraj_applications, faraj_arrivals, faraj_programs
+from mpiprof.bench.papers import faraj, faraj_applications, faraj_arrivals, faraj_programs
 from mpiprof.bench.papers import faraj_program_claims as claims
 from mpiprof.bench.papers.exhibits import (
     FAILS,
@@ -19,6 +20,8 @@ from mpiprof.bench.papers.exhibits import (
     Results,
 )
 from mpiprof.bench.papers.paper_values import read_paper_values
+from mpiprof.bench.papers.report_sections import compose_report
+from mpiprof.bench.papers.result_files import RunResult
 from mpiprof.bench.studies.apps import ALL, WHOLE
 from mpiprof.bench.studies.arrival import JOINED, KINDS
 from mpiprof.metrics.aggregate import RANGE_NAMES
@@ -108,6 +111,21 @@ def test_routines_are_those_of_the_replaced_programs() -> None:
     assert [row["Beowulf worst"] for row in fifth.rows] == [124, 0.8]
     rows[1]["ω/T"] = 1.5
     assert "not IS alltoallv 1.5" in claims.check_balanced_routine(results).reason
+
+
+def test_the_place_of_a_measurement_is_that_of_its_notes() -> None:
+    """A quick report measures the programs on an emulated cluster, if that is possible."""
+    rows: list[Row] = [{"program": "ft", "routine": ALL, "δ/T": 54.01, "ω/T": 196.5}]
+    cluster = "emulated cluster of 8 nodes at 100 Mbit/s"
+    for notes, place in (((f"{cluster}, Open MPI",), cluster), ((), "this machine")):
+        result = RunResult(rows, 1.0, notes=notes)
+        paper = replace(faraj.PAPER, exhibits=faraj_programs.EXHIBITS)
+        (fourth,) = [e for e in paper.exhibits if e.number == "Table 4"]
+        (section,) = compose_report(paper, [fourth], {"apps": result}, True).sections
+        (table,) = section.content.tables
+        assert table.title == f"Factors of all collectives on {place}"
+        # One run allows two digits.
+        assert [str(table.rows[0][c]) for c in ("average δ/T", "worst ω/T")] == ["54", "200"]
 
 
 def test_few_operations_are_balanced() -> None:

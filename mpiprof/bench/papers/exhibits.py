@@ -23,6 +23,7 @@ REFUTED = "refuted"
 NOT_REPRODUCED = "not reproduced"
 # The statement is about a machine or a library that does not exist any more.
 NOT_REPRODUCIBLE = "not reproducible"
+THIS_MACHINE = "this machine"
 STATES = (HOLDS, IN_PART, FAILS, REFUTED, NOT_REPRODUCED, NOT_REPRODUCIBLE)
 
 
@@ -61,6 +62,11 @@ class Results:
 
     rows: Mapping[str, list[Row]]
     values: PaperValues
+    places: Mapping[str, str] = field(default_factory=dict)  # of measured runs, by run
+
+    def find_place(self, run: str) -> str:
+        """Return where a run was measured."""
+        return self.places.get(run, THIS_MACHINE)
 
     def select(self, run: str, **labels: Any) -> list[Row]:
         """Return the rows of a run that have these labels; "_" in a name means a space."""

@@ -19,7 +19,7 @@ from mpiprof.bench.papers.exhibits import (
     Verdict,
     judge_share,
 )
-from mpiprof.bench.papers.faraj_program_claims import NO_TIMES
+from mpiprof.bench.papers.faraj_program_claims import NO_TIMES, is_known
 from mpiprof.bench.papers.runs import HOUR_S, Measurement, Run
 from mpiprof.bench.studies.arrival import JOINED, KINDS, PAPER_PROCESSES, plot_factors
 
@@ -27,7 +27,7 @@ from mpiprof.bench.studies.arrival import JOINED, KINDS, PAPER_PROCESSES, plot_f
 # paper's Beowulf cluster. An idle port sends the bytes of 1 ms at once, which at 500 Mbit/s are the
 # whole message.
 TWO_NODES = ("--cluster", "2x250mbit")
-PLACES = {"this machine": "arrival", "emulated cluster": "arrival on the cluster"}
+PLACED_RUNS = ("arrival", "arrival on the cluster")
 RUNS: dict[str, Run] = {
     "arrival": Measurement(("arrival",), 0.27 * HOUR_S, ("arrival", "--quick"), 50),
     "arrival on the cluster": Measurement(
@@ -41,10 +41,10 @@ TIMER = "a timer replaced the computation, because ranks outnumber processors"
 def show_instances(results: Results) -> Content:
     """Return both factors of each instance after 200 ms of computation."""
     panels = []
-    for place, run in PLACES.items():
+    for run in PLACED_RUNS:
         rows = results.rows.get(f"{run} instances", [])
         if rows:
-            panels.append(plot_factors(place, rows))
+            panels.append(plot_factors(results.find_place(run), rows))
     if not panels:
         return Content(notes=[f"No figure: {NO_TIMES}."])
     title = "Factors of single instances after 200 ms"
@@ -54,8 +54,8 @@ def show_instances(results: Results) -> Content:
 def show_causes(results: Results, table: str) -> Content:
     """Return the factors of exits, computation and arrivals, beside the paper's."""
     series, tables = [], []
-    for place, run in PLACES.items():
-        rows = results.rows.get(run, [])
+    for run in PLACED_RUNS:
+        rows, place = results.rows.get(run, []), results.find_place(run)
         if not rows:
             continue
         for kind in KINDS:
@@ -85,11 +85,6 @@ def _make_row(results: Results, table: str, row: Row) -> Row:
     return shown
 
 
-def is_known(value: object) -> bool:
-    """Return whether a value of a table is a number."""
-    return isinstance(value, int | float) and not isnan(value)
-
-
 def format_interval(value: object, half: object) -> str:
     """Return a value with half of its interval, with one digit of the latter; "" if unknown."""
     if not isinstance(value, int | float) or not isinstance(half, int | float) or isnan(value):
@@ -106,7 +101,7 @@ def find_known_factors(results: Results, *kinds: str) -> list[Row] | Verdict:
 
     Times of messages through memory are not usable while other processes use the processors.
     """
-    found = [find_factors(results, *kinds, run=run) for run in PLACES.values()]
+    found = [find_factors(results, *kinds, run=run) for run in PLACED_RUNS]
     return next((rows for rows in found if not isinstance(rows, Verdict)), found[0])
 
 
@@ -205,7 +200,7 @@ def check_order(results: Results) -> Verdict:
 
 def check_instances(results: Results) -> Verdict:
     """Judge that the arrivals of single instances are imbalanced."""
-    tables = [results.rows.get(f"{run} instances", []) for run in PLACES.values()]
+    tables = [results.rows.get(f"{run} instances", []) for run in PLACED_RUNS]
     rows = next(filter(None, tables), None)
     if not rows:
         return Verdict(NOT_REPRODUCED, NO_TIMES)

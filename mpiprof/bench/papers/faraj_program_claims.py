@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import isnan
 from statistics import median
+from typing import TypeGuard
 
 import numpy as np
 
@@ -106,9 +107,14 @@ def check_routines(results: Results) -> Verdict:
 # ---- imbalance factors
 
 
+def is_known(value: object) -> TypeGuard[float]:
+    """Return whether a value of a table is a number."""
+    return isinstance(value, int | float) and not isnan(value)
+
+
 def find_known(values: Sequence[object]) -> list[float]:
     """Return the values if all are numbers, else []."""
-    known = [v for v in values if isinstance(v, int | float) and not isnan(v)]
+    known = [v for v in values if is_known(v)]
     return known if len(known) == len(values) else []
 
 

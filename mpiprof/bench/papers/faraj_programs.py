@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mpiprof.bench.harness.figures import Bars, Lines, Panels, Series
+from mpiprof.bench.harness.intervals import Estimate
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers.exhibits import Claim, Content, Exhibit, Results, Table
 from mpiprof.bench.papers.faraj_program_claims import (
@@ -24,14 +25,15 @@ from mpiprof.bench.papers.faraj_program_claims import (
     check_small,
     compare_message_times,
     compute_message_times,
+    is_known,
 )
 from mpiprof.bench.papers.runs import CLUSTER, HOUR_S, Computation, Measurement, Run
-from mpiprof.bench.studies.apps import ALL, WHOLE
+from mpiprof.bench.studies.apps import ALL, SINGLE_WIDTH, WHOLE
 from mpiprof.bench.studies.arrival import plot_factors
 from mpiprof.interface.format_units import format_round_size, format_share
 from mpiprof.metrics.aggregate import RANGE_NAMES
 
-PLACES = {"this machine": "apps", "emulated cluster": "apps on the cluster"}
+PLACED_RUNS = ("apps", "apps on the cluster")
 RUNS: dict[str, Run] = {
     "message times": Computation(compute_message_times, "message times of the simulator"),
     # Two ranks have few arrivals in between: their factors scatter far around the median.
@@ -49,10 +51,15 @@ MACHINES = ("Lemieux", "Beowulf")
 
 def find_places(results: Results, table: str = "") -> Iterator[tuple[str, list[Row]]]:
     """Yield the places where the programs ran, each with the rows of one of their tables."""
-    for place, run in PLACES.items():
+    for run in PLACED_RUNS:
         rows = results.rows.get(f"{run} {table}".strip(), [])
         if rows:
-            yield place, rows
+            yield results.find_place(run), rows
+
+
+def show_single(value: float) -> Estimate:
+    """Return a value of a single run, or of one measurement of message times, with two digits."""
+    return Estimate(value, width=SINGLE_WIDTH * abs(value))
 
 
 def find_stand_ins(rows: list[Row]) -> Iterator[tuple[str, Row]]:
@@ -82,7 +89,11 @@ def show_table_1(results: Results) -> Content:
             ]
             points = [(row["bytes"], row["time ms"]) for row in chosen]
             series.append(Series.of_points(f"{place}, {link}", points))
-            shown = [{"size": format_round_size(row["bytes"])} | row for row in chosen]
+            shown = [
+                {"size": format_round_size(row["bytes"])}
+                | {column: show_single(row[column]) for column in ("time ms", "MB/s")}
+                for row in chosen
+            ]
             title = f"Measured one way: {place}, {link}"
             tables.append(Table(title, ("size", "time ms", "MB/s"), shown))
     columns = ("machine", "size", "simulated ms", "paper ms", "ratio")
@@ -162,13 +173,22 @@ def add_paper_factors(results: Results, table: str, head: str) -> Row:
     return cells
 
 
+def _show_factors(row: Row) -> Row:
+    """Return the measured factors; "" without message times."""
+    names = {"average δ/T": "δ/T", "worst ω/T": "ω/T"}
+    return {
+        name: show_single(row[column]) if is_known(row[column]) else ""
+        for name, column in names.items()
+    }
+
+
 def show_table_4(results: Results) -> Content:
     """Return the average factors of all collectives of each program, beside the paper's."""
     tables = []
     for place, rows in find_places(results):
         shown = []
         for replaced, row in find_stand_ins([row for row in rows if row["routine"] == ALL]):
-            cells = {"for": replaced, "average δ/T": row["δ/T"], "worst ω/T": row["ω/T"]}
+            cells = {"for": replaced} | _show_factors(row)
             shown.append(cells | add_paper_factors(results, "Table 4", replaced))
         tables.append(Table(f"Factors of all collectives on {place}", tuple(shown[0]), shown))
     return Content(tables=tables)
@@ -185,7 +205,7 @@ def show_table_5(results: Results) -> Content:
             if name in paper or row["share of time"] >= 0.1:
                 cells = {"for": replaced, "routine": row["routine"]}
                 cells |= {"share of time": format_share(row["share of time"])}
-                cells |= {"average δ/T": row["δ/T"], "worst ω/T": row["ω/T"]}
+                cells |= _show_factors(row)
                 shown.append(cells | add_paper_factors(results, "Table 5", name))
         tables.append(Table(f"Factors of major routines on {place}", tuple(shown[0]), shown))
     return Content(tables=tables)

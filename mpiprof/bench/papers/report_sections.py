@@ -18,6 +18,8 @@ from mpiprof.bench.papers.paper_values import PaperValue, read_paper_values
 from mpiprof.bench.papers.result_files import RunResult
 from mpiprof.interface.format_units import format_rough_time
 
+CLUSTER_NOTE = "emulated cluster"  # beginning of a study's note about its place
+
 
 @dataclass(frozen=True)
 class Section:
@@ -62,7 +64,8 @@ def compose_report(
     rows = {n: r.rows for n, r in results.items() if not r.failure}
     for name, result in results.items():
         rows |= {f"{name} {table}": several for table, several in result.tables.items()}
-    known = Results(rows, read_paper_values(paper.name))
+    places = {name: place for name, r in results.items() if (place := _find_cluster(r.notes))}
+    known = Results(rows, read_paper_values(paper.name), places)
     sections = []
     for exhibit in exhibits:
         failures = [results[n].failure for n in exhibit.runs if n in results]
@@ -78,6 +81,12 @@ def compose_report(
         sections.append(Section(exhibit, content, verdicts, methods, values, missing))
     seconds = sum(result.seconds for result in results.values())
     return PaperReport(paper, sections, seconds, quick)
+
+
+def _find_cluster(notes: Sequence[str]) -> str:
+    """Return the emulated cluster on which a study ran, without its MPI library; "" if none."""
+    named = (note.partition(", ")[0] for note in notes if note.startswith(CLUSTER_NOTE))
+    return next(named, "")
 
 
 def _describe_run(paper: Paper, name: str, result: RunResult, quick: bool) -> str:
