@@ -11,6 +11,7 @@ import pytest
 
 from mpiprof.__main__ import main
 from mpiprof.bench.harness import study
+from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers import PAPERS, import_paper, paper_report, report_sections, runs
 from mpiprof.bench.papers.claims_table import make_claims_table
@@ -41,6 +42,7 @@ from mpiprof.bench.papers.result_files import (
 from mpiprof.bench.papers.runs import (
     Computation,
     Measurement,
+    Simulation,
     _parse_number,
     find_notes,
     find_reason,
@@ -255,6 +257,12 @@ def test_notes_of_a_measurement_are_in_the_report() -> None:
     paper = make_paper([])
     report = report_sections.compose_report(paper, paper.exhibits, {"run": result}, quick=True)
     assert report.sections[0].methods == ["run: by hand; took 1 s. A timer replaces it."]
+
+
+def test_a_simulation_states_its_patterns() -> None:
+    run = Simulation("impact", 4, Options(only=("bcast",), sizes=(1,), laps=2))
+    obtained = run.obtain(quick=True)
+    assert obtained.notes == ["2 patterns, simulated; the paper: 32 patterns of 100 calls"]
 
 
 def test_the_reason_of_a_failure() -> None:

@@ -39,7 +39,7 @@ def _simulate(
 ) -> Simulation:
     full = Options(per_node=per_node, only=(operation,))
     quick = replace(full, laps=quick_patterns)
-    return Simulation("impact", processes, full, quick, machine, note=machines.MEASURED)
+    return Simulation("impact", processes, full, quick, machine, note=machines.WITH_TRANSPORT)
 
 
 def _simulate_both(

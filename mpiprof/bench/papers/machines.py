@@ -30,6 +30,7 @@ from __future__ import annotations
 from mpiprof.model.machine import Machine
 
 MEASURED = "fitted to Table 1 of Faraj et al. 2008"
+WITH_TRANSPORT = f"times {MEASURED}, transport assumed in part"
 FITTED_X1 = "fitted to latencies and to bandwidths on 64 processes in Section 5"
 ASSUMED = "assumed, because the paper gives no message times"
 

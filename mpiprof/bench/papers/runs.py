@@ -70,12 +70,13 @@ class Simulation:
         return simulated_cases.estimate_seconds(cases, setup)
 
     def obtain(self, quick: bool) -> Obtained:
-        """Return the rows of the study's report."""
+        """Return the rows of the study's report, and its notes of one line, which are no tables."""
         setup, cases = self._prepare(quick)
         progress = Progress(len(cases))
         results = simulated_cases.simulate_cases(cases, setup, progress.advance)
         progress.erase()
-        return Obtained(import_study(self.study).make_report(results, setup).rows)
+        report = import_study(self.study).make_report(results, setup)
+        return Obtained(list(report.rows), [note for note in report.notes if "\n" not in note])
 
 
 @dataclass(frozen=True)
