@@ -12,6 +12,7 @@ from mpiprof.diagnosis.delay_costs import find_delays
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.replay import make_replay
+from mpiprof.diagnosis.run_steps import find_steps
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.diagnosis.window_delays import (
     WindowDelays,
@@ -104,6 +105,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
     "series": make_series,
+    "steps": find_steps,
     "statistics": summary_tables.make_statistics,
     "coverage": find_coverage,
     "summary": summary_tables.make_summary,

@@ -112,8 +112,9 @@ def join_steps(trace: Trace, parts: Sequence[StepSums]) -> Steps | None:
     return Steps(edges, callsite, sequence, is_known, wait_ns, is_divided)
 
 
-def find_steps(trace: Trace, delays: Delays) -> Steps | None:
+def find_steps(trace: Trace) -> Steps | None:
     """Return the steps of a run, or None if its ranks hardly met between intervals of work."""
+    delays: Delays = trace.derive("delays_found")
     callsites = np.arange(int(delays.meeting_callsites.max(initial=-1)) + 1)
     return join_steps(trace, [sum_steps(trace, delays, delays.counted, callsites)])
 

@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 
 from mpiprof.diagnosis.delay_costs import Delays
-from mpiprof.diagnosis.run_steps import find_steps
+from mpiprof.diagnosis.run_steps import Steps
 from mpiprof.diagnosis.work_groups import WorkGroups, count_up
 from mpiprof.diagnosis.work_intervals import NOWHERE
 from mpiprof.errors import UsageError
@@ -136,7 +136,7 @@ class _Work:
         self.trace, self.intervals, self.sites = trace, delays.intervals, delays.sites
         self.before = (self.intervals.end_ns - self.intervals.begin_ns).astype(np.float64)
         self.length = self.before.copy()
-        self.steps = find_steps(trace, delays)
+        self.steps: Steps | None = trace.derive("steps")
         self.calls = read_recorded_calls(trace)  # rank, enter, exit, site
 
     @property
@@ -221,14 +221,15 @@ def _find_ranks(trace: Trace, change: Change) -> Bool:
 
 def _find_sites(trace: Trace, change: Change) -> Int:
     """Return the sites that a change names; raises UsageError if there is none."""
-    operation = {shape.site: shape.operation for shape in trace.tables.shapes if shape.site >= 0}
-    described = describe_sites(trace.tables.sites, [list(operation)])[0]
-    named = [
+    # Calls of several operations may have one call site.
+    calls = dict.fromkeys((of.site, of.operation) for of in trace.tables.shapes if of.site >= 0)
+    described = describe_sites(trace.tables.sites, [[site for site, _ in calls]])[0]
+    named = {
         site
-        for (site, name), location in zip(operation.items(), described, strict=True)
-        if matches_pattern(name, [location], change.name)
-    ]
+        for (site, operation), location in zip(calls, described, strict=True)
+        if matches_pattern(operation, [location], change.name)
+    }
     if not named:
         suggestion = suggest_names(change.name, dict.fromkeys(map(format_site, described)))
         raise UsageError(f'--what-if "{change}": no such call site; {suggestion}')
-    return np.array(named, np.int64)
+    return np.array(sorted(named), np.int64)

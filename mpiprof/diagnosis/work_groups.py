@@ -10,7 +10,7 @@ import numpy as np
 
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_graph import Intervals
-from mpiprof.diagnosis.run_steps import find_steps
+from mpiprof.diagnosis.run_steps import Steps
 from mpiprof.diagnosis.work_intervals import NOWHERE, UNRECORDED
 from mpiprof.metrics.activities import read_recorded_calls
 from mpiprof.trace.trace import Trace
@@ -50,7 +50,8 @@ class WorkGroups:
 def make_work_groups(trace: Trace) -> WorkGroups:
     """Return the groups of the intervals of a trace."""
     delays: Delays = trace.derive("delays_found")
-    steps, intervals = find_steps(trace, delays), delays.intervals
+    steps: Steps | None = trace.derive("steps")
+    intervals = delays.intervals
     step = np.zeros(len(intervals.rank), np.int64)
     if steps is not None:
         step = steps.find(intervals.end_ns)

@@ -31,6 +31,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
 STATES = "late_sender", "wrong_order", "late_receiver"
+PLACE = ["communicator", "peer", "site_id"]  # of a shape
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
 TIE_NS = 5_000  # differences between estimated times below this decide nothing
@@ -58,7 +59,7 @@ class Postings:
     """Times at which the other ranks of messages posted them, in ns, and the waits for these times.
 
     posted_ns: time of the other rank. state: NEVER for messages for which no logged call can wait.
-    EAGER for sends that are at most as large as others that ended before their receive was posted.
+    EAGER for standard sends not larger than one that ended before its receive was posted.
     messages: these messages. waits: calls that wait, as WAITS.
     """
 
@@ -91,7 +92,7 @@ def find_postings(trace: Trace) -> Postings:
     messages: MessageRows = trace.derive("message_rows")
     count = len(messages.rows)
     posted, since = (np.empty(count, np.int64) for _ in range(2))
-    state, is_synchronous = np.empty(count, np.uint8), _find_synchronous(trace.message_calls)
+    state, is_synchronous = np.empty(count, np.uint8), _find_synchronous(trace, messages)
     counts = np.zeros(COUNTS, np.int64)
     values: dict[str, Any] = {"posted_ns": posted, "since_ns": since, "state": state}
     values |= {
@@ -134,8 +135,14 @@ def _find_waits(
     return {name: of[: count[0]] for name, of in waits.items()}
 
 
-def _find_synchronous(calls: pd.DataFrame) -> Bool:
-    """Return which calls are synchronous sends."""
-    operation: pd.Series[Any] = calls["operation"]
-    names = operation.cat.categories
-    return np.array(["ssend" in name for name in names], np.bool_)[operation.cat.codes]
+def _find_synchronous(trace: Trace, messages: MessageRows) -> Bool:
+    """Return which shapes of messages are synchronous sends, whichever call completes them.
+
+    A data set does not contain the operation that posted a message, so its call site decides.
+    """
+    facts: dict[str, Any] = trace.derive("shape_facts")
+    operation: pd.Categorical = facts["operation"]
+    is_named = np.array(["ssend" in name for name in operation.categories], np.bool_)
+    named = pd.DataFrame({name: facts[name] for name in PLACE})[is_named[operation.codes]]
+    places = pd.MultiIndex.from_arrays([messages.communicators, messages.peers, messages.sites])
+    return np.asarray(places.isin(pd.MultiIndex.from_frame(named)))

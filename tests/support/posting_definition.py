@@ -122,11 +122,15 @@ def define_waits(trace: Trace) -> list[tuple[int, ...]]:
     activities = define_activities(trace)
     has_intervals = len(trace.intervals) > 0
     worked = define_posting_times(trace, activities, exits) if has_intervals else {}
+    synchronous = {
+        (of.communicator, of.peer, of.site) for of in trace.tables.shapes if "ssend" in of.operation
+    }
     able: list[Row] = []
     for row, m in enumerate(messages):
         call = calls[m["call"]]
         peer = m["source"] if m["received"] else m["destination"]
-        is_large = m["bytes"] >= MIN_RENDEZVOUS_BYTES or "ssend" in call["operation"]
+        place = m["communicator"], peer, m["site_id"]
+        is_large = m["bytes"] >= MIN_RENDEZVOUS_BYTES or place in synchronous
         if not m["complete"] or not (m["received"] or is_large) or call["exit_ns"] == 0:
             continue
         if not 0 <= peer < trace.ranks or peer == m["rank"]:

@@ -10,6 +10,7 @@ from support.message_traces import MessageTrace, call, part
 
 import mpiprof
 from mpiprof.metrics import analysis_memory, run_windows
+from mpiprof.metrics.message_waits import KNOWN, NEVER
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
@@ -59,6 +60,39 @@ def test_a_send_waits_for_the_receive_if_it_is_synchronous_or_large(
     trace.add_chunk(1, at_us(recv, 70, 91, received))
     waits = [(0, 1, "late_receiver", 10, 70)] if operation == "ssend" or bytes_ == LARGE else []
     assert rows(trace.write(tmp_path / "t")) == waits
+
+
+@pytest.mark.parametrize("operation", ["issend", "ssend_init"])
+def test_a_wait_for_a_short_synchronous_send_is_for_its_receive(
+    operation: str, tmp_path: Path
+) -> None:
+    """The call that completes the message has the operation `wait`."""
+    trace = MessageTrace()
+    posting, recv = trace.shape(0, operation, 1, line=2), trace.shape(1, "recv", 0)
+    wait, isend = trace.shape(0, "wait", None, line=3), trace.shape(0, "isend", 1, line=4)
+    sent = part(SENT_PART, posting, posted=10 * US, bytes_=8)
+    standard = part(SENT_PART, isend, 1, posted=100 * US, bytes_=8)
+    trace.add_chunk(0, at_us(wait, 12, 80, sent), at_us(wait, 101, 190, standard))
+    received = [part(RECEIVED_PART, recv, i, posted=at * US) for i, at in enumerate((70, 180))]
+    calls = [at_us(recv, at, at + 15, of) for at, of in zip((70, 180), received, strict=True)]
+    trace.add_chunk(1, *calls)
+    assert rows(trace.write(tmp_path / "t")) == [(0, 1, "late_receiver", 12, 70)]
+
+
+def test_a_synchronous_send_depends_on_its_receive_beside_larger_sends_that_do_not(
+    tmp_path: Path,
+) -> None:
+    trace = MessageTrace()
+    send, ssend = trace.shape(0, "send", 1, line=2), trace.shape(0, "ssend", 1, line=3)
+    recv = trace.shape(1, "recv", 0)
+    eager = part(SENT_PART, send, posted=10 * US, bytes_=8192)
+    synchronous = part(SENT_PART, ssend, 1, posted=50 * US, bytes_=8192)
+    trace.add_chunk(0, at_us(send, 10, 35, eager), at_us(ssend, 50, 120, synchronous))
+    received = [part(RECEIVED_PART, recv, i, posted=at * US) for i, at in enumerate((60, 90))]
+    calls = [at_us(recv, at, at + 25, of) for at, of in zip((60, 90), received, strict=True)]
+    trace.add_chunk(1, *calls)
+    state = trace.write(tmp_path / "t").derive("postings").state
+    assert state.tolist()[:2] == [NEVER, KNOWN]
 
 
 def test_a_wait_for_several_messages_is_for_the_last_one_posted(tmp_path: Path) -> None:

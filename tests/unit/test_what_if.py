@@ -76,6 +76,16 @@ def test_a_node_at_the_median_of_the_other_nodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
+def test_each_operation_of_a_line_names_its_call_site(tmp_path: Path) -> None:
+    program, sites = Program(RANKS, intervals=True), ["halo.py:8:exchange"] * 3
+    for _ in range(STEPS):
+        program.halo(make_ring(RANKS), own_ns=work_of(2), sites=sites)
+    trace = write(program, tmp_path / "t")
+    names = "irecv", "isend", "waitall"
+    predicted = {predict_ms(trace, f"site {name} halo.py:8 = balanced") for name in names}
+    assert len(predicted) == 1
+
+
 def test_balanced_work_before_a_call_site(tmp_path: Path) -> None:
     """The first exchange has the work of 8 ms on two ranks, of 2 ms on six: 3.5 ms in the mean."""
     trace = write(build(work_of(2, 5)), tmp_path / "t")

@@ -9,6 +9,11 @@
 
 enum { UNKNOWN_NS = -1 };
 
+static bool is_synchronous(const struct postings *p, const struct message *m)
+{
+    return p->is_synchronous[m->shape] != 0;
+}
+
 /* Returns true if the call of a message can wait for the other rank. */
 static bool can_wait(const struct message_table *t, const struct postings *p,
                      const struct message *m, int64_t rendezvous_bytes)
@@ -16,7 +21,7 @@ static bool can_wait(const struct message_table *t, const struct postings *p,
     const int32_t peer = message_peer(t, m);
 
     return message_is_complete(m) &&
-           (message_is_received(m) || m->bytes >= rendezvous_bytes || p->is_synchronous[m->call]) &&
+           (message_is_received(m) || m->bytes >= rendezvous_bytes || is_synchronous(p, m)) &&
            peer >= 0 && peer < t->ranks && peer != message_rank(t, m) && t->exit_ns[m->call] > 0;
 }
 
@@ -95,8 +100,8 @@ static bool is_impossible(const struct message_table *t, const struct postings *
     return p->posted_ns[row] > t->exit_ns[t->messages[row].call] + p->clock_error_ns;
 }
 
-/* Excludes messages with impossible times, and finds the sends that need not wait: those that are
- * at most as large as a send that ended before its receive was posted. */
+/* Excludes messages with impossible times, and finds the sends that need not wait: standard ones that
+ * are at most as large as a send that ended before its receive was posted. */
 PUBLIC void postings_check(const struct message_table *t, const struct postings *p)
 {
     int64_t eager_bytes = -1;
@@ -104,8 +109,8 @@ PUBLIC void postings_check(const struct message_table *t, const struct postings 
     for (int64_t row = 0; row < t->count && p->counts[COUNT_SENDS] > 0; row++) {
         const struct message *const m = &t->messages[row];
 
-        if (p->state[row] != MESSAGE_NEVER && !message_is_received(m) && is_impossible(t, p, row) &&
-            m->bytes > eager_bytes)
+        if (p->state[row] != MESSAGE_NEVER && !message_is_received(m) && !is_synchronous(p, m) &&
+            is_impossible(t, p, row) && m->bytes > eager_bytes)
             eager_bytes = m->bytes;
     }
     for (int64_t row = 0; row < t->count; row++) {
@@ -115,7 +120,7 @@ PUBLIC void postings_check(const struct message_table *t, const struct postings 
             continue;
         if (is_impossible(t, p, row))
             p->state[row] = MESSAGE_NEVER;
-        else if (!message_is_received(m) && m->bytes <= eager_bytes)
+        else if (!message_is_received(m) && !is_synchronous(p, m) && m->bytes <= eager_bytes)
             p->state[row] = MESSAGE_EAGER;
     }
 }
