@@ -103,12 +103,18 @@ def compare_run_means(first: Float, other: Float) -> Comparison:
     return _student_comparison(float(other.mean() - first.mean()), parts)
 
 
-def compare_run_times(first: Float, other: Float) -> Comparison:
-    """Compare run times of two groups of runs; between single runs RUN_VARIATION is assumed."""
+def compare_run_times(
+    first: Float, other: Float, noise: Sequence[tuple[float, float]] = ()
+) -> Comparison:
+    """Compare run times of two groups of runs; between single runs RUN_VARIATION is assumed.
+
+    noise: variances of the difference of two single runs from within them, with their degrees of
+    freedom.
+    """
     if max(len(first), len(other)) > 1:
         return compare_run_means(first, other)
     variance = RUN_VARIATION**2 * float(first[0] ** 2 + other[0] ** 2)
-    return _student_comparison(float(other[0] - first[0]), [(variance, math.inf)])
+    return _student_comparison(float(other[0] - first[0]), [(variance, math.inf), *noise])
 
 
 def mean_interval(values: Float) -> float:

@@ -12,9 +12,12 @@ import mpiprof
 from mpiprof.diagnosis.run_time_change import measure_run_times
 from mpiprof.diagnosis.run_variation import compare_run_times, mean_interval
 from mpiprof.reports.compare_sentences import run_time_sentence
+from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
+from mpiprof.trace.types import Float
 
 MS = 1_000_000
+STEPS = 120
 
 
 def record(folder: Path, run_ms: int, finished: bool = True) -> Trace:
@@ -22,6 +25,39 @@ def record(folder: Path, run_ms: int, finished: bool = True) -> Trace:
     trace = Synthetic(2)
     trace.started_ns, trace.ended_ns = 0, run_ms * MS
     return mpiprof.open(trace.write(folder, finished=finished))
+
+
+def run_steps(folder: Path, work_ms: Float) -> Trace:
+    """Return a trace of 4 ranks with steps of some work each, which noise changes by 15 %."""
+    program = Program(4, intervals=True)
+    random = np.random.default_rng(len(folder.name) + int(work_ms.sum()))
+    for ms in work_ms.tolist():
+        program.collective("allreduce", own_ns=random.normal(ms, 0.15 * ms, 4).clip(0) * MS)
+    return mpiprof.open(program.write(folder))
+
+
+def is_change_certain(before: Trace, after: Trace) -> bool:
+    change = measure_run_times([before], [after])
+    assert change is not None and change.is_assumed
+    return change.is_certain
+
+
+def test_a_disturbance_of_a_single_run_is_no_change(tmp_path: Path) -> None:
+    usual, stopped, slowed = (np.full(STEPS, 3.0) for _ in range(3))
+    stopped[70] += 200  # the machine stops once
+    slowed[20:50] *= 2  # another program runs for a while
+    before = run_steps(tmp_path / "a", usual)
+    for name, work in (("stopped", stopped), ("slowed", slowed)):
+        after = run_steps(tmp_path / name, work)
+        assert after.run_ns > 1.15 * before.run_ns
+        assert not is_change_certain(before, after) and not is_change_certain(after, before)
+
+
+def test_a_change_of_all_steps_is_certain_in_a_program_with_phases(tmp_path: Path) -> None:
+    phases = np.repeat([1.0, 6.0, 2.0], STEPS // 3)
+    before = run_steps(tmp_path / "a", phases)
+    assert not is_change_certain(before, run_steps(tmp_path / "same", phases))
+    assert is_change_certain(before, run_steps(tmp_path / "b", 1.15 * phases))
 
 
 def test_intervals_contain_the_true_values_in_95_of_100_experiments() -> None:
