@@ -119,7 +119,7 @@ def _find(
     sums, steps = join_summaries(trace, windows)
     if not sums.waiting_ns > 0:
         return []
-    found, omitted = _find_patterns(trace, sums, steps, apply)
+    found, omitted, searched = _find_patterns(trace, sums, steps, apply)
     count = max((matrix.count for matrix, _ in found), default=sums.meetings)
     joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
@@ -145,6 +145,7 @@ def _find(
         evidence["inside"] = _find_collective_inside(trace, sums)
         evidence["omitted"] = [describe_pair(trace, pair) for pair in omitted]
         evidence["shared_processors"] = sums.shared_processors
+        evidence["common_last"] = None if findings else _describe_common_last(searched)
         evidence["mainly_at"] = None if findings else find_main_callsite(rest_at)
         blocked = list_locations(trace, other_work) if is_blocked(other_work) else iter(())
         evidence["blocked"] = next(blocked, None)
@@ -162,6 +163,16 @@ def _find_collective_inside(trace: Trace, sums: DelaySummary) -> dict[str, Any] 
     return describe_call(trace, inside[0][0])
 
 
+def _describe_common_last(searched: Sequence[DelayMatrix]) -> dict[str, Any] | None:
+    """Return the unit and number of the costliest steps, if one rank often works longest in them.
+
+    The search has found no pattern, so they do not prove that this rank is the cause.
+    """
+    if not searched or not searched[0].has_common_last():
+        return None
+    return {"unit": searched[0].unit, "count": searched[0].count}
+
+
 def _find_missing_records(trace: Trace, sums: DelaySummary) -> str | None:
     """Return which records would show more causes: "messages", "instances" or None."""
     if sums.has_message_time:
@@ -171,10 +182,11 @@ def _find_missing_records(trace: Trace, sums: DelaySummary) -> str | None:
 
 def _find_patterns(
     trace: Trace, sums: DelaySummary, steps: Steps | None, apply: Apply[Any]
-) -> tuple[list[FoundPattern], list[Pair]]:
+) -> tuple[list[FoundPattern], list[Pair], list[DelayMatrix]]:
     """Return the patterns in the run's steps or, if these explain little, in pairs of call sites.
 
-    The second list contains the pairs of call sites that have too many intervals to be examined.
+    Also returns the pairs of call sites that have too many intervals to be examined, and the
+    matrices of the steps, the costliest first.
 
     In a step, the work between all calls adds up. A delay between two of them may be hidden by the
     noise of the others, and two delays may cancel. With noise, pairs explain more in any case: all
@@ -201,9 +213,10 @@ def _find_patterns(
     pairs, omitted = _choose_pairs(trace, sums) if has_pairs else ([], [])
     cells = apply(partial(_read_matrices, chosen=chosen, pairs=pairs))
     of_steps = zip(chosen, zip(*(steps for steps, _ in cells), strict=True), strict=True)
-    by_step = search(StepMatrix(trace, of, parts) for of, parts in of_steps)
+    matrices = [StepMatrix(trace, of, parts) for of, parts in of_steps]
+    by_step = search(matrices)
     if not has_pairs or sum_gains(by_step) >= MIN_EXPLAINED_SHARE * sums.interval_ns:
-        return by_step, []
+        return by_step, [], [*matrices]
 
     def find_longest_work(ends_ns: Any) -> Float:
         return np.asarray(np.max(apply(partial(find_longest, ends_ns=ends_ns)), 0))
@@ -217,7 +230,7 @@ def _find_patterns(
         # All outliers of the run show in its steps. Periods without a rank are periods of the step.
         by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks and one.cause != "outlier"]
     is_by_step = MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair)
-    return (by_step if is_by_step else by_pair), omitted
+    return (by_step if is_by_step else by_pair), omitted, [*matrices]
 
 
 def _choose_pairs(trace: Trace, sums: DelaySummary) -> tuple[list[Pair], list[Pair]]:

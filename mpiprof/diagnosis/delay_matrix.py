@@ -27,6 +27,7 @@ RUNS = 64  # of consecutive columns, if not all fit into a matrix
 RUN_LENGTH = 256  # maximum number of columns in a run
 MAX_COSTLY = 8  # columns with much more wait than usual, which are in a matrix in any case
 COSTLY_FACTOR = 10.0  # multiple of the mean wait of all columns
+MAX_CHANCE = 0.01  # p-value of a rank that often works longest, if columns are independent
 OUTSIDE = -1  # column of intervals that are not in a matrix
 
 
@@ -69,6 +70,18 @@ class DelayMatrix(WorkMatrix):
     @abstractmethod
     def locate(self, waits: ChosenWaits) -> Cells:
         """Return the cells of the intervals of work in a window of the run."""
+
+    def has_common_last(self) -> bool:
+        """Return whether one rank works longest in more columns than it would by chance.
+
+        The columns count as independent, so this is no proof: ranks that wander differ for long.
+        """
+        from scipy import special
+
+        rows, count = self.work_ns.shape
+        often = int(np.bincount(np.nanargmax(self.work_ns, 0)).max())
+        p: float = rows * special.bdtrc(often - 1, count, 1 / rows)
+        return rows > 1 and p <= MAX_CHANCE
 
     def find_scale(self, index: Int) -> float:
         """Return the number of steps or repetitions that each of some columns stands for."""

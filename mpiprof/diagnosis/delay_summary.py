@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from mpiprof.diagnosis.chosen_waits import ChosenWaits
 from mpiprof.diagnosis.delay_callsites import Callsite, CallsiteWaits
 from mpiprof.diagnosis.run_steps import Steps, StepSums, join_steps, sum_steps
-from mpiprof.diagnosis.shared_processors import find_shared_processors
 from mpiprof.diagnosis.work_intervals import Pairs
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
@@ -74,7 +73,6 @@ def summarise_waits(waits: ChosenWaits) -> WindowSummary:
     of = delays.waits
     length = of.end_ns - of.begin_ns
     in_meeting = delays.communicator[of.group] >= 0
-    shared = find_shared_processors(trace.intervals, trace.node_ids)
     callsites = CallsiteWaits(waits)
     sums = DelaySummary(
         float(waits.costs.interval_ns.sum()),
@@ -86,7 +84,7 @@ def summarise_waits(waits: ChosenWaits) -> WindowSummary:
         np.bincount(of.rank, length, ranks).astype(np.float64),
         len(delays.meetings_of_all),
         len(delays.message_time.rank) > 0,
-        None if shared is None else asdict(shared),
+        trace.derive("shared_processors"),
     )
     return WindowSummary(sums, sum_steps(trace, delays, waits.weight, waits.callsites))
 
@@ -96,7 +94,6 @@ def join_summaries(
 ) -> tuple[DelaySummary, Steps | None]:
     """Return the sums of a run and its steps from those of its windows in order."""
     sums = [of.sums for of in parts]
-    shared = [of.shared_processors for of in sums if of.shared_processors is not None]
     joined = DelaySummary(
         sum(of.interval_ns for of in sums),
         sum(of.rest_ns for of in sums),
@@ -107,9 +104,15 @@ def join_summaries(
         np.sum([of.rank_ns for of in sums], 0),
         sum(of.meetings for of in sums),
         any(of.has_message_time for of in sums),
-        max(shared, key=lambda of: of["queue_ratio"], default=None),
+        join_shared_processors([of.shared_processors for of in sums]),
     )
     return joined, join_steps(trace, [of.steps for of in parts])
+
+
+def join_shared_processors(parts: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return the node whose ranks wait longest for shared processors, from those of windows."""
+    shared = [of for of in parts if of is not None]
+    return max(shared, key=lambda of: float(of["queue_ratio"]), default=None)
 
 
 def add_items(parts: Sequence[dict[Any, Any]]) -> dict[Any, Any]:

@@ -16,6 +16,7 @@ from mpiprof.diagnosis.run_steps import find_steps
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.diagnosis.window_delays import (
     WindowDelays,
+    find_run_shared_processors,
     find_window_delays,
     join_window_waits,
     make_run_blamed_work,
@@ -105,6 +106,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
     "series": make_series,
+    "shared_processors": find_run_shared_processors,
     "steps": find_steps,
     "statistics": summary_tables.make_statistics,
     "coverage": find_coverage,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
-from mpiprof.diagnosis.shared_processors import find_shared_processors
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
-from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence, sharing_sentence
@@ -55,10 +52,10 @@ def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
     named = (verdict.worst, verdict.beside)
     is_named = any(one and one.evidence.get("shared_processors") for one in named)
     shared = None
-    if trace.record != "summary" and not is_named and fits_in_memory(trace):
-        shared = find_shared_processors(trace.intervals, trace.node_ids)
+    if trace.record != "summary" and not is_named:
+        shared = trace.derive("shared_processors")
     if shared is not None:
-        yield sharing_sentence(asdict(shared))
+        yield sharing_sentence(shared)
     stretch = find_call_free_stretch(trace)
     if stretch is not None:
         begin, end = (format_time(float(of)) for of in (stretch.begin_ns, stretch.end_ns))

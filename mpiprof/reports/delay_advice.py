@@ -34,6 +34,8 @@ def delay_advice(finding: Finding) -> str:
         return f"Most of it arises inside {inside}, which keeps different ranks longer: {look}."
     if finding.evidence.get("blocked") is not None:
         return "Look for a file or a lock that the ranks share there."
+    if finding.evidence.get("common_last") is not None:
+        return "Record more steps."
     if finding.cause == "noise":
         return "Check for other processes on these nodes, and for work that varies between steps."
     if finding.cause == "early":

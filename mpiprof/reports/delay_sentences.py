@@ -78,6 +78,9 @@ def _noise_clause(finding: Finding) -> str:
         return f"the cause of the waiting{besides} is not known, because {too_many}"
     if finding.evidence["instances"] == 1:
         return f"no single rank causes the waiting{besides}"
+    if often := finding.evidence["common_last"]:
+        steps = f"{format_count(often['count'])} {often['unit']}s"
+        return f"one rank works longest more often than the others, which may be chance in {steps}"
     return f"no rank consistently causes the waiting{besides}"
 
 

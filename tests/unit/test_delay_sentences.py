@@ -131,3 +131,19 @@ def test_findings_about_a_late_rank_do_not_contradict(messages: bool, tmp_path: 
     texts = [sentences.finding_text(trace, one) for one in trace.findings()]
     assert "varies too much" not in " ".join(texts)
     assert "This holds in 25 of 25 steps." in texts[0] or "steadily" in texts[0]
+
+
+@pytest.mark.parametrize("late_ms", [40, 0])
+def test_the_report_denies_a_common_cause_only_if_ranks_work_longest_in_turn(
+    late_ms: int, tmp_path: Path
+) -> None:
+    """Few steps of few ranks do not prove that rank 1 is the cause."""
+    program, random = Program(3, intervals=True), np.random.default_rng(5)
+    for _ in range(12):
+        own = random.normal(10, 2, 3).clip(1) + random.normal(late_ms, late_ms / 4) * np.eye(3)[1]
+        program.collective("barrier", "few.py:4:step", own * MS)
+    said = lines_of(mpiprof.open(program.write(tmp_path / "t")))
+    may_be = "one rank works longest more often than the others, which may be chance in 12 steps"
+    assert (may_be in said) == (late_ms > 0)
+    assert ("no rank consistently causes the waiting" in said) == (late_ms == 0)
+    assert ("Record more steps." in said) == (late_ms > 0)

@@ -12,10 +12,12 @@ from support.planted_programs import MS, Noise
 import mpiprof
 from mpiprof.diagnosis.shared_processors import SharedProcessors, find_shared_processors
 from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.reports import conclusion
 from mpiprof.testing.program import Program
 
 RANKS = 8
+FIND = "mpiprof.diagnosis.window_delays.find_shared_processors"
 NODES = {rank: f"n{rank // 4}" for rank in range(RANKS)}
 
 
@@ -67,9 +69,7 @@ def test_the_report_says_that_ranks_share_processors(
     folder = program.write(tmp_path / "t")
 
     def lines(found: SharedProcessors | None) -> str:
-        monkeypatch.setattr(
-            "mpiprof.diagnosis.delay_summary.find_shared_processors", lambda *_: found
-        )
+        monkeypatch.setattr(FIND, lambda *_: found)
         trace = mpiprof.open(folder)
         return " ".join(conclusion.verdict_lines(trace, make_verdict(trace, trace.findings())))
 
@@ -79,3 +79,31 @@ def test_the_report_says_that_ranks_share_processors(
     assert "Start at most as many ranks on a node as it has processors" in shared
     assert "wait for one 120 times as long" in lines(SharedProcessors(8, 2, 123.4, 0.6))
     assert "8 ranks share 1 processor, and" in lines(SharedProcessors(8, 1, 4.0, 0.6))
+
+
+@pytest.mark.parametrize("in_windows", [False, True])
+def test_a_report_on_another_cause_states_that_ranks_share_processors(
+    in_windows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The intervals are searched once, in a run that does not fit in memory once per window."""
+    program, noise = Program(RANKS, intervals=True), Noise(RANKS)
+    for _ in range(60):
+        own = noise.work(spread=0.1)
+        own[3] += 4 * MS
+        program.collective("allreduce", "few.py:4:step", own)
+    searched = []
+
+    def find(rows: pd.DataFrame, _: object) -> SharedProcessors:
+        searched.append(len(rows))
+        return SharedProcessors(8, 2, 3.0 + len(searched), 0.6)
+
+    monkeypatch.setattr(FIND, find)
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    if in_windows:
+        monkeypatch.setattr(analysis_memory, "memory_limit_bytes", lambda: 1)
+        monkeypatch.setattr(run_windows, "count_windows", lambda _: 3)
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, trace.findings()))
+    assert lines[1].startswith("Nearly all of it: rank 3 works 4.0")
+    longest = 3 + len(searched)
+    assert f"8 ranks share 2 processors, and wait for one {longest} times as long" in lines[-1]
+    assert len(searched) == (3 if in_windows else 1)
