@@ -71,6 +71,7 @@ def sum_times(data: TraceData, state: PageState) -> TimeSums:
     elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["total_wait_ns"].sum())
     if data.trace.record == "summary":
         wait = min(float(filtered_callsites(data, state)["total_wait_ns"].sum()), elapsed)
+    lost = data.trace.ranks_without_records.intersection(ranks["rank"].tolist())
     return TimeSums(
         float(data.trace.process_time_ns) * len(ranks) / max(data.trace.ranks, 1),
         elapsed,
@@ -78,6 +79,7 @@ def sum_times(data: TraceData, state: PageState) -> TimeSums:
         float(everything["elapsed_ns"].sum()),
         float(ranks["point_to_point_ns"].sum()),
         float(everything["message_wait_ns"].sum()),
+        float(data.trace.duration_ns) * len(lost),
     )
 
 

@@ -119,7 +119,8 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
 def _take_meetings_of_all(trace: Trace, values: dict[int, Int]) -> Int:
     """Return the values of the meetings on communicators that contain all ranks."""
     communicators = trace.recorded_communicators
-    of_all = [of for i, of in values.items() if len(communicators[i].ranks) == trace.ranks]
+    count = trace.recorded_rank_count
+    of_all = [of for i, of in values.items() if len(communicators[i].ranks) == count]
     return np.concatenate([np.zeros(0, np.int64), *of_all])
 
 

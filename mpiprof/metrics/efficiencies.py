@@ -53,8 +53,9 @@ def make_efficiencies(trace: Trace) -> pd.DataFrame:
     """Return one row for the run (phase RUN) and one per phase of its costliest call site.
 
     phase, begin_ns, end_ns, useful_ns (of all ranks), parallel, load_balance, communication, and
-    with `..._low` and `..._high` serialisation and transfer (NaN between different bounds). No row
-    if ranks have several threads with calls, or the end of the run is unknown.
+    with `..._low` and `..._high` serialisation and transfer (NaN between different bounds). Ranks
+    whose records are lost do not count. No row if ranks have several threads with calls, or the end
+    of the run is unknown.
     """
     if trace.thread_count != trace.ranks or not trace.is_finalised or trace.duration_ns <= 0:
         return pd.DataFrame({"phase": []})
@@ -200,7 +201,8 @@ def _join_times(
     waits = bound_message_waits(trace, edges, messages)
     mpi = np.minimum(elapsed + messages + others, present)
     low, high = (np.minimum(wait[i] + waits[i], mpi) for i in range(2))
-    return RankTimes(present, mpi, low, high)
+    lost = [*trace.ranks_without_records]  # their time in MPI is unknown
+    return RankTimes(*(np.delete(times, lost, axis=0) for times in (present, mpi, low, high)))
 
 
 def _outside_times(trace: Trace) -> tuple[Float, Float]:

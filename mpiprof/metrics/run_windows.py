@@ -81,7 +81,7 @@ def find_meeting(trace: Trace, since_ns: int, until_ns: int) -> int | None:
     metrics = InstanceMetrics(trace)
     few = SEARCHED_RECORDS * max(trace.ranks, 1)
     for batch in trace.batches(batch=few, since_ns=since_ns, until_ns=until_ns):
-        times = _find_meetings_of_all(metrics, batch, trace.ranks)
+        times = _find_meetings_of_all(metrics, batch, trace.recorded_rank_count)
         times = times[(times > since_ns) & (times < until_ns)]
         if len(times):
             return int(times.min())

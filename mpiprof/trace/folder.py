@@ -243,6 +243,11 @@ class Folder:
         return self._silent | (self._missing if is_finalised else set())
 
     @property
+    def recorded_rank_count(self) -> int:
+        """Number of ranks with records in the trace."""
+        return self.ranks - len(self.ranks_without_records)
+
+    @property
     def unwritten_ranks(self) -> set[int]:
         """Ranks with records that could not be written, for example on a full disk."""
         ranks = {rank for (rank, _), count in self.logs.dropped.items() if count}

@@ -14,6 +14,7 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
+from mpiprof.reports.overview.time_sums import sum_times
 from mpiprof.store import cache
 from mpiprof.testing.synthetic import upgrade_folder
 from mpiprof.timeline.build import open_or_build
@@ -168,6 +169,19 @@ def test_runs_that_lack_different_ranks_are_not_compared(
     lose(tmp_path / "a", 3)
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     assert "not compared" not in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_time_of_a_lost_rank_is_no_computing(tmp_path: Path) -> None:
+    folder, _ = write_rules(tmp_path / "t")
+    whole = mpiprof.open(folder).efficiencies.iloc[0]
+    trace = lose(folder, 3)
+    parts = sum_times(trace).compose()
+    assert parts["lost"] == trace.duration_ns
+    assert sum(parts.values()) == pytest.approx(RANKS * trace.duration_ns)
+    assert parts["outside"] == pytest.approx(whole["useful_ns"] * 5 / 6, rel=1e-3)
+    found = trace.efficiencies.iloc[0]
+    assert found["useful_ns"] == pytest.approx(whole["useful_ns"] * 5 / 6, rel=1e-3)
+    assert found["load_balance"] == pytest.approx(whole["load_balance"], rel=1e-3)
 
 
 @pytest.mark.heavy

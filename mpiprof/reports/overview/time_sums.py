@@ -17,6 +17,7 @@ from mpiprof.trace import Trace
 
 WIDTHS = {"wide": 1232.0, "narrow": 366.0}  # by class: of the bar of time in px
 TIME_PARTS = {  # name, colour and whether ranks wait, by part of TimeSums.compose
+    "lost": ("no records", "line2", False),
     "outside": ("computing", "q1", False),
     "point to point": ("messages", "q2", False),
     "waiting for messages": ("for messages", "late", True),
@@ -33,6 +34,7 @@ class TimeSums:
 
     whole_ns: of the run. elapsed_ns, wait_ns: in collectives that pass the filters.
     collective_ns: in all collectives. message_ns, message_wait_ns: in point-to-point calls.
+    lost_ns: of ranks whose records are lost.
     """
 
     whole_ns: float
@@ -41,16 +43,18 @@ class TimeSums:
     collective_ns: float
     message_ns: float
     message_wait_ns: float
+    lost_ns: float = 0.0
 
     def compose(self) -> dict[str, float]:
         """Return the time by part (of TIME_PARTS); the parts sum to the whole.
 
         Point-to-point time is limited to the time outside collectives.
         """
-        outside = max(self.whole_ns - self.collective_ns, 0.0)
+        outside = max(self.whole_ns - self.collective_ns - self.lost_ns, 0.0)
         between = min(self.message_ns, outside)
         waited = min(self.message_wait_ns, between)
         return {
+            "lost": self.lost_ns,
             "outside": outside - between,
             "point to point": between - waited,
             "waiting for messages": waited,
@@ -74,7 +78,8 @@ def sum_times(trace: Trace) -> TimeSums:
     message_ns = float(np.maximum(trace.point_to_point, in_messages).sum())
     waits = float(find_located_waits(trace)["wait_ns"].sum())
     whole = float(trace.process_time_ns)
-    return TimeSums(whole, elapsed, wait, elapsed, message_ns, waits)
+    lost_ns = float(trace.duration_ns) * len(trace.ranks_without_records)
+    return TimeSums(whole, elapsed, wait, elapsed, message_ns, waits, lost_ns)
 
 
 def list_time_parts(trace: Trace, sums: TimeSums, ranks: int) -> list[TimePart]:
