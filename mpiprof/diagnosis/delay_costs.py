@@ -117,10 +117,13 @@ def make_delay_table(trace: Trace) -> pd.DataFrame:
 
 
 def _take_meetings_of_all(trace: Trace, values: dict[int, Int]) -> Int:
-    """Return the values of the meetings on communicators that contain all ranks."""
+    """Return the values of the meetings on communicators that contain all ranks.
+
+    There are none if the records of a rank are lost: without its waits, it would seem to have
+    worked from each meeting to the next one.
+    """
     communicators = trace.recorded_communicators
-    count = trace.recorded_rank_count
-    of_all = [of for i, of in values.items() if len(communicators[i].ranks) == count]
+    of_all = [of for i, of in values.items() if len(communicators[i].ranks) == trace.ranks]
     return np.concatenate([np.zeros(0, np.int64), *of_all])
 
 
