@@ -17,7 +17,7 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.uniform_machine import make_uniform
 
-from mpiprof.bench.harness import message_times
+from mpiprof.bench.harness import calibration, message_times
 from mpiprof.bench.harness.calibration import calibrate_ranks, find_study_fault
 from mpiprof.bench.harness.loop import Loop, LoopTimes
 from mpiprof.bench.harness.message_times import MESSAGE_SIZES, REPETITIONS, fit_link
@@ -113,6 +113,23 @@ def test_unusable_message_times_are_measured_again(tmp_path: Path) -> None:
 
     calibrate_ranks(start, tmp_path, lambda _: faults.pop(0))
     assert faults == ["unsteady"]
+
+
+def test_a_long_measurement_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process that disturbs it for a minute will do so again."""
+    clock = SimpleNamespace(monotonic=iter([0.0, 61.0]).__next__)
+    monkeypatch.setattr(calibration, "time", clock)
+    started: list[int] = []
+
+    def start(words: Sequence[str], _: Mapping[str, str]) -> int:
+        started.append(1)
+        Path(words[words.index("-o") + 1]).write_text("{}")
+        return 0
+
+    calibrate_ranks(start, tmp_path, lambda _: "unsteady")
+    assert len(started) == 1
 
 
 def test_a_launcher_s_refusal_is_reported(tmp_path: Path) -> None:
