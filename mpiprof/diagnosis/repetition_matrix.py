@@ -28,7 +28,7 @@ from mpiprof.diagnosis.work_matrix import column_medians
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.time_window import START_NS, TraceWindow
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Bool, Float, Int
 
 Pair: TypeAlias = tuple[int, int]  # sites of the calls before and after an interval
 # Returns the longest interval of each rank that ends up to each time, from the last one on.
@@ -117,21 +117,9 @@ class RepetitionMatrix(DelayMatrix):
     ):
         """Make the matrix from the intervals of all windows in order."""
         self.pair = pair
-        rank, begin, end, cost = (
-            np.concatenate([getattr(of, name) for of in parts])
-            for name in ("rank", "begin_ns", "end_ns", "cost_ns")
-        )
-        often = np.bincount(rank, minlength=trace.ranks)
-        self._is_compared = often >= MIN_REPETITION_SHARE * often.max()
-        if not is_in_order(rank, begin):
-            order = np.lexsort((begin, rank))
-            rank, begin, end, cost = (of[order] for of in (rank, begin, end, cost))
-        if not self._is_compared[often > 0].all():
-            inside = self._is_compared[rank]
-            rank, begin, end, cost = (of[inside] for of in (rank, begin, end, cost))
-        mine = Intervals(rank, begin, end, np.zeros(len(rank), np.int64))
-        first = np.flatnonzero(np.diff(rank, prepend=-1))
-        ranks, count = rank[first], np.diff(first, append=len(rank))
+        mine, cost, self._is_compared = _join_intervals(parts, trace.ranks)
+        first = np.flatnonzero(np.diff(mine.rank, prepend=-1))
+        ranks, count = mine.rank[first], np.diff(first, append=len(mine.rank))
         nth = np.arange(len(mine.rank)) - np.repeat(first, count)
         repetitions = int(np.median(count))
         by_repetition = np.bincount(np.minimum(nth, repetitions), cost, repetitions + 1)
@@ -149,19 +137,24 @@ class RepetitionMatrix(DelayMatrix):
         total = count_repetitions(trace, counts, pair, repetitions)
         super().__init__(trace, ranks, Columns(number, begins, scale, repetitions, total))
         cells = Cells(ranks, len(number), column, mine)
-        work = cells.sum(mine.end_ns - mine.begin_ns)
+        self.cost_ns = cells.sum(cost) * scale
+        self._set_work(cells, longest if is_alone else None)
+
+    def _set_work(self, cells: Cells, longest: FindLongest | None) -> None:
+        """Set the work and the costs that follow from it; longest: if only one rank works here."""
+        ends = cells.intervals.end_ns
+        work = cells.sum(ends - cells.intervals.begin_ns)
         present = np.bincount(cells.inside[1], minlength=work.size).reshape(work.shape) > 0
-        if is_alone:
+        if longest is not None:
             self.alone_ns = float(np.median(work[present]))
-            work = np.where(present, work, longest(mine.end_ns[inside]))
+            work = np.where(present, work, longest(ends[cells.column >= 0]))
         else:
             work[~present] = np.nan
-        self.cost_ns = cells.sum(cost) * scale
         self.work_ns = work - np.nanmin(work, 0)
         self._excess = np.nan_to_num(self.work_ns - column_medians(self.work_ns))
         # Work of the usual length may cost wait, too, as in a pipeline that fills.
         by_rank = np.sort(self.cost_ns.mean(1))
-        self._usual_cost = np.minimum(self.cost_ns, by_rank[(len(ranks) - 1) // 2])
+        self._usual_cost = np.minimum(self.cost_ns, by_rank[(len(work) - 1) // 2])
 
     def locate(self, waits: ChosenWaits) -> Cells:
         """Return the cells of the intervals of work in a window of the run."""
@@ -191,6 +184,28 @@ class RepetitionMatrix(DelayMatrix):
     def compute_caused_waits(self) -> Float:
         """Return the waiting that each rank causes; others may work longer with no rank waiting."""
         return np.asarray(self.cost_ns.sum(1))
+
+
+def _join_intervals(
+    parts: Sequence[PairIntervals], all_ranks: int
+) -> tuple[Intervals, Float, Bool]:
+    """Return the intervals of windows by rank and begin, their costs, and which ranks have enough.
+
+    Ranks with few intervals are left out.
+    """
+    rank, begin, end, cost = (
+        np.concatenate([getattr(of, name) for of in parts])
+        for name in ("rank", "begin_ns", "end_ns", "cost_ns")
+    )
+    often = np.bincount(rank, minlength=all_ranks)
+    has_enough = often >= MIN_REPETITION_SHARE * often.max()
+    if not is_in_order(rank, begin):
+        order = np.lexsort((begin, rank))
+        rank, begin, end, cost = (of[order] for of in (rank, begin, end, cost))
+    if not has_enough[often > 0].all():
+        inside = has_enough[rank]
+        rank, begin, end, cost = (of[inside] for of in (rank, begin, end, cost))
+    return Intervals(rank, begin, end, np.zeros(len(rank), np.int64)), cost, has_enough
 
 
 def _order_intervals(waits: ChosenWaits, pair: Pair) -> Int:
