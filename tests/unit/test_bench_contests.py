@@ -116,10 +116,18 @@ def test_auto_is_compared_with_the_paper_s_routine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "laps"), [(("alltoall",), {contest.ROBUST_LAPS}), (("alltoall", "bcast"), set())]
+    ("only", "quick", "laps"),
+    [
+        (("alltoall",), False, {contest.ROBUST_LAPS}),
+        (("alltoall",), True, {contest.QUICK_ROBUST_LAPS}),
+        (("alltoall", "bcast"), True, set()),
+    ],
 )
-def test_only_a_study_of_all_to_all_includes_robust(only: tuple[str, ...], laps: set[int]) -> None:
-    setup = replace(SETUP, laps=60, options=Options(only=only, quick=True))
+def test_only_a_study_of_all_to_all_includes_robust(
+    only: tuple[str, ...], quick: bool, laps: set[int]
+) -> None:
+    """After its 80 probes, both numbers leave instances of its choice."""
+    setup = replace(SETUP, laps=60, options=Options(only=only, quick=quick))
     loops = auto_robustness.make_loops(setup)
     assert {one.laps for one in loops if one.labels["part"] == ROBUST} == laps
 

@@ -62,7 +62,7 @@ RUNS: dict[str, Run] = {
         ("robust", *CLUSTER, "--only", "alltoall", "--full"),
         4 * HOUR_S,
         ("robust", "-n", "2", "--quick", "--only", "alltoall", "--sizes", "64K"),
-        90,
+        60,
     ),
 }
 
