@@ -113,7 +113,7 @@ def _make_head(
     parts = [sentence, _make_numbers(data, state, row)]
     pairs = list_waiting_pairs(rows.waits)
     if len(pairs):
-        longest = pairs.loc[pairs["longest_ns"].astype(float).idxmax()]
+        longest = pairs.iloc[int(pairs["longest_ns"].to_numpy(np.float64).argmax())]
         href = pair_tables.link_to_longest(data, state, longest)
         parts.append(dcc.Link("Show the longest wait", href=href, className="primary-button"))
     return html.Div(parts, className="callsite-head")
@@ -163,7 +163,8 @@ def find_caused_waits(
     if clear_filters(state) == state and data.trace.record != "summary":
         known = data.derive("rank_waits")((str(row["operation"]), int(row["site_id"])))
         if known is not None:
-            return CausedWaits(*known, blamed), proof.HOW_TO_READ_MESSAGES
+            caused, waited = known
+            return CausedWaits(caused, waited, blamed), proof.HOW_TO_READ_MESSAGES
     awaited, waited = (
         rows.sum_waits(by).reindex(range(data.trace.ranks), fill_value=0).to_numpy(np.float64)
         for by in ("awaited", "rank")

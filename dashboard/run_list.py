@@ -60,7 +60,7 @@ def summarise(run: RunSummary) -> RunSummary:
     """Return a run with its values, or with the reason why its trace is unreadable."""
     try:
         trace = cached_trace.open_trace(run.path)
-        return summarise_run(trace, verdict_text.fault_line(trace))
+        return summarise_run(trace, verdict_text.shorten_fault(verdict_text.fault_line(trace)))
     except MpiprofError as error:
         return replace(run, verdict=str(error), is_complete=True)
     except Exception:

@@ -17,3 +17,9 @@ class UsageError(MpiprofError):
 
 class TraceError(MpiprofError):
     """A trace is missing, damaged, foreign or empty."""
+
+
+class NoTraceError(TraceError):
+    """A path is not a trace folder, so the command is wrong and not the trace."""
+
+    exit_code = UsageError.exit_code

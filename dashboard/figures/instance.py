@@ -46,6 +46,7 @@ def draw_instance(
     """
     figure = go.Figure()
     _draw_histogram(figure, shown, band, dark=dark)
+    most = max([1, *(int(max(bars.x)) for bars in figure.data if len(bars.x))])
     unit = _draw_arrivals(figure, shown, table, dark=dark)
     figure.update_layout(
         height=HEIGHT,
@@ -56,8 +57,8 @@ def draw_instance(
         bargap=0,
         dragmode="select",
         selectdirection="v",
-        xaxis={"domain": [0, 1], "anchor": "y", "showticklabels": False, "fixedrange": True}
-        | {"rangemode": "tozero", "showgrid": False},
+        xaxis={"domain": [0, 1], "anchor": "y", "fixedrange": True, "rangemode": "tozero"}
+        | {"showgrid": False, "tickvals": [0, most], "ticktext": ["0", format_count(most)]},
         xaxis2={"anchor": "y2", "zeroline": False, "fixedrange": True, "nticks": 6}
         | {"ticksuffix": f" {unit}", "showticksuffix": "last"},
         yaxis=make_imbalance_axis(shown) | {"showticklabels": False},

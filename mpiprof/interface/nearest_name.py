@@ -14,7 +14,9 @@ def suggest_names(word: str, names_known: Iterable[str]) -> str:
     import difflib
 
     names = list(names_known)
-    close = difflib.get_close_matches(word, names, MAX_NAMES, MIN_SIMILARITY)
+    bare = {name.lstrip("-"): name for name in reversed(names)}  # all options share their dashes
+    matches = difflib.get_close_matches(word.lstrip("-"), bare, MAX_NAMES, MIN_SIMILARITY)
+    close = [bare[name] for name in matches]
     if len(close) == 1:
         return f"did you mean {close[0]}?"
     if close:

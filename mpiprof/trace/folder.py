@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mpiprof.errors import TraceError
+from mpiprof.errors import NoTraceError, TraceError
 from mpiprof.interface.format_units import format_ranks
 from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.files import File, list_files
@@ -27,9 +27,9 @@ RANK_LIMIT = 1 << 22
 def find_files(path: Path) -> tuple[list[File], list[File]]:
     """Return the logs and tables in a trace folder; raises TraceError if there are none."""
     if not path.exists():
-        raise TraceError(f"{path}: no such trace folder; pass the folder that `run` printed")
+        raise NoTraceError(f"{path}: no such trace folder; pass the folder that `run` printed")
     if not path.is_dir():
-        raise TraceError(f"{path}: not a folder; pass the trace folder, not a file in it")
+        raise NoTraceError(f"{path}: not a folder; pass the trace folder, not a file in it")
     if not os.access(path, os.R_OK | os.X_OK):  # glob would find nothing
         raise TraceError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
     try:
@@ -37,7 +37,7 @@ def find_files(path: Path) -> tuple[list[File], list[File]]:
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
     if not logs and not tables:
-        raise TraceError(
+        raise NoTraceError(
             f"{path}: no mpiprof trace in it (no .log files); "
             "record one with: mpiexec -n 4 python -m mpiprof run PROGRAM"
         )

@@ -252,7 +252,7 @@ def test_names_and_next_commands(
         (["nowhere", "--to", "csv"], 2, "no such trace folder"),
         (["TRACE", "--to", "csv", "-o", "/"], 2, "is a folder"),
         (["TRACE", "--to", "csv", "-o", "/no/such/file"], 2, "no such folder /no/such"),
-        (["EMPTY", "--to", "html"], 1, "no mpiprof trace in it"),
+        (["EMPTY", "--to", "html"], 2, "no mpiprof trace in it"),
         (["TRACE", "--to", "html", "-o", "/proc/none.html"], 1, "none.html cannot be written"),
     ],
 )

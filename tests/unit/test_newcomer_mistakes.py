@@ -169,7 +169,7 @@ def test_a_misspelt_verb_and_a_source_file(
         (("report", "TRACE", "--sort", "nope"), "no such column; the nearest: "),
         (("report", "TRACE", "--sort", "total_wayt"), "the nearest: total_wait_ns"),
         (("report", "TRACE", "--by", "rnak"), "no 'rnak'; did you mean rank?"),
-        (("report", "TRACE", "--sitee", "x"), "no option --sitee; the nearest: --site"),
+        (("report", "TRACE", "--sitee", "x"), "no option --sitee; did you mean --site?"),
         (("report", "TRACE", "--jsn"), "did you mean --json?"),
         (("report", "TRACE", "--site", "my ap.py:12 step"), "did you mean my app.py:12 step?"),
         (("report", "TRACEE"), "did you mean 'TRACE'?"),
@@ -221,3 +221,16 @@ def test_np_is_n() -> None:
     parser = CommandParser()
     add_options(parser)
     assert parser.parse(["-np", "2"]) == parser.parse(["-n", "2"])
+
+
+def test_a_misspelt_option_has_no_suggestion_that_only_shares_its_dashes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "did you mean --force?" in output_of(capsys, "run", "--forse", "x.py")
+
+
+def test_a_folder_without_a_trace_is_wrong_use_like_a_missing_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verb in ("report", "status"):
+        assert "no mpiprof trace in it" in output_of(capsys, verb, tmp_path)

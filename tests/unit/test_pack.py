@@ -299,7 +299,7 @@ def test_a_running_job_is_refused(tmp_path: Path) -> None:
     ("words", "code", "says"),
     [
         (["nowhere"], 2, "no such trace folder"),
-        (["EMPTY"], 1, "no mpiprof trace in it"),
+        (["EMPTY"], 2, "no mpiprof trace in it"),
         (["FILE"], 2, "not a trace folder"),
         (["EMPTY", "EMPTY"], 2, "takes one trace, not 2"),
         (["--fast"], 2, "--fast"),

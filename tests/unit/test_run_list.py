@@ -16,6 +16,7 @@ from support.run_folders import write_runs
 
 from mpiprof.commands.view import trace_folders
 from mpiprof.errors import TraceError
+from mpiprof.hang import verdict_text
 from mpiprof.reports import history
 from mpiprof.reports.pictures.history import list_values, make_history_picture
 from mpiprof.reports.run_summary import list_runs
@@ -90,3 +91,14 @@ def test_picture_shows_every_run(context: TraceContext) -> None:
 def test_pages_of_folders_are_hidden_otherwise(folder: Path) -> None:
     assert {runs, history_page} == set(list_pages(of_folder=True)) - set(list_pages())
     assert len(list_runs([folder])) == 13
+
+
+def test_a_fault_is_one_short_sentence_in_the_list() -> None:
+    line = (
+        "BLOCKED IN POINT-TO-POINT: Ranks wait for each other in a circle: rank 5 waits in recv "
+        "on MPI_COMM_WORLD at halo.c:71 fetch for tag 7 from rank 2. Rank 2 must send."
+    )
+    short = "Blocked in point-to-point: ranks wait for each other in a circle"
+    assert verdict_text.shorten_fault(line) == short
+    assert verdict_text.shorten_fault("MISSING RANK: Rank 3 waits.") == "Missing rank: rank 3 waits"
+    assert verdict_text.shorten_fault("") == ""
