@@ -12,6 +12,7 @@ from dash.development.base_component import Component
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import (
     UNKNOWN,
+    capitalise,
     format_count,
     format_share,
     format_size,
@@ -56,7 +57,7 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
         try:
             parts += _simulation_parts(data, state, callsite)
         except UsageError as error:
-            parts.append(html.P(f"{error}."))
+            parts.append(html.P(components.mark_code(f"{capitalise(str(error))}.")))
     parts += _selector_parts(data, state, callsite)
     if work is not None:
         parts.append(_make_links(data, state, callsite))

@@ -48,7 +48,8 @@ HOW_TO_READ = (
     "A row is a rank, a column an instance. The colour tells how much later (orange) or earlier "
     "(blue) than the median of the other ranks it arrives; the late rank has a row of its own. "
     "Above is the imbalance of each instance: the time ω from the first to the last arrival, in "
-    "times T of one message. A click shows an instance at the right, dragging enlarges."
+    "times T of one message. Phases are stretches of instances whose imbalance differs; every "
+    "second one is grey. A click shows an instance at the right, dragging enlarges."
 )
 
 

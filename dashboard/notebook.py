@@ -9,6 +9,8 @@ with most wait.
 from __future__ import annotations
 
 import os
+import re
+import textwrap
 from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
@@ -24,6 +26,16 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 Site = int | str | None
+# The module with HOW_TO_READ of the pictures that are made with Plotly, by their method.
+NOTES = {
+    "arrivals": "callsite_detail",
+    "instance": "callsite_instance",
+    "algorithms": "callsite_algorithms",
+    "whom": "pages.messages",
+    "messages": "pages.messages",
+}
+NOTE_WIDTH, NOTE_SIZE, NOTE_LINE, NOTE_GAP = 110, 11, 15, 18  # characters, and px
+DEFAULT_HEIGHT = 450  # px of a figure of Plotly
 
 
 class Plots:
@@ -160,7 +172,28 @@ class Plots:
     def _draw(self, name: str, *arguments: Any) -> go.Figure:
         make = getattr(import_dashboard("trace_figures"), f"draw_{name}")
         figure = make(self._data, import_dashboard("url_state").PageState(), *arguments)
-        return figure.update_layout(template=import_dashboard("theme").make_template(dark=False))
+        figure.update_layout(template=import_dashboard("theme").make_template(dark=False))
+        return (
+            _explain(figure, import_dashboard(NOTES[name]).HOW_TO_READ) if name in NOTES else figure
+        )
+
+
+def _explain(figure: go.Figure, note: str) -> go.Figure:
+    """Return a figure with the explanation of its page above it, without clicks on the page."""
+    sentences = re.split(r"(?<=\.) ", note)
+    of_picture = [line for line in sentences if not re.search("click|drag", line, re.IGNORECASE)]
+    lines = textwrap.wrap(" ".join(of_picture), NOTE_WIDTH)
+    top = NOTE_LINE * len(lines) + NOTE_GAP
+    before = figure.layout.margin.t
+    before = NOTE_GAP if before is None else before
+    height = (figure.layout.height or DEFAULT_HEIGHT) + top
+    figure.update_layout(height=height, margin={"t": before + top})
+    place = {"xref": "container", "yref": "container", "x": 0.01, "y": 1, "yanchor": "top"}
+    pad = {"t": NOTE_GAP}
+    font = {"size": NOTE_SIZE}
+    return figure.update_layout(
+        title={"text": "<br>".join(lines), "font": font, "pad": pad, **place}
+    )
 
 
 def _data_of(trace: Trace) -> Any:

@@ -17,7 +17,7 @@ from mpiprof.reports.overview.finding_rows import FindingRow
 from mpiprof.reports.pictures import icons
 from mpiprof.reports.tokens import name_operation_colour
 
-from . import filtered_tables
+from . import components, filtered_tables
 from .picture import Picture
 from .trace_data import TraceData
 from .url_state import PageState
@@ -105,7 +105,8 @@ def make_callsites(data: TraceData, state: PageState) -> Component | None:
         more = dcc.Link(text, href=state.link_to("/callsites"))
     heading = html.Div([html.H2("Call sites"), html.Span("mean of the ranks")], className="heading")
     body = [_show_callsite(row, state) for row in rows]
-    return html.Section([heading, _make_table(callsite_rows.HEADS, body, "sites-table"), more])
+    table = _make_table(callsite_rows.HEADS, body, "sites-table")
+    return html.Section([heading, table, more, components.how_to_read(callsite_rows.HOW_TO_READ)])
 
 
 def _show_callsite(row: CallsiteRow, state: PageState) -> Component:

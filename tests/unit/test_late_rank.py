@@ -14,7 +14,7 @@ from support.dashboard_traces import MS, lateness
 import mpiprof
 from mpiprof.diagnosis.late_rank import LateRank, find_late_rank, find_previous_callsite
 from mpiprof.reports.late_rank_sentences import callsite_headline, join_phrases
-from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values
+from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values, shorten_place
 from mpiprof.testing.program import Program
 
 ROW = {
@@ -134,3 +134,10 @@ def test_the_picture_of_the_stages_frames_the_largest(tall: bool) -> None:
     assert len(re.findall(r'<rect[^>]*stroke="var\(--late,', text)) == 1
     assert (float(root.get("height", 0)) > 300) == tall
     assert list_values(stages, arrival)[-1] == ("Arrival", "allreduce at app.c:9", 10 * MS)
+
+
+def test_a_long_place_loses_its_operation_and_not_its_line() -> None:
+    assert shorten_place("bcast at a.py:3 f") == "bcast at a.py:3 f"
+    assert shorten_place("alltoallv at particles 0x1366") == "particles 0x1366"
+    long = shorten_place("reduce at a/very/long/path/to/the/file.py:123 main")
+    assert len(long) == 27 and long.startswith("…") and long.endswith("file.py:123 main")

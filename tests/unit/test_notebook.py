@@ -95,6 +95,13 @@ def test_figures_show_the_planted_values(trace: mpiprof.Trace) -> None:
     assert np.flatnonzero(~np.isnan(np.array(whom.z)).all(0)).tolist() == [3]
 
 
+def test_figures_are_explained_without_the_clicks_of_the_page(trace: mpiprof.Trace) -> None:
+    for figure in (trace.plot.arrivals(), trace.plot.instance(), trace.plot.whom()):
+        text = figure.layout.title.text
+        assert len(text) > 80 and "click" not in text.lower()
+        assert figure.layout.height > figure.layout.margin.t + 200
+
+
 def test_every_derived_table_takes_names(trace: mpiprof.Trace) -> None:
     number = trace.callsite("bcast")
     assert [*trace.series("bcast")] == [*trace.samples(["md.py:12"])] == [number]

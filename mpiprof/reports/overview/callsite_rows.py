@@ -30,6 +30,11 @@ HEADS = (
     *("", "operation", "bytes", "instances", "waiting", "of the run"),
     *("spread ω over the run", "mean ω", "ω / T", "arrives last", "cause"),
 )
+HOW_TO_READ = (
+    "Waiting is the mean of the ranks. ω is the time from the first to the last arrival, T that of "
+    "one message. The rank that arrives last most often may have waited for the cause: the ranks "
+    "that cause most of the waiting, and their share of it."
+)
 Sparklines = Mapping[Any, Sequence[float | None]]  # by call site
 
 

@@ -54,6 +54,13 @@ def draw_stages(stages: Sequence[Stage], arrival: Stage, label: str, *, tall: bo
     return make_picture(x + width + 1, y + HEIGHT + 1, label, parts, scales=False)
 
 
+def shorten_place(place: str) -> str:
+    """Return a place of at most MAX_CHARACTERS: without its operation, or else with its end."""
+    if len(place) > MAX_CHARACTERS:
+        place = place.partition(" at ")[2] or place
+    return place if len(place) <= MAX_CHARACTERS else f"…{place[1 - MAX_CHARACTERS :]}"
+
+
 def _draw_box(
     x: float, y: float, width: float, stage: Stage, share: str, is_main: bool
 ) -> list[str]:
@@ -61,9 +68,7 @@ def _draw_box(
     ground = fill("late-wash" if is_main else "surface")
     accent = is_main or not share
     right = make_text(x + width - 12, y + 54, share, "ink2", anchor="end") if share else ""
-    place = stage.place
-    if len(place) > MAX_CHARACTERS:
-        place = f"{place[: MAX_CHARACTERS - 1]}…"
+    place = shorten_place(stage.place)
     return [
         make_box(x, y, width, HEIGHT, more=f'{ground} rx="6"', note=stage.place),
         make_box(x, y, width, HEIGHT, more=f'{outline} rx="6" pointer-events="none"'),
