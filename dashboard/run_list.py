@@ -7,6 +7,7 @@ in files, so a second view of the same traces is fast.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from mpiprof.errors import MpiprofError
 from mpiprof.hang import verdict_text
+from mpiprof.interface.format_units import lower_first
 from mpiprof.reports.run_summary import RunSummary, identify_run, summarise_run
 from mpiprof.store import cached_trace
 
@@ -60,9 +62,16 @@ def summarise(run: RunSummary) -> RunSummary:
     """Return a run with its values, or with the reason why its trace is unreadable."""
     try:
         trace = cached_trace.open_trace(run.path)
-        return summarise_run(trace, verdict_text.shorten_fault(verdict_text.fault_line(trace)))
+        return summarise_run(trace, shorten_fault(verdict_text.fault_line(trace)))
     except MpiprofError as error:
         return replace(run, verdict=str(error), is_complete=True)
     except Exception:
         log.exception("%s failed", run.path)
         return replace(run, verdict="The trace could not be read", is_complete=True)
+
+
+def shorten_fault(line: str) -> str:
+    """Return the heading of a `fault_line` and the begin of its text, for a list of runs."""
+    heading, _, text = line.partition(": ")
+    first = re.split(r"[:;,.] ", f"{text} ", maxsplit=1)[0].rstrip(" .")
+    return f"{heading.capitalize()}: {lower_first(first)}" if first else heading

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,13 +93,6 @@ def describe_fault(trace: Trace, verdict: Verdict, positions: Positions) -> str:
     if not verdict.is_bad:
         return ""
     return f"{verdict_title(verdict)}: {format_verdict(trace, positions, verdict)}"
-
-
-def shorten_fault(line: str) -> str:
-    """Return the heading of a `fault_line` and the begin of its text, for a list of runs."""
-    heading, _, text = line.partition(": ")
-    first = re.split(r"[:;,.] ", f"{text} ", maxsplit=1)[0].rstrip(" .")
-    return f"{heading.capitalize()}: {lower_first(first)}" if first else heading
 
 
 def verdict_title(verdict: Verdict) -> str:

@@ -125,7 +125,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("total_instances", "counted", "instances (~ estimated)",
         details="how many there are, which `total_...` sums up: with `--sample` an estimate, else "
         "`instances`",
-        heading="instances", views=EVERYWHERE, priority=2, width=90, cell=_format_instances,
+        heading="instances", views=EVERYWHERE, priority=2, width=85, cell=_format_instances,
         recorded=lambda sums: np.rint(sums.scale * sums.sums["instances"]).astype(np.int64),
         summary=lambda sums: sums.total("instances")),
     Column("complete_instances", "count",

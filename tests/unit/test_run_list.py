@@ -10,13 +10,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from mpiprof.dashboard.pages import history as history_page
 from mpiprof.dashboard.pages import list_pages, runs
+from mpiprof.dashboard.run_list import shorten_fault
 from mpiprof.dashboard.trace_data import TraceContext
 from mpiprof.dashboard.url_state import PageState
 from support.run_folders import write_runs
 
 from mpiprof.commands.view import trace_folders
 from mpiprof.errors import TraceError
-from mpiprof.hang import verdict_text
 from mpiprof.reports import history
 from mpiprof.reports.pictures.history import list_values, make_history_picture
 from mpiprof.reports.run_summary import list_runs
@@ -99,6 +99,6 @@ def test_a_fault_is_one_short_sentence_in_the_list() -> None:
         "on MPI_COMM_WORLD at halo.c:71 fetch for tag 7 from rank 2. Rank 2 must send."
     )
     short = "Blocked in point-to-point: ranks wait for each other in a circle"
-    assert verdict_text.shorten_fault(line) == short
-    assert verdict_text.shorten_fault("MISSING RANK: Rank 3 waits.") == "Missing rank: rank 3 waits"
-    assert verdict_text.shorten_fault("") == ""
+    assert shorten_fault(line) == short
+    assert shorten_fault("MISSING RANK: Rank 3 waits.") == "Missing rank: rank 3 waits"
+    assert shorten_fault("") == ""
