@@ -61,7 +61,8 @@ def incomplete_times(trace: Trace) -> Float:
     if trace.record == "summary":
         return np.zeros(0)
     sums, keys = trace.aggregate
-    return callsite_scales(trace) * sums.take_sums(len(keys))["incomplete_elapsed"]
+    times: Float = callsite_scales(trace) * sums.take_sums(len(keys))["incomplete_elapsed"]
+    return times
 
 
 def _sum_over_callsites(trace: Trace, name: str) -> Estimate:
