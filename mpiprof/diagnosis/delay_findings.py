@@ -120,7 +120,7 @@ def _find(
     if not sums.waiting_ns > 0:
         return []
     found, omitted, searched = _find_patterns(trace, sums, steps, apply)
-    count = max((matrix.count for matrix, _ in found), default=sums.meetings)
+    count = max((matrix.count for matrix in searched), default=sums.meetings)
     joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
@@ -164,7 +164,7 @@ def _find_collective_inside(trace: Trace, sums: DelaySummary) -> dict[str, Any] 
 
 
 def _describe_common_last(searched: Sequence[DelayMatrix]) -> dict[str, Any] | None:
-    """Return the unit and number of the costliest steps, if one rank often works longest in them.
+    """Return the unit and number of the first columns, if one rank often works longest in them.
 
     The search has found no pattern, so they do not prove that this rank is the cause.
     """
@@ -186,7 +186,7 @@ def _find_patterns(
     """Return the patterns in the run's steps or, if these explain little, in pairs of call sites.
 
     Also returns the pairs of call sites that have too many intervals to be examined, and the
-    matrices of the steps, the costliest first.
+    matrices that were searched, those of steps and the costliest first.
 
     In a step, the work between all calls adds up. A delay between two of them may be hidden by the
     noise of the others, and two delays may cancel. With noise, pairs explain more in any case: all
@@ -222,15 +222,16 @@ def _find_patterns(
         return np.asarray(np.max(apply(partial(find_longest, ends_ns=ends_ns)), 0))
 
     of_pairs = zip(pairs, zip(*(pairs for _, pairs in cells), strict=True), strict=True)
-    by_pair = search(
+    repetitions = [
         RepetitionMatrix(trace, pair, parts, sums.pair_counts, find_longest_work)
         for pair, parts in of_pairs
-    )
+    ]
+    by_pair = search(repetitions)
     if steps is not None:
         # All outliers of the run show in its steps. Periods without a rank are periods of the step.
         by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks and one.cause != "outlier"]
     is_by_step = MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair)
-    return (by_step if is_by_step else by_pair), omitted, [*matrices]
+    return (by_step if is_by_step else by_pair), omitted, [*matrices, *repetitions]
 
 
 def _choose_pairs(trace: Trace, sums: DelaySummary) -> tuple[list[Pair], list[Pair]]:

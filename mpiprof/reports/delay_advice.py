@@ -35,7 +35,7 @@ def delay_advice(finding: Finding) -> str:
     if finding.evidence.get("blocked") is not None:
         return "Look for a file or a lock that the ranks share there."
     if finding.evidence.get("common_last") is not None:
-        return "Record more steps."
+        return "Record a longer run."
     if finding.cause == "noise":
         return "Check for other processes on these nodes, and for work that varies between steps."
     if finding.cause == "early":
