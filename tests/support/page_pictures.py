@@ -19,6 +19,7 @@ COLOURS = 64  # of a reviewed picture
 BLOCK_PX = 4
 LARGEST_DIFFERENCE = 24  # of the red, green or blue of a block, of 255
 LARGEST_SHARE = 0.01  # of the blocks that may differ more: some words and numbers
+RENEWED_SHARE = LARGEST_SHARE / 4
 RENEW = "make screenshots   (then look at the pictures before you commit them)"
 
 
@@ -50,11 +51,11 @@ def draw_differences(picture: Image.Image, different: Float) -> Image.Image:
 def compare_picture(png: bytes, name: str, *, renew: bool = False) -> str:
     """Compare a screenshot with the reviewed picture; return the fault, or "" if they agree.
 
-    renew: store the screenshot as the reviewed picture if any block differs. Otherwise small
-    changes would add up over time until the pictures disagree.
+    renew: store the screenshot as the reviewed picture if they differ more than by a time or a
+    process number. Otherwise small changes would add up over time until the pictures disagree.
     """
     path, taken = REVIEWED / f"{name}.png", Image.open(BytesIO(png))
-    fault = _find_fault(taken, path, largest_share=0 if renew else LARGEST_SHARE)
+    fault = _find_fault(taken, path, RENEWED_SHARE if renew else LARGEST_SHARE)
     if not fault or not renew:
         return fault
     REVIEWED.mkdir(exist_ok=True)
