@@ -205,7 +205,7 @@ def test_tables_for_people_have_the_columns_of_the_table_alone(
         return all(head in known for head in headings)
 
     assert in_order(heads(report(capsys, folder)), columns.TERMINAL)
-    row = next(line for line in page(folder, ".md").splitlines() if line.startswith("| routine"))
+    row = next(line for line in page(folder, ".md").splitlines() if line.startswith("| operation"))
     assert in_order(row.strip("| ").split(" | "), columns.TERMINAL)
     table = page(folder, ".html").partition("All numbers of collectives")[2]
     page_headings = re.findall(r"<th[^>]*>([^<]*)</th>", table)

@@ -73,11 +73,11 @@ def test_wrong_use_is_one_line_and_2(words: list[str], capsys: pytest.CaptureFix
     assert printed.err.startswith("mpiprof: ") and printed.err.count("\n") == 1
 
 
-def test_folder_without_a_trace_is_one_line_and_1(
+def test_folder_without_a_trace_is_one_line_and_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for verb in ("report", "status"):
-        assert main([verb, str(tmp_path)]) == 1
+        assert main([verb, str(tmp_path)]) == 2
         printed = capsys.readouterr()
         assert printed.out == "" and printed.err.count("\n") == 1 and str(tmp_path) in printed.err
 

@@ -294,7 +294,7 @@ def test_the_address_is_there_although_no_log_can_be_read(tmp_path: Path) -> Non
 def test_a_folder_without_a_trace_is_reported_on_one_line(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "mpiprof", "view", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, env=clean_environment())
-    assert done.returncode == 1 and done.stdout == ""
+    assert done.returncode == 2 and done.stdout == ""
     assert "no mpiprof trace in it" in done.stderr and done.stderr.count("\n") == 1
 
 
