@@ -164,12 +164,7 @@ def _make_numbers(data: TraceData, state: states.PageState, row: dict[str, Any])
         (format_factor(float(row["worst_factor"])), "ω / T", ""),
         (format_share(float(row["balanced_share"])), "balanced", ""),
     ]
-    shown = [
-        html.Div([html.B(value, className=style), html.Span(name)])
-        for value, name, style in numbers
-        if value not in (UNKNOWN, "nan")
-    ]
-    return html.Div(shown, className="callsite-numbers", title="Times are means over the ranks.")
+    return callsite_table.show_numbers(numbers, "Times are means over the ranks.")
 
 
 def _timeline_button(state: states.PageState, row: dict[str, Any]) -> list[Component]:

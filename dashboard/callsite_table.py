@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
 
-from mpiprof.interface.format_units import capitalise, shorten_text
+from mpiprof.interface.format_units import UNKNOWN, capitalise, shorten_text
 from mpiprof.metrics import columns
 from mpiprof.reports.site_labels import NO_LINE_NUMBERS, format_site, lacks_line
 
@@ -38,11 +39,17 @@ def callsite_facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
+def show_numbers(numbers: Sequence[tuple[str, str, str]], note: str) -> Component:
+    """Return the known key numbers of a call site: text, name and style of each."""
+    shown = [
+        html.Div([html.B(value, className=style), html.Span(name)])
+        for value, name, style in numbers
+        if value not in (UNKNOWN, "nan")
+    ]
+    return html.Div(shown, className="callsite-numbers", title=note)
+
+
 def _source_section(context: TraceContext, row: dict[str, Any]) -> Component:
-    return html.Section([html.H2("Source"), *_source_parts(context, row)])
-
-
-def _source_parts(context: TraceContext, row: dict[str, Any]) -> list[Component]:
     parts: list[Component] = []
     for site in row["sites"][:MAX_SOURCE_SITES]:
         for frame in [site, *site.get("stack", [])[:MAX_SOURCE_SITES]]:
@@ -60,4 +67,5 @@ def _source_parts(context: TraceContext, row: dict[str, Any]) -> list[Component]
                 parts.append(html.P([path, f" was not found: {SOURCE_REMEDY}"]))
     if len(row["sites"]) > MAX_SOURCE_SITES:
         parts.append(html.P(f"and {len(row['sites']) - MAX_SOURCE_SITES} more places"))
-    return parts or [html.P("The location is unknown.")]
+    shown = parts or [html.P("The location is unknown.")]
+    return html.Section([html.H2("Source"), *shown])

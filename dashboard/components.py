@@ -175,11 +175,6 @@ def warning_line(line: str) -> Component:
     return html.P(mark_code(line[:1000]), className="warning", role="note")
 
 
-def side_by_side(*children: Any, min_width: str = "420px") -> Component:
-    """Return children side by side in columns at least `min_width` wide."""
-    return html.Div(list(children), className="columns", style={"--least": min_width})
-
-
 def link_menu(
     label: str, current: str, links: Sequence[MenuLink], name: str = "", *, stays: bool = False
 ) -> Component:

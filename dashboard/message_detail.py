@@ -14,7 +14,6 @@ from dash.development.base_component import Component
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import (
-    UNKNOWN,
     format_count,
     format_share,
     format_size,
@@ -128,12 +127,7 @@ def _make_numbers(data: TraceData, state: PageState, row: dict[str, Any]) -> Com
         (format_count(int(row["calls"])), "calls", ""),
         (format_time(float(row["mean_elapsed_ns"])), "mean time", ""),
     ]
-    shown = [
-        html.Div([html.B(value, className=style), html.Span(name)])
-        for value, name, style in numbers
-        if value not in (UNKNOWN, "nan")
-    ]
-    return html.Div(shown, className="callsite-numbers", title="Waiting is a mean over the ranks.")
+    return callsite_table.show_numbers(numbers, "Waiting is a mean over the ranks.")
 
 
 def _make_ranks(

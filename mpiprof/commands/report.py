@@ -338,19 +338,16 @@ def report_message_callsites(
     from mpiprof.reports.site_labels import routine_at
     from mpiprof.reports.table import wrap_paragraph
 
-    costs = (
-        message_table.message_cost_sentence(row),
-        message_table.longest_wait_sentence(trace, row),
-    )
+    cost = message_table.message_cost_sentence(row)
+    longest = message_table.longest_wait_sentence(trace, row)
+    costs = wrap_paragraph(" ".join(filter(None, [cost, longest])), 0)
     pairs = message_table.pair_text(trace, row, top)
     findings = [] if trace.record == "summary" else trace.findings()
     causes = find_causes_at(findings, (str(row["operation"]), int(row["site_id"])))
     phrases = late_rank_sentences.message_headline(row, causes)
     parts = [
         wrap_paragraph(late_rank_sentences.join_phrases(phrases), 0),
-        "\n".join(
-            filter(None, [wrap_paragraph(" ".join(filter(None, costs)), 0), wrap_paragraph(note)])
-        ),
+        "\n".join(filter(None, [costs, wrap_paragraph(note)])),
         message_table.callsite_text(messages, top, findings),
         f"Pairs of ranks at {routine_at(row)}\n{pairs}",
         f"next: {format_command('report', *named)}   (all call sites)",

@@ -71,15 +71,8 @@ class Aggregate:
         means = of_instances(means=True)
         names = [
             *(*means, *(f"{name}_count" for name in means)),
-            *(
-                "instances",
-                "complete",
-                "left",
-                "elapsed",
-                "incomplete_elapsed",
-                "balanced",
-                "judged",
-            ),
+            *("instances", "complete", "left", "elapsed", "incomplete_elapsed"),
+            *("balanced", "judged"),
             *(f"wait_{state}" for state in WAIT_STATES),
             *(size + name for size in ("small", "large") for name in RANGE_NAMES),
             *INITIAL_VALUES,

@@ -98,7 +98,7 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
     # Calls that create communicators and similar objects cannot be tuned.
     operations = trace.callsites["operation"].map(base_operation)
     is_tunable = ~operations.isin(MANAGEMENT_COLLECTIVES)
-    # Where no instance is complete, any part of the time may be waiting.
+    # Any part of the time may be waiting if no instance is complete.
     table = trace.callsites[is_tunable & (trace.callsites["complete_instances"] > 0)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
     call_share = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
