@@ -201,7 +201,8 @@ def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons]
     count = len(table)  # the intervals inside calls and before lost ones have no counters
     if not late[:count].any():
         return None
-    return sites[np.argmax(cost)], explain_delay(table[late[:count]], table[reference[:count]])
+    compared = table[late[:count]], table[reference[:count]]
+    return sites[np.argmax(cost)], explain_delay(*compared, trace.page_fault_ns)
 
 
 def find_reason(found: Sequence[WorkEvidence]) -> dict[str, Any] | None:

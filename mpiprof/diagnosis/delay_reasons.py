@@ -35,7 +35,7 @@ REASONS = (
     *(GARBAGE_COLLECTION, UNTRACKED_CALLS, UNKNOWN),
 )
 
-MINOR_FAULT_NS = 1000  # typical time of a page fault without input, with the release of the page
+MINOR_FAULT_NS = 1000.0  # of a page fault without input, if the machine table has no time
 MOVE_NS = 100_000  # largest time to refill the caches after a move to another processor
 MAX_GAP = 0.5  # of an interval's length; the counters include this time before the interval
 MIN_SHARE = 0.5  # of the delay, for a reason to be named
@@ -62,16 +62,20 @@ class DelayReasons:
     contention: float
 
 
-def explain_delay(late: pd.DataFrame, reference: pd.DataFrame) -> DelayReasons:
+def explain_delay(
+    late: pd.DataFrame, reference: pd.DataFrame, fault_ns: float | None = None
+) -> DelayReasons:
     """Return the reasons for which the late intervals are longer than the reference intervals.
 
     late: rows of `trace.intervals` of the late rank between two call sites. reference: rows between
     the same call sites of other ranks, or of the same rank at other times. Without such rows, the
     other intervals are too short to be recorded, and all of a much longer interval is the delay.
+    fault_ns: `trace.page_fault_ns`.
     """
     contention = _queue_per_processor_time(reference)
-    late_parts, late_known = _divide(late, contention)
-    parts, known = _divide(reference, contention)
+    fault_ns = MINOR_FAULT_NS if fault_ns is None else fault_ns
+    late_parts, late_known = _divide(late, contention, fault_ns)
+    parts, known = _divide(reference, contention, fault_ns)
     lengths = (late["end_ns"] - late["begin_ns"]).to_numpy(np.float64)
     usual = float((reference["end_ns"] - reference["begin_ns"]).mean()) if len(reference) else 0.0
     excess = float(lengths.sum() - len(late) * usual)
@@ -128,11 +132,13 @@ def _queue_per_processor_time(reference: pd.DataFrame) -> float:
     return float(known["queue_ns"].sum() / max(known["processor_ns"].sum(), 1))
 
 
-def _divide(intervals: pd.DataFrame, contention: float) -> tuple[pd.DataFrame, Bool]:
+def _divide(
+    intervals: pd.DataFrame, contention: float, fault_ns: float
+) -> tuple[pd.DataFrame, Bool]:
     """Return the parts of each interval in ns, which add up to its length, and which are known.
 
-    contention: usual time in the run queue per processor time. Columns: reasons, "moves" (0 or 1),
-    and "instructions" if all intervals have them.
+    contention: usual time in the run queue per processor time. fault_ns: of a page fault without
+    input. Columns: reasons, "moves" (0 or 1), and "instructions" if all intervals have them.
     """
     columns = {name: intervals[name].to_numpy(np.float64) for name in _COUNTERS}
     length = (intervals["end_ns"] - intervals["begin_ns"]).to_numpy(np.float64)
@@ -151,7 +157,8 @@ def _divide(intervals: pd.DataFrame, contention: float) -> tuple[pd.DataFrame, B
     waits = np.maximum(np.maximum(columns["voluntary"], columns["major_faults"]), 1)
     fault_waits = blocked * np.maximum(columns["major_faults"], 0) / waits
     parts = {THROTTLED: throttled}
-    parts |= _divide_states(counted, running, queue, blocked - fault_waits, contention)
+    faults = fault_ns * counted["minor_faults"]
+    parts |= _divide_states(counted, faults, running, queue, blocked - fault_waits, contention)
     parts[PAGE_FAULTS] = parts[PAGE_FAULTS] + fault_waits
     first, last = columns["first_processor"], columns["last_processor"]
     parts["moves"] = ((first >= 0) & (last >= 0) & (first != last)).astype(np.float64)
@@ -161,9 +168,17 @@ def _divide(intervals: pd.DataFrame, contention: float) -> tuple[pd.DataFrame, B
 
 
 def _divide_states(
-    counted: dict[str, Float], running: Float, queue: Float, blocked: Float, contention: float
+    counted: dict[str, Float],
+    faults: Float,
+    running: Float,
+    queue: Float,
+    blocked: Float,
+    contention: float,
 ) -> dict[str, Float]:
-    """Divide the time on the processor, in the run queue and blocked among reasons."""
+    """Divide the time on the processor, in the run queue and blocked among reasons.
+
+    faults: processor time of page faults, on a machine that is not busy.
+    """
     # Times in calls and in the garbage collector are wall times.
     untracked = np.minimum(counted["untracked_ns"], running + queue + blocked)
     untracked_ready = np.maximum(untracked - blocked, 0)
@@ -172,7 +187,7 @@ def _divide_states(
     running, queue = running * remaining, queue * remaining
     common = np.minimum(queue, contention * running)
     stretch = 1 + common / np.maximum(running, 1)
-    faults = np.minimum(MINOR_FAULT_NS * counted["minor_faults"] * stretch, running + common)
+    faults = np.minimum(faults * stretch, running + common)
     return {
         MORE_WORK: running + common - faults,
         PREEMPTED: queue - common,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -45,6 +46,15 @@ class Records(Folder):
         """The machine table, or None without a usable one."""
         table = self.machine_table
         return table if isinstance(table, dict) and not self.machine_fault else None
+
+    @property
+    def page_fault_ns(self) -> float | None:
+        """Processor time of a page fault without input on rank 0's node, or None."""
+        table = self.meta.get("machine")
+        time = table.get("page_fault_ns") if isinstance(table, dict) else None
+        if not isinstance(time, int | float) or isinstance(time, bool):
+            return None
+        return float(time) if 0 < time < math.inf else None
 
     # Nodes and clocks
 

@@ -86,14 +86,15 @@ def control_group() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Steps:
-    """The intervals of both ranks between the two barriers."""
+    """The intervals of both ranks between the two barriers, and the time of a page fault."""
 
     late: pd.DataFrame
     reference: pd.DataFrame
+    fault_ns: float | None
 
     def explain(self) -> DelayReasons:
         """Return the reasons for which rank 1 is later than rank 0 at the second barrier."""
-        return explain_delay(self.late, self.reference)
+        return explain_delay(self.late, self.reference, self.fault_ns)
 
     @property
     def were_disturbed(self) -> bool:
@@ -122,7 +123,7 @@ def read_steps(trace: mpiprof.Trace) -> Steps:
     is_late = table["rank"] == LATE_RANK
     if is_late.all() or not is_late.any():
         raise MpiprofError(f"{trace.path}: no intervals between the barriers of {source.name}")
-    return Steps(table[is_late], table[~is_late])
+    return Steps(table[is_late], table[~is_late], trace.page_fault_ns)
 
 
 def run_once(name: str, program: Path) -> str:

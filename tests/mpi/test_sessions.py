@@ -49,6 +49,7 @@ def test_into_a_named_folder(mpi: Mpi, tmp_path: Path) -> None:
     assert meta["ranks"] == 3
     assert meta["options"]["sessions"] is True
     assert meta["machine"]["within"]["alpha_ns"] > 0
+    assert 50 < meta["machine"]["page_fault_ns"] < 100_000
     # Open MPI's MPI_Reduce_local fails without MPI_COMM_WORLD.
     printed = [s for s in meta["skipped"] if s.startswith("reductions")]
     assert bool(printed) == (mpi.name == "openmpi")

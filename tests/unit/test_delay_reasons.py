@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import mpiprof
 from mpiprof.diagnosis import delay_reasons
 from mpiprof.diagnosis.delay_reasons import (
     MINOR_FAULT_NS,
@@ -18,6 +21,7 @@ from mpiprof.diagnosis.delay_reasons import (
     explain_delay,
     find_largest_reason,
 )
+from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000
 LENGTH, DELAY = 5 * MS, 8 * MS  # of the usual intervals
@@ -62,7 +66,7 @@ PLANTED: dict[str, tuple[str, dict[str, Any]]] = {
     "cold file": (delay_reasons.PAGE_FAULTS, {"voluntary": 80, "major_faults": 80}),
     "fresh memory": (
         delay_reasons.PAGE_FAULTS,
-        {"processor_ns": LENGTH + DELAY, "minor_faults": DELAY // MINOR_FAULT_NS},
+        {"processor_ns": LENGTH + DELAY, "minor_faults": int(DELAY / MINOR_FAULT_NS)},
     ),
     "blocked one-sided call": (delay_reasons.UNTRACKED_CALLS, {"untracked_ns": DELAY}),
     "polling one-sided call": (
@@ -213,3 +217,35 @@ def test_intervals_without_counters_are_a_part_of_the_unknown() -> None:
     reasons = explain_delay(some, intervals())
     assert share(reasons, delay_reasons.BLOCKED) == pytest.approx(0.5)
     assert share(reasons, UNKNOWN) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("fault_ns", "part"), [(None, 0.25), (1000.0, 0.25), (4000.0, 1.0)])
+def test_page_faults_take_the_time_measured_on_the_machine(
+    fault_ns: float | None, part: float
+) -> None:
+    slow = late(processor_ns=LENGTH + DELAY, minor_faults=DELAY // 4000)
+    reasons = explain_delay(slow, intervals(), fault_ns)
+    assert share(reasons, delay_reasons.PAGE_FAULTS) == pytest.approx(part)
+    assert share(reasons, delay_reasons.MORE_WORK) == pytest.approx(1 - part)
+
+
+@pytest.mark.parametrize(
+    ("machine", "known"),
+    [
+        ({"page_fault_ns": 3500.0}, 3500.0),
+        ({"page_fault_ns": 3500}, 3500.0),
+        ({"page_fault_ns": 0}, None),
+        ({"page_fault_ns": True}, None),
+        ({"page_fault_ns": "3500"}, None),
+        ({"page_fault_ns": math.inf}, None),
+        ({}, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_the_time_of_a_page_fault_is_known_or_none(
+    tmp_path: Path, machine: Any, known: float | None
+) -> None:
+    synthetic = Synthetic(2)
+    synthetic.meta["machine"] = machine
+    assert mpiprof.open(synthetic.write(tmp_path / "t")).page_fault_ns == known

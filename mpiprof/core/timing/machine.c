@@ -1,11 +1,14 @@
 /* The machine table: message times T(m) within and between nodes, one way and both ways at once,
- * the time to reduce a byte, and in `calibrate` the library's transport. Rank 0 measures by
- * ping-pong with a neighbour on its node and with the leader of another node.
+ * the time to reduce a byte, the time of a page fault, and in `calibrate` the library's transport.
+ * Rank 0 measures by ping-pong with a neighbour on its node and with the leader of another node.
  *
  * In MPI_Init the measurement takes at most 50 ms, with few sizes and as many repetitions as fit.
  * Omitted sizes are reported. `calibrate` has no such limit.
  */
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/communication.h"
@@ -14,7 +17,7 @@
 #include "base/symbol_lookup.h"
 #include "timing/timing.h"
 
-enum { VECTOR = 8192 };
+enum { VECTOR = 8192, FRESH_PAGES = 32, FRESH_TIMES = 4 };
 
 /* Link parameters for predictions on all ranks: the slowest measured link, or that of an Ethernet
  * without a measurement. */
@@ -70,6 +73,40 @@ static void gamma_add(struct text *out, bool full)
              gamma_of(MPI_DOUBLE_INT, 16, MPI_MAXLOC, full ? 1000 : 20));
 }
 
+static int64_t processor_time_ns(void)
+{
+    struct timespec t;
+
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0)
+        return 0;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Return the processor time in ns of a first access to a page, with its release, and 0 if it is
+ * unknown. A huge page would need a single fault. It takes 0.1 to 0.5 ms. */
+static double page_fault_ns(void)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = FRESH_PAGES * page;
+    int64_t best = INT64_MAX;
+
+    for (int i = 0; i < FRESH_TIMES; i++) {
+        const int64_t before = processor_time_ns();
+        volatile char *const pages =
+            mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (pages == MAP_FAILED)
+            return 0;
+        madvise((void *)pages, bytes, MADV_NOHUGEPAGE);
+        for (size_t at = 0; at < bytes; at += page)
+            pages[at] = 1;
+        munmap((void *)pages, bytes);
+        const int64_t took = processor_time_ns() - before;
+
+        best = took < best ? took : best;
+    }
+    return (double)best / FRESH_PAGES;
+}
+
 /* Measure the machine table. Every member of recorder.private calls it; rank 0 gets the JSON. The
  * other ranks sleep: if ranks outnumber cores, polling would disturb the measurement. */
 void machine_measure(struct text *out, bool full)
@@ -103,6 +140,7 @@ void machine_measure(struct text *out, bool full)
         text_add(out, ", \"between\": ");
         pingpong_write(out, &between);
         gamma_add(out, full);
+        text_add(out, ", \"page_fault_ns\": %.1f", page_fault_ns());
         if (full)
             transport_write(out, &transport);
         text_add(out, "}");
