@@ -35,7 +35,7 @@ REASONS = (
     *(GARBAGE_COLLECTION, UNTRACKED_CALLS, UNKNOWN),
 )
 
-MINOR_FAULT_NS = 1000.0  # of a page fault without input, if the machine table has no time
+MINOR_FAULT_NS = 1000.0  # of a page fault without input, if its time was not measured
 MOVE_NS = 100_000  # largest time to refill the caches after a move to another processor
 MAX_GAP = 0.5  # of an interval's length; the counters include this time before the interval
 MIN_SHARE = 0.5  # of the delay, for a reason to be named
@@ -157,8 +157,8 @@ def _divide(
     waits = np.maximum(np.maximum(columns["voluntary"], columns["major_faults"]), 1)
     fault_waits = blocked * np.maximum(columns["major_faults"], 0) / waits
     parts = {THROTTLED: throttled}
-    faults = fault_ns * counted["minor_faults"]
-    parts |= _divide_states(counted, faults, running, queue, blocked - fault_waits, contention)
+    states = running, queue, blocked - fault_waits
+    parts |= _divide_states(counted, *states, contention, fault_ns)
     parts[PAGE_FAULTS] = parts[PAGE_FAULTS] + fault_waits
     first, last = columns["first_processor"], columns["last_processor"]
     parts["moves"] = ((first >= 0) & (last >= 0) & (first != last)).astype(np.float64)
@@ -169,15 +169,15 @@ def _divide(
 
 def _divide_states(
     counted: dict[str, Float],
-    faults: Float,
     running: Float,
     queue: Float,
     blocked: Float,
     contention: float,
+    fault_ns: float,
 ) -> dict[str, Float]:
     """Divide the time on the processor, in the run queue and blocked among reasons.
 
-    faults: processor time of page faults, on a machine that is not busy.
+    contention, fault_ns: as for _divide.
     """
     # Times in calls and in the garbage collector are wall times.
     untracked = np.minimum(counted["untracked_ns"], running + queue + blocked)
@@ -187,7 +187,7 @@ def _divide_states(
     running, queue = running * remaining, queue * remaining
     common = np.minimum(queue, contention * running)
     stretch = 1 + common / np.maximum(running, 1)
-    faults = np.minimum(faults * stretch, running + common)
+    faults = np.minimum(fault_ns * counted["minor_faults"] * stretch, running + common)
     return {
         MORE_WORK: running + common - faults,
         PREEMPTED: queue - common,

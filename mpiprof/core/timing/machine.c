@@ -83,7 +83,8 @@ static int64_t processor_time_ns(void)
 }
 
 /* Return the processor time in ns of a first access to a page, with its release, and 0 if it is
- * unknown. A huge page would need a single fault. It takes 0.1 to 0.5 ms. */
+ * unknown. Huge pages are avoided, because each needs a single fault. The measurement takes 0.1 to
+ * 0.5 ms. */
 static double page_fault_ns(void)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = FRESH_PAGES * page;
