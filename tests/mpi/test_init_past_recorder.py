@@ -22,3 +22,12 @@ def test_one_line_reports_that_there_is_no_trace(
     assert ended.returncode == bare.returncode == 3
     assert not (tmp_path / "trace" / "meta.json").exists()
     assert ended.stderr.count("the program has its own MPI_Init") == 1
+
+
+def test_calibrate_has_no_program_that_bypasses_the_recorder(mpi: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: `calibrate` ends with one line, the number of ranks that it requires."""
+    words = [str(mpi.python), "-m", "mpiprof", "calibrate", "-o", str(tmp_path / "machine.json")]
+    ended = run_failing_mpi(mpi, 1, words)
+    assert ended.returncode == 2
+    assert "calibrate requires at least two ranks" in ended.stderr
+    assert "MPI_Init" not in ended.stderr

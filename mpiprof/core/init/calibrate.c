@@ -14,6 +14,7 @@ PUBLIC int mpiprof_calibrate(const char *path)
     struct text machine = {0};
     int written = 1;
 
+    recorder.wrapped = "calibrate"; /* no program has bypassed the recorder (past_init.c) */
     if (!pmpi_find_functions() || pmpi.Init(NULL, NULL) != MPI_SUCCESS)
         return 1;
     options_read();
