@@ -82,6 +82,11 @@ MODEL = (
         r"all operations, transport: .*median rank correlation ([\d.]+)",
     ),
     Pattern(
+        "rank correlation of alternate repetitions, median",
+        "",
+        r"all operations: median rank correlation of alternate repetitions ([\d.]+)",
+    ),
+    Pattern(
         "pairs of algorithms that differ by 5 %, predicted in their order",
         "",
         r"all operations, transport: .*; (\d+ of \d+) clear pairs",

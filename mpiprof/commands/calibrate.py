@@ -98,6 +98,7 @@ def run_measurement(mpi: Mpi, output: Path) -> None:
 def describe(output: Path, machine: dict[str, Any], why: str) -> str:
     """Return a summary of the measurement; why: the reason that it is unusable, or ""."""
     from mpiprof.interface.format_units import format_time
+    from mpiprof.model.machine import find_pace
 
     lines = [f"{output}: message times of this machine"]
     for name, label in (("within", "within a node"), ("between", "between nodes")):
@@ -105,8 +106,9 @@ def describe(output: Path, machine: dict[str, Any], why: str) -> str:
         if not link:
             lines.append(f"  {label:<14} not measured: the job had no such pair of ranks")
             continue
-        beta = link["beta_ns_per_byte"]
-        bandwidth = f", {1 / beta:.2f} GB/s" if beta > 0 else ""
+        pace, bandwidth = find_pace(link), ""
+        if pace > 0:
+            bandwidth = f", {1 / pace:.2f} GB/s" if pace < 1 else f", {1000 / pace:.3g} MB/s"
         alpha = format_time(link["alpha_ns"])
         lines.append(f"  {label:<14} {alpha} for an empty message{bandwidth}")
     if why:

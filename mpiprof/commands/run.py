@@ -304,7 +304,10 @@ def check_machine(path: Path) -> None:
 
 
 def read_model(machine: Path | None) -> str | None:
-    """Return alpha and beta in ns for the block sizes of algorithms; None for default sizes."""
+    """Return the link's numbers for the block sizes of algorithms; None for default sizes.
+
+    They are alpha, beta and pace in ns, and the bytes that an idle port sends at once.
+    """
     from mpiprof.trace.machine import find_fault
 
     if machine is None:
@@ -314,7 +317,9 @@ def read_model(machine: Path | None) -> str | None:
         if find_fault(table):
             return None
         link = table.get("between") or table["within"]
-        return f"{float(link['alpha_ns'])} {float(link['beta_ns_per_byte'])}"
+        alpha, beta = float(link["alpha_ns"]), float(link["beta_ns_per_byte"])
+        pace, buffer = link.get("pace_ns_per_byte") or beta, link.get("buffer_bytes") or 0.0
+        return f"{alpha} {beta} {float(pace)} {float(buffer)}"
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         line = format_command("calibrate", "-o", "machine.json", ranks=4)
         raise UsageError(f"{machine} is not a machine table: `{line}` makes one") from None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.model.machine import find_pace
 from mpiprof.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array, Float, Int
@@ -87,7 +88,7 @@ def choose_link(machine: Mapping[str, Any], *, between: bool) -> Any:
 def message_time_on_link(link: object, size: Float) -> Float:
     """Return T(m) in ns for message sizes in bytes on a link; NaN if it has no measured times.
 
-    T is linear between measured sizes. Beyond the last size, the link's time per byte is added.
+    T is linear between measured sizes. Beyond the last size, bytes take the link's pace.
     """
     unknown: Float = np.full(np.shape(size), np.nan)
     if not isinstance(link, Mapping):
@@ -95,7 +96,7 @@ def message_time_on_link(link: object, size: Float) -> Float:
     try:
         sizes = np.array(link["sizes"], np.float64)
         times = np.array(link["one_way_ns"], np.float64)
-        per_byte = float(link["beta_ns_per_byte"])
+        per_byte = find_pace(link)
     except (KeyError, TypeError, ValueError):
         return unknown
     good = sizes.ndim == 1 and sizes.shape == times.shape and len(sizes) > 0

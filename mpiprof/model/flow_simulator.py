@@ -19,6 +19,8 @@ It replaces the model of model/simulate.py if the machine describes its transpor
   when everything has been received that was in the queue when the chunk's last byte arrived.
 - If `port_beta` is less than beta, a byte occupies a port for that time. The rest of beta (copies,
   which overlap other messages) is latency of the message (G of LogGP is port_beta).
+- After an idle time, a port sends or receives up to `burst` bytes in `burst_beta` each (a token
+  bucket). While it does nothing, it saves the credit for them at its rate of a byte in beta.
 - While messages of k sending ports are under way or waiting to leave to a receiving port, its bytes
   and start-ups take (k - 1) / k * `contention` longer. So many senders at once cost more than the
   same messages in phases.
@@ -66,6 +68,7 @@ class _Flow:
     overhead: float  # ns of each port besides its bytes
     latency: float  # ns that occupy no port
     beta: float  # ns per byte of each port
+    burst_beta: float  # the same for the first bytes through an idle port
     chunk: int
     most: float  # chunks under way
     left: int  # bytes that have not been sent
@@ -78,20 +81,32 @@ class _Flow:
 
 @dataclass(slots=True)
 class _SendingPort:
+    credit: float  # ns of the bytes that leave at once
+    most: float  # credit of an idle port
+    since: float = 0.0  # time of the credit
     busy: bool = False
     waiting: deque[_Flow] = field(default_factory=deque)
+
+    def send(self, flow: _Flow, length: int, now: float) -> float:
+        """Return how long the port sends some bytes, and reduce its credit."""
+        credit = min(self.most, self.credit + now - self.since)
+        took = max(length * flow.burst_beta, length * flow.beta - credit)
+        self.credit = min(self.most, credit + took - length * flow.beta)
+        self.since = now + took
+        return took
 
 
 @dataclass(slots=True)
 class _ReceivingPort:
-    queue: float = 0.0  # ns that the queue takes
+    queue: float  # ns that the queue takes; negative for credit
+    least: float  # of an idle port
     sources: Counter[int] = field(default_factory=Counter)  # messages by sending port
-    senders: int = 0  # ports that send to this one now
-    since: float = 0.0  # time of both
+    rate: float = 0.0  # at which other ports send to this one now, over its own rate
+    since: float = 0.0  # time of queue and rate
 
     def advance(self, now: float) -> None:
         """Let the queue grow or shrink until now."""
-        self.queue = max(0.0, self.queue + (self.senders - 1) * (now - self.since))
+        self.queue = max(self.least, self.queue + (self.rate - 1) * (now - self.since))
         self.since = now
 
     def forget(self, source: int) -> None:
@@ -114,8 +129,9 @@ class FlowSimulation(ProcessRounds):
     ) -> None:
         super().__init__(schedules, machine, nodes, 0, messages, rounds)
         ports = self.size + max(self.nodes) + 1  # of processes, then of nodes
-        self.sending = [_SendingPort() for _ in range(ports)]
-        self.receiving = [_ReceivingPort() for _ in range(ports)]
+        credit = machine.burst * max(machine.beta - machine.burst_beta, 0.0)
+        self.sending = [_SendingPort(credit, credit) for _ in range(ports)]
+        self.receiving = [_ReceivingPort(-credit, -credit) for _ in range(ports)]
         self.posted: defaultdict[Pair, int] = defaultdict(int)  # receives without a message
         self.unmatched: defaultdict[Pair, deque[_Flow]] = defaultdict(deque)
         self.unsent: defaultdict[Pair, int] = defaultdict(int)  # bytes that have not left
@@ -195,7 +211,8 @@ class FlowSimulation(ProcessRounds):
         outside = alpha * m.latency_share
         port_beta = min(m.port_beta or beta, beta)
         latency = outside + length * (beta - port_beta)
-        costs = ((alpha - outside) / 2, latency, port_beta)
+        burst_beta = port_beta if within or not m.burst else min(m.burst_beta, port_beta)
+        costs = ((alpha - outside) / 2, latency, port_beta, burst_beta)
         flow = _Flow(who, target, length, at, *kinds, ports, *costs, *chunks, length)
         self.unsent[pair] += length
         if buffered:
@@ -251,7 +268,7 @@ class FlowSimulation(ProcessRounds):
         flow.left -= length
         flow.under_way += 1
         if length == 0:
-            self._schedule(now + overhead, self._end_chunk, flow, 0)
+            self._schedule(now + overhead, self._end_chunk, flow, 0, 0.0)
         elif overhead:
             self._schedule(now + overhead, self._begin_data, flow, length)
         else:
@@ -260,23 +277,28 @@ class FlowSimulation(ProcessRounds):
     def _begin_data(self, flow: _Flow, length: int, now: float) -> None:
         port = self.receiving[flow.ports[1]]
         port.advance(now)
-        port.senders += 1
-        self._schedule(now + length * flow.beta, self._end_chunk, flow, length)
+        took = self.sending[flow.ports[0]].send(flow, length, now)
+        rate = 0.0
+        if took:
+            rate = length * flow.beta / took
+            port.rate += rate
+        else:
+            port.queue += length * flow.beta
+        self._schedule(now + took, self._end_chunk, flow, length, rate)
 
-    def _end_chunk(self, flow: _Flow, length: int, now: float) -> None:
+    def _end_chunk(self, flow: _Flow, length: int, rate: float, now: float) -> None:
         """End a chunk at its sending port."""
-        senders = int(length > 0)  # to the receiving port, which end with this chunk
         receiving, sending = self.receiving[flow.ports[1]], self.sending[flow.ports[0]]
         receiving.advance(now)
-        receiving.senders -= senders
+        receiving.rate -= rate
         meeting = len(receiving.sources)
         longer = self.machine.contention * (meeting - 1) / meeting
         receiving.queue += longer * length * flow.beta
-        latency = 0.0
+        waits = max(receiving.queue, 0.0)
         if not flow.left:
             receiving.queue += (1 + longer) * flow.overhead
-            latency = flow.latency
-        self._schedule(now + receiving.queue + latency, self._receive_chunk, flow)
+            waits += (1 + longer) * flow.overhead + flow.latency
+        self._schedule(now + waits, self._receive_chunk, flow)
         sending.busy = False
         flow.stopped = flow.left > 0 and flow.under_way >= flow.most
         if flow.left and not flow.stopped:

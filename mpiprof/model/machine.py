@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class Machine:
     buffered: bool = False  # an eager send ends when copied, if the window has room for it
     port_beta: float = 0.0  # ns per byte that a message occupies a port; 0 for beta
     contention: float = 0.0  # bytes take up to so much longer at a port where senders meet
+    burst: float = 0.0  # bytes that a port sends in burst_beta ns each after an idle time
+    burst_beta: float = 0.0  # at most beta
 
     @property
     def has_transport(self) -> bool:
@@ -90,6 +92,7 @@ class Machine:
 # Fields of the transport.
 TRANSPORT = (
     *("eager_limit", "window", "copy", "latency_share", "buffered", "port_beta", "contention"),
+    *("burst", "burst_beta"),
 )
 # Machine without measurements: a cluster with a fast network.
 DEFAULT = Machine()
@@ -99,7 +102,8 @@ WITH_FAST_MEMORY = replace(DEFAULT, alpha_within=500.0, beta_within=0.05)
 
 def scale_machine(machine: Machine, factor: float) -> Machine:
     """Return a machine on which everything takes `factor` times as long."""
-    times = ("alpha", "beta", "gamma", "alpha_within", "beta_within", "copy", "port_beta")
+    times = ["alpha", "beta", "gamma", "alpha_within", "beta_within"]
+    times += ["copy", "port_beta", "burst_beta"]
     return replace(machine, **{name: factor * getattr(machine, name) for name in times})
 
 
@@ -149,6 +153,8 @@ def machine_of_table(table: Any, name: str) -> Machine:
         remedy = "make a machine table with `calibrate -o FILE`"
         raise UsageError(f"{name} has no alpha and beta: {remedy}")
     more = _read_transport(table, name)
+    if more and table.get("between"):
+        more |= _read_burst(table["between"], name)
     more |= {f: _check_factor(table, f, name) for f in ("one_way_alpha", "one_way_beta")}
     return replace(Machine(*between, float(gamma), *within), **more)
 
@@ -180,6 +186,25 @@ def _read_transport(table: dict[str, Any], name: str) -> dict[str, Any]:
 def _check_link(table: dict[str, Any], name: str) -> tuple[float, float] | None:
     link = table.get(name)
     try:
-        return (float(link["alpha_ns"]), float(link["beta_ns_per_byte"])) if link else None
+        return (float(link["alpha_ns"]), find_pace(link)) if link else None
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def find_pace(link: Mapping[str, Any]) -> float:
+    """Return the ns per byte of messages on a link that follow each other.
+
+    It exceeds the time per byte of one short message if a port sends its first bytes at once after
+    an idle time. Raises KeyError, TypeError or ValueError if the link is damaged.
+    """
+    beta = float(link["beta_ns_per_byte"])
+    return max(beta, float(link.get("pace_ns_per_byte") or 0.0))
+
+
+def _read_burst(link: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the fields of Machine for the bytes that a port sends at once after an idle time."""
+    try:
+        burst, beta = float(link.get("buffer_bytes") or 0.0), float(link["beta_ns_per_byte"])
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(f"{name} has a damaged link: measure it again") from None
+    return {"burst": burst, "burst_beta": beta} if find_pace(link) > beta else {}

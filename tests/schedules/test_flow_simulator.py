@@ -106,6 +106,31 @@ def test_processes_of_a_node_share_its_port() -> None:
     assert (free, shared) == (3 * BYTES * BETA, 4 * BYTES * BETA)
 
 
+def test_an_idle_port_sends_its_first_bytes_at_once() -> None:
+    """A message takes burst_beta for the first `burst` bytes, and beta for the others."""
+    for burst in (BYTES // 4, BYTES, 2 * BYTES):
+        machine = replace(PORTS_ONLY, burst=burst, burst_beta=BETA / 8)
+        first = min(burst, BYTES)
+        took = first * BETA / 8 + (BYTES - first) * BETA
+        assert run("bcast flat_tree", machine, [0.0, 0.0])[1] == took
+
+
+def test_a_port_sends_at_its_rate_after_its_credit() -> None:
+    machine = replace(PORTS_ONLY, burst=BYTES, burst_beta=0.0)
+    # Of three messages, the first leaves at once, and the others at the rate of the port.
+    assert max(run("bcast flat_tree", machine, [0.0] * 4)) == 2 * BYTES * BETA
+    # Three senders have credit each, but the port of their receiver has it once.
+    assert run("gather linear", machine, [0.0] * 4)[0] == 2 * BYTES * BETA
+
+
+def test_an_idle_port_saves_credit_at_its_rate() -> None:
+    """The second message begins when the port has saved credit for half of it."""
+    machine = replace(PORTS_ONLY, burst=BYTES, burst_beta=0.0)
+    half = BYTES * BETA / 2
+    ends = run("gather linear", machine, [0.0, 0.0, half])
+    assert ends[0] == 2 * half
+
+
 def test_latency_delays_a_message_and_occupies_no_port() -> None:
     """The last of seven messages leaves after seven times the overhead of a port."""
     machine = replace(EAGER, latency_share=0.5)

@@ -137,15 +137,19 @@ def test_sizes_given_by_extensions(tmp_path: Path) -> None:
     assert (row["bytes"], row["bytes_min"], row["bytes_max"]) == (1600, 1000, 2200)
 
 
-def test_message_time_between_nodes_and_beyond_the_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("pace", "largest"), [({}, 62_000), ({"pace_ns_per_byte": 20.0}, 80_000)])
+def test_message_time_between_nodes_and_beyond_the_table(
+    pace: dict[str, float], largest: int, tmp_path: Path
+) -> None:
     slow = {"alpha_ns": 5e4, "beta_ns_per_byte": 2.0, "sizes": [0, 100], "one_way_ns": [5e4, 6e4]}
+    slow |= pace
     machine: dict[str, Any] = {"source": "init", "within": None, "between": slow}
     trace = Synthetic(2, nodes=[0, 1], offsets=[0, 0], drifts=[0, 0], machine=machine)
     trace.add_clock(1, 0, 1000, 10)
     trace.add_collective("allreduce", [[10_000, 10_000]], [[20_000, 20_000]], sent=50)
     trace.add_collective("allreduce", [[30_000, 30_000]], [[40_000, 40_000]], sent=1100)
     table = mpiprof.open(trace.write(tmp_path / "t")).instances
-    assert table["message_time_ns"].tolist() == [55_000, 62_000]
+    assert table["message_time_ns"].tolist() == [55_000, largest]
 
 
 def test_without_a_machine_table_factors_are_unknown(tmp_path: Path) -> None:

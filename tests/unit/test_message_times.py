@@ -147,4 +147,4 @@ def test_a_measured_table_that_is_not_usable_gives_no_advice(
         assert "repeat `mpiexec -n 4 " in printed and "-m mpiprof calibrate -o" in printed
     assert read_model(file) is None
     file.write_text(json.dumps(machine()))
-    assert read_model(file) == "10000.0 1.0"
+    assert read_model(file) == "10000.0 1.0 1.0 0.0"

@@ -37,6 +37,9 @@ def test_errors_ranks_and_regret() -> None:
     alike = Comparison(np.array([1.0, 1.04]), np.array([2.0, 1.0]))
     assert alike.order == (0, 0)
     assert np.isnan(Comparison(np.ones(2), np.ones(2)).correlation)
+    assert np.isnan(comparison.agreement)
+    halves = np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0])
+    assert replace(comparison, halves=halves).agreement == pytest.approx(0.5)
 
 
 def test_measured_times_have_the_digits_of_their_intervals() -> None:
@@ -107,6 +110,21 @@ def test_a_table_has_the_transport_that_calibrate_measured() -> None:
     assert machine.without_transport() == machine_of_table(MACHINE, "machine.json")
     with pytest.raises(UsageError, match="damaged transport"):
         machine_of_table(MACHINE | {"transport": {"eager_limit": "?"}}, "machine.json")
+
+
+def test_a_rate_limited_link_sends_at_its_pace() -> None:
+    """A port that sends 6000 bytes at once after an idle time, and then 100 bytes in 33 us."""
+    link = {"alpha_ns": 20e3, "beta_ns_per_byte": 8.0, "pace_ns_per_byte": 330.0}
+    table: dict[str, Any] = {"between": link | {"buffer_bytes": 6000}}
+    machine = machine_of_table(table, "machine.json")
+    assert (machine.alpha, machine.beta, machine.burst) == (20e3, 330.0, 0.0)
+    transport = {"eager_limit": 65536, "window": 65536, "copy_ns_per_byte": 0.25, "buffered": True}
+    flows = machine_of_table(table | {"transport": transport}, "machine.json")
+    assert (flows.beta, flows.burst, flows.burst_beta) == (330.0, 6000.0, 8.0)
+    assert flows.without_transport() == machine
+    for wrong in ({"buffer_bytes": "?"}, {"pace_ns_per_byte": "?"}):
+        with pytest.raises(UsageError):
+            machine_of_table({"between": link | wrong, "transport": transport}, "machine.json")
 
 
 # ---- tune

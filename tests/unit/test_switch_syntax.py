@@ -253,6 +253,6 @@ def test_recorder_gets_rules_and_machine(mpich: Mpi, tmp_path: Path) -> None:
     run_it = [str(mpich.python), "-m", "mpiprof", "run"]
     words = ["--machine", "machine.json", "--switch", "bcast=chain"]
     done = run([*run_it, *words, "app.py"], cwd=tmp_path, check=True)
-    assert done.stdout.split("\n")[:2] == ["bcast chain 0 -1 * * *;", "1500.0 0.25"]
+    assert done.stdout.split("\n")[:2] == ["bcast chain 0 -1 * * *;", "1500.0 0.25 0.25 0.0"]
     outer = dict.fromkeys(names, "random 3")
     assert run([*run_it, "app.py"], cwd=tmp_path, env=outer).stdout.split() == ["None", "None"]

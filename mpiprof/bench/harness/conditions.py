@@ -71,6 +71,9 @@ def describe_transport(machine: Machine) -> str:
     share = machine.latency_share
     text += f", {share:.0%} of the start-up in the network" * (share > 0)
     text += f", {machine.port_beta:.3g} ns a byte at a port" * (machine.port_beta > 0)
+    if machine.burst > 0:
+        first = f"{format_size(round(machine.burst))} at once"
+        text += f", {first} after an idle time at {machine.burst_beta:.3g} ns a byte"
     longer = f", up to {machine.contention:.0%} longer where senders meet"
     return text + longer * (machine.contention > 0)
 

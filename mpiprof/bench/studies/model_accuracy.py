@@ -9,7 +9,8 @@ that the operation allows. So waiting for a late rank, which any model predicts,
 A row is an algorithm at one size and MAX_IF, with the predicted times over the measured time. Below
 the table, errors are medians over algorithms, relative to the measured time. Intervals have 95 %.
 Rank correlations are Spearman's, of the algorithms of an operation at one size and MAX_IF, if there
-are at least three. Pairs of algorithms are clear if their measured times differ by more than 5 %.
+are at least three. That of alternate repetitions shows how far noise and ties permit an order.
+Pairs of algorithms are clear if their measured times differ by more than 5 %.
 `regret` is the measured time of the algorithm that is predicted to be the fastest, over that of the
 fastest.
 
@@ -140,6 +141,7 @@ class Comparison:
     measured: Values
     predicted: Values
     widths: Values | None = None  # of the intervals of `measured`; None if these are exact
+    halves: tuple[Values, Values] | None = None  # of the repetitions; None if all are equal
 
     @property
     def errors(self) -> Values:
@@ -149,12 +151,12 @@ class Comparison:
     @property
     def correlation(self) -> float:
         """Spearman's rank correlation; NaN for few algorithms."""
-        if len(self.measured) < MIN_RANKED:
-            return np.nan
-        import pandas as pd
+        return _correlate_ranks(self.measured, self.predicted)
 
-        measured, predicted = pd.Series(self.measured), pd.Series(self.predicted)
-        return float(measured.rank().corr(predicted.rank()))
+    @property
+    def agreement(self) -> float:
+        """Rank correlation of two halves of the repetitions, which a prediction hardly exceeds."""
+        return np.nan if self.halves is None else _correlate_ranks(*self.halves)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -178,6 +180,14 @@ class Comparison:
         return estimate_quotient(*times)
 
 
+def _correlate_ranks(first: Values, second: Values) -> float:
+    if len(first) < MIN_RANKED:
+        return np.nan
+    import pandas as pd
+
+    return float(pd.Series(first).rank().corr(pd.Series(second).rank()))
+
+
 def make_report(results: Sequence[Result], setup: Setup) -> Report:
     """Return a row for each case, and the accuracy of both models by operation and in all."""
     models = {"plain": replace(setup, machine=setup.machine.without_transport())}
@@ -195,7 +205,10 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
             row = r.case.labels | {"measured ms": estimates[i].scale(1e-6)}
             exact = {f"{name} / measured": Estimate(p[i], width=0) for name, p in predicted.items()}
             rows.append(row | {n: estimate_quotient(p, estimates[i]) for n, p in exact.items()})
-        compared = {name: Comparison(measured, times, widths) for name, times in predicted.items()}
+        compared = {
+            name: Comparison(measured, times, widths, _divide_laps(group))
+            for name, times in predicted.items()
+        }
         groups.append((group[0].case.labels["operation"], compared))
     notes = [
         "\n".join(
@@ -204,7 +217,19 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
         )
         for part in (*dict.fromkeys(of for of, _ in groups), ALL)
     ]
+    agreements = [a for a in (c["plain"].agreement for _, c in groups) if not np.isnan(a)]
+    if agreements:
+        middle = _format(median_interval(np.array(agreements)))
+        notes[-1] += f"\n{ALL}: median rank correlation of alternate repetitions {middle}"
     return Report(list_columns(rows), rows, notes)
+
+
+def _divide_laps(group: Sequence[Result]) -> tuple[Values, Values] | None:
+    """Return the mean times of alternate repetitions; None if one is without repetitions."""
+    if min(len(r.score) for r in group) < 2:
+        return None
+    first, second = (np.array([r.score[half::2].mean() for r in group]) for half in (0, 1))
+    return first, second
 
 
 def _estimate_score(score: Values) -> Estimate:

@@ -34,7 +34,7 @@ struct options {
     const char *messages; /* how much of messages is recorded: off, sums, auto or all */
     const char *library;  /* file of this library, or NULL */
     const char *rules;    /* rules that select algorithms */
-    const char *model;    /* alpha and beta, or NULL */
+    const char *model;    /* alpha, beta, pace and buffer, or NULL */
     const char *learn;    /* file for the measured model corrections, or NULL */
     const char *learned;  /* model corrections of other jobs, or NULL */
     bool chooses, reproducible;

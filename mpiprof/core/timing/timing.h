@@ -93,6 +93,7 @@ void transport_write(struct text *out, const struct transport *t);
 /* ---- message times on this machine (machine.c) */
 
 extern struct link machine_link;
+double machine_byte_ns(const struct link *l);
 double machine_message_ns(const struct link *l, double bytes);
 void machine_measure(struct text *out, bool full);
 bool machine_can_reduce(void);

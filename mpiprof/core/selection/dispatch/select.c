@@ -34,8 +34,11 @@ static void thread_release(void *unused)
 
 static void switching_start(void)
 {
+    struct link *const l = &machine_link;
+
     if (recorder.options.model != NULL)
-        text_scan(recorder.options.model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
+        text_scan(recorder.options.model, "%lf %lf %lf %lf", &l->alpha, &l->beta, &l->pace,
+                  &l->buffer);
     pthread_key_create(&thread_key, thread_release);
     problem_start();
     argument_check_start();
@@ -179,7 +182,7 @@ static bool schedule_run(struct execution *e)
 
     e->route.comm = private->comm;
     e->problem.alpha = private->link.alpha; /* agreed after the problem was created */
-    e->problem.beta = private->link.beta;
+    e->problem.beta = machine_byte_ns(&private->link);
     e->problem.nodes = private->nodes;
     e->route.own_first = k->inter && !k->first_group ? k->remote_size : 0;
     e->route.remote_first = k->inter && k->first_group ? k->size : 0;
@@ -221,7 +224,7 @@ static void instance_observe(struct call *c)
                                       .remote_size = k->inter ? k->remote_size : 0,
                                       .root = c->root,
                                       .alpha = private_comm_link(k)->alpha,
-                                      .beta = private_comm_link(k)->beta}};
+                                      .beta = machine_byte_ns(private_comm_link(k))}};
     struct key *const key = key_find(k, key_hash(&e), c->sequence);
 
     if (key != NULL)

@@ -17,7 +17,9 @@
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "executor/execution.h"
+#include "executor/private_comm.h"
 #include "selection/online/key_log.h"
+#include "timing/timing.h"
 #include "tracefile/tracefile.h"
 
 static const char *name_of(const struct candidate *c)
@@ -84,7 +86,8 @@ struct key_log *key_log_make(const struct execution *e, uint64_t key)
     l->operation = e->call->operation;
     l->root = e->call->root;
     l->bytes = bytes_of(e);
-    l->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
+    l->message_ns = (int64_t)(e->problem.alpha + machine_message_ns(private_comm_link(l->comm),
+                                                                    (double)message_bytes(e)));
     if (comm_is_leader(l->comm) && e->call->site != NULL)
         key_log_site(l, e->call->site);
     return l;
