@@ -94,6 +94,10 @@ TRANSPORT = (
     *("eager_limit", "window", "copy", "latency_share", "buffered", "port_beta", "contention"),
     *("burst", "burst_beta"),
 )
+# Contention of a measured network, which `calibrate` does not measure. Of 0, 0.1, 0.25, 0.4, 0.5,
+# 0.75 and 1, it predicts two runs on an emulated cluster of 8 nodes best
+# (docs/results/simulator.md).
+CONTENTION = 0.5
 # Machine without measurements: a cluster with a fast network.
 DEFAULT = Machine()
 # The same with several processes per node; memory is assumed to be faster than the network.
@@ -154,7 +158,7 @@ def machine_of_table(table: Any, name: str) -> Machine:
         raise UsageError(f"{name} has no alpha and beta: {remedy}")
     more = _read_transport(table, name)
     if more and table.get("between"):
-        more |= _read_burst(table["between"], name)
+        more |= _read_burst(table["between"], name) | {"contention": CONTENTION}
     more |= {f: _check_factor(table, f, name) for f in ("one_way_alpha", "one_way_beta")}
     return replace(Machine(*between, float(gamma), *within), **more)
 

@@ -106,7 +106,7 @@ def test_a_table_has_the_transport_that_calibrate_measured() -> None:
     measured["buffered"] = True
     machine = machine_of_table(MACHINE | {"transport": measured}, "machine.json")
     assert (machine.eager_limit, machine.window, machine.copy) == (65536, 65536, 0.25)
-    assert machine.buffered
+    assert machine.buffered and machine.contention == 0  # within a node
     assert machine.without_transport() == machine_of_table(MACHINE, "machine.json")
     with pytest.raises(UsageError, match="damaged transport"):
         machine_of_table(MACHINE | {"transport": {"eager_limit": "?"}}, "machine.json")
@@ -121,6 +121,7 @@ def test_a_rate_limited_link_sends_at_its_pace() -> None:
     transport = {"eager_limit": 65536, "window": 65536, "copy_ns_per_byte": 0.25, "buffered": True}
     flows = machine_of_table(table | {"transport": transport}, "machine.json")
     assert (flows.beta, flows.burst, flows.burst_beta) == (330.0, 6000.0, 8.0)
+    assert flows.contention > 0
     assert flows.without_transport() == machine
     for wrong in ({"buffer_bytes": "?"}, {"pace_ns_per_byte": "?"}):
         with pytest.raises(UsageError):

@@ -263,7 +263,8 @@ def average_regret(regrets: Sequence[Estimate]) -> Estimate:
 
 def _format(value: Estimate, unit: str = "") -> str:
     """Return a value with the digits that its interval allows, and the interval."""
-    return f"{value}{unit}" + (f" ({value.interval_text})" if value.interval_text else "")
+    text = str(value) if value.interval_text else str(round(float(value), 4))
+    return f"{text}{unit}" + (f" ({value.interval_text})" if value.interval_text else "")
 
 
 def _judge(name: str, value: float) -> str:
