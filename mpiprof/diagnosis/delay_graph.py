@@ -11,6 +11,13 @@ of r in its window. The wait is divided among the intervals in which s took long
 of call sites) and, if s waited longer than r, among the waits of s. A wait passes its share on to
 its own causes, so that all cost ends at intervals of work.
 
+While r works, s may wait for a rank that does the same work (same pair of call sites). Then this
+wait is no excess of s over r. It counts as the work:
+
+    worker 1  T ── work ── wait of r ───────┐ until
+    worker 2  T ── work ──┐                 │
+    master s  T ── wait ──┴───── work ──────┘ arrives
+
 Source: Böhme et al., "Identifying the root causes of wait states in large-scale parallel
 applications", ACM TOPC 3(2), 2016: delay costs, short-term and long-term. Here long-term costs are
 passed on in one step, and ranks that wait for the same rank in one instance are compared together.

@@ -61,7 +61,7 @@ GROUPS = {
     "since_ns": np.int64,
 }
 ITEM_WORDS = 3  # of 64 bits
-SUMS_FIELDS = 6
+SUMS_FIELDS = 7
 
 
 def arrange_items(values: dict[str, Any]) -> tuple[Array, Int]:

@@ -70,7 +70,18 @@ def _share(
     for rank, begin, end in members:
         for key, length in _sum_window(items[rank], since, begin).items():
             usual[key] += length * (end - begin) / whole
-    work = sum(of for key, of in excess.items() if key != WAIT)
+    own_waits = [Item(*_cut(item, since, until), WAIT, 0) for item in late if item.key == WAIT]
+    lack: defaultdict[int, float] = defaultdict(float)
+    for rank, begin, end in members:
+        for item in items[rank]:
+            low, high = _cut(item, since, begin)
+            missed = sum(_overlap(wait, low, high) for wait in own_waits)
+            lack[item.key] += missed * (end - begin) / whole
+    lack |= {key: min(of, usual[key] - excess.get(key, 0.0)) for key, of in lack.items()}
+    lack[WAIT] = 0.0
+    matched = _match_waits(waits, items, lack, group)
+    excess[WAIT] = excess.get(WAIT, 0.0) - sum(matched.values())
+    work = sum(matched.values()) + sum(of for key, of in excess.items() if key != WAIT)
     work -= sum(of for key, of in usual.items() if key != WAIT)
     excess = {key: max(of - usual[key], 0.0) for key, of in excess.items()}
     of_work = sum(of for key, of in excess.items() if key != WAIT)
@@ -82,7 +93,7 @@ def _share(
     shares = []
     for key, of_key in excess.items():
         inside = [(item, _overlap(item, since, until)) for item in late if item.key == key]
-        inside = [(item, length) for item, length in inside if length]
+        inside = [(item, length - matched.get(item, 0)) for item, length in inside if length]
         usual_ns = (sum(of for _, of in inside) - of_key) / max(len(inside), 1)
         beyond = [max(length - usual_ns, 0.0) for _, length in inside]
         if of_key and key != REST:
@@ -91,6 +102,24 @@ def _share(
                 for (item, _), of in zip(inside, beyond, strict=True)
             ]
     return shares, excess[REST] / sum_of_all
+
+
+def _match_waits(
+    waits: Waits, items: dict[int, list[Item]], lack: dict[int, float], group: int
+) -> dict[Item, float]:
+    """Return the time of each wait in which its awaited rank does work that is lacking."""
+    since, until = int(waits.since_ns[group]), int(waits.until_ns[group])
+    matched: dict[Item, float] = {}
+    for wait in sorted(items[int(waits.awaited[group])], key=lambda item: item.begin):
+        if wait.key != WAIT or not _overlap(wait, since, until):
+            continue
+        low, high = max(wait.begin, since), min(wait.end, until)
+        matched[wait] = 0.0
+        for item in items[int(waits.awaited[wait.index])]:
+            time = max(min(float(_overlap(item, low, high)), lack.get(item.key, 0.0)), 0.0)
+            lack[item.key] = lack.get(item.key, 0.0) - time
+            matched[wait] += time
+    return matched
 
 
 def _sum_window(items: list[Item], low: int, high: int) -> dict[int, float]:
@@ -102,6 +131,10 @@ def _sum_window(items: list[Item], low: int, high: int) -> dict[int, float]:
             sums[item.key] += length
             sums[REST] -= length
     return dict(sums)
+
+
+def _cut(item: Item, low: int, high: int) -> tuple[int, int]:
+    return max(item.begin, low), min(item.end, high)
 
 
 def _overlap(item: Item, low: int, high: int) -> int:

@@ -72,6 +72,45 @@ def test_equal_work_between_other_calls_bears_no_cost() -> None:
     assert costs(waits, work, 3) == [16, 0, 0, 0]
 
 
+def test_a_master_that_works_alone_bears_the_waits_of_its_workers() -> None:
+    # The master waits while worker 1 does the same work as worker 2.
+    since: list[Wait] = [(0, 5, 0, [(1, 0), (2, 0)]), (1, 7, 5, [(0, 5)])]
+    waits = [*since, (0, 12, 5, [(1, 7), (2, 7)])]
+    work = [(0, 0, 5, 0), (0, 7, 12, 0), (1, 5, 7, 1), (2, 5, 7, 1)]
+    assert costs(waits, work, 3) == pytest.approx([10, 10, 2, 0])
+
+
+def test_a_slow_worker_bears_the_waits_of_the_others_for_the_master() -> None:
+    # The master receives from worker 1, which is as fast as worker 2, before slow worker 3.
+    waits: list[Wait] = [(1, 2, 0, [(0, 0)]), (3, 8, 0, [(0, 2)])]
+    waits += [(0, 9, 2, [(1, 2)]), (0, 9, 0, [(2, 2)])]  # the master needs 1 to send
+    work = [(1, 0, 2, 0), (2, 0, 2, 0), (3, 0, 8, 0)]
+    assert costs(waits, work, 4) == pytest.approx([2, 0, 18])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_costs_of_random_waits_equal_those_of_the_definition(seed: int) -> None:
+    """Every rank alternates work of several keys and waits for any other rank."""
+    random = np.random.default_rng(seed)
+    work: list[Work] = []
+    waits: list[Wait] = []
+    for rank in range(4):
+        now = 0
+        for _ in range(12):
+            begin, end = now, now + int(random.integers(1, 9))
+            now = end + 1 + int(random.integers(1, 9))
+            work.append((rank, begin, end, int(random.integers(3))))
+            awaited = (rank + int(random.integers(1, 4))) % 4
+            since = max(end - int(random.integers(1, 30)), 0)
+            waits.append((awaited, now, since, [(rank, end)]))
+    graph = make_graph(waits, work, 4)
+    found, all_of = graph.compute_costs(), np.ones(len(waits))
+    intervals = Intervals(*(np.array(of, np.int64) for of in zip(*work, strict=True)))
+    expected = define_costs(graph.waits, intervals, 4, all_of)
+    for values, known in zip((found.interval_ns, found.rest_ns), expected, strict=True):
+        assert values == pytest.approx(known, rel=1e-9, abs=1e-6)
+
+
 def test_the_members_of_a_group_are_compared_with_their_waits_as_weights() -> None:
     # Rank 1 waits 6 and rank 2 waits 2: on average the early ranks work 3 in key 0.
     waits: list[Wait] = [(0, 8, 0, [(1, 2), (2, 6)])]

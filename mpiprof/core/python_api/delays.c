@@ -13,9 +13,15 @@ struct sums {
     double late;  /* time of the awaited rank */
     double usual; /* time of the ranks that wait; then the excess, of which beyond the usual: */
     double beyond;
+    double lack;    /* time of the ranks that wait, while the awaited rank waits instead */
     double length;  /* usual length of an item, without the excess */
     double portion; /* of the excess in all keys */
     int64_t count;  /* items of the awaited rank */
+};
+
+struct early {              /* windows of the ranks that wait, averaged */
+    double outside, worked; /* time outside items, and without waits */
+    int64_t keys;           /* of the awaited rank and of these ranks */
 };
 
 /* All arrays of a run. The fields have the names and the order of delay_library.Run. */
@@ -61,6 +67,13 @@ static double positive(double value)
 static double length_within(const struct window *w, const struct item *item)
 {
     return (double)(lesser(item->end_ns, w->high) - greater(item->begin_ns, w->low));
+}
+
+/* Returns the times of an item within a window. */
+static struct window intersection(const struct window *w, const struct item *item)
+{
+    return (struct window){.low = greater(item->begin_ns, w->low),
+                           .high = lesser(item->end_ns, w->high)};
 }
 
 /* Returns the sum of the waits of a group. */
@@ -144,35 +157,132 @@ static int64_t add_late(const struct run *run, const struct window *w, double *o
     return keys;
 }
 
+/* Returns the time of an item in which the rank of another window waits.
+ *
+ * at: items of that window before it end before the item. It is changed. */
+static double time_in_waits(const struct run *run, const struct window *w, const struct item *item,
+                            int64_t *at)
+{
+    const struct window inside = intersection(w, item);
+    double sum = 0;
+
+    while (*at < w->end && run->items[*at].end_ns <= item->begin_ns)
+        (*at)++;
+    for (int64_t i = *at; i < w->end && run->items[i].begin_ns < item->end_ns; i++)
+        if (run->items[i].key == run->wait_key)
+            sum += positive(length_within(&inside, &run->items[i]));
+    return sum;
+}
+
+/* Adds the time of a rank that waits to the sums of a key. missed: while the awaited rank waits. */
+static void add_usual(const struct run *run, struct early *e, int32_t key, double length,
+                      double missed)
+{
+    struct sums *const sums = &run->sums[key];
+
+    if (sums->count == 0 && sums->usual == 0 && length > 0)
+        run->used[e->keys++] = key;
+    sums->usual += length;
+    sums->lack += missed;
+}
+
 /* Adds the windows of the ranks that wait, averaged with their waits as weights.
  *
- * outside: time outside items. worked: time without waits. */
-static void add_early(const struct run *run, int64_t group, int64_t since_ns, double *outside,
-                      double *worked)
+ * late: the window of the awaited rank. */
+static void add_early(const struct run *run, int64_t group, const struct window *late,
+                      struct early *e)
 {
     const int64_t first = run->first[group], end = run->first[group + 1];
     const double whole = group_wait(run, group);
 
-    *outside = *worked = 0;
     for (int64_t m = first; m < end && whole > 0; m++) {
         const double weight = (double)(run->end_ns[m] - run->begin_ns[m]) / whole;
-        const struct window w = window_between(run, run->rank[m], since_ns, run->begin_ns[m],
+        const struct window w = window_between(run, run->rank[m], late->low, run->begin_ns[m],
                                                run->member_end[m - first]);
         double items = 0, waits = 0;
+        int64_t at = late->first;
 
         for (int64_t i = w.first; i < w.end; i++) {
             const struct item *const item = &run->items[i];
-            struct sums *const sums = &run->sums[item->key];
             const double length = length_within(&w, item);
+            const double missed = time_in_waits(run, late, item, &at);
 
             items += length;
             waits += item->key == run->wait_key ? length : 0;
-            if (sums->count > 0)
-                sums->usual += length * weight;
+            add_usual(run, e, item->key, length * weight, missed * weight);
         }
-        *outside += ((double)(w.high - w.low) - items) * weight;
-        *worked += ((double)(w.high - w.low) - waits) * weight;
+        e->outside += ((double)(w.high - w.low) - items) * weight;
+        e->worked += ((double)(w.high - w.low) - waits) * weight;
     }
+}
+
+/* Returns the first item of a rank that ends after a time. */
+static int64_t item_after(const struct run *run, int64_t rank, int64_t time_ns)
+{
+    int64_t low = run->item_first[rank], high = run->item_first[rank + 1];
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+
+        if (run->items[middle].end_ns > time_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Returns the time of a wait in which the rank that it awaits does work that the present awaited
+ * rank lacks. It reduces the lack. */
+static double match_wait(const struct run *run, const struct window *w, const struct item *wait)
+{
+    const struct window inside = intersection(w, wait);
+    const int64_t rank = run->awaited[wait->index], end = run->item_first[rank + 1];
+    double matched = 0;
+
+    for (int64_t i = item_after(run, rank, inside.low); i < end; i++) {
+        const struct item *const item = &run->items[i];
+        struct sums *const sums = &run->sums[item->key];
+        double length;
+
+        if (item->begin_ns >= inside.high)
+            break;
+        if (item->key == run->wait_key || sums->lack <= 0)
+            continue;
+        length = length_within(&inside, item);
+        length = length < sums->lack ? length : sums->lack;
+        sums->lack -= length;
+        matched += length;
+    }
+    return matched;
+}
+
+/* Finds the time of each wait of the awaited rank in which another rank does the work that the ranks
+ * that wait do meanwhile, and returns the sum. The earliest waits come first. Results: in `beyond`.
+ */
+static double match_waits(const struct run *run, const struct window *w, int64_t keys)
+{
+    double sum = 0, lack = 0;
+
+    for (int64_t i = 0; i < keys; i++) {
+        struct sums *const sums = &run->sums[run->used[i]];
+
+        if (run->used[i] == run->wait_key)
+            sums->lack = 0;
+        else if (sums->lack > positive(sums->usual - sums->late))
+            sums->lack = positive(sums->usual - sums->late);
+        lack += sums->lack;
+    }
+    for (int64_t i = w->first; i < w->end; i++) {
+        const struct item *const item = &run->items[i];
+        const bool is_wait = item->key == run->wait_key;
+
+        run->beyond[i - w->first] = is_wait && sum < lack ? match_wait(run, w, item) : 0;
+        sum += run->beyond[i - w->first];
+    }
+    if (sum > 0)
+        run->sums[run->wait_key].late -= sum;
+    return sum;
 }
 
 /* Replaces `usual` by the excess of each used key, and returns the excess outside items.
@@ -216,19 +326,20 @@ static void add_share(const struct run *run, int64_t group, const struct item *i
 
 /* Divides the excess of each key among its items, in proportion to their length beyond the usual.
  *
- * whole: the sum of all excess. */
+ * whole: the sum of all excess. The time in `beyond` is no excess. */
 static void divide_excess(const struct run *run, int64_t group, const struct window *w,
                           int64_t keys, double whole)
 {
     for (int64_t i = 0; i < keys; i++) {
         struct sums *const sums = &run->sums[run->used[i]];
 
-        sums->length = (sums->late - sums->usual) / (double)sums->count;
+        sums->length = sums->count > 0 ? (sums->late - sums->usual) / (double)sums->count : 0;
         sums->portion = sums->usual / whole;
     }
     for (int64_t i = w->first; i < w->end; i++) {
         struct sums *const sums = &run->sums[run->items[i].key];
-        const double length = length_within(w, &run->items[i]);
+        const double matched = run->beyond[i - w->first];
+        const double length = length_within(w, &run->items[i]) - matched;
 
         run->beyond[i - w->first] = sums->usual > 0 ? positive(length - sums->length) : 0;
         sums->beyond += run->beyond[i - w->first];
@@ -248,17 +359,18 @@ static void divide_cost(const struct run *run, int64_t group)
     const int64_t awaited = run->awaited[group], since_ns = group_begin(run, group);
     const struct window w =
         window_between(run, awaited, since_ns, run->until_ns[group], run->cursor[awaited]);
-    double late_rest, early_rest, worked, whole, rest, work;
-    const int64_t keys = add_late(run, &w, &late_rest);
+    double late_rest, whole, rest, work;
+    struct early e = {.keys = add_late(run, &w, &late_rest)};
 
-    add_early(run, group, since_ns, &early_rest, &worked);
-    work = (double)(w.high - w.low) - run->sums[run->wait_key].late - worked;
-    rest = find_excess(run, keys, work, positive(late_rest - early_rest), &whole);
+    add_early(run, group, &w, &e);
+    work = (double)(w.high - w.low) - run->sums[run->wait_key].late - e.worked;
+    work += match_waits(run, &w, e.keys);
+    rest = find_excess(run, e.keys, work, positive(late_rest - e.outside), &whole);
     *run->direct = group_wait(run, group) * run->chosen[group];
     run->rest[awaited] += run->cost[group] * (whole > 0 ? rest / whole : 1);
     if (whole > 0)
-        divide_excess(run, group, &w, keys, whole);
-    for (int64_t i = 0; i < keys; i++)
+        divide_excess(run, group, &w, e.keys, whole);
+    for (int64_t i = 0; i < e.keys; i++)
         run->sums[run->used[i]] = (struct sums){0};
 }
 
