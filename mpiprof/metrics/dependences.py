@@ -67,7 +67,9 @@ def find_dependences(trace: Trace) -> Dependences:
                 arrival, begin, finish, group, least_ns, is_blocking=is_blocking
             )
             collector.add_progress_waits(ranks, found)
-    collector.add_messages(*_take_postings(trace))
+    postings, index = _take_postings(trace)
+    collector.add_messages(postings, index)
+    collector.add_tests(trace, postings)
     collector.add_short_receives(find_short_receives(trace))
     return collector.join()
 
@@ -130,10 +132,12 @@ class DependenceCollector:
 
         A send that need not wait for its receiver depends on it only if it did wait.
         """
-        of = postings.messages
+        of, waits = postings.messages, postings.waits
         rows, state = of.rows[index], postings.state[index]
         call = rows["call"]
-        enter = of.enter_ns[call]
+        begins = of.enter_ns.copy()
+        begins[waits["call"]] = np.minimum(begins[waits["call"]], waits["begin_ns"])
+        enter = begins[call]
         # A rank leaves the call later, so a dependence on its next call is later as well.
         arrived = np.minimum(postings.posted_ns[index], of.exit_ns[call] - 1)
         depends = np.flatnonzero((state != EAGER) | (arrived > enter))
@@ -147,6 +151,20 @@ class DependenceCollector:
         continues = -1 - self.count - np.arange(len(first))
         self._add(rank, np.maximum(enter, end), continues, end - enter)
         self.count += len(first)
+
+    def add_tests(self, trace: Trace, postings: Postings) -> None:
+        """Add one dependence per wait in tests whose message completes in a short call."""
+        waits = postings.waits
+        chosen = postings.state[waits["message"]] == NEVER
+        if isinstance(trace, TraceWindow):
+            chosen &= trace.covers(waits["begin_ns"])
+        rank, awaited, begin, until = (
+            waits[name][chosen] for name in ("rank", "awaited", "begin_ns", "until_ns")
+        )
+        number, no_gap = self.count + np.arange(len(rank)), np.zeros_like(begin)
+        self._add(awaited, until, number, no_gap)
+        self._add(rank, until, -1 - number, until - begin)
+        self.count += len(number)
 
     def add_short_receives(self, short: ShortReceives) -> None:
         """Add one dependence per message."""

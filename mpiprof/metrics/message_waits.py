@@ -8,6 +8,13 @@
 
 A call that completes several messages waits for the one that is posted last.
 
+A rank that tests a receive in vain, again and again, waits for the sender as well. The wait begins
+with the first test. It includes the pauses between the tests that are shorter than an interval of
+work (200 us), and at most four times as long as the test before. A longer pause counts as work of
+the rank, because it may compute there. The message arrives after the last test in vain. The next
+test completes it, but mostly is too short to be recorded. Then the wait ends with the last test in
+vain. Tests that are too short to be recorded (20 us) show no wait.
+
 With `--messages auto` the call that posted a message may be too short to be recorded. Then the
 message counts as posted at the latest possible time: when its rank last made short calls before the
 waiting call returned. Records of intervals without calls bound this time.
@@ -73,7 +80,8 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     """Return one row per call on messages that waits for another rank, by call.
 
     call (row of `message_calls`), message (row of `messages`), rank, awaited (rank), state,
-    begin_ns, until_ns (when the awaited rank posted the message), wait_ns. Empty if the trace is
+    begin_ns (of the call, or of earlier tests in vain), until_ns (when the awaited rank posted the
+    message), wait_ns. Empty if the trace is
     too large to be analysed at once, which is noted.
     """
     waits = {name: np.zeros(0, dtype) for name, dtype in WAITS.items()}

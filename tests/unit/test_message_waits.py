@@ -11,6 +11,7 @@ from support.message_traces import MessageTrace, call, part
 import mpiprof
 from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.metrics.message_waits import KNOWN, NEVER
+from mpiprof.trace.messages import COMPLETE
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
@@ -149,6 +150,62 @@ def test_a_rank_without_an_earlier_call_has_made_none_for_longest(tmp_path: Path
     trace.add_chunk(0, at_us(wait, 12, 100, *parts))
     trace.add_chunk(1, at_us(other, 20, 50, part(RECEIVED_PART, other, posted=20 * US)))
     assert (0, 2, "late_sender", 12, 100) in rows(trace.write(tmp_path / "t"))
+
+
+def make_tests(operation: str, times: list[tuple[int, int]], done: int = 0) -> MessageTrace:
+    """Return a trace in which rank 1 tests a receive at some times, the last `done` ones not in vain.
+
+    The sender's calls are too short to be recorded.
+    """
+    trace = MessageTrace()
+    irecv, test = trace.shape(1, "irecv", 0, 3), trace.shape(1, operation, None, 4)
+    parts = [
+        part(RECEIVED_PART, irecv, posted=9 * US, flags=COMPLETE * (i >= len(times) - done))
+        for i in range(len(times))
+    ]
+    calls = [at_us(test, *of, one) for of, one in zip(times, parts, strict=True)]
+    trace.add_chunk(1, *calls)
+    return trace
+
+
+@pytest.mark.parametrize("operation", ["test", "testsome", "testall"])
+def test_a_rank_that_tests_in_vain_waits_from_the_first_test_to_the_last_one(
+    operation: str, tmp_path: Path
+) -> None:
+    """The test that completes the message is too short to be recorded."""
+    trace = make_tests(operation, [(10, 60), (100, 150), (200, 260)])
+    assert rows(trace.write(tmp_path / "t")) == [(1, 0, "late_sender", 10, 260)]
+
+
+def test_a_wait_in_tests_ends_after_the_last_test_in_vain(tmp_path: Path) -> None:
+    trace = make_tests("testsome", [(10, 60), (100, 150), (200, 260)], done=1)
+    send = trace.shape(0, "send", 1)
+    trace.add_chunk(0, at_us(send, 140, 170, part(SENT_PART, send, posted=140 * US)))
+    assert rows(trace.write(tmp_path / "t")) == [(1, 0, "late_sender", 10, 150)]
+
+
+@pytest.mark.parametrize("pause", [201, 150])
+def test_a_rank_that_computes_between_tests_does_not_wait_there(
+    pause: int, tmp_path: Path
+) -> None:
+    """The pause is an interval of work, or much longer than the tests."""
+    length = 60 if pause > 200 else 30
+    times = [(i * (length + pause), i * (length + pause) + length) for i in range(1, 5)]
+    assert rows(make_tests("test", times).write(tmp_path / "t")) == []
+
+
+def test_waits_in_tests_for_several_messages_do_not_overlap(tmp_path: Path) -> None:
+    """The message of rank 1 arrives at 100, and that of rank 2 after 200."""
+    trace = MessageTrace(3)
+    irecv = [trace.shape(0, "irecv", peer, 5 + peer) for peer in (1, 2)]
+    test, send = trace.shape(0, "testsome", None, 9), trace.shape(1, "send", 0)
+    first, second = (part(RECEIVED_PART, of, posted=9 * US, flags=0) for of in irecv)
+    done = part(RECEIVED_PART, irecv[0], posted=9 * US)
+    calls = [at_us(test, 10, 80, first, second), at_us(test, 90, 120, done, second)]
+    trace.add_chunk(0, *calls, at_us(test, 140, 170, second), at_us(test, 180, 210, second))
+    trace.add_chunk(1, at_us(send, 100, 125, part(SENT_PART, send, posted=100 * US)))
+    expected = [(0, 1, "late_sender", 10, 100), (0, 2, "late_sender", 140, 210)]
+    assert rows(trace.write(tmp_path / "t")) == expected
 
 
 def test_messages_to_itself_and_open_calls_cause_no_wait(tmp_path: Path) -> None:

@@ -7,7 +7,11 @@
 
 #include "python_api/activities.h"
 
-enum { UNKNOWN_NS = -1 };
+enum {
+    UNKNOWN_NS = -1,
+    MAX_PAUSE_NS = 200000, /* longer pauses between calls are intervals of work (interval.h) */
+    MAX_PAUSE_RATIO = 4    /* of the pause after a test in vain to the time in the test */
+};
 
 static bool is_synchronous(const struct postings *p, const struct message *m)
 {
@@ -145,42 +149,188 @@ static bool is_last(const struct postings *p, int64_t row, int64_t other, int64_
                             : p->since_ns[row] >= p->since_ns[other];
 }
 
-/* Returns the message for which a call waits, or NO_MESSAGE.
+/* ---- tests in vain
  *
- * first, next: its messages are from row `first` to before row `next`. */
-static int64_t awaited_message(const struct message_table *t, const struct postings *p,
-                               int64_t first, int64_t next, int64_t tie_ns, bool is_longest_first)
+ * A rank that tests a receive again and again waits for the sender, also in the pauses between the
+ * tests. A pause in which it computes is longer than the test before it. Pauses are compared with
+ * tests, because the records show no counters of short pauses. */
+
+/* Rows of messages of a call: from `first` to before `end`. */
+struct rows {
+    int64_t first, end;
+};
+
+static struct rows rows_from(const struct message_table *t, int64_t first)
 {
-    const int32_t call = t->messages[first].call;
-    const int64_t latest_ns = t->enter_ns[call] + p->clock_error_ns;
+    struct rows r = {first, first + 1};
+
+    while (r.end < t->count && t->messages[r.end].call == t->messages[first].call)
+        r.end++;
+    return r;
+}
+
+static struct rows rows_before(const struct message_table *t, int64_t end)
+{
+    struct rows r = {end - 1, end};
+
+    while (r.first > 0 && t->messages[r.first - 1].call == t->messages[end - 1].call)
+        r.first--;
+    return r;
+}
+
+/* Returns true if a call has ended and has completed none of its messages. */
+static bool is_in_vain(const struct message_table *t, const struct rows *r)
+{
+    for (int64_t row = r->first; row < r->end; row++)
+        if (message_is_complete(&t->messages[row]))
+            return false;
+    return t->exit_ns[t->messages[r->first].call] > 0;
+}
+
+/* Returns the row of a message among those of another call, or NO_MESSAGE. */
+static int64_t find_row(const struct message_table *t, const struct rows *r,
+                        const struct message *m)
+{
+    for (int64_t row = r->first; row < r->end; row++) {
+        const struct message *const other = &t->messages[row];
+
+        if (other->posted_ns == m->posted_ns && other->shape == m->shape && other->tag == m->tag &&
+            other->number == m->number && message_is_received(other) == message_is_received(m))
+            return row;
+    }
+    return NO_MESSAGE;
+}
+
+/* Returns true if a rank only waits in the pause between a test in vain and its next call. */
+static bool is_polling(const struct message_table *t, int32_t test, int32_t next)
+{
+    const int64_t pause = t->enter_ns[next] - t->exit_ns[test];
+
+    return t->rank[test] == t->rank[next] && pause < MAX_PAUSE_NS &&
+           pause <= MAX_PAUSE_RATIO * (t->exit_ns[test] - t->enter_ns[test]);
+}
+
+/* A message that a rank tests in vain: since when, and until when at least it had not arrived. */
+struct poll {
+    int64_t begin_ns, last_ns;
+};
+
+/* Returns the tests in vain of a message before one of its calls. rows: of that call. */
+static struct poll find_poll(const struct message_table *t, struct rows rows, int64_t row)
+{
+    const struct message *const m = &t->messages[row];
+    struct poll p = {t->enter_ns[m->call], INT64_MIN};
+
+    while (rows.first > 0) {
+        const struct rows before = rows_before(t, rows.first);
+        const int32_t test = t->messages[before.first].call;
+
+        if (!message_is_received(m) || !is_in_vain(t, &before) ||
+            !is_polling(t, test, t->messages[rows.first].call) ||
+            find_row(t, &before, m) == NO_MESSAGE)
+            break;
+        if (p.last_ns == INT64_MIN)
+            p.last_ns = t->exit_ns[test];
+        p.begin_ns = t->enter_ns[test];
+        rows = before;
+    }
+    return p;
+}
+
+/* Returns true if the next call of a rank continues its tests in vain. */
+static bool is_continued(const struct message_table *t, const struct rows *r)
+{
+    struct rows next;
+
+    if (r->end >= t->count)
+        return false;
+    next = rows_from(t, r->end);
+    if (!is_polling(t, t->messages[r->first].call, t->messages[next.first].call))
+        return false;
+    for (int64_t row = r->first; row < r->end; row++)
+        if (message_is_received(&t->messages[row]) &&
+            find_row(t, &next, &t->messages[row]) != NO_MESSAGE)
+            return true;
+    return false;
+}
+
+/* Returns the message that a rank tests in vain in the last one of several calls, or NO_MESSAGE.
+ *
+ * The call that completes it is too short to be recorded. Of several messages, the last row counts,
+ * because the sender's call is not recorded either. */
+static int64_t tested_message(const struct message_table *t, const struct rows *r)
+{
+    if (!is_in_vain(t, r) || is_continued(t, r))
+        return NO_MESSAGE;
+    for (int64_t row = r->end - 1; row >= r->first; row--) {
+        const struct message *const m = &t->messages[row];
+        const int32_t peer = message_peer(t, m);
+
+        if (message_is_received(m) && peer >= 0 && peer < t->ranks && peer != message_rank(t, m))
+            return row;
+    }
+    return NO_MESSAGE;
+}
+
+/* ---- waits */
+
+/* Returns the message of a call that was posted last, or NO_MESSAGE. */
+static int64_t last_message(const struct postings *p, const struct rows *r, int64_t tie_ns,
+                            bool is_longest_first)
+{
     int64_t last = NO_MESSAGE;
 
-    for (int64_t row = first; row < next; row++)
+    for (int64_t row = r->first; row < r->end; row++)
         if (p->state[row] != MESSAGE_NEVER &&
             (last < 0 || is_last(p, row, last, tie_ns, is_longest_first)))
             last = row;
-    if (last < 0 || p->posted_ns[last] <= latest_ns || t->exit_ns[call] <= latest_ns)
-        return NO_MESSAGE;
     return last;
 }
 
-/* Adds the wait of a call for a message. */
+/* Adds the wait of a call for a message, if it is significant. */
 static void add_wait(const struct message_table *t, const struct postings *p, const struct waits *w,
-                     int64_t row)
+                     int64_t row, int64_t begin_ns, int64_t until_ns)
 {
     const struct message *const m = &t->messages[row];
-    const int64_t wait = (*w->count)++, enter_ns = t->enter_ns[m->call];
-    const int64_t exit_ns = t->exit_ns[m->call];
-    const int64_t until_ns = p->posted_ns[row] < exit_ns ? p->posted_ns[row] : exit_ns;
+    const int64_t wait = *w->count;
 
+    if (until_ns <= begin_ns + p->clock_error_ns)
+        return;
+    *w->count = wait + 1;
     w->call[wait] = m->call;
     w->message[wait] = row;
     w->rank[wait] = message_rank(t, m);
     w->awaited[wait] = message_peer(t, m);
     w->state[wait] = message_is_received(m) ? WAIT_LATE_SENDER : WAIT_LATE_RECEIVER;
-    w->begin_ns[wait] = enter_ns;
+    w->begin_ns[wait] = begin_ns;
     w->until_ns[wait] = until_ns;
-    w->wait_ns[wait] = until_ns - enter_ns;
+    w->wait_ns[wait] = until_ns - begin_ns;
+}
+
+/* Finds the wait of a call and of the tests in vain before it. */
+static void find_wait(const struct message_table *t, const struct postings *p,
+                      const struct waits *w, const struct rows *rows, int64_t tie_ns,
+                      bool is_longest_first)
+{
+    const int32_t call = t->messages[rows->first].call;
+    int64_t row = last_message(p, rows, tie_ns, is_longest_first);
+    int64_t until_ns = t->exit_ns[call];
+    const int64_t waits = *w->count;
+    struct poll poll;
+
+    if (row >= 0)
+        until_ns = p->posted_ns[row] < until_ns ? p->posted_ns[row] : until_ns;
+    else if ((row = tested_message(t, rows)) < 0)
+        return;
+    poll = find_poll(t, *rows, row);
+    if (p->state[row] == MESSAGE_NEVER && poll.last_ns == INT64_MIN)
+        return; /* a single test in vain: the rank goes on without the message */
+    if (until_ns < poll.last_ns)
+        until_ns = poll.last_ns;
+    /* The rank may have waited for another message during the same tests. */
+    if (waits > 0 && w->rank[waits - 1] == t->rank[call] && w->until_ns[waits - 1] > poll.begin_ns)
+        poll.begin_ns = w->until_ns[waits - 1];
+    add_wait(t, p, w, row, poll.begin_ns, until_ns);
 }
 
 /* Marks the waits in receives during which the rank could have received a message that was sent
@@ -213,14 +363,11 @@ static void mark_wrong_order(const struct message_table *t, const struct waits *
 PUBLIC void postings_find_waits(const struct message_table *t, const struct postings *p,
                                 int64_t tie_ns, int64_t longest_first, const struct waits *w)
 {
-    for (int64_t row = 0, next; row < t->count; row = next) {
-        int64_t awaited;
+    struct rows rows = {0, 0};
 
-        for (next = row + 1; next < t->count && t->messages[next].call == t->messages[row].call;)
-            next++;
-        awaited = awaited_message(t, p, row, next, tie_ns, longest_first != 0);
-        if (awaited >= 0)
-            add_wait(t, p, w, awaited);
+    while (rows.end < t->count) {
+        rows = rows_from(t, rows.end);
+        find_wait(t, p, w, &rows, tie_ns, longest_first != 0);
     }
     if (p->counts[COUNT_PARTNERS] > 0)
         mark_wrong_order(t, w);
