@@ -15,6 +15,9 @@ the rank, because it may compute there. The message arrives after the last test 
 test completes it, but mostly is too short to be recorded. Then the wait ends with the last test in
 vain. Tests that are too short to be recorded (20 us) show no wait.
 
+A partitioned message can be released within work, because MPI_Pready is not recorded. Both of its
+ranks depend on the calls of the other one: the library makes progress in these.
+
 With `--messages auto` the call that posted a message may be too short to be recorded. Then the
 message counts as posted at the latest possible time: when its rank last made short calls before the
 waiting call returned. Records of intervals without calls bound this time.
@@ -47,7 +50,7 @@ TIE_NS = 5_000  # differences between estimated times below this decide nothing
 # The fields of core/python_api/postings.h.
 POSTINGS = {
     "clock_error_ns": int,
-    "is_synchronous": np.bool_,
+    **dict.fromkeys(("is_synchronous", "is_partitioned"), np.bool_),
     **dict.fromkeys(("posted_ns", "since_ns"), np.int64),
     "state": np.uint8,
     "counts": np.int64,
@@ -100,13 +103,14 @@ def find_postings(trace: Trace) -> Postings:
     messages: MessageRows = trace.derive("message_rows")
     count = len(messages.rows)
     posted, since = (np.empty(count, np.int64) for _ in range(2))
-    state, is_synchronous = np.empty(count, np.uint8), _find_synchronous(trace, messages)
+    state = np.empty(count, np.uint8)
     counts = np.zeros(COUNTS, np.int64)
     values: dict[str, Any] = {"posted_ns": posted, "since_ns": since, "state": state}
     values |= {
         "counts": counts,
         "clock_error_ns": trace.clock_error_ns,
-        "is_synchronous": is_synchronous,
+        "is_synchronous": _find_shapes(trace, messages, "ssend"),
+        "is_partitioned": _find_shapes(trace, messages, "psend", "precv"),
     }
     structs = messages.make_struct(trace.ranks), Struct(POSTINGS, values)
     call_library("postings_begin", *structs, MIN_RENDEZVOUS_BYTES)
@@ -143,14 +147,16 @@ def _find_waits(
     return {name: of[: count[0]] for name, of in waits.items()}
 
 
-def _find_synchronous(trace: Trace, messages: MessageRows) -> Bool:
-    """Return which shapes of messages are synchronous sends, whichever call completes them.
+def _find_shapes(trace: Trace, messages: MessageRows, *names: str) -> Bool:
+    """Return which shapes of messages are of some operations, whichever call completes them.
 
     A data set does not contain the operation that posted a message, so its call site decides.
     """
     facts: dict[str, Any] = trace.derive("shape_facts")
     operation: pd.Categorical = facts["operation"]
-    is_named = np.array(["ssend" in name for name in operation.categories], np.bool_)
+    is_named = np.array(
+        [any(name in of for name in names) for of in operation.categories], np.bool_
+    )
     named = pd.DataFrame({name: facts[name] for name in PLACE})[is_named[operation.codes]]
     places = pd.MultiIndex.from_arrays([messages.communicators, messages.peers, messages.sites])
     return np.asarray(places.isin(pd.MultiIndex.from_frame(named)))

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.interval_records import interval
 from support.message_traces import MessageTrace, call, part
 
 import mpiprof
 from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.metrics.message_waits import KNOWN, NEVER
-from mpiprof.trace.messages import COMPLETE
+from mpiprof.trace.messages import COMPLETE, UNSURE
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
@@ -152,6 +153,22 @@ def test_a_rank_without_an_earlier_call_has_made_none_for_longest(tmp_path: Path
     assert (0, 2, "late_sender", 12, 100) in rows(trace.write(tmp_path / "t"))
 
 
+def test_a_partitioned_message_is_posted_within_work(tmp_path: Path) -> None:
+    """Rank 0 starts at 10, works until 900 and marks its message as ready. Rank 1 waits for it."""
+    trace = MessageTrace()
+    psend, precv = trace.shape(0, "psend_init", 1, 2), trace.shape(1, "precv_init", 0, 3)
+    start, wait = (
+        [trace.shape(rank, name, None, line) for rank in range(2)]
+        for name, line in (("startall", 4), ("waitall", 5))
+    )
+    sent = part(SENT_PART, psend, posted=10 * US, flags=COMPLETE | UNSURE)
+    received = part(RECEIVED_PART, precv, posted=10 * US, flags=COMPLETE | UNSURE)
+    worked = interval(start[0], wait[0], 10 * US, 900 * US)
+    trace.add_chunk(0, worked, at_us(wait[0], 900, 950, sent))
+    trace.add_chunk(1, at_us(wait[1], 20, 930, received))
+    assert (1, 0, "late_sender", 20, 900) in rows(trace.write(tmp_path / "t"))
+
+
 def make_tests(operation: str, times: list[tuple[int, int]], done: int = 0) -> MessageTrace:
     """Return a trace in which rank 1 tests a receive at some times, the last `done` ones not in vain.
 
@@ -185,9 +202,7 @@ def test_a_wait_in_tests_ends_after_the_last_test_in_vain(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("pause", [201, 150])
-def test_a_rank_that_computes_between_tests_does_not_wait_there(
-    pause: int, tmp_path: Path
-) -> None:
+def test_a_rank_that_computes_between_tests_does_not_wait_there(pause: int, tmp_path: Path) -> None:
     """The pause is an interval of work, or much longer than the tests."""
     length = 60 if pause > 200 else 30
     times = [(i * (length + pause), i * (length + pause) + length) for i in range(1, 5)]

@@ -13,9 +13,11 @@ enum {
     MAX_PAUSE_RATIO = 4    /* of the pause after a test in vain to the time in the test */
 };
 
+/* Returns true if a send may wait for its receiver, even if it is small. A partitioned message is
+ * matched and transferred only while its receiver calls the library. */
 static bool is_synchronous(const struct postings *p, const struct message *m)
 {
-    return p->is_synchronous[m->shape] != 0;
+    return p->is_synchronous[m->shape] != 0 || p->is_partitioned[m->shape] != 0;
 }
 
 /* Returns true if the call of a message can wait for the other rank. */
@@ -53,16 +55,17 @@ PUBLIC void postings_begin(const struct message_table *t, const struct postings 
 
 /* Finds the last pause of a rank up to a time: its end, and when it began (INT64_MIN: unknown).
  *
- * begin, end: the activities of the rank. near: one of them; it is changed. */
+ * is_joined: calls that follow work directly count from the begin of this work. begin, end: the activities of the rank. near: one of them; it is changed. */
 static void find_pause(const struct activity *a, int64_t begin, int64_t end, int64_t time_ns,
-                       int64_t *near, int64_t *last_ns, int64_t *since_ns)
+                       bool is_joined, int64_t *near, int64_t *last_ns, int64_t *since_ns)
 {
     int64_t before = activity_after(a, begin, end, time_ns, *near) - 1;
 
     *near = before + 1;
     *last_ns = time_ns;
     if (before >= begin && a[before].end_ns > time_ns) {
-        before -= a[before].before;
+        if (is_joined)
+            before -= a[before].before;
         *last_ns = a[before].begin_ns;
         before--;
     }
@@ -86,8 +89,9 @@ PUBLIC void postings_estimate(const struct message_table *t, const struct postin
         const int32_t peer = message_peer(t, m);
         const int64_t begin = first[peer], end = first[peer + 1];
 
-        find_pause(a, begin, end, t->exit_ns[m->call], &near[peer], &p->posted_ns[row],
-                   &p->since_ns[row]);
+        /* MPI_Pready, which is not recorded, releases a partitioned message within work. */
+        find_pause(a, begin, end, t->exit_ns[m->call], p->is_partitioned[m->shape] == 0,
+                   &near[peer], &p->posted_ns[row], &p->since_ns[row]);
         if (worked_ns == UNKNOWN_NS)
             continue;
         next[peer] = activity_after(a, begin, end, worked_ns - 1, next[peer]);
