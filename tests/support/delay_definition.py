@@ -92,8 +92,8 @@ def _share(
         return [], 1.0
     shares = []
     for key, of_key in excess.items():
-        inside = [(item, _overlap(item, since, until)) for item in late if item.key == key]
-        inside = [(item, length - matched.get(item, 0)) for item, length in inside if length]
+        lengths = [(item, _overlap(item, since, until)) for item in late if item.key == key]
+        inside = [(item, length - matched.get(item, 0.0)) for item, length in lengths if length]
         usual_ns = (sum(of for _, of in inside) - of_key) / max(len(inside), 1)
         beyond = [max(length - usual_ns, 0.0) for _, length in inside]
         if of_key and key != REST:

@@ -170,7 +170,7 @@ def test_a_partitioned_message_is_posted_within_work(tmp_path: Path) -> None:
 
 
 def make_tests(operation: str, times: list[tuple[int, int]], done: int = 0) -> MessageTrace:
-    """Return a trace in which rank 1 tests a receive at some times, the last `done` ones not in vain.
+    """Return a trace in which rank 1 tests a receive; the last `done` tests complete it.
 
     The sender's calls are too short to be recorded.
     """
