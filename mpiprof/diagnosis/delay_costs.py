@@ -14,7 +14,7 @@ from mpiprof.diagnosis.delay_library import WindowFinder, join_groups, sum_inter
 from mpiprof.diagnosis.known_causes import limit_to_records, weigh_groups
 from mpiprof.diagnosis.message_time import MessageTime, find_message_time
 from mpiprof.diagnosis.record_gaps import RecordGaps, find_record_gaps
-from mpiprof.diagnosis.work_intervals import find_intervals
+from mpiprof.diagnosis.work_intervals import find_intervals, number_same_work
 from mpiprof.metrics.collective_waits import CollectiveWaits
 from mpiprof.metrics.time_order import order_from_latest
 from mpiprof.trace.trace import Trace
@@ -74,7 +74,7 @@ def find_delays(trace: Trace) -> Delays:
     return Delays(
         waits,
         intervals,
-        DelayGraph(waits, intervals, trace.ranks),
+        DelayGraph(waits, intervals, trace.ranks, number_same_work(sites)),
         sites,
         callsite,
         order,

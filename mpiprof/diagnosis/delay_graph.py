@@ -11,8 +11,8 @@ of r in its window. The wait is divided among the intervals in which s took long
 of call sites) and, if s waited longer than r, among the waits of s. A wait passes its share on to
 its own causes, so that all cost ends at intervals of work.
 
-While r works, s may wait for a rank that does the same work (same pair of call sites). Then this
-wait is no excess of s over r. It counts as the work:
+While r works, s may wait for a rank that does the same work (up to the same call site, because the
+call before may have no record). Then this wait is no excess of s over r. It counts as the work:
 
     worker 1  T ── work ── wait of r ───────┐ until
     worker 2  T ── work ──┐                 │
@@ -96,9 +96,15 @@ class DelayCosts:
 class DelayGraph:
     """Waits and intervals of a run in order, for sums of costs over any groups of waits."""
 
-    def __init__(self, waits: Waits, intervals: Intervals, ranks: int) -> None:
+    def __init__(
+        self, waits: Waits, intervals: Intervals, ranks: int, same: Int | None = None
+    ) -> None:
+        """same: of each key of intervals, the first key with the same work; all differ if None."""
         self.waits, self.ranks, self.interval_count = waits, ranks, len(intervals.rank)
         self._wait_key = int(intervals.key.max(initial=-1)) + 1
+        self._same = np.arange(self._wait_key + 1)
+        if same is not None:
+            self._same[: self._wait_key] = same[: self._wait_key]
         values = {name: getattr(intervals, name) for name in ("rank", "begin_ns", "end_ns", "key")}
         order = find_order(intervals.rank, intervals.begin_ns, ranks)
         values |= {"order": np.zeros(0) if order is None else order}
@@ -123,7 +129,7 @@ class DelayGraph:
         arrays = {name: getattr(waits, name) for name in names}
         arrays |= {"items": self._items, "item_first": self._item_first}
         arrays |= {"chosen": np.ones(groups) if chosen is None else chosen}
-        arrays |= {"cost": cost, "rest": rest}
+        arrays |= {"cost": cost, "rest": rest, "same": self._same}
         arrays |= {"interval_cost": interval_ns, "interval_direct": direct_ns}
         divide_costs(values | arrays, self.ranks)
         return DelayCosts(interval_ns, direct_ns, rest, cost)

@@ -23,6 +23,7 @@ RUN = {
     "sums": np.float64,
     "used": np.int64,
     "beyond": np.float64,
+    "same": np.int64,
 }
 INTERVALS = {
     **dict.fromkeys(("count", "keys"), int),
@@ -61,7 +62,7 @@ GROUPS = {
     "since_ns": np.int64,
 }
 ITEM_WORDS = 3  # of 64 bits
-SUMS_FIELDS = 7
+SUMS_FIELDS = 8
 
 
 def arrange_items(values: dict[str, Any]) -> tuple[Array, Int]:

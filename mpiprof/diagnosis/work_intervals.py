@@ -45,6 +45,13 @@ def find_intervals(
     return _add_inside(Intervals(rank, begin, end, key), sites, inside)
 
 
+def number_same_work(sites: Pairs) -> Int:
+    """Return the first pair of sites with the same work as each pair: it ends at the same site."""
+    first: dict[tuple[int, int], int] = {}
+    work = [(after, before if after == INSIDE else NOWHERE) for before, after in sites]
+    return np.array([first.setdefault(of, i) for i, of in enumerate(work)], np.int64)
+
+
 def _find_pauses(trace: Trace, gaps: RecordGaps, message_time: MessageTime) -> list[Int]:
     """Return the time between recorded calls: rank, begin, end, sites before and after.
 

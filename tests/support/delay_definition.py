@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpiprof.diagnosis.delay_graph import Intervals, Waits
@@ -23,7 +24,7 @@ class Item:
 
 
 def define_costs(
-    waits: Waits, intervals: Intervals, ranks: int, chosen: Float
+    waits: Waits, intervals: Intervals, ranks: int, chosen: Float, same: Sequence[int] = ()
 ) -> tuple[list[float], list[float]]:
     """Return the cost of each interval, and the rest of each rank, for chosen groups of waits."""
     items: defaultdict[int, list[Item]] = defaultdict(list)
@@ -46,7 +47,7 @@ def define_costs(
     for group in sorted(groups, key=lambda group: -int(waits.until_ns[group])):
         done.add(group)
         awaited = int(waits.awaited[group])
-        shares, rest = _share(waits, items, members[group], group)
+        shares, rest = _share(waits, items, members[group], group, same)
         rest_ns[awaited] += rest * cost[group]
         for item, share in shares:
             if item.key != WAIT:
@@ -59,7 +60,11 @@ def define_costs(
 
 
 def _share(
-    waits: Waits, items: dict[int, list[Item]], members: list[tuple[int, int, int]], group: int
+    waits: Waits,
+    items: dict[int, list[Item]],
+    members: list[tuple[int, int, int]],
+    group: int,
+    same: Sequence[int],
 ) -> tuple[list[tuple[Item, float]], float]:
     """Return the share of each item in a group's cost, and the rest."""
     since, until = int(waits.since_ns[group]), int(waits.until_ns[group])
@@ -76,10 +81,13 @@ def _share(
         for item in items[rank]:
             low, high = _cut(item, since, begin)
             missed = sum(_overlap(wait, low, high) for wait in own_waits)
-            lack[item.key] += missed * (end - begin) / whole
-    lack |= {key: min(of, usual[key] - excess.get(key, 0.0)) for key, of in lack.items()}
-    lack[WAIT] = 0.0
-    matched = _match_waits(waits, items, lack, group)
+            lack[_work(item.key, same)] += missed * (end - begin) / whole
+    more: defaultdict[int, float] = defaultdict(float)
+    for sums, sign in ((usual, 1), (excess, -1)):
+        for key, of in sums.items():
+            more[_work(key, same)] += sign * of
+    lack |= {key: 0.0 if key == WAIT else min(of, more[key]) for key, of in lack.items()}
+    matched = _match_waits(waits, items, lack, group, same)
     excess[WAIT] = excess.get(WAIT, 0.0) - sum(matched.values())
     work = sum(matched.values()) + sum(of for key, of in excess.items() if key != WAIT)
     work -= sum(of for key, of in usual.items() if key != WAIT)
@@ -105,7 +113,11 @@ def _share(
 
 
 def _match_waits(
-    waits: Waits, items: dict[int, list[Item]], lack: dict[int, float], group: int
+    waits: Waits,
+    items: dict[int, list[Item]],
+    lack: dict[int, float],
+    group: int,
+    same: Sequence[int],
 ) -> dict[Item, float]:
     """Return the time of each wait in which its awaited rank does work that is lacking."""
     since, until = int(waits.since_ns[group]), int(waits.until_ns[group])
@@ -116,10 +128,16 @@ def _match_waits(
         low, high = max(wait.begin, since), min(wait.end, until)
         matched[wait] = 0.0
         for item in items[int(waits.awaited[wait.index])]:
-            time = max(min(float(_overlap(item, low, high)), lack.get(item.key, 0.0)), 0.0)
-            lack[item.key] = lack.get(item.key, 0.0) - time
+            work = _work(item.key, same)
+            time = max(min(float(_overlap(item, low, high)), lack.get(work, 0.0)), 0.0)
+            lack[work] = lack.get(work, 0.0) - time
             matched[wait] += time
     return matched
+
+
+def _work(key: int, same: Sequence[int]) -> int:
+    """Return the key that stands for the same work."""
+    return same[key] if 0 <= key < len(same) else key
 
 
 def _sum_window(items: list[Item], low: int, high: int) -> dict[int, float]:

@@ -103,10 +103,10 @@ def test_costs_of_random_waits_equal_those_of_the_definition(seed: int) -> None:
             awaited = (rank + int(random.integers(1, 4))) % 4
             since = max(end - int(random.integers(1, 30)), 0)
             waits.append((awaited, now, since, [(rank, end)]))
-    graph = make_graph(waits, work, 4)
-    found, all_of = graph.compute_costs(), np.ones(len(waits))
+    made, same = make_graph(waits, work, 4).waits, [0, 0, 2]
     intervals = Intervals(*(np.array(of, np.int64) for of in zip(*work, strict=True)))
-    expected = define_costs(graph.waits, intervals, 4, all_of)
+    found = DelayGraph(made, intervals, 4, np.array(same)).compute_costs()
+    expected = define_costs(made, intervals, 4, np.ones(len(waits)), same)
     for values, known in zip((found.interval_ns, found.rest_ns), expected, strict=True):
         assert values == pytest.approx(known, rel=1e-9, abs=1e-6)
 

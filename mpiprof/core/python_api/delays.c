@@ -13,8 +13,9 @@ struct sums {
     double late;  /* time of the awaited rank */
     double usual; /* time of the ranks that wait; then the excess, of which beyond the usual: */
     double beyond;
-    double lack;    /* time of the ranks that wait, while the awaited rank waits instead */
-    double length;  /* usual length of an item, without the excess */
+    double lack;   /* of the same work: time of the ranks that wait, while the awaited rank waits */
+    double more;   /* of the same work: time of the ranks that wait, minus the awaited rank's */
+    double length; /* usual length of an item, without the excess */
     double portion; /* of the excess in all keys */
     int64_t count;  /* items of the awaited rank */
 };
@@ -42,6 +43,7 @@ struct run {
     struct sums *sums;                       /* of each key: 0 */
     int64_t *used;                           /* room for each key */
     double *beyond;                          /* room for each item of a window */
+    const int64_t *same;                     /* of each key: the first key with the same work */
 };
 
 struct window {
@@ -152,6 +154,7 @@ static int64_t add_late(const struct run *run, const struct window *w, double *o
         if (sums->count++ == 0)
             run->used[keys++] = item->key;
         sums->late += length;
+        run->sums[run->same[item->key]].more -= length;
         *outside -= length;
     }
     return keys;
@@ -183,7 +186,8 @@ static void add_usual(const struct run *run, struct early *e, int32_t key, doubl
     if (sums->count == 0 && sums->usual == 0 && length > 0)
         run->used[e->keys++] = key;
     sums->usual += length;
-    sums->lack += missed;
+    run->sums[run->same[key]].more += length;
+    run->sums[run->same[key]].lack += missed;
 }
 
 /* Adds the windows of the ranks that wait, averaged with their waits as weights.
@@ -242,7 +246,7 @@ static double match_wait(const struct run *run, const struct window *w, const st
 
     for (int64_t i = item_after(run, rank, inside.low); i < end; i++) {
         const struct item *const item = &run->items[i];
-        struct sums *const sums = &run->sums[item->key];
+        struct sums *const sums = &run->sums[run->same[item->key]];
         double length;
 
         if (item->begin_ns >= inside.high)
@@ -265,12 +269,10 @@ static double match_waits(const struct run *run, const struct window *w, int64_t
     double sum = 0, lack = 0;
 
     for (int64_t i = 0; i < keys; i++) {
-        struct sums *const sums = &run->sums[run->used[i]];
+        struct sums *const sums = &run->sums[run->same[run->used[i]]];
 
-        if (run->used[i] == run->wait_key)
-            sums->lack = 0;
-        else if (sums->lack > positive(sums->usual - sums->late))
-            sums->lack = positive(sums->usual - sums->late);
+        if (sums->lack > positive(sums->more))
+            sums->lack = positive(sums->more);
         lack += sums->lack;
     }
     for (int64_t i = w->first; i < w->end; i++) {
@@ -371,7 +373,7 @@ static void divide_cost(const struct run *run, int64_t group)
     if (whole > 0)
         divide_excess(run, group, &w, e.keys, whole);
     for (int64_t i = 0; i < e.keys; i++)
-        run->sums[run->used[i]] = (struct sums){0};
+        run->sums[run->used[i]] = run->sums[run->same[run->used[i]]] = (struct sums){0};
 }
 
 /* Divides the costs of all groups, the latest first. */
