@@ -81,6 +81,21 @@ def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
     assert "clear pairs in their order; mean regret 1.0, worst 1.0" in of_all
 
 
+def test_processes_that_share_the_cases_have_equal_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup = Setup(8, Options(only=("bcast",), quick=True), EAGER, laps=2)
+    cases = [c for c in model_accuracy.make_cases(setup) if ":" not in c.choice]
+    alone = simulated_cases.simulate_cases(cases, setup, lambda: None)
+    monkeypatch.setattr(simulated_cases, "MIN_DIVIDED_S", 0.0)
+    monkeypatch.setattr(simulated_cases, "count_usable_processors", lambda: 2)
+    steps: list[None] = []
+    shared = simulated_cases.simulate_cases(cases, setup, lambda: steps.append(None))
+    assert len(steps) == len(cases)
+    assert [r.case.choice for r in shared] == [r.case.choice for r in alone]
+    assert all((a.score == b.score).all() for a, b in zip(alone, shared, strict=True))
+
+
 def test_the_smallest_message_is_a_block_of_a_pipeline() -> None:
     """The best block of 8 x 4 KB in a chain of 8 has sqrt(alpha n / (6 beta)) bytes."""
     setup = Setup(8, Options((4 << 10,), only=("bcast",)), Machine(alpha=1000.0, beta=10.0))

@@ -1,15 +1,20 @@
-"""Simulates the cases of a study, and predicts how long that takes."""
+"""Simulates the cases of a study on all processors, and predicts how long that takes."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from mpiprof.bench.harness.case import LINE, Case, problem_with_parameters
+from mpiprof.bench.harness.processors import count_usable_processors
 from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.errors import MpiprofError
@@ -23,6 +28,7 @@ from mpiprof.model.simulate import runs_as_ring, simulate, simulate_patterns
 # that is simulated individually. Measured with 2 to 2048 processes.
 ROUND_COST = 500
 MESSAGE_COST = 100
+MIN_DIVIDED_S = 5.0  # minimum duration that is divided among processors, each with a new process
 # Simulations that measure the present speed of this machine.
 TRIAL_PROBLEM, RING_TRIAL_PROBLEM = Problem(256, 8), Problem(1024, 8)
 
@@ -30,11 +36,44 @@ TRIAL_PROBLEM, RING_TRIAL_PROBLEM = Problem(256, 8), Problem(1024, 8)
 def simulate_cases(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
     """Return the results of all applicable cases from the simulator."""
     results = []
-    for case in cases:
-        with contextlib.suppress(MpiprofError):  # no such algorithm, or not for so many processes
-            results.append(simulate_case(case, setup))
+    for result in _simulate_each(cases, setup):
+        if result is not None:
+            results.append(result)
         step()
     return results
+
+
+def _simulate_each(cases: Sequence[Case], setup: Setup) -> Iterator[Result | None]:
+    """Yield the result of each case, None for those that do not apply."""
+    simulated = partial(_simulate_if_applicable, setup=setup)
+    workers = _count_workers(_estimate_work_s(cases, setup))
+    if workers == 1:
+        yield from map(simulated, cases)
+        return
+    context = multiprocessing.get_context("spawn")  # the program may have threads
+    with ProcessPoolExecutor(workers, context, _ignore_interrupts) as pool:
+        try:
+            yield from pool.map(simulated, cases)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the first process, which ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _simulate_if_applicable(case: Case, setup: Setup) -> Result | None:
+    """Return the simulated result; None without the algorithm, or if it does not apply."""
+    with contextlib.suppress(MpiprofError):
+        return simulate_case(case, setup)
+    return None
+
+
+def _count_workers(seconds: float) -> int:
+    """Return the number of processes for a simulation that takes so long on one processor."""
+    return count_usable_processors() if seconds >= MIN_DIVIDED_S else 1
 
 
 def simulate_case(case: Case, setup: Setup) -> Result:
@@ -74,7 +113,13 @@ def _case_problem(case: Case, setup: Setup) -> Problem:
 
 
 def estimate_seconds(cases: Sequence[Case], setup: Setup) -> float:
-    """Return the approximate time of `simulated` in s, scaled by the time of trials."""
+    """Return the approximate time of `simulate_cases` in s."""
+    seconds = _estimate_work_s(cases, setup)
+    return seconds / _count_workers(seconds)
+
+
+def _estimate_work_s(cases: Sequence[Case], setup: Setup) -> float:
+    """Return the approximate time of the cases on one processor in s, scaled by that of trials."""
     in_rings, others = 0.0, 0.0
     one_by_one = setup.machine.node_port or setup.machine.has_transport
     for case in cases:

@@ -55,7 +55,8 @@ PUBLIC void postings_begin(const struct message_table *t, const struct postings 
 
 /* Finds the last pause of a rank up to a time: its end, and when it began (INT64_MIN: unknown).
  *
- * is_joined: calls that follow work directly count from the begin of this work. begin, end: the activities of the rank. near: one of them; it is changed. */
+ * is_joined: calls that follow work directly count from the begin of this work. begin, end: the
+ * activities of the rank. near: one of them; it is changed. */
 static void find_pause(const struct activity *a, int64_t begin, int64_t end, int64_t time_ns,
                        bool is_joined, int64_t *near, int64_t *last_ns, int64_t *since_ns)
 {
