@@ -29,6 +29,7 @@ from mpiprof.model.simulate import runs_as_ring, simulate, simulate_patterns
 ROUND_COST = 500
 MESSAGE_COST = 100
 MIN_DIVIDED_S = 5.0  # minimum duration that is divided among processors, each with a new process
+MAX_WORKERS = 16  # because each has the memory of a simulation
 # Simulations that measure the present speed of this machine.
 TRIAL_PROBLEM, RING_TRIAL_PROBLEM = Problem(256, 8), Problem(1024, 8)
 
@@ -73,7 +74,7 @@ def _simulate_if_applicable(case: Case, setup: Setup) -> Result | None:
 
 def _count_workers(seconds: float) -> int:
     """Return the number of processes for a simulation that takes so long on one processor."""
-    return count_usable_processors() if seconds >= MIN_DIVIDED_S else 1
+    return min(count_usable_processors(), MAX_WORKERS) if seconds >= MIN_DIVIDED_S else 1
 
 
 def simulate_case(case: Case, setup: Setup) -> Result:
