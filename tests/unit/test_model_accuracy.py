@@ -81,9 +81,7 @@ def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
     assert "clear pairs in their order; mean regret 1.0, worst 1.0" in of_all
 
 
-def test_processes_that_share_the_cases_have_equal_results(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_processes_that_share_the_cases_have_equal_results(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = Setup(8, Options(only=("bcast",), quick=True), EAGER, laps=2)
     cases = [c for c in model_accuracy.make_cases(setup) if ":" not in c.choice]
     alone = simulated_cases.simulate_cases(cases, setup, lambda: None)
