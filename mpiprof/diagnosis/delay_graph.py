@@ -11,8 +11,9 @@ of r in its window. The wait is divided among the intervals in which s took long
 of call sites) and, if s waited longer than r, among the waits of s. A wait passes its share on to
 its own causes, so that all cost ends at intervals of work.
 
-While r works, s may wait for a rank that does the same work (up to the same call site, because the
-call before may have no record). Then this wait is no excess of s over r. It counts as the work:
+While r works, s may wait for a rank that does the same work at the same time (up to the same call
+site, because the call before may have no record). Then this wait is no excess of s over r. It
+counts as the work:
 
     worker 1  T ── work ── wait of r ───────┐ until
     worker 2  T ── work ──┐                 │

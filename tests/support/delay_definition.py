@@ -75,13 +75,20 @@ def _share(
     for rank, begin, end in members:
         for key, length in _sum_window(items[rank], since, begin).items():
             usual[key] += length * (end - begin) / whole
-    own_waits = [Item(*_cut(item, since, until), WAIT, 0) for item in late if item.key == WAIT]
+    own_waits = [Item(*_cut(of, since, until), WAIT, of.index) for of in late if of.key == WAIT]
     lack: defaultdict[int, float] = defaultdict(float)
     for rank, begin, end in members:
         for item in items[rank]:
             low, high = _cut(item, since, begin)
-            missed = sum(_overlap(wait, low, high) for wait in own_waits)
-            lack[_work(item.key, same)] += missed * (end - begin) / whole
+            work = _work(item.key, same)
+            missed = sum(
+                _overlap(Item(*_cut(wait, low, high), WAIT, 0), other.begin, other.end)
+                for wait in own_waits
+                if _overlap(wait, low, high)
+                for other in items[int(waits.awaited[wait.index])]
+                if _work(other.key, same) == work
+            )
+            lack[work] += missed * (end - begin) / whole
     more: defaultdict[int, float] = defaultdict(float)
     for sums, sign in ((usual, 1), (excess, -1)):
         for key, of in sums.items():

@@ -88,6 +88,13 @@ def test_a_slow_worker_bears_the_waits_of_the_others_for_the_master() -> None:
     assert costs(waits, work, 4) == pytest.approx([2, 0, 18])
 
 
+def test_the_end_of_a_pipeline_bears_no_cost_of_the_work_before() -> None:
+    # Rank 1 does the same work as rank 0 after it, so the wait of rank 2 for it is longer.
+    waits: list[Wait] = [(0, 1, 0, [(1, 0)]), (1, 2, 0, [(2, 0)]), (2, 3, 0, [(0, 1)])]
+    work = [(0, 0, 1, 0), (1, 1, 2, 0), (2, 2, 3, 1)]
+    assert costs(waits, work, 3) == pytest.approx([3, 2, 0])
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_costs_of_random_waits_equal_those_of_the_definition(seed: int) -> None:
     """Every rank alternates work of several keys and waits for any other rank."""

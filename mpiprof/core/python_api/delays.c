@@ -13,9 +13,10 @@ struct sums {
     double late;  /* time of the awaited rank */
     double usual; /* time of the ranks that wait; then the excess, of which beyond the usual: */
     double beyond;
-    double lack;   /* of the same work: time of the ranks that wait, while the awaited rank waits */
-    double more;   /* of the same work: time of the ranks that wait, minus the awaited rank's */
-    double length; /* usual length of an item, without the excess */
+    double
+        lack; /* of the same work: time of the ranks that wait, while the awaited rank waits for it */
+    double more;    /* of the same work: time of the ranks that wait, minus the awaited rank's */
+    double length;  /* usual length of an item, without the excess */
     double portion; /* of the excess in all keys */
     int64_t count;  /* items of the awaited rank */
 };
@@ -45,38 +46,6 @@ struct run {
     double *beyond;                          /* room for each item of a window */
     const int64_t *same;                     /* of each key: the first key with the same work */
 };
-
-struct window {
-    int64_t low, high, first, end; /* times, and items from `first` to before `end` */
-};
-
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t greater(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static double positive(double value)
-{
-    return value > 0 ? value : 0;
-}
-
-/* Returns the length of an item within a window. */
-static double length_within(const struct window *w, const struct item *item)
-{
-    return (double)(lesser(item->end_ns, w->high) - greater(item->begin_ns, w->low));
-}
-
-/* Returns the times of an item within a window. */
-static struct window intersection(const struct window *w, const struct item *item)
-{
-    return (struct window){.low = greater(item->begin_ns, w->low),
-                           .high = lesser(item->end_ns, w->high)};
-}
 
 /* Returns the sum of the waits of a group. */
 static double group_wait(const struct run *run, int64_t group)
@@ -160,7 +129,42 @@ static int64_t add_late(const struct run *run, const struct window *w, double *o
     return keys;
 }
 
-/* Returns the time of an item in which the rank of another window waits.
+/* Returns the first item of a rank that ends after a time. */
+static int64_t item_after(const struct run *run, int64_t rank, int64_t time_ns)
+{
+    int64_t low = run->item_first[rank], high = run->item_first[rank + 1];
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+
+        if (run->items[middle].end_ns > time_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Returns the time of a rank in the same work as that of a key, between two times. */
+static double time_in_work(const struct run *run, int64_t rank, int32_t key,
+                           const struct window *between)
+{
+    const int64_t end = run->item_first[rank + 1];
+    double sum = 0;
+
+    for (int64_t i = item_after(run, rank, between->low); i < end; i++) {
+        const struct item *const item = &run->items[i];
+
+        if (item->begin_ns >= between->high)
+            break;
+        if (run->same[item->key] == run->same[key])
+            sum += length_within(between, item);
+    }
+    return sum;
+}
+
+/* Returns the time of an item in which the rank of another window waits for a rank that does the
+ * same work at the same time.
  *
  * at: items of that window before it end before the item. It is changed. */
 static double time_in_waits(const struct run *run, const struct window *w, const struct item *item,
@@ -171,13 +175,18 @@ static double time_in_waits(const struct run *run, const struct window *w, const
 
     while (*at < w->end && run->items[*at].end_ns <= item->begin_ns)
         (*at)++;
-    for (int64_t i = *at; i < w->end && run->items[i].begin_ns < item->end_ns; i++)
-        if (run->items[i].key == run->wait_key)
-            sum += positive(length_within(&inside, &run->items[i]));
+    for (int64_t i = *at; i < w->end && run->items[i].begin_ns < item->end_ns; i++) {
+        const struct item *const wait = &run->items[i];
+        const struct window both = intersection(&inside, wait);
+
+        if (wait->key == run->wait_key && both.low < both.high)
+            sum += time_in_work(run, run->awaited[wait->index], item->key, &both);
+    }
     return sum;
 }
 
-/* Adds the time of a rank that waits to the sums of a key. missed: while the awaited rank waits. */
+/* Adds the time of a rank that waits to the sums of a key. missed: while the awaited rank waits for
+ * the same work. */
 static void add_usual(const struct run *run, struct early *e, int32_t key, double length,
                       double missed)
 {
@@ -209,7 +218,8 @@ static void add_early(const struct run *run, int64_t group, const struct window 
         for (int64_t i = w.first; i < w.end; i++) {
             const struct item *const item = &run->items[i];
             const double length = length_within(&w, item);
-            const double missed = time_in_waits(run, late, item, &at);
+            const double missed =
+                item->key == run->wait_key ? 0 : time_in_waits(run, late, item, &at);
 
             items += length;
             waits += item->key == run->wait_key ? length : 0;
@@ -218,22 +228,6 @@ static void add_early(const struct run *run, int64_t group, const struct window 
         e->outside += ((double)(w.high - w.low) - items) * weight;
         e->worked += ((double)(w.high - w.low) - waits) * weight;
     }
-}
-
-/* Returns the first item of a rank that ends after a time. */
-static int64_t item_after(const struct run *run, int64_t rank, int64_t time_ns)
-{
-    int64_t low = run->item_first[rank], high = run->item_first[rank + 1];
-
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-
-        if (run->items[middle].end_ns > time_ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
 }
 
 /* Returns the time of a wait in which the rank that it awaits does work that the present awaited
