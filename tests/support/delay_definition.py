@@ -80,15 +80,15 @@ def _share(
     for rank, begin, end in members:
         for item in items[rank]:
             low, high = _cut(item, since, begin)
-            work = _work(item.key, same)
+            kind = _work(item.key, same)
             missed = sum(
                 _overlap(Item(*_cut(wait, low, high), WAIT, 0), other.begin, other.end)
                 for wait in own_waits
                 if _overlap(wait, low, high)
                 for other in items[int(waits.awaited[wait.index])]
-                if _work(other.key, same) == work
+                if _work(other.key, same) == kind
             )
-            lack[work] += missed * (end - begin) / whole
+            lack[kind] += missed * (end - begin) / whole
     more: defaultdict[int, float] = defaultdict(float)
     for sums, sign in ((usual, 1), (excess, -1)):
         for key, of in sums.items():
