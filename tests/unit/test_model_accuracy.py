@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,20 @@ def test_processes_that_share_the_cases_have_equal_results(monkeypatch: pytest.M
     assert len(steps) == len(cases)
     assert [r.case.choice for r in shared] == [r.case.choice for r in alone]
     assert all((a.score == b.score).all() for a, b in zip(alone, shared, strict=True))
+
+
+def kill_itself(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_process_of_a_simulation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_cases, "MIN_DIVIDED_S", 0.0)
+    monkeypatch.setattr(simulated_cases, "_simulate_if_applicable", kill_itself)
+    setup = Setup(8, Options(only=("bcast",), quick=True), EAGER)
+    cases = model_accuracy.make_cases(setup)
+    monkeypatch.setattr(simulated_cases, "count_usable_processors", lambda: 2)
+    with pytest.raises(MpiprofError, match="was killed: free memory, or simulate fewer"):
+        simulated_cases.simulate_cases(cases, setup, lambda: None)
 
 
 def test_the_smallest_message_is_a_block_of_a_pipeline() -> None:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 
@@ -55,6 +56,9 @@ def _simulate_each(cases: Sequence[Case], setup: Setup) -> Iterator[Result | Non
     with ProcessPoolExecutor(workers, context, _ignore_interrupts) as pool:
         try:
             yield from pool.map(simulated, cases)
+        except BrokenProcessPool:
+            remedy = "free memory, or simulate fewer processes"
+            raise MpiprofError(f"a process of the simulation was killed: {remedy}") from None
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
