@@ -157,7 +157,7 @@ def machine_of_table(table: Any, name: str) -> Machine:
         remedy = "make a machine table with `calibrate -o FILE`"
         raise UsageError(f"{name} has no alpha and beta: {remedy}")
     more = _read_transport(table, name)
-    if more and table.get("between"):
+    if more and links[0]:
         more |= _read_burst(table["between"], name) | {"contention": CONTENTION}
     more |= {f: _check_factor(table, f, name) for f in ("one_way_alpha", "one_way_beta")}
     return replace(Machine(*between, float(gamma), *within), **more)

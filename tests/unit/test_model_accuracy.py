@@ -155,6 +155,8 @@ def test_a_rate_limited_link_sends_at_its_pace() -> None:
     for wrong in ({"buffer_bytes": "?"}, {"pace_ns_per_byte": "?"}):
         with pytest.raises(UsageError):
             machine_of_table({"between": link | wrong, "transport": transport}, "machine.json")
+    damaged = {"between": ["?"], "within": link, "transport": transport}
+    assert machine_of_table(damaged, "machine.json").burst == 0.0
 
 
 # ---- tune
