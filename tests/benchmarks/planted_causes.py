@@ -60,8 +60,12 @@ def judge(cause: PlantedCause, folder: Path) -> Judgement:
     fault = find_fault(cause, first, named_ranks(sentence))
     differ = first.evidence.get("each") or first.cause == "gradient"
     removed = range(trace.ranks) if differ else first.ranks
+    # No other rank shows which work is usual for one that works alone: the cost is of all its work.
+    is_alone = first.evidence.get("alone_ns") is not None
     # The cost in a ring is that of its part of the run.
-    true_ns = None if cause.planted.ring else cause.planted.cost_ns(removed)
+    true_ns = None
+    if not cause.planted.ring:
+        true_ns = cause.planted.cost_ns(removed, with_usual_work=not is_alone)
     ratio = None if true_ns is None else first.cost_ns / max(true_ns, 1)
     return Judgement(cause, WRONG if fault else RIGHT, fault, ratio, sentence)
 

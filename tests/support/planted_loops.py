@@ -44,8 +44,11 @@ class PlantedLoop:
     sample: int = 1
     ring: int = 0
 
-    def build(self, removed: Collection[int] = ()) -> Program:
-        """Return the program without the delays of some ranks."""
+    def build(self, removed: Collection[int] = (), *, with_usual_work: bool = True) -> Program:
+        """Return the program without the delays of some ranks.
+
+        with_usual_work: False to remove also their other work at the places of the delays.
+        """
         loop = self.loop
         nodes = [rank * self.nodes // loop.ranks for rank in range(loop.ranks)]
         offsets, drifts = (0,) * self.nodes, (0.0,) * self.nodes
@@ -59,16 +62,18 @@ class PlantedLoop:
             late_ms = delay.late_ms.copy()
             late_ms[:, list(removed)] = 0.0
             work_ns[:, delay.place] += late_ms * MS
+            if not with_usual_work:
+                work_ns[:, delay.place, list(removed)] = 0.0
         whole_ns = np.maximum(work_ns, 0.0).astype(np.int64)
         for of_step in whole_ns:
             loop.add_step(program, of_step.__getitem__)
         return program
 
-    def cost_ns(self, removed: Collection[int]) -> int:
-        """Return the waiting that vanishes without the delays of some ranks."""
+    def cost_ns(self, removed: Collection[int], *, with_usual_work: bool = True) -> int:
+        """Return the waiting that vanishes without the delays of some ranks, as in `build`."""
         waiting = []
         for of in ((), removed):
-            program = self.build(of)
+            program = self.build(of, with_usual_work=with_usual_work)
             program.collective("finalize")
             waiting.append(int(program.make_truth()["wait_ns"].sum()))
         return waiting[0] - waiting[1]
