@@ -92,8 +92,8 @@ class Workers:
             try:
                 return future.result(timeout=CONNECT_TIMEOUT_S)
             except TIMEOUTS:
-                if future.done():
-                    raise
+                if future.done():  # since then, or its own error
+                    return future.result()
             without = 0 if self.client.nthreads() else without + 1
             if without > 1:
                 remedy = "start workers and repeat the command"
