@@ -110,7 +110,7 @@ bool problem_fill(struct execution *e)
                           .root = c->root,
                           .unit = 1,
                           .alpha = private_comm_link(k)->alpha,
-                          .beta = machine_byte_ns(private_comm_link(k)),
+                          .beta = link_byte_ns(private_comm_link(k)),
                           .first_group = k->first_group};
     switch (c->operation) {
     case OP_barrier: return true;

@@ -23,19 +23,12 @@ enum { VECTOR = 8192, FRESH_PAGES = 32, FRESH_TIMES = 4 };
  * without a measurement. */
 struct link machine_link = {20000, 1, 0, 0};
 
-/* Return the time in ns of a byte of messages that follow each other. It exceeds beta if a port
- * sends its first bytes at once after an idle time. */
-double machine_byte_ns(const struct link *l)
-{
-    return l->pace > l->beta ? l->pace : l->beta;
-}
-
 /* Return the time in ns of so many bytes through a port that was idle before. */
 double machine_message_ns(const struct link *l, double bytes)
 {
     const double late = bytes > l->buffer ? bytes - l->buffer : 0;
 
-    return l->beta * (bytes - late) + machine_byte_ns(l) * late;
+    return l->beta * (bytes - late) + link_byte_ns(l) * late;
 }
 
 static double gamma_of(MPI_Datatype type, int bytes, MPI_Op op, int repetitions)

@@ -41,6 +41,13 @@ struct link {
     double alpha, beta, pace, buffer;
 };
 
+/* Return the time in ns of a byte of messages that follow each other. It exceeds beta if a port
+ * sends its first bytes at once after an idle time. */
+static inline double link_byte_ns(const struct link *l)
+{
+    return l->pace > l->beta ? l->pace : l->beta;
+}
+
 struct alpha_beta_fit { /* ns by size, sizes ascending */
     int count;
     const int *sizes;
@@ -93,7 +100,6 @@ void transport_write(struct text *out, const struct transport *t);
 /* ---- message times on this machine (machine.c) */
 
 extern struct link machine_link;
-double machine_byte_ns(const struct link *l);
 double machine_message_ns(const struct link *l, double bytes);
 void machine_measure(struct text *out, bool full);
 bool machine_can_reduce(void);

@@ -83,7 +83,7 @@ static struct times leader_send(int peer, int bytes, double usual_ns)
 /* Return an upper bound of the time of a message. */
 static double message_ns(const struct link *l, int bytes)
 {
-    return l->alpha + machine_byte_ns(l) * bytes;
+    return l->alpha + link_byte_ns(l) * bytes;
 }
 
 static struct transport leader_run(int peer, const struct link *link)
@@ -105,8 +105,7 @@ static struct transport leader_run(int peer, const struct link *link)
 
     if (copied > 0 && full.receive > empty.receive)
         t.copy = (double)(full.receive - empty.receive) / copied;
-    t.buffered =
-        copied > 0 && (double)(full.send - empty.send) < copied * machine_byte_ns(link) / 2;
+    t.buffered = copied > 0 && (double)(full.send - empty.send) < copied * link_byte_ns(link) / 2;
     pmpi.Send(&end, sizeof end, MPI_BYTE, peer, TAG, recorder.private);
     return t;
 }

@@ -182,7 +182,7 @@ static bool schedule_run(struct execution *e)
 
     e->route.comm = private->comm;
     e->problem.alpha = private->link.alpha; /* agreed after the problem was created */
-    e->problem.beta = machine_byte_ns(&private->link);
+    e->problem.beta = link_byte_ns(&private->link);
     e->problem.nodes = private->nodes;
     e->route.own_first = k->inter && !k->first_group ? k->remote_size : 0;
     e->route.remote_first = k->inter && k->first_group ? k->size : 0;
@@ -224,7 +224,7 @@ static void instance_observe(struct call *c)
                                       .remote_size = k->inter ? k->remote_size : 0,
                                       .root = c->root,
                                       .alpha = private_comm_link(k)->alpha,
-                                      .beta = machine_byte_ns(private_comm_link(k))}};
+                                      .beta = link_byte_ns(private_comm_link(k))}};
     struct key *const key = key_find(k, key_hash(&e), c->sequence);
 
     if (key != NULL)
