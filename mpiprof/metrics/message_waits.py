@@ -84,8 +84,7 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
 
     call (row of `message_calls`), message (row of `messages`), rank, awaited (rank), state,
     begin_ns (of the call, or of earlier tests in vain), until_ns (when the awaited rank posted the
-    message), wait_ns. Empty if the trace is
-    too large to be analysed at once, which is noted.
+    message), wait_ns. Empty if the trace is too large to be analysed at once, which is noted.
     """
     waits = {name: np.zeros(0, dtype) for name, dtype in WAITS.items()}
     if fits_in_memory(trace) and len(trace.message_calls):

@@ -94,8 +94,8 @@ TRANSPORT = (
     *("eager_limit", "window", "copy", "latency_share", "buffered", "port_beta", "contention"),
     *("burst", "burst_beta"),
 )
-# Contention of a measured network, which `calibrate` does not measure. Of 0, 0.1, 0.25, 0.4, 0.5,
-# 0.75 and 1, it predicts two runs on an emulated cluster of 8 nodes best
+# Contention of a measured network, which `calibrate` does not measure. It was chosen from 0, 0.1,
+# 0.25, 0.4, 0.5, 0.75 and 1 by two runs on an emulated cluster of 8 nodes
 # (docs/results/simulator.md).
 CONTENTION = 0.5
 # Machine without measurements: a cluster with a fast network.

@@ -92,7 +92,7 @@ class Workers:
             try:
                 return future.result(timeout=CONNECT_TIMEOUT_S)
             except TIMEOUTS:
-                if future.done():  # since then, or its own error
+                if future.done():  # after the time limit, or by its own TimeoutError
                     return future.result()
             without = 0 if self.client.nthreads() else without + 1
             if without > 1:

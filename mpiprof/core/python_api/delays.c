@@ -13,9 +13,8 @@ struct sums {
     double late;  /* time of the awaited rank */
     double usual; /* time of the ranks that wait; then the excess, of which beyond the usual: */
     double beyond;
-    double
-        lack; /* of the same work: time of the ranks that wait, while the awaited rank waits for it */
-    double more;    /* of the same work: time of the ranks that wait, minus the awaited rank's */
+    double lack;    /* time of the ranks that wait in this work, while the awaited rank awaits it */
+    double more;    /* time of the ranks that wait in this work, minus the awaited rank's */
     double length;  /* usual length of an item, without the excess */
     double portion; /* of the excess in all keys */
     int64_t count;  /* items of the awaited rank */
@@ -44,7 +43,7 @@ struct run {
     struct sums *sums;                       /* of each key: 0 */
     int64_t *used;                           /* room for each key */
     double *beyond;                          /* room for each item of a window */
-    const int64_t *same;                     /* of each key: the first key with the same work */
+    const int64_t *same;                     /* first key with the same work, for each key */
 };
 
 /* Returns the sum of the waits of a group. */

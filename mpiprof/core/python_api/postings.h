@@ -16,11 +16,10 @@ enum { COUNT_UNKNOWN, COUNT_PARTNERS, COUNT_SENDS };
 /* The fields have the names and the order of message_waits.POSTINGS. */
 struct postings {
     int64_t clock_error_ns;
-    /* Of each shape: a synchronous send; a partitioned message. */
-    const uint8_t *is_synchronous, *is_partitioned;
-    int64_t *posted_ns, *since_ns; /* results: by the other rank */
-    uint8_t *state;                /* result: enum message_state */
-    int64_t *counts;               /* results, at first 0 */
+    const uint8_t *is_synchronous, *is_partitioned; /* flags of the shapes */
+    int64_t *posted_ns, *since_ns;                  /* results: by the other rank */
+    uint8_t *state;                                 /* result: enum message_state */
+    int64_t *counts;                                /* results, at first 0 */
 };
 
 /* Wait states. The order is that of message_waits.STATES. */
