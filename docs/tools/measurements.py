@@ -111,6 +111,26 @@ MODEL = (
         "",
         r"all operations, plain: .*mean regret ([\d.]+)",
     ),
+    Pattern(
+        "groups in which `auto` measures the fastest algorithm",
+        "all",
+        r"all operations, transport: .*fastest in (\d+ of \d+) groups",
+    ),
+    Pattern(
+        "groups in which `auto` measures the fastest algorithm, without transport",
+        "all",
+        r"all operations, plain: .*fastest in (\d+ of \d+) groups",
+    ),
+    Pattern(
+        "algorithms that `auto` measures",
+        "",
+        r"all operations, transport: .*measures (\d+ of \d+) algorithms",
+    ),
+    Pattern(
+        "algorithms that `auto` measures, without transport",
+        "",
+        r"all operations, plain: .*measures (\d+ of \d+) algorithms",
+    ),
 )
 ADAPTIVE = bench(f"adaptive {CLUSTER}")
 SIZES = bench(f"robust {CLUSTER} --repetitions 300 --only bcast,allreduce --sizes 16K,64K")

@@ -36,6 +36,8 @@ def test_errors_ranks_and_regret() -> None:
     assert comparison.correlation == pytest.approx(0.5)  # ranks 1 2 3 and 2 1 3
     assert comparison.order == (3, 2)  # the pair of the first two is not in its order
     assert float(comparison.regret) == 2  # the second is predicted to be the fastest
+    assert comparison.probed == (2, True)
+    assert Comparison(np.array([1.0, 2.0]), np.array([2.5, 1.0])).probed == (1, False)
     alike = Comparison(np.array([1.0, 1.04]), np.array([2.0, 1.0]))
     assert alike.order == (0, 0)
     assert np.isnan(Comparison(np.ones(2), np.ones(2)).correlation)
@@ -75,6 +77,8 @@ def test_times_of_the_transport_are_predicted_by_it_alone() -> None:
     assert all(row["transport / measured"] == 1 for row in report.rows)
     assert any(abs(row["plain / measured"] - 1) > 0.1 for row in report.rows)
     of_bcast, of_all = report.notes
+    groups = len(model_accuracy.MOST)
+    assert f"the fastest in {groups} of {groups} groups" in of_all.splitlines()[1]
     assert of_bcast.startswith("bcast, plain: median error ")
     assert (
         "transport: median error 0.0 % (asked at most 0.1: yes), median rank correlation" in of_all

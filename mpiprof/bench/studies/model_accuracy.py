@@ -12,7 +12,9 @@ Rank correlations are Spearman's, of the algorithms of an operation at one size 
 are at least three. That of alternate repetitions shows how far noise and ties permit an order.
 Pairs of algorithms are clear if their measured times differ by more than 5 %.
 `regret` is the measured time of the algorithm that is predicted to be the fastest, over that of the
-fastest.
+fastest. `run --switch auto` measures every algorithm that is predicted to take at most twice the
+time of the fastest, so the last counts tell how often the fastest algorithm is among these, and how
+many they are.
 
 A block, or each rank's share of a vector, has `bytes` bytes. Barriers have no size, so that they
 are left out.
@@ -61,6 +63,7 @@ LABELS = ("operation", "bytes", "MAX_IF")
 ALL = "all operations"
 MIN_RANKED = 3  # algorithms
 CLEAR, TIE = 0.05, 1e-3  # relative differences of measured times, and of predicted ones
+PREDICTION_DOUBT = 2.0  # GUESS of mpiprof/core/selection/online/candidate_set.c
 REQUIRED = {"error": at_most(0.1), "correlation": at_least(0.9)}
 
 
@@ -179,6 +182,12 @@ class Comparison:
         times = (Estimate(self.measured[i], width=widths[i]) for i in (chosen, fastest))
         return estimate_quotient(*times)
 
+    @property
+    def probed(self) -> tuple[int, bool]:
+        """Number of algorithms that `auto` measures, and whether the fastest is one of them."""
+        probed = self.predicted <= PREDICTION_DOUBT * self.predicted.min()
+        return int(probed.sum()), bool(probed[self.measured.argmin()])
+
 
 def _correlate_ranks(first: Values, second: Values) -> float:
     if len(first) < MIN_RANKED:
@@ -250,7 +259,11 @@ def summarize(part: str, model: str, comparisons: Sequence[Comparison]) -> str:
         text += f"at least 0.9 in {sum(c >= 0.9 for c in correlations)} of {len(correlations)}"
     pairs, right = map(sum, zip(*(c.order for c in comparisons), strict=True))
     text += f"; {right} of {pairs} clear pairs in their order" if pairs else ""
-    return f"{text}; mean regret {_format(average_regret(regrets))}, worst {max(regrets)}"
+    text += f"; mean regret {_format(average_regret(regrets))}, worst {max(regrets)}"
+    probed, found = map(sum, zip(*(c.probed for c in comparisons), strict=True))
+    known = sum(len(c.measured) for c in comparisons)
+    text += f"; `auto` measures {probed} of {known} algorithms, "
+    return f"{text}the fastest in {found} of {len(comparisons)} groups"
 
 
 def average_regret(regrets: Sequence[Estimate]) -> Estimate:
