@@ -28,7 +28,7 @@ from mpiprof.bench.harness.figures import FORMATS, require_package
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.papers import PAPERS
 from mpiprof.bench.studies import import_study, list_algorithms
-from mpiprof.errors import UsageError
+from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.parse_units import parse_sizes
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch import ranks
@@ -340,7 +340,10 @@ def start_study(
 
 
 def calibrate(start: Start, folder: Path, study: str, number: int, options: Options) -> Path | None:
-    """Return the measured message times of the ranks, or None if the study cannot use them."""
+    """Return the measured message times of the ranks, or None if the study cannot use them.
+
+    Raises MpiprofError for the study that tests predictions from these times.
+    """
     import json
 
     from mpiprof.bench.harness import calibration
@@ -349,6 +352,9 @@ def calibrate(start: Start, folder: Path, study: str, number: int, options: Opti
     file = calibration.calibrate_ranks(start, folder, find_fault)
     table = json.loads(file.read_text())
     fault = find_fault(table)
+    if fault and study == MODEL:
+        why = f"message times of `calibrate` are not usable: {fault}"
+        raise MpiprofError(f"{why}: {calibration.REMEDY}")
     print(calibration.describe_messages(table, fault), flush=True)
     return None if fault else file
 

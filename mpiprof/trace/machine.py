@@ -27,19 +27,22 @@ NO_MESSAGE = 1 << 62  # bytes; without used messages, only impossible times are 
 MOST_LISTED = 4  # unsteady sizes in a reason
 
 
-def find_fault(table: Any, smallest: int = 0) -> str:
+def find_fault(table: Any, smallest: int = 0, *, in_series: bool = False) -> str:
     """Return why a machine table is unusable, or "" if it is usable or absent.
 
     smallest: bytes of the smallest used message. Shorter messages may be less steady,
     as far as this changes no time of a used message by more than the same limit.
+    in_series: used messages follow each other, so that each takes at least its bytes at the link's
+    pace. The time through an idle port may vary by a small part of this.
     """
     if not isinstance(table, Mapping):
         return ""
     links = ((name, table.get(name)) for name in SLOWEST_LINK)
-    return next(filter(None, (_find_link_fault(*link, smallest) for link in links)), "")
+    faults = (_find_link_fault(*link, smallest, in_series=in_series) for link in links)
+    return next(filter(None, faults), "")
 
 
-def _find_link_fault(name: str, link: Any, smallest: int) -> str:
+def _find_link_fault(name: str, link: Any, smallest: int, *, in_series: bool) -> str:
     if not isinstance(link, Mapping):
         return ""
     try:
@@ -56,7 +59,8 @@ def _find_link_fault(name: str, link: Any, smallest: int) -> str:
         return f"{format_time(empty)} for an empty message {LINK_NAMES[name]}"
     if beta > most_beta:
         return f"{1000 / beta:.2g} MB/s {LINK_NAMES[name]}"
-    unsteady = _find_unsteadiness(name, link, lambda size: alpha + beta * size, smallest)
+    least = pace if in_series else 0.0
+    unsteady = _find_unsteadiness(name, link, lambda size: alpha + beta * size, smallest, least)
     if unsteady:  # checked first, because impossible times follow from unsteady rounds
         return unsteady
     if not beta >= MIN_BETA_NS:
@@ -72,9 +76,12 @@ def _find_link_fault(name: str, link: Any, smallest: int) -> str:
 
 
 def _find_unsteadiness(
-    name: str, link: Mapping[str, Any], time_ns: Callable[[int], float], smallest: int
+    name: str, link: Mapping[str, Any], time_ns: Callable[[int], float], smallest: int, pace: float
 ) -> str:
-    """Return why times would not repeat, as far as the table describes the measurement; else ""."""
+    """Return why times would not repeat, as far as the table describes the measurement; else "".
+
+    pace: time in ns that a byte takes at least; 0 if messages do not follow each other.
+    """
     try:
         sizes = [int(size) for size in link.get("sizes") or ()]
         rounds = [int(count) for count in link.get("undisturbed_rounds") or ()]
@@ -88,8 +95,10 @@ def _find_unsteadiness(
     unsteady = []
     limit_ns = (MAX_SPREAD - 1) * time_ns(smallest)
     for size, spread in zip(sizes, spreads, strict=False):
-        is_small = size < smallest and (spread - 1) * time_ns(size) <= limit_ns
-        if not (spread <= MAX_SPREAD or is_small):
+        deviation_ns = (spread - 1) * time_ns(size)
+        is_small = size < smallest and deviation_ns <= limit_ns
+        is_hidden = deviation_ns <= (MAX_SPREAD - 1) * pace * size
+        if not (spread <= MAX_SPREAD or is_small or is_hidden):
             unsteady.append((size, spread))
     if not unsteady:
         return ""

@@ -200,7 +200,7 @@ def test_message_times_by_size_or_why_not() -> None:
     assert tabulate_messages(refused) == []
     fault = find_fault(refused)
     assert "not usable: repetitions of 0 B differ" in describe_messages(refused, fault)
-    assert describe_messages(refused, "").endswith(f" Short messages are not used: {fault}.")
+    assert describe_messages(refused, "").endswith(f" Without effect on this study: {fault}.")
     shown = MACHINE | {"within": LINK | {"sizes": [4, 65536, 1_000_000]}}
     text = "T, one way: 4 B take 10.0 µs within a node, 64 KB take 11.0 µs within a node."
     assert describe_messages(shown, "") == text

@@ -104,6 +104,26 @@ def test_a_study_requires_steady_times_of_its_sizes(
     assert find_fault(table)  # for all sizes, as other studies require
 
 
+@pytest.mark.parametrize(
+    ("beta", "spread", "why"),
+    [
+        (1.0, [1.0, 1.4], ""),  # 4 us of 8 KB, which take 2.7 ms behind each other
+        (1.0, [1.0, 99.0], "repetitions of 8192 B differ by a factor of 99.0 between"),
+        (1.0, [3.0, 1.0], "repetitions of 0 B differ by a factor of 3.0 between"),
+        (335.0, [1.0, 1.4], "repetitions of 8192 B differ by a factor of 1.4 between"),
+    ],
+)
+def test_messages_in_series_take_the_pace_of_the_link(
+    beta: float, spread: list[float], why: str
+) -> None:
+    """A port of 25 Mbit/s that sends its first bytes at once after an idle time, or not."""
+    link = {"alpha_ns": 1e3, "beta_ns_per_byte": beta, "pace_ns_per_byte": 335.0}
+    table = {"between": link | {"sizes": [0, 8192], "spread": spread}}
+    found = find_fault(table, in_series=True)
+    assert found.startswith(why) and bool(why) == bool(found)
+    assert find_fault(table)  # of single messages
+
+
 def test_unusable_message_times_are_measured_again(tmp_path: Path) -> None:
     faults = ["unsteady", "", "unsteady"]
 

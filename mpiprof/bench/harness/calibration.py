@@ -31,6 +31,7 @@ CALIBRATION_S = 20
 STDERR = 2  # file descriptor
 ATTEMPTS = 3
 SHOWN_BYTES = (4, 65536)  # messages with printed times
+REMEDY = "repeat on a quiet machine, or pass --machine FILE of `calibrate`"
 
 
 def calibrate_ranks(
@@ -93,7 +94,8 @@ def find_study_fault(
     if not fault or find_smallest is None or find_fault(table, NO_MESSAGE):
         return fault
     machine = machine_of_table(table, "the measured table")
-    return find_fault(table, find_smallest(Setup(ranks, options, machine)))
+    in_series = getattr(study, "MESSAGES_IN_SERIES", False)
+    return find_fault(table, find_smallest(Setup(ranks, options, machine)), in_series=in_series)
 
 
 # ---- times by size
@@ -118,12 +120,12 @@ def describe_messages(machine: Mapping[str, Any], fault: str) -> str:
     """Return the measured times of some messages, or the fault that makes them unusable."""
     if fault:
         return f"Message times of `calibrate` are not usable: {fault}."
-    unused = find_fault(machine)  # of messages that the study does not send
-    shown = SHOWN_BYTES[1:] if unused else SHOWN_BYTES
+    harmless = find_fault(machine)  # only of times that the study does not use
+    shown = SHOWN_BYTES[1:] if harmless else SHOWN_BYTES
     times = [
         f"{format_round_size(row['bytes'])} take {format_time(row['time ms'] * 1e6)} {row['link']}"
         for row in _list_times(machine)
         if row["bytes"] in shown
     ]
     text = f"T, one way: {', '.join(times)}." if times else "No message was timed."
-    return f"{text} Short messages are not used: {unused}." if unused else text
+    return f"{text} Without effect on this study: {harmless}." if harmless else text

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mpiprof.bench.harness.calibration import REMEDY
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.intervals import Estimate, estimate_quotient, median_interval
 from mpiprof.bench.harness.options import Options
@@ -62,6 +63,7 @@ PARTS = (*VECTORS, *BLOCKS, *IRREGULAR, BETWEEN_GROUPS)
 LABELS = ("operation", "bytes", "MAX_IF")
 ALL = "all operations"
 MIN_RANKED = 3  # algorithms
+MESSAGES_IN_SERIES = True  # inside an algorithm, the messages of a port follow each other
 CLEAR, TIE = 0.05, 1e-3  # relative differences of measured times, and of predicted ones
 PREDICTION_DOUBT = 2.0  # GUESS of mpiprof/core/selection/online/candidate_set.c
 REQUIRED = {"error": at_most(0.1), "correlation": at_least(0.9)}
@@ -111,8 +113,7 @@ def make_cases(setup: Setup) -> list[Case]:
     predictions depend on them.
     """
     if setup.fault:
-        remedy = "repeat on a quiet machine, or pass --machine FILE of `calibrate`"
-        raise MpiprofError(f"message times are not usable: {setup.fault}: {remedy}")
+        raise MpiprofError(f"message times are not usable: {setup.fault}: {REMEDY}")
     if not setup.machine.has_transport:
         remedy = "measure it with `calibrate -o FILE`, and pass --machine FILE"
         raise MpiprofError(f"message times have no transport, which predictions require: {remedy}")
