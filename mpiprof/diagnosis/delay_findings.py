@@ -42,6 +42,13 @@ from mpiprof.diagnosis.delay_summary import (
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding, WaitSite
 from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_patterns, sum_gains
 from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
+from mpiprof.diagnosis.pattern_details import (
+    find_last_change,
+    find_lateness,
+    find_onset,
+    find_spared_ranks,
+    find_stay,
+)
 from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.repetition_matrix import (
     Pair,
@@ -58,6 +65,7 @@ from mpiprof.diagnosis.step_matrix import (
     choose_step_columns,
     sum_step_cells,
 )
+from mpiprof.diagnosis.varying_delays import add_variation
 from mpiprof.diagnosis.work_intervals import INSIDE
 from mpiprof.diagnosis.work_matrix import find_host
 from mpiprof.metrics.analysis_memory import fits_in_memory
@@ -197,7 +205,7 @@ def _find_patterns(
         patterns = (
             (matrix, _blame_blocked_ranks(matrix, one, apply))
             for matrix in matrices
-            for one in join_patterns(find_patterns(matrix)[0])
+            for one in add_variation(matrix, join_patterns(find_patterns(matrix)[0]))
         )
         return [
             (matrix, one)
@@ -315,20 +323,21 @@ def _pattern_finding(
         "late_instances": round(sum(late)),
         "instances": sum(of.count for of, _ in parts),
         "spans": find_spans(number, matrix) if len(number) < matrix.instance_count else [],
-        "onset_ns": _find_onset(trace, matrix, pattern),
+        "onset_ns": find_onset(trace, matrix, pattern),
         "offsets": list(pattern.offsets),
         "step": pattern.step,
         "speed": pattern.speed,
         "each": pattern.each,
-        "stay": _find_stay(matrix, pattern) if pattern.cause == "moving" else None,
-        "late_by_rank": _find_lateness(matrix, pattern),
+        "stay": find_stay(matrix, pattern) if pattern.cause == "moving" else None,
+        "late_by_rank": find_lateness(matrix, pattern),
         "levels": [list(level) for level in pattern.levels],
         "grows": None if pattern.grows is None else list(pattern.grows),
+        "varies": None if pattern.varies is None else list(pattern.varies),
         "course": None if pattern.course is None else pattern.course.shape,
-        "until": _find_last_change(matrix, pattern),
+        "until": find_last_change(matrix, pattern),
         "unit": matrix.unit,
         "sampled": trace.sampling_interval > 1,
-        "spared": _find_spared_ranks(trace, pattern),
+        "spared": find_spared_ranks(trace, pattern),
         "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
         "recorded": [int(matrix.number[0]), int(matrix.number[-1])],
         "host": find_host(trace, pattern.node),
@@ -357,44 +366,3 @@ def _pattern_finding(
         evidence=evidence,
         waits_at=waits_at,
     )
-
-
-def _find_onset(trace: Trace, matrix: DelayMatrix, pattern: Pattern) -> int | None:
-    """Return when a pattern begins, in ns after the start of the run; None at the first column."""
-    first = int(pattern.instances[0])
-    return int(matrix.columns.begin_ns[first]) - trace.run_start_ns if first else None
-
-
-def _find_last_change(matrix: DelayMatrix, pattern: Pattern) -> int | None:
-    """Return the number from which a delay has its last level, or None if it has none."""
-    if pattern.course is None or pattern.course.until is None:
-        return None
-    columns = pattern.instances if pattern.period else np.arange(matrix.instance_count)
-    if pattern.instances[-1] < columns[-1]:  # the delay ends
-        return None
-    return int(matrix.number[columns[pattern.course.until]])
-
-
-def _find_spared_ranks(trace: Trace, pattern: Pattern) -> list[int]:
-    """Return the ranks that are not late if most ranks are, otherwise []."""
-    is_majority = pattern.cause == "rank" and 2 * len(pattern.ranks) > trace.ranks
-    return np.setdiff1d(np.arange(trace.ranks), pattern.ranks).tolist() if is_majority else []
-
-
-def _find_stay(matrix: DelayMatrix, pattern: Pattern) -> int:
-    """Return the number of columns for which the delay stays at a rank before it moves.
-
-    It is that of most columns, because noise divides the stay at some ranks.
-    """
-    latest = np.nanargmax(matrix.work_ns[:, pattern.instances], axis=0)
-    edges = np.flatnonzero(np.diff(latest)) + 1
-    lengths = np.diff([0, *edges, len(latest)])
-    return round(float(np.median(np.repeat(lengths, lengths))))
-
-
-def _find_lateness(matrix: DelayMatrix, pattern: Pattern) -> list[tuple[int, float]]:
-    """Return the usual delay of each rank of a pattern in ns, the largest first."""
-    excess = matrix.compute_excess(pattern.ranks, pattern.instances)[:, pattern.instances]
-    row = np.searchsorted(matrix.ranks, pattern.ranks)
-    late = np.median(excess[row], axis=1).tolist() if len(row) else []
-    return sorted(zip(pattern.ranks, late, strict=True), key=lambda pair: -pair[1])

@@ -50,6 +50,7 @@ class DelayMatrix(WorkMatrix):
 
     - unit: "step" or "repetition", of which a column is one.
     - callsite: at which all steps end, or None.
+    - least_work_ns: least work of a rank in each column, which `work_ns` does not contain.
     - cost_ns: waiting that the work of each rank and column causes, anywhere in the run.
     - scale: factor of each column, with which the waiting of all columns is that of the run.
     - count: number of recorded steps or repetitions, of which the columns may be a part.
@@ -59,6 +60,7 @@ class DelayMatrix(WorkMatrix):
     unit: str
     callsite: int | None = None
     alone_ns: float | None = None
+    least_work_ns: Float
     cost_ns: Float
 
     def __init__(self, trace: Trace, ranks: Int, columns: Columns):

@@ -29,6 +29,7 @@ class Pattern:
       each.
     - grows: first and last lateness if it changes gradually. course: its course over the columns,
       or over the instances of a periodic pattern.
+    - varies: mean and largest lateness, if it varies from instance to instance.
     - speed: ranks per instance, of a delay that moves smoothly.
     - shift_ns: time that each rank (row) would work less in each column without the pattern,
       negative for more; None if unknown.
@@ -50,6 +51,7 @@ class Pattern:
     levels: tuple[tuple[int, int, float], ...] = ()
     grows: tuple[float, float] | None = None
     course: Course | None = None
+    varies: tuple[float, float] | None = None
     speed: float | None = None
     shift_ns: Float | None = None
 

@@ -150,7 +150,8 @@ class RepetitionMatrix(DelayMatrix):
             work = np.where(present, work, longest(ends[cells.column >= 0]))
         else:
             work[~present] = np.nan
-        self.work_ns = work - np.nanmin(work, 0)
+        self.least_work_ns = np.asarray(np.nanmin(work, 0))
+        self.work_ns = work - self.least_work_ns
         self._excess = np.nan_to_num(self.work_ns - column_medians(self.work_ns))
         # Work of the usual length may cost wait, too, as in a pipeline that fills.
         by_rank = np.sort(self.cost_ns.mean(1))

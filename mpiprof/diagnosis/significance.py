@@ -59,18 +59,19 @@ def p_above(values: Float, p_apart: float = 1.0, tests: int = 1) -> Float:
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
-def p_apart_from_others(mean: Float, others: Float) -> float:
+def p_apart_from_others(mean: Float, others: Float, least_spread: float = 1.0) -> float:
     """Return the p-value that the least of some means belongs to the means of the other ranks.
 
     Ranks that wander at random differ in their means, however long they keep them. A rank outside
     the distribution of the others does not wander like them. Returns 1 with less than 3 others.
+    least_spread: minimum standard deviation, 1 ns by default.
     """
     from scipy import special
 
     count = len(others)
     if count < MIN_OTHERS:
         return 1.0
-    spread = max(float(others.std(ddof=1)), 1.0) * np.sqrt(1 + 1 / count)
+    spread = max(float(others.std(ddof=1)), least_spread) * np.sqrt(1 + 1 / count)
     score = (float(mean.min()) - float(others.mean())) / spread
     return min(float(special.stdtr(count - 1, -score)) * (count + len(mean)), 1.0)
 

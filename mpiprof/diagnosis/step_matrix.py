@@ -145,6 +145,9 @@ class StepMatrix(DelayMatrix):
         self.cost_ns = cost * self.scale
         self.scale *= np.where(self.wait_ns > 0, weighted / np.maximum(self.wait_ns, 1.0), 1.0)
         self.work_ns = waited.max(0) - waited
+        steps = np.flatnonzero(chosen.column_of != OUTSIDE)
+        length_ns = chosen.steps.edges_ns[steps + 1] - chosen.steps.edges_ns[steps]
+        self.least_work_ns = np.maximum(length_ns - waited.max(0), 0.0)
 
     def locate(self, waits: ChosenWaits) -> Cells:
         """Return the cells of the intervals of work in a window of the run."""

@@ -134,6 +134,9 @@ def _longer_clause(finding: Finding, ranks_of_node: str = "") -> str:
     several = finding.cause == "outlier" and evidence["late_instances"] > 1
     if evidence["grows"] or evidence["levels"] or several:
         late = f"up to {late}"
+    if evidence["varies"]:
+        mean, most = map(format_time, evidence["varies"])
+        late = f"on average {mean} and at most {most}"
     if finding.evidence["each"]:
         longest = f"rank {finding.ranks[0]} works longest, {late} beyond the median of all ranks"
         return f"the work differs from rank to rank, and {longest}{where_and_when}"

@@ -240,6 +240,14 @@ def _outlier(name: str, draw: _Draw) -> PlantedCause:
     return _make(name, draw, loop, late, "outlier rank", first=first, tolerance=0)
 
 
+def _varying(name: str, draw: _Draw) -> PlantedCause:
+    """Return a rank whose delay varies from step to step, with heavy tails or without."""
+    loop = _halo_or_collectives(draw, 2, 4, 8, 16, 64)
+    kind = planted.VARYING[draw.number % len(planted.VARYING)]
+    late = planted.varying(kind, draw.steps, loop.ranks, draw.rank(loop.ranks), draw.random)
+    return _make(name, draw, loop, LATE_MS * late, tolerance=1)
+
+
 def _file_of_root(name: str, draw: _Draw) -> PlantedCause:
     """Return a rank 0 that writes a file before a barrier, every tenth step."""
     loop = loops.collectives(draw.pick(2, 4, 8, 32, 64), "allreduce", "barrier")
@@ -318,6 +326,7 @@ FAMILIES: dict[str, Callable[[str, _Draw], PlantedCause]] = {
         place=1,
     ),
     "file of the root": _file_of_root,
+    "varying delay": _varying,
 }
 
 

@@ -103,6 +103,21 @@ def moving(steps: int, ranks: int, ms: float, stay: int = 1, by: int = 1) -> Flo
     return result
 
 
+VARYING = ("exponential", "pareto", "uniform")
+
+
+def varying(kind: str, steps: int, ranks: int, late: int, random: np.random.Generator) -> Float:
+    """Return delays of one rank with a mean of about 1 that differ from step to step."""
+    drawn = {
+        "exponential": random.exponential(1.0, steps),
+        "pareto": 0.5 * random.pareto(1.5, steps) + 0.1,  # infinite variance
+        "uniform": random.uniform(0.0, 2.0, steps),
+    }
+    result = np.zeros((steps, ranks))
+    result[:, late] = drawn[kind]
+    return result
+
+
 # Noise without a cause
 
 

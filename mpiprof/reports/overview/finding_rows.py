@@ -85,7 +85,7 @@ def _make_row(
     main = finding.main_callsite
     site = UNKNOWN if main is None else format_wait_site(trace, main)
     operation, _, place = site.partition(" at ")
-    late_ns = finding.evidence.get("late_ns")
+    late_ns = next(iter(finding.evidence.get("varies") or ()), finding.evidence.get("late_ns"))
     late, of = (finding.evidence.get(name) for name in ("late_instances", "instances"))
     counted = UNKNOWN
     if late is not None and of is not None:

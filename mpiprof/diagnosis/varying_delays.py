@@ -1,0 +1,121 @@
+"""Delays of late ranks that vary from step to step.
+
+The patterns state one usual delay of a rank:
+
+    delay of rank 5  |   .       .
+                     |   :   .   :   .          exceeds the usual delay
+    usual delay      |-:-:-:-:-:-:-:-:-:-       explained by the pattern
+                     +-------------------- steps
+
+If the rank's work varies far more than that of the other ranks, all of its delay has one cause,
+which includes outliers of this rank. Otherwise the excess is noise as other ranks have it, and
+outliers are accidents of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mpiprof.diagnosis.costliest_set import compute_gain
+from mpiprof.diagnosis.delay_matrix import DelayMatrix
+from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.diagnosis.significance import STRETCHES, p_apart_from_others, stretch_means
+from mpiprof.diagnosis.work_matrix import column_medians
+from mpiprof.trace.types import Bool, Float, Int
+
+# Maximum p-value of a delay that varies. The rank is known to be late, and only its cost changes.
+MAX_VARIATION_P = 0.02
+MIN_SPREAD = 0.1  # of the logarithms of the other ranks' variations
+MIN_ADDED_SHARE = 0.1  # minimum wait that the variation explains, over that of its pattern
+MIN_COLUMNS = 5  # fewer columns do not show that a delay varies
+NOISE_DEVIATIONS = 3.0  # of the other ranks' work, within which an excess is noise
+
+
+def add_variation(matrix: DelayMatrix, patterns: Sequence[Pattern]) -> list[Pattern]:
+    """Return the patterns, where late ranks with varying delays also explain what exceeds these."""
+    if any(one.shift_ns is None for one in patterns):
+        return list(patterns)
+    work_ns = matrix.work_ns - _sum_shifts(patterns)
+    found = list(patterns)
+    for one in patterns:
+        if one.cause not in ("rank", "node", "periodic") or not one.ranks or one.each or one.grows:
+            continue
+        accidents = [of for of in found if of.cause == "outlier" and {*of.ranks} == {*one.ranks}]
+        joined = _join_variation(matrix, work_ns, one, accidents)
+        if joined is not None:
+            known = [of for of in found if all(of is not accident for accident in accidents)]
+            found = [joined if of is one else of for of in known]
+            work_ns = work_ns + _sum_shifts([one, *accidents]) - _sum_shifts([joined])
+    return found
+
+
+def _sum_shifts(patterns: Sequence[Pattern]) -> Float:
+    """Return the work in ns that patterns explain together."""
+    shifts = [np.nan_to_num(one.shift_ns) for one in patterns if one.shift_ns is not None]
+    return np.asarray(sum(shifts), np.float64)
+
+
+def _join_variation(
+    matrix: DelayMatrix, work_ns: Float, pattern: Pattern, accidents: Sequence[Pattern]
+) -> Pattern | None:
+    """Return the pattern with all of its ranks' excess, or None if their delay does not vary.
+
+    work_ns: work that no pattern explains. accidents: outliers of the same ranks.
+    """
+    rows = np.searchsorted(matrix.ranks, pattern.ranks)
+    apart = np.concatenate([np.zeros(0, np.int64), *(one.instances for one in accidents)])
+    usual = np.setdiff1d(pattern.instances, apart)
+    whole_ns = work_ns + matrix.least_work_ns
+    if len(usual) < MIN_COLUMNS or not _varies(whole_ns[:, usual], rows):
+        return None
+    before_ns = work_ns + _sum_shifts([pattern, *accidents])
+    others = np.delete(before_ns, rows, 0)
+    excess = np.nan_to_num(before_ns[rows] - column_medians(others))
+    columns = np.union1d(pattern.instances, apart)
+    late = np.where(excess > _find_noise(others), excess, 0.0)[:, columns]
+    shift = np.zeros_like(work_ns)
+    shift[np.ix_(rows, columns)] = late
+    gain = compute_gain(matrix, before_ns, shift, matrix.compute_waiting(before_ns))
+    before = sum(one.gain_ns for one in (pattern, *accidents))
+    if not accidents and gain < (1 + MIN_ADDED_SHARE) * before:
+        return None
+    of_latest = late.max(0)
+    return replace(
+        pattern,
+        instances=columns,
+        gain_ns=gain,
+        p=max(one.p for one in (pattern, *accidents)),
+        levels=(),
+        varies=(float(of_latest.mean()), float(of_latest.max())),
+        shift_ns=shift,
+    )
+
+
+def _varies(work_ns: Float, rows: Int) -> bool:
+    """Return whether the work of some rows varies far more than that of the others.
+
+    work_ns: whole work, because the excess over the others has the variation of the others, too.
+    """
+    from scipy import special
+
+    apart = np.abs(np.nan_to_num(work_ns - np.nanmedian(work_ns, 1, keepdims=True)))
+    chosen: Bool = np.isin(np.arange(len(work_ns)), rows)
+    if chosen.all():
+        return False
+    # All late ranks count as one, which must exceed each of the others.
+    series = np.vstack([apart[chosen].mean(0), apart[~chosen]])
+    means = stretch_means(series, STRETCHES[0])
+    count, first = means.shape[1], int((means.argmax(0) == 0).sum())
+    chance = float(special.bdtrc(first - 1, count, 1 / len(series))) * len(series)
+    varied = np.log(np.maximum(series.sum(1), 1.0))
+    p = 2 * min(chance, p_apart_from_others(varied[:1], varied[1:], MIN_SPREAD))
+    return p <= MAX_VARIATION_P and varied[0] > varied[1:].max()
+
+
+def _find_noise(others: Float) -> float:
+    """Return the excess in ns within which work differs as among the ranks that are not late."""
+    late = others - column_medians(others)
+    return NOISE_DEVIATIONS * 1.4826 * float(np.nanmedian(np.abs(late)))
