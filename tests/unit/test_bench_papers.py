@@ -346,6 +346,15 @@ def test_a_file_in_the_place_of_the_folder_is_named(
     assert line == f"mpiprof: -o {file} is a file: pass a folder for the report's files"
 
 
+def test_a_folder_that_is_not_writable_is_named_before_the_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_report.os, "access", lambda *_: False)
+    assert main(["bench", "paper", "kang", "--only", "Links", "-o", str(tmp_path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"mpiprof: -o {tmp_path} is not writable: ")
+
+
 def test_exhibits_are_selected_in_any_case_and_once() -> None:
     chosen = paper_report.select_exhibits(import_paper("kang"), ["figure 6", "LINKS", "Figure 6"])
     assert [exhibit.number for exhibit in chosen] == ["Figure 6", "Links"]

@@ -25,10 +25,11 @@ from mpiprof.model.problem_spec import assign_nodes
 from mpiprof.model.schedule import Algorithm, Problem, Schedule
 from mpiprof.model.simulate import runs_as_ring, simulate, simulate_patterns
 
-# Cost of a simulation in units of one round of one process: a round of all processes, and a message
-# that is simulated individually. Measured with 2 to 2048 processes.
+# Cost of a simulation in units of one round of one process: a round of all processes, a message
+# that is simulated individually, and a step between groups. Measured with 2 to 2048 processes.
 ROUND_COST = 500
 MESSAGE_COST = 100
+GROUPS_COST = 8
 MIN_DIVIDED_S = 5.0  # minimum duration that is divided among processors, each with a new process
 MAX_WORKERS = 16  # because each has the memory of a simulation
 # Simulations that measure the present speed of this machine.
@@ -160,4 +161,6 @@ def _simulation_cost(algorithm: Algorithm, problem: Problem, *, one_by_one: bool
     size = problem.size + problem.remote_size
     with Schedule(algorithm, problem, problem.size - 1) as schedule:
         rounds, steps = schedule.rounds, len(schedule.read_steps(0, schedule.rounds))
-    return float(size * steps * MESSAGE_COST if one_by_one else rounds * ROUND_COST + size * steps)
+    if one_by_one:
+        return float(size * steps * MESSAGE_COST)
+    return float(rounds * ROUND_COST + size * steps * (GROUPS_COST if problem.remote_size else 1))

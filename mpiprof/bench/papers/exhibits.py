@@ -15,6 +15,7 @@ from mpiprof.bench.harness.figures import Figure, Series
 from mpiprof.bench.harness.study import Row, format_cell
 from mpiprof.bench.papers.paper_values import PaperValues
 from mpiprof.bench.papers.runs import Run
+from mpiprof.interface.format_units import format_share
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
 # A counter-example in the paper's own model, which depends on no machine, shows that a statement is
@@ -133,8 +134,8 @@ def judge_values(
     pairs = "; ".join(
         f"{key}: {format_cell(v)} ({format_cell(expected[key])})" for key, v in measured.items()
     )
-    near = f"within {error:.0%} of the paper's number" if error else "equal to the paper's number"
-    reason = f"{near}. Here, and (in the paper): {pairs}"
+    near = f"within {format_share(error)} of" if error else "equal to"
+    reason = f"{near} the paper's number. Here, and (in the paper): {pairs}"
     return judge_share(sum(close), len(close), reason)
 
 

@@ -22,6 +22,7 @@ from mpiprof.bench.papers.exhibits import (
 from mpiprof.bench.papers.faraj_program_claims import NO_TIMES, is_known
 from mpiprof.bench.papers.runs import HOUR_S, Measurement, Run
 from mpiprof.bench.studies.arrival import JOINED, KINDS, PAPER_PROCESSES, plot_factors
+from mpiprof.interface.format_units import format_share
 
 # Two nodes, so that each rank has a processor. At this rate 64 KB take about as long as on the
 # paper's Beowulf cluster. An idle port sends the bytes of 1 ms at once, which at 500 Mbit/s are the
@@ -135,7 +136,8 @@ def judge_rows(
 def describe_others(rows: Sequence[Row]) -> str:
     """Return how much of the computation's time other processes had, if it was more than 1 %."""
     share = min((row["processor share"] for row in rows), default=1.0)
-    return f"; other processes had {1 - share:.0%} of the processors" * (share < MOST_SHARE)
+    text = f"; other processes had {format_share(1 - share)} of the processors"
+    return text * (share < MOST_SHARE)
 
 
 def check_arrivals(results: Results) -> Verdict:
@@ -151,7 +153,7 @@ def check_growth(results: Results) -> Verdict:
         return rows
     factors = [row["computation ω/T"] for row in rows]
     state = HOLDS if factors == sorted(factors) and factors[-1] > factors[0] else FAILS
-    reason = "factors: " + ", ".join(map(format_cell, factors))
+    reason = f"the factors are {', '.join(map(format_cell, factors))}"
     return Verdict(state, reason + describe_others(rows))
 
 

@@ -14,6 +14,7 @@ from mpiprof.bench.harness.study import Row
 from mpiprof.bench.papers.exhibits import NOT_REPRODUCED, Results, Verdict, judge_share
 from mpiprof.bench.papers.machines import BEOWULF, LEMIEUX
 from mpiprof.bench.studies.apps import ALL, WHOLE
+from mpiprof.interface.format_units import format_share
 from mpiprof.metrics.aggregate import FACTOR_RANGES, RANGE_NAMES
 
 SIZES = {"4 B": 4, "256 B": 256, **{f"{n} KB": n << 10 for n in (1, 4, 16, 32, 64, 128)}}
@@ -86,7 +87,8 @@ def check_shares(results: Results) -> Verdict:
     seconds = {(r["program"], r["routine"]): r["native s"] for r in results.rows["apps"]}
     shares = [seconds[name, ALL] / seconds[name, WHOLE] for name in STAND_INS]
     right = sum(share >= least for share in shares)
-    reason = f"programs spend at least {least:.1%} of their time, the paper's smallest share"
+    smallest = f"{100 * least:.1f} % of their time, the paper's smallest share"
+    reason = f"programs spend at least {smallest}"
     return judge_share(right, len(shares), reason)
 
 
@@ -141,8 +143,9 @@ def check_few_balanced(results: Results) -> Verdict:
         return Verdict(NOT_REPRODUCED, NO_TIMES)
     most = max(value.value for value in results.values.of_exhibit("Figure 2")) / 100
     right = sum(share <= most for share in balanced.values())
-    found = ", ".join(f"{share:.0%} {size}" for size, share in balanced.items())
-    return judge_share(right, len(balanced), f"sizes have at most {most:.0%} balanced: {found}")
+    found = ", ".join(f"{format_share(share)} {size}" for size, share in balanced.items())
+    reason = f"sizes have at most {format_share(most)} balanced: {found}"
+    return judge_share(right, len(balanced), reason)
 
 
 def check_small(results: Results) -> Verdict:
@@ -161,7 +164,7 @@ def check_small(results: Results) -> Verdict:
     if small == large:
         right = 0
     parts = [
-        f"{name}: {', '.join(f'{share:.0%}' for share in shares)}"
+        f"{name}: {', '.join(map(format_share, shares))}"
         for name, shares in zip(below, (small, large), strict=True)
     ]
     limits = ", ".join(f"{limit:g}" for limit in FACTOR_RANGES)

@@ -142,7 +142,7 @@ def check_bound(results: Results, run: str) -> Verdict:
         ratios = _ratios(results, run, direction)
         above = _count_above(ratios)
         states.append(above == 0)
-        excess = f", by up to {max(ratios) - 1:.1%}" if above else ""
+        excess = f", by up to {100 * max(ratios) - 100:.1f} %" if above else ""
         texts.append(f"{direction}: {above} of {len(ratios)} random cases exceed it{excess}")
     state = HOLDS if all(states) else IN_PART if any(states) else FAILS
     return Verdict(state, "; ".join(texts))

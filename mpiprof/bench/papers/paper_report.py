@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def make_paper_report(name: str, folder: Path, wanted: Sequence[str], quick: boo
     except OSError as error:
         fact = "is a file" if folder.is_file() else f"cannot be created: {error.strerror}"
         raise MpiprofError(f"-o {folder} {fact}: pass a folder for the report's files") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise MpiprofError(f"-o {folder} is not writable: pass a folder for the report's files")
     results = obtain_results(paper, exhibits, folder, quick)
     report = compose_report(paper, exhibits, results, quick)
     files = [folder / f"{name}.{form}" for form in ("html", "pdf", "md")]
