@@ -118,7 +118,7 @@ MODEL = (
     ),
     Pattern(
         "groups in which `auto` measures the fastest algorithm, without transport",
-        "all",
+        "",
         r"all operations, plain: .*fastest in (\d+ of \d+) groups",
     ),
     Pattern(
