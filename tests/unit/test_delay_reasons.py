@@ -229,6 +229,13 @@ def test_page_faults_take_the_time_measured_on_the_machine(
     assert share(reasons, delay_reasons.MORE_WORK) == pytest.approx(1 - part)
 
 
+def test_faults_with_input_take_processor_time() -> None:
+    """350 faults of a cold file: 10 ms of processor time, and 10 ms blocked."""
+    busy = late(processor_ns=LENGTH + DELAY // 2, major_faults=350, voluntary=350)
+    reasons = explain_delay(busy, intervals(), DELAY / 2 / 350 / delay_reasons.INPUT_FAULT_FACTOR)
+    assert share(reasons, delay_reasons.PAGE_FAULTS) == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("machine", "known"),
     [
