@@ -69,7 +69,7 @@ def _join_variation(
     apart = np.concatenate([np.zeros(0, np.int64), *(one.instances for one in accidents)])
     usual = np.setdiff1d(pattern.instances, apart)
     whole_ns = work_ns + matrix.least_work_ns
-    if len(usual) < MIN_COLUMNS or not _varies(whole_ns[:, usual], rows):
+    if len(usual) < MIN_COLUMNS or not varies(whole_ns[:, usual], rows):
         return None
     before_ns = work_ns + _sum_shifts([pattern, *accidents])
     others = np.delete(before_ns, rows, 0)
@@ -94,16 +94,18 @@ def _join_variation(
     )
 
 
-def _varies(work_ns: Float, rows: Int) -> bool:
+def varies(work_ns: Float, rows: Int) -> bool:
     """Return whether the work of some rows varies far more than that of the others.
 
     work_ns: whole work, because the excess over the others has the variation of the others, too.
     """
     from scipy import special
 
+    is_known = ~np.isnan(work_ns).all(1)  # rows that take part in these columns
+    chosen: Bool = np.isin(np.arange(len(work_ns)), rows)[is_known]
+    work_ns = work_ns[is_known]
     apart = np.abs(np.nan_to_num(work_ns - np.nanmedian(work_ns, 1, keepdims=True)))
-    chosen: Bool = np.isin(np.arange(len(work_ns)), rows)
-    if chosen.all():
+    if chosen.all() or not chosen.any():
         return False
     # All late ranks count as one, which must exceed each of the others.
     series = np.vstack([apart[chosen].mean(0), apart[~chosen]])

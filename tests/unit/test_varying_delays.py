@@ -12,6 +12,7 @@ from support import planted_loops as planted
 
 import mpiprof
 from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.varying_delays import varies
 from mpiprof.reports.delay_sentences import delay_clause
 from mpiprof.trace.types import Float
 
@@ -63,6 +64,16 @@ def test_the_sentence_states_the_mean_and_the_largest_delay(tmp_path: Path) -> N
     assert findings[0].evidence["varies"] == pytest.approx(expected, rel=0.02)
     clause = delay_clause(trace, findings[0])
     assert clause.startswith("rank 1 works on average 4.89 ms and at most 19.0 ms longer than the ")
+
+
+def test_ranks_without_work_in_the_columns_are_not_compared() -> None:
+    random = np.random.default_rng(1)
+    work_ns = 1e6 + 1e4 * random.standard_normal((6, 40))
+    work_ns[1] += 1e6 * random.exponential(1.0, 40)
+    work_ns[4] = np.nan
+    assert varies(work_ns, np.array([1]))
+    assert not varies(work_ns, np.array([2]))
+    assert not varies(work_ns[[1]], np.array([0]))
 
 
 @pytest.mark.parametrize("noise", ["quiet", "normal", "pareto", "lognormal", "spikes"])
