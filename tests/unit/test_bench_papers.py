@@ -349,7 +349,7 @@ def test_a_file_in_the_place_of_the_folder_is_named(
 def test_a_folder_that_is_not_writable_is_named_before_the_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper_report.os, "access", lambda *_: False)
+    monkeypatch.setattr("os.access", lambda *_: False)
     assert main(["bench", "paper", "kang", "--only", "Links", "-o", str(tmp_path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"mpiprof: -o {tmp_path} is not writable: ")
