@@ -245,7 +245,8 @@ def _varying(name: str, draw: _Draw) -> PlantedCause:
     loop = _halo_or_collectives(draw, 2, 4, 8, 16, 64)
     kind = planted.VARYING[draw.number % len(planted.VARYING)]
     late = planted.varying(kind, draw.steps, loop.ranks, draw.rank(loop.ranks), draw.random)
-    return _make(name, draw, loop, LATE_MS * late, tolerance=1)
+    # The first delays may be short.
+    return _make(name, draw, loop, LATE_MS * late, tolerance=draw.steps // 8)
 
 
 def _file_of_root(name: str, draw: _Draw) -> PlantedCause:
