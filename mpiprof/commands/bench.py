@@ -326,7 +326,7 @@ def start_study(
     if args.study == PROGRAMS:
         from mpiprof.bench.studies import apps
 
-        apps.run(options, start, number, location)
+        apps.run(options, start, number, location, mpi)
         return 0
     study_variables = {LOCATION_VARIABLE: location}
     with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:

@@ -21,8 +21,10 @@ from mpiprof.bench.harness.calibration import Start, describe_messages, tabulate
 from mpiprof.bench.harness.conditions import list_conditions
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.studies import app_tables, apps
-from mpiprof.bench.studies.apps import ALL, FIGURE, WHOLE, App, Run
-from mpiprof.errors import MpiprofError
+from mpiprof.bench.studies.app_programs import APPS, App, find_words
+from mpiprof.bench.studies.apps import ALL, FIGURE, WHOLE, Run
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.launch import library
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import find_fault
 
@@ -36,6 +38,7 @@ def a_run(whole: float, gather: float, gatherv: float, algorithm: str = "native"
     )
 
 
+MPI = library.Mpi("openmpi", Path("/lib/a.so"), "it is of this test")
 APP = App("", "", 1, asked=3.0, routines=("allgather", "allgatherv"))
 NATIVE = (a_run(10, 6, 2), a_run(12, 7, 3))
 
@@ -60,13 +63,13 @@ def test_the_paper_s_routine_has_columns_where_it_runs() -> None:
     assert rows["allgather"]["native / robust"] == pytest.approx(6.5 / 4)
     assert rows["allgather"]["robust algorithm"] == "ring"
     for quick in (False, True):
-        assert apps.APPS["ft"].list_modes(quick=quick) == ("native", "auto", "robust", "native")
-    assert apps.APPS["md"].list_modes(quick=False) == ("native", "auto", "native")
+        assert APPS["ft"].list_modes(quick=quick) == ("native", "auto", "robust", "native")
+    assert APPS["md"].list_modes(quick=False) == ("native", "auto", "native")
 
 
 def test_a_quick_program_outside_table_12_runs_once() -> None:
     """Its time has no interval, so that two digits are printed, and there is nothing to compare."""
-    assert apps.APPS["md"].list_modes(quick=True) == ("native",)
+    assert APPS["md"].list_modes(quick=True) == ("native",)
     rows = {r["routine"]: r for r in apps.rows_of("md", [a_run(10.1234, 6, 2)], APP, judged=False)}
     assert list(rows) == [WHOLE, ALL, "allgather"]
     whole = rows[WHOLE]
@@ -147,7 +150,7 @@ def test_factors_come_from_a_calibration_of_the_ranks(
     file.write_text(json.dumps(MACHINE))
     started: list[list[str]] = []
     options = Options(only=("transpose",), output=tmp_path / "r", machine=file if given else None)
-    apps.run(options, simulated_ranks(started), 2, "nowhere")
+    apps.run(options, simulated_ranks(started), 2, "nowhere", MPI)
     text = capsys.readouterr().out
     assert FIGURE in text and "No factors" not in text
     with (tmp_path / "r.csv").open() as table:
@@ -167,6 +170,50 @@ def test_factors_come_from_a_calibration_of_the_ranks(
     assert ["--machine" in words for words in runs] == [True, False, False, True]
     assert ["--switch" in words for words in runs] == [False, True, True, False]
     assert "robust" in runs[2]
+
+
+@pytest.mark.parametrize(
+    ("installed", "potential", "own", "why"),
+    [
+        (True, True, MPI, "/opt/lmp is installed"),
+        (False, True, MPI, "its stand-in metal.py runs, because LAMMPS is not installed"),
+        (True, False, MPI, "its stand-in metal.py runs, because the installed LAMMPS has no "),
+        (True, True, replace(MPI, library=Path("/lib/b.so")), "/opt/lmp has another MPI library"),
+        (True, True, None, "/opt/lmp has another MPI library than these ranks"),
+        (True, True, UsageError("/opt/lmp is statically linked"), "/opt/lmp is statically linked"),
+    ],
+)
+def test_an_installed_lammps_runs_in_place_of_its_stand_in(
+    installed: bool,
+    potential: bool,
+    own: library.Mpi | UsageError | None,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def find_mpi(*_: object) -> library.Mpi | None:
+        if isinstance(own, UsageError):
+            raise own
+        return own
+
+    monkeypatch.setattr("shutil.which", lambda _: "/opt/lmp" if installed else None)
+    monkeypatch.setattr("mpiprof.launch.library.mpi_of_file", find_mpi)
+    monkeypatch.setenv("LAMMPS_POTENTIALS", str(tmp_path))
+    if potential:
+        (tmp_path / "Cu_u3.eam").touch()
+    words, reason = find_words(APPS["lammps"], Path("samples"), MPI, quick=True)
+    assert why in reason
+    if reason == why == "/opt/lmp is installed":
+        crystal = f"-in samples/copper.in -var potential {tmp_path}/Cu_u3.eam"
+        line = f"/opt/lmp -log none {crystal} -var cells 4 -var steps 10"
+        assert words == line.split()
+    else:
+        assert words == ["samples/metal.py", "--steps", "10"]
+
+
+def test_other_programs_are_samples() -> None:
+    words = find_words(APPS["ft"], Path("samples"), MPI, quick=False)
+    assert words == (["samples/ft.py", "--grid", "64", "--steps", "150"], "")
 
 
 def test_single_instances_of_a_routine(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_few_operations_are_balanced() -> None:
     ]
     results = make_results(apps_distribution=rows)
     few = claims.check_few_balanced(results)
-    assert few.state == IN_PART and "10% ≤ 1000 B, 30% > 1000 B" in few.reason
+    assert few.state == IN_PART and "10 % ≤ 1000 B, 30 % > 1000 B" in few.reason
     assert claims.check_small(results).state == HOLDS
     (panels,) = faraj_programs.show_figure_2(results).figures
     assert isinstance(panels, Panels) and isinstance(panels.figures[0], Bars)
@@ -163,7 +163,7 @@ def test_larger_messages_are_less_imbalanced_below_each_limit(
         for name, share in zip(RANGE_NAMES, shares, strict=True)
     ]
     verdict = claims.check_small(make_results(apps_distribution=rows))
-    assert verdict.state == state and "≤ 1000 B: 0%, 20%, 50%, 100%, 100%; " in verdict.reason
+    assert verdict.state == state and "≤ 1000 B: 0 %, 20 %, 50 %, 100 %, 100 %; " in verdict.reason
 
 
 def test_most_instances_are_near_the_median() -> None:
@@ -237,7 +237,7 @@ def test_work_of_other_processes_is_stated() -> None:
     assert "other processes" not in faraj_arrivals.check_order(results).reason
     results.rows["arrival"][0]["processor share"] = 0.6
     verdict = faraj_arrivals.check_order(results)
-    assert verdict.reason.endswith("; other processes had 40% of the processors")
+    assert verdict.reason.endswith("; other processes had 40 % of the processors")
 
 
 def test_two_nodes_are_judged_if_the_times_through_memory_are_not_usable() -> None:

@@ -93,7 +93,7 @@ def test_a_bound_that_holds_one_way_holds_in_part() -> None:
     assert kang_theorems.check_bound(results(t=both), "t").state == FAILS
     verdict = kang_theorems.check_bound(results(t=one + both), "t")
     assert verdict.state == IN_PART
-    assert verdict.reason.endswith("both: 1 of 2 random cases exceed it, by up to 20.0%")
+    assert verdict.reason.endswith("both: 1 of 2 random cases exceed it, by up to 20.0 %")
 
 
 @pytest.mark.heavy

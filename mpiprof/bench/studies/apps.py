@@ -42,13 +42,15 @@ from mpiprof.bench.harness.processors import ProcessorUse, count_usable_processo
 from mpiprof.bench.harness.runner import publish_report
 from mpiprof.bench.harness.study import REQUIRED_RANKS, Report, Row, Setup, at_least, list_columns
 from mpiprof.bench.studies import app_tables
+from mpiprof.bench.studies.app_programs import APPS, App, find_words
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_rough_time, format_share
 from mpiprof.interface.progress import Progress
+from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import verb_command
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
-from mpiprof.operations import AUTO, MANAGEMENT_COLLECTIVES, ROBUST
+from mpiprof.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace import Trace
 from mpiprof.trace.machine import find_fault
 
@@ -61,78 +63,6 @@ SIZES = {"small": "≤ 1000 B", "large": "> 1000 B"}
 WHOLE, ALL = "(whole run)", "(all collectives)"
 
 
-@dataclass(frozen=True)
-class App:
-    """A sample: its words, the words of a quick run, and seconds on 16 nodes at 100 Mbit/s."""
-
-    words: str
-    quick: str
-    seconds: int
-    asked: float = 0.0  # required ratio of native's to auto's time, in these routines together
-    routines: tuple[str, ...] = ()
-    followed: str = ""  # routine whose instances Figure 3 shows
-    robust: bool = False  # whether the paper's routine runs too, as in Table 12
-
-    def list_modes(self, *, quick: bool) -> tuple[str, ...]:
-        """Return the runs in order: native, under auto, under robust if it runs, native again.
-
-        In a quick run a program outside Table 12 runs once, natively.
-        """
-        if quick and not self.robust:
-            return ("native",)
-        return ("native", AUTO, *[ROBUST] * self.robust, "native")
-
-
-# In quick runs, messages have about the sizes of Table 3, and in the programs of Table 12 those of
-# the paper's largest machine. With a few bytes, only the first broadcasts would be large messages.
-APPS = {
-    "ft": App(
-        "ft.py --grid 64 --steps 150",
-        "ft.py --grid 32 --steps 150",
-        15,
-        followed="alltoall",
-        robust=True,
-    ),
-    "hydro": App("hydro.py --cells 384", "hydro.py --cells 192", 20, robust=True),
-    "fft2d": App(
-        "fft2d.py --order 1024 --repetitions 75",
-        "fft2d.py --order 256 --repetitions 75",
-        30,
-        robust=True,
-    ),
-    "transpose": App(
-        "transpose.py --order 1024 --repetitions 300",
-        "transpose.py --order 256 --repetitions 150",
-        25,
-        robust=True,
-    ),
-    "coupled": App(
-        "coupled.py --cells 131072 --ratio 1 --steps 150",  # 1 MB per group
-        "coupled.py --cells 300",
-        110,
-        asked=3.0,
-        routines=("allgather", "allgatherv"),  # between its groups
-    ),
-    "nbody": App(
-        "nbody.py --bodies 800 --steps 300", "nbody.py --bodies 1000", 15, followed="allgather"
-    ),
-    "md": App("md.py --steps 150", "md.py --cells 5", 12),  # as NTUBE 1
-    "ntube2": App(
-        "md.py --variant allreduce --steps 150", "md.py --variant allreduce --cells 4", 15
-    ),
-    "is": App(
-        "integer_sort.py --keys 1048576 --repetitions 150",  # the paper's 33 KB per message
-        "integer_sort.py --keys 262144",  # 32 KB per message on 8 ranks
-        25,
-    ),
-    # As LAMMPS (the paper's allreduce has 42 KB, here 49 KB), and as ParaDyn.
-    "lammps": App("metal.py --cells 8 --steps 50", "metal.py --steps 10", 45),
-    "paradyn": App(
-        "metal.py --variant allgatherv --cells 6 --steps 150",
-        "metal.py --variant allgatherv --cells 7 --steps 10",
-        30,
-    ),
-}
 PARTS = tuple(APPS)  # names for --only
 
 
@@ -162,7 +92,7 @@ def samples_folder() -> Path:
 # ---- running
 
 
-def run(options: Options, start: Start, ranks: int, place: str) -> None:
+def run(options: Options, start: Start, ranks: int, place: str, mpi: Mpi) -> None:
     """Run the programs, and print and write the results."""
     samples = samples_folder()
     chosen = options.only or PARTS
@@ -174,6 +104,10 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     for order in dict.fromkeys(modes.values()):
         names = ", ".join(name for name in chosen if modes[name] == order)
         print(f"Runs in the order {', '.join(order)}: {names}.")
+    words = {n: find_words(APPS[n], samples, mpi, quick=options.quick) for n in chosen}
+    for name, (_, why) in words.items():
+        if why:
+            print(f"{name}: {why}.")
     print(f"This will take about {times}.", flush=True)
     progress = Progress(1 + sum(map(len, modes.values())), shown=True)
     rows, first = [], {}
@@ -184,13 +118,12 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
         progress.advance()
         for name in chosen:
             app = APPS[name]
-            words = (app.quick if options.quick else app.words).split()
             several = []
             for mode in modes[name]:
-                argv = [str(samples / words[0]), *words[1:]]
                 # Runs under auto get no table, because auto's own findings are measured.
                 how: dict[str, Any] = {"machine": machine} if mode == "native" else {"switch": mode}
-                several.append(record_run(start, argv, followed=app.followed, **how))
+                run = record_run(start, words[name][0], followed=app.followed, **how)
+                several.append(run)
                 progress.advance()
             first[name] = several[0]
             judged = ranks == REQUIRED_RANKS and not options.quick
@@ -242,7 +175,7 @@ def record_run(
         words += ["--switch", switch] if switch else []
         words += ["--machine", str(machine.absolute())] if machine else []
         title = Path(argv[0]).name + (f" --switch {switch}" if switch else "")
-        run_quietly(start, [*words, "-o", str(trace), *argv], Path(name), title)
+        run_quietly(start, [*words, "-o", str(trace), "--", *argv], Path(name), title)
         return measure_run(mpiprof.open(trace), followed)
 
 
