@@ -51,8 +51,8 @@ def _is_same_file(first: Path | None, second: Path | None) -> bool:
 class App:
     """A sample: its words, the words of a quick run, and seconds on 16 nodes at 100 Mbit/s.
 
-    find: finds the words of the program itself, if it is installed. options: words that follow
-    these, also of a quick run.
+    find: returns the words of the program that the sample stands for, [] if it cannot run, and the
+    reason. options: words after these, in a full and in a quick run.
     """
 
     words: str
@@ -134,7 +134,7 @@ APPS = {
 
 
 def find_words(app: App, samples: Path, mpi: Mpi, *, quick: bool) -> tuple[list[str], str]:
-    """Return the words of a program, and why its stand-in runs or not ("" without a program)."""
+    """Return the words of a program or of its stand-in, and why these ("" for a mere sample)."""
     words = (app.quick if quick else app.words).split()
     stand_in = [str(samples / words[0]), *words[1:]]
     if app.find is None:
