@@ -23,7 +23,7 @@ from mpiprof.diagnosis.delay_reasons import (
     join_reasons,
 )
 from mpiprof.diagnosis.delay_summary import add_items
-from mpiprof.diagnosis.joined_patterns import FoundPattern, sum_gains
+from mpiprof.diagnosis.joined_patterns import FoundPattern
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
@@ -156,20 +156,20 @@ def join_saved_time(
     parts: Sequence[FoundPattern],
     found: Sequence[PatternEvidence],
     *,
-    has_all_waits: bool,
+    waiting_ns: float,
 ) -> tuple[float, float]:
     """Return how much earlier the run would end without a pattern, and the work as a rank's mean.
 
-    The rest of the first time is less waiting: at most the waiting that the pattern explains, as a
-    rank's mean, if the pattern has the waits of all call sites. All ranks meet between windows, so
-    the times of windows add up.
+    The rest of the first time is less waiting: at most all waiting of the run, as a rank's mean.
+    It may exceed the waiting that the pattern explains, because late ranks of a pipeline also wait
+    for each other. All ranks meet between windows, so the times of windows add up.
+    waiting_ns: of the run; inf for the waits at one call site.
     """
     scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
     scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
     saved = max(sum(of.saved_ns for of in found) * float(scale), 0.0)
     work = min(sum(of.work_ns for of in found) * float(scale) / trace.ranks, saved)
-    most = sum_gains(parts) / trace.ranks + work if has_all_waits else saved
-    return min(saved, most), work
+    return min(saved, waiting_ns / trace.ranks + work), work
 
 
 def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons] | None:

@@ -142,7 +142,8 @@ def _find(
     for parts, found_evidence in zip(kept, zip(*of_patterns, strict=True), strict=True):
         caused_ns = np.sum([of.caused_ns for of in found_evidence], 0)
         waits_at = list_sites(callsites, caused_ns, sums.at_ns)
-        saved = join_saved_time(trace, parts, found_evidence, has_all_waits=has_all_waits)
+        waiting_ns = sums.waiting_ns if has_all_waits else np.inf
+        saved = join_saved_time(trace, parts, found_evidence, waiting_ns=waiting_ns)
         findings.append(_pattern_finding(trace, parts, found_evidence, waits_at, saved))
         rest_at_ns -= caused_ns
     rest_at = list_sites(callsites, np.maximum(rest_at_ns, 0.0), sums.at_ns)

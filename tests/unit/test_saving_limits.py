@@ -5,6 +5,7 @@ The loops have heavy noise. The same program without its delays shows what a rep
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -104,3 +105,18 @@ def test_the_noise_of_a_late_rank_is_not_saved(
     trace, repaired = read(planted, tmp_path), read(planted, tmp_path, (LATE,))
     saved_ns = sum(one.saved_ns for one in trace.findings() if one.ranks == (LATE,))
     assert saved_ns == pytest.approx(trace.run_ns - repaired.run_ns, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("make_loop", "ranks"), [(loops.pipeline, 16), (loops.nonblocking, 8), (loops.workers, 16)]
+)
+def test_the_late_rank_waits_less_itself(
+    make_loop: Callable[[int], loops.Loop], ranks: int, tmp_path: Path
+) -> None:
+    """So the run saves more than the waiting for it, which was 0.72 and 0.85 of this."""
+    loop = make_loop(ranks)
+    noise = make_noise("normal", (STEPS, len(loop.places), ranks), 5)
+    planted = PlantedLoop(loop, noise, (Delay(0, constant(STEPS, ranks, [1], 3.0)),))
+    trace, repaired = read(planted, tmp_path), read(planted, tmp_path, (1,))
+    (mine,) = (one for one in trace.findings() if one.ranks == (1,))
+    assert mine.saved_ns == pytest.approx(trace.run_ns - repaired.run_ns, rel=0.1)
