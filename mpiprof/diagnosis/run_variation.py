@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.significance import neighbour_correlation, stretch_means
+from mpiprof.diagnosis.significance import MAD_SCALE, neighbour_correlation, stretch_means
 from mpiprof.trace.types import Float
 
 STRETCHES = 32
@@ -32,7 +32,6 @@ LONG_STRETCHES = 8
 RUN_VARIATION = 0.022
 MIN_RANKS = 4  # fewer ranks have no robust spread
 MAD_EFFICIENCY = 0.37  # of the median absolute deviation, relative to the standard deviation
-MAD_SCALE = 1.4826
 # Share of unchanged pairs beyond the usual difference. The other half of the errors (5 % in all)
 # is for tests of single call sites.
 UNUSUAL = 0.025

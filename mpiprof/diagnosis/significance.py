@@ -27,6 +27,7 @@ MAX_CORRELATION = 0.9
 KEPT_SHARES = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99])
 MEMORY_EXPONENT = 1.5
 SLOPE_EXPONENT = 0.5  # of a series that may wander without limit
+MAD_SCALE = 1.4826  # standard deviation over median deviation, of normal values
 MAX_DEVIATIONS = 3.0  # larger deviations from the median say little about memory
 TRIMMED_SHARE = 0.2  # of some means, at both ends
 MIN_OTHERS = 3  # ranks whose means have a distribution
@@ -207,7 +208,7 @@ def _p_at_all_scales(values: Float, levels: Float, exponent: float = MEMORY_EXPO
 def tame(values: Float) -> Float:
     """Return values that deviate from their median by at most MAX_DEVIATIONS."""
     middle = float(np.median(values))
-    reach = MAX_DEVIATIONS * 1.4826 * float(np.median(np.abs(values - middle)))
+    reach = MAX_DEVIATIONS * MAD_SCALE * float(np.median(np.abs(values - middle)))
     return np.clip(values, middle - reach, middle + reach)
 
 

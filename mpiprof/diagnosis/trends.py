@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.diagnosis.phases import MIN_LENGTH, segment_columns
-from mpiprof.diagnosis.significance import p_of_course, stretch_means, tame
+from mpiprof.diagnosis.significance import MAD_SCALE, p_of_course, stretch_means, tame
 from mpiprof.diagnosis.work_matrix import column_medians
 from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
@@ -242,7 +242,7 @@ def _fit_rows(each: Float, course: Course) -> Float | None:
 
 def _deviation(values: Float) -> float:
     """Return the standard deviation, which single large values do not change."""
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+    return MAD_SCALE * float(np.median(np.abs(values - np.median(values))))
 
 
 def _notable_columns(fitted: Float, course: Course, least: float) -> Int:

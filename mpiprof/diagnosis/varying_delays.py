@@ -22,7 +22,7 @@ import numpy as np
 from mpiprof.diagnosis.costliest_set import compute_gain
 from mpiprof.diagnosis.delay_matrix import DelayMatrix
 from mpiprof.diagnosis.pattern import Pattern
-from mpiprof.diagnosis.significance import STRETCHES, p_apart_from_others, stretch_means
+from mpiprof.diagnosis.significance import MAD_SCALE, STRETCHES, p_apart_from_others, stretch_means
 from mpiprof.diagnosis.work_matrix import column_medians
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -120,4 +120,4 @@ def varies(work_ns: Float, rows: Int) -> bool:
 def _find_noise(others: Float) -> float:
     """Return the excess in ns within which work differs as among the ranks that are not late."""
     late = others - column_medians(others)
-    return NOISE_DEVIATIONS * 1.4826 * float(np.nanmedian(np.abs(late)))
+    return NOISE_DEVIATIONS * MAD_SCALE * float(np.nanmedian(np.abs(late)))

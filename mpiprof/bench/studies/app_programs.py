@@ -134,7 +134,7 @@ APPS = {
 
 
 def find_words(app: App, samples: Path, mpi: Mpi, *, quick: bool) -> tuple[list[str], str]:
-    """Return the words of a program or of its stand-in, and why these ("" for a mere sample)."""
+    """Return the words of a program or its stand-in, and the reason; "" if no program is sought."""
     words = (app.quick if quick else app.words).split()
     stand_in = [str(samples / words[0]), *words[1:]]
     if app.find is None:

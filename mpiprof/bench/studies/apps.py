@@ -2,7 +2,7 @@
 
 First `calibrate` measures the message times of the ranks, unless --machine supplies them. The quick
 measurement at the start of a run is refused if ranks outnumber cores, as on an emulated cluster.
-Then each sample runs natively, under `--switch auto`, and natively again, because the machine
+Then each program runs natively, under `--switch auto`, and natively again, because the machine
 drifts. The programs of Table 12 also run under `--switch robust`, the paper's routine. In a quick
 run the other programs run once, natively, and all tables except Table 12 are complete. `native s`,
 `auto s` and `robust s` are for the whole run from MPI_Init to MPI_Finalize, and the mean over ranks
@@ -61,8 +61,6 @@ SINGLE_WIDTH = 0.2  # assumed width of a time's interval relative to it, if ther
 FIGURE = "Worst-case factors, programs of equal weight (Figure 2)"
 SIZES = {"small": "≤ 1000 B", "large": "> 1000 B"}
 WHOLE, ALL = "(whole run)", "(all collectives)"
-
-
 PARTS = tuple(APPS)  # names for --only
 
 
@@ -122,8 +120,7 @@ def run(options: Options, start: Start, ranks: int, place: str, mpi: Mpi) -> Non
             for mode in modes[name]:
                 # Runs under auto get no table, because auto's own findings are measured.
                 how: dict[str, Any] = {"machine": machine} if mode == "native" else {"switch": mode}
-                run = record_run(start, words[name][0], followed=app.followed, **how)
-                several.append(run)
+                several.append(record_run(start, words[name][0], followed=app.followed, **how))
                 progress.advance()
             first[name] = several[0]
             judged = ranks == REQUIRED_RANKS and not options.quick
