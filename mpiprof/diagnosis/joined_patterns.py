@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mpiprof.diagnosis.delay_matrix import DelayMatrix
+from mpiprof.diagnosis.onsets import find_levels
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.trace.types import Float
 
@@ -39,7 +40,7 @@ def sum_gains(parts: Sequence[FoundPattern]) -> float:
 def join_patterns(patterns: Sequence[Pattern]) -> list[Pattern]:
     """Join patterns that are one cause, and drop remains of a period with known late ranks."""
     named = {(one.period, one.offsets) for one in patterns if one.ranks and one.period}
-    joined = join_turns(join_ranks(patterns))
+    joined = join_levels(join_turns(join_ranks(patterns)))
     return [one for one in joined if one.ranks or (one.period, one.offsets) not in named]
 
 
@@ -91,6 +92,37 @@ def join_turns(patterns: Sequence[Pattern]) -> list[Pattern]:
         if all(one is not turn for turn in turns)
     )
     return [moving, *rest]
+
+
+def join_levels(patterns: Sequence[Pattern]) -> list[Pattern]:
+    """Join patterns of the same late ranks: parts of one delay, found one after the other."""
+    groups: dict[Any, list[Pattern]] = {}
+    for number, pattern in enumerate(patterns):
+        is_constant = pattern.cause in ("rank", "node") and not (pattern.grows or pattern.each)
+        key = (pattern.cause, frozenset(pattern.ranks)) if is_constant else number
+        groups.setdefault(key, []).append(pattern)
+    return [_join_parts(parts) if len(parts) > 1 else parts[0] for parts in groups.values()]
+
+
+def _join_parts(parts: Sequence[Pattern]) -> Pattern:
+    """Return one pattern for parts of a delay: it has levels, or varies if the parts overlap."""
+    largest = max(parts, key=lambda one: one.gain_ns)
+    columns = np.unique(np.concatenate([one.instances for one in parts]))
+    late = [one.late_ns * len(one.instances) for one in parts]
+    joined = replace(
+        largest,
+        late_ns=sum(late) / len(columns),
+        instances=columns,
+        gain_ns=sum(one.gain_ns for one in parts),
+        p=max(one.p for one in parts),
+        prerequisite=None,
+        levels=find_levels([(one.instances, one.late_ns) for one in parts]),
+        shift_ns=_add_shifts(parts),
+    )
+    if len(columns) == sum(len(one.instances) for one in parts) or joined.shift_ns is None:
+        return joined
+    of_latest = joined.shift_ns[:, columns].max(0)
+    return replace(joined, levels=(), varies=(float(of_latest.mean()), float(of_latest.max())))
 
 
 def _add_shifts(patterns: Sequence[Pattern]) -> Float | None:

@@ -31,6 +31,8 @@ MAX_VARIATION_P = 0.02
 MIN_SPREAD = 0.1  # of the logarithms of the other ranks' variations
 MIN_ADDED_SHARE = 0.1  # minimum wait that the variation explains, over that of its pattern
 MIN_COLUMNS = 5  # fewer columns do not show that a delay varies
+MIN_NOTABLE_SHARE = 0.5  # of the columns of a stretch
+MIN_HIDDEN_P = 0.01  # probability that delays in so many columns are short or hidden by noise
 NOISE_DEVIATIONS = 3.0  # of the other ranks' work, within which an excess is noise
 
 
@@ -67,20 +69,25 @@ def _join_variation(
     """
     rows = np.searchsorted(matrix.ranks, pattern.ranks)
     apart = np.concatenate([np.zeros(0, np.int64), *(one.instances for one in accidents)])
-    usual = np.setdiff1d(pattern.instances, apart)
-    whole_ns = work_ns + matrix.least_work_ns
-    if len(usual) < MIN_COLUMNS or not varies(whole_ns[:, usual], rows):
-        return None
     before_ns = work_ns + _sum_shifts([pattern, *accidents])
     others = np.delete(before_ns, rows, 0)
+    noise = _find_noise(others)
     excess = np.nan_to_num(before_ns[rows] - column_medians(others))
-    columns = np.union1d(pattern.instances, apart)
-    late = np.where(excess > _find_noise(others), excess, 0.0)[:, columns]
+    late = np.where(excess > noise, excess, 0.0)
+    by_noise = float((others - column_medians(others) > noise).mean())
+    columns = _find_columns(late.max(0) > 0, np.union1d(pattern.instances, apart), by_noise)
+    # The columns of overlapping parts are chosen for their delays.
+    usual = np.setdiff1d(columns if pattern.varies else pattern.instances, apart)
+    whole_ns = matrix.least_work_ns + (before_ns if pattern.varies else work_ns)
+    if len(usual) < MIN_COLUMNS or not varies(whole_ns[:, usual], rows):
+        return None
+    late = late[:, columns]
     shift = np.zeros_like(work_ns)
     shift[np.ix_(rows, columns)] = late
     gain = compute_gain(matrix, before_ns, shift, matrix.compute_waiting(before_ns))
     before = sum(one.gain_ns for one in (pattern, *accidents))
-    if not accidents and gain < (1 + MIN_ADDED_SHARE) * before:
+    is_known = bool(accidents) or pattern.varies is not None
+    if not is_known and gain < (1 + MIN_ADDED_SHARE) * before:
         return None
     of_latest = late.max(0)
     return replace(
@@ -92,6 +99,32 @@ def _join_variation(
         varies=(float(of_latest.mean()), float(of_latest.max())),
         shift_ns=shift,
     )
+
+
+def _find_columns(late: Bool, known: Int, by_noise: float) -> Int:
+    """Return the columns of a varying delay: a whole stretch if it is notable in most of it.
+
+    The stretch extends over columns that its share of notable delays explains better than noise. A
+    delay may be short at the ends of the run, or hidden by noise.
+    late: columns with a notable delay. known: columns of the pattern. by_noise: probability that
+    noise is notable.
+    """
+    first, end = int(known[0]), int(known[-1]) + 1
+    share = float(late[first:end].mean())
+    if share < MIN_NOTABLE_SHARE:
+        return known
+    share, rare = min(share, 1 - MIN_HIDDEN_P), max(by_noise, MIN_HIDDEN_P)
+    odds = np.array([np.log((1 - share) / (1 - rare)), np.log(share / rare)])[late.astype(np.int64)]
+    first -= _count_likely(odds[:first][::-1])
+    end += _count_likely(odds[end:])
+    hidden = int(np.log(MIN_HIDDEN_P) / np.log(1 - share))
+    first = 0 if first <= hidden else first
+    return np.arange(first, len(late) if len(late) - end <= hidden else end)
+
+
+def _count_likely(odds: Float) -> int:
+    """Return the number of values from the first on that have the largest sum."""
+    return int(np.argmax(np.concatenate([[0.0], np.cumsum(odds)])))
 
 
 def varies(work_ns: Float, rows: Int) -> bool:

@@ -93,3 +93,16 @@ def test_an_accident_of_a_late_rank_stays_a_cause_of_its_own(ranks: int, tmp_pat
     late[33, LATE_RANK] = 500.0
     findings, _, _ = find_causes(late, "quiet", tmp_path)
     assert list_ranks(findings) == [("outlier", (LATE_RANK,)), ("rank", (LATE_RANK,))]
+
+
+@pytest.mark.parametrize("ranks", [4, 8, 16])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_varying_delay_in_noise_is_one_cause(ranks: int, seed: int, tmp_path: Path) -> None:
+    """The largest delays are found first. They are no cause of their own, nor in other steps."""
+    random = np.random.default_rng(seed)
+    late = 2 * planted.varying("exponential", 80, ranks, LATE_RANK, random)
+    findings, cost_ns, trace = find_causes(late, "normal", tmp_path)
+    assert [one.ranks for one in findings if one.ranks] == [(LATE_RANK,)]
+    assert findings[0].cost_ns == pytest.approx(cost_ns, rel=0.1)
+    assert findings[0].evidence["instances"] == 80
+    assert delay_clause(trace, findings[0]).endswith("in each step")
