@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.diagnosis.phases import MIN_LENGTH, segment_columns
+from mpiprof.diagnosis.phases import segment_columns
 from mpiprof.diagnosis.significance import MAD_SCALE, p_of_course, stretch_means, tame
 from mpiprof.diagnosis.work_matrix import column_medians
 from mpiprof.metrics.message_volume import column_means
@@ -34,6 +34,8 @@ MAX_POINTS = 256  # means of stretches of a longer series, to which shapes are f
 MEDIAN_WIDTH = 5
 MIN_NOTABLE_SHARE = 0.01  # of the largest lateness, below which a delay has ended or not begun
 NOISE_DEVIATIONS = 2.0  # the same in standard deviations of the noise
+MIN_LEVEL = 2  # instances of a level, at least
+STRONG_EVIDENCE = 10.0  # difference of the criterion (Kass and Raftery 1995)
 MIN_ROW_SHARE = 0.6  # minimum change of each row of a trend, over that of the first one
 
 
@@ -134,7 +136,7 @@ def _choose_course(late: Float) -> tuple[Course, bool]:
     (at,) = stretch_means(np.arange(len(late), dtype=np.float64)[None], MAX_POINTS)
     best, _ = _best_of(list(_list_courses(len(late))), values, at)
     best, criterion = _best_of([best, *_refine(best)], values, at)
-    return best, criterion < _criterion_of_levels(values, best, at)
+    return best, criterion + STRONG_EVIDENCE < _criterion_of_levels(values, best, at)
 
 
 def _tame_accidents(late: Float) -> Float:
@@ -214,7 +216,7 @@ def _criterion_of_levels(values: Float, course: Course, at: Float) -> float:
     rest = values - _fit(values, course.values(at))
     scale = max(float(rest.std()), 1.0)
     penalty = 2 * np.log(len(values))
-    cuts = segment_columns(values[:, None] / scale, penalty, MIN_LENGTH)
+    cuts = segment_columns(values[:, None] / scale, penalty, MIN_LEVEL)
     squares = sum(float(((part - part.mean()) ** 2).sum()) for part in np.split(values, cuts))
     return float(_criterion(np.array(squares), len(values), np.array(1 + 2 * len(cuts))))
 

@@ -133,3 +133,17 @@ def test_a_constant_delay_in_noise_does_not_grow(kept: float, tmp_path: Path) ->
         trace = one_site(tmp_path / str(seed), Synthetic(8), late)
         grown += any(one.evidence.get("grows") for one in trace.findings())
     assert grown <= 1
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(3))
+def test_a_short_begin_is_no_growth(messages: bool, seed: int, tmp_path: Path) -> None:
+    """The delay is constant, after three shorter ones."""
+    late = np.zeros((STEPS, 4))
+    late[:, 1 + seed] = 4 + 0.2 * np.random.default_rng(seed).standard_normal(STEPS)
+    late[:3, 1 + seed] /= 2
+    finding, text, cost = first_finding(late, messages, tmp_path / "t")
+    assert (finding.cause, finding.ranks) == ("rank", (1 + seed,))
+    assert finding.evidence["grows"] is None
+    assert "grow" not in text
+    assert cost == pytest.approx(1, abs=0.1)
