@@ -1,5 +1,6 @@
-/* Programs with a delay and a repair switch. Arguments: the program's name, "faulty" or "repaired",
- * and a factor of all work. Work is sleeping, so that few processors suffice. */
+/* Programs with a delay and a repair switch. Arguments: the program's name, "faulty", "repaired" or
+ * "usual", and a factor of all work. In "usual" programs no rank exceeds the usual work, also where
+ * the repair is another. Work is sleeping, so that few processors suffice. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
@@ -13,7 +14,7 @@
 enum { STEPS = 24, LARGE = 1 << 20, TAG = 3 };
 
 static int rank, ranks, factor;
-static bool faulty;
+static bool faulty, usual;
 static char sent[2][LARGE], received[2][LARGE];
 
 static void work(int us)
@@ -103,7 +104,10 @@ static void step_unbalanced(int step)
     static const int load[] = {2000, 4000, 3000, 11000};
 
     (void)step;
-    work(faulty ? load[rank % 4] : 5000);
+    if (usual)
+        work(rank == 3 ? 3000 : load[rank % 4]);
+    else
+        work(faulty ? load[rank % 4] : 5000);
     meet();
 }
 
@@ -143,11 +147,11 @@ static void step_two_causes(int step)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* The delay of rank 3 remains, and hides behind that of rank 1. */
+/* The delay of rank 3 hides behind that of rank 1, and remains after the repair. */
 static void step_hidden(int step)
 {
     (void)step;
-    work(3000 + delay(1, 8000) + (rank == 3 ? 5000 : 0));
+    work(3000 + delay(1, 8000) + (rank == 3 && !usual ? 5000 : 0));
     exchange(8, 0);
     meet();
 }
@@ -365,10 +369,11 @@ int main(int argc, char **argv)
         if (strcmp(programs[i].name, argv[1]) == 0)
             p = &programs[i];
     if (p == NULL) {
-        fprintf(stderr, "usage: %s PROGRAM faulty|repaired FACTOR\n", argv[0]);
+        fprintf(stderr, "usage: %s PROGRAM faulty|repaired|usual FACTOR\n", argv[0]);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     faulty = strcmp(argv[2], "faulty") == 0;
+    usual = strcmp(argv[2], "usual") == 0;
     factor = atoi(argv[3]);
     for (int step = 0; step < STEPS; step++)
         p->step(step);
