@@ -46,10 +46,34 @@ def find_intervals(
 
 
 def number_same_work(sites: Pairs) -> Int:
-    """Return the first pair of sites with the same work as each pair: it ends at the same site."""
-    first: dict[tuple[int, int], int] = {}
-    work = [(after, before if after == INSIDE else NOWHERE) for before, after in sites]
-    return np.array([first.setdefault(of, i) for i, of in enumerate(work)], np.int64)
+    """Return the first pair of sites with the same work as each pair.
+
+    The same work has the same call after it. At the ends of a pipeline, ranks lack one of the calls
+    around their work, so the same call before it is sufficient, too, also through further pairs:
+
+        first rank   send ── work ── send
+        other ranks  recv ── work ── send
+        last rank    recv ── work ── recv
+    """
+    before, after = np.array(sites, np.int64).reshape(-1, 2).T
+    number = np.arange(len(sites))
+    alone = int(max(before.max(initial=0), after.max(initial=0))) + 1 + number
+    is_inside = after == INSIDE
+    groups = [
+        np.unique(of, return_inverse=True)[1]
+        for of in (
+            np.where(is_inside, alone, after),
+            np.where(is_inside | (before < 0), alone, before),
+        )
+    ]
+    first, last = number, np.zeros(0, np.int64)
+    while not np.array_equal(first, last):
+        last = first
+        for group in groups:
+            least = np.full(len(sites), len(sites))
+            np.minimum.at(least, group, first)
+            first = least[group]
+    return first
 
 
 def _find_pauses(trace: Trace, gaps: RecordGaps, message_time: MessageTime) -> list[Int]:

@@ -13,6 +13,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.diagnosis import delay_graph
 from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals
+from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED, number_same_work
 from mpiprof.trace.types import Int
 
 Wait = tuple[int, int, int, list[tuple[int, int]]]  # awaited, until, since, members with begins
@@ -93,6 +94,18 @@ def test_the_end_of_a_pipeline_bears_no_cost_of_the_work_before() -> None:
     waits: list[Wait] = [(0, 1, 0, [(1, 0)]), (1, 2, 0, [(2, 0)]), (2, 3, 0, [(0, 1)])]
     work = [(0, 0, 1, 0), (1, 1, 2, 0), (2, 2, 3, 1)]
     assert costs(waits, work, 3) == pytest.approx([3, 2, 0])
+
+
+def test_stages_of_a_pipeline_do_the_same_work() -> None:
+    recv, send, reduce = 4, 7, 9
+    stages = [(NOWHERE, send), (send, send), (recv, send), (recv, recv)]
+    assert number_same_work([(reduce, reduce), *stages]).tolist() == [0, 1, 1, 1, 1]
+    assert number_same_work([]).tolist() == []
+
+
+def test_time_inside_a_call_and_after_unknown_calls_is_other_work() -> None:
+    sites = [(4, INSIDE), (4, 5), (9, INSIDE), (UNRECORDED, 6), (UNRECORDED, 7), (NOWHERE, 8)]
+    assert number_same_work(sites).tolist() == list(range(len(sites)))
 
 
 @pytest.mark.parametrize("seed", range(8))
