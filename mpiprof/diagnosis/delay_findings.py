@@ -58,6 +58,7 @@ from mpiprof.diagnosis.repetition_matrix import (
     select_pair_intervals,
 )
 from mpiprof.diagnosis.run_steps import Steps, group_steps
+from mpiprof.diagnosis.same_work import continue_patterns, list_same_work
 from mpiprof.diagnosis.step_matrix import (
     StepCells,
     StepColumns,
@@ -220,7 +221,8 @@ def _find_patterns(
     # If a step has one interval of work, pairs of call sites show nothing else.
     has_pairs = steps is None or steps.is_divided
     pairs, omitted = _choose_pairs(trace, sums) if has_pairs else ([], [])
-    cells = apply(partial(_read_matrices, chosen=chosen, pairs=pairs))
+    same_work = list_same_work(pairs, sums.pair_ns)
+    cells = apply(partial(_read_matrices, chosen=chosen, pairs=[*pairs, *same_work]))
     of_steps = zip(chosen, zip(*(steps for steps, _ in cells), strict=True), strict=True)
     matrices = [StepMatrix(trace, of, parts) for of, parts in of_steps]
     by_step = search(matrices)
@@ -230,17 +232,19 @@ def _find_patterns(
     def find_longest_work(ends_ns: Any) -> Float:
         return np.asarray(np.max(apply(partial(find_longest, ends_ns=ends_ns)), 0))
 
-    of_pairs = zip(pairs, zip(*(pairs for _, pairs in cells), strict=True), strict=True)
+    of_pairs = zip(*(pairs for _, pairs in cells), strict=True)
     repetitions = [
         RepetitionMatrix(trace, pair, parts, sums.pair_counts, find_longest_work)
-        for pair, parts in of_pairs
+        for pair, parts in zip([*pairs, *same_work], of_pairs, strict=True)
     ]
-    by_pair = search(repetitions)
+    by_pair = search(repetitions[: len(pairs)])
     if steps is not None:
         # All outliers of the run show in its steps. Periods without a rank are periods of the step.
         by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks and one.cause != "outlier"]
+    by_pair += continue_patterns(by_pair, repetitions)
     is_by_step = MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair)
-    return (by_step if is_by_step else by_pair), omitted, [*matrices, *repetitions]
+    searched = [*matrices, *repetitions[: len(pairs)]]
+    return (by_step if is_by_step else by_pair), omitted, searched
 
 
 def _choose_pairs(trace: Trace, sums: DelaySummary) -> tuple[list[Pair], list[Pair]]:

@@ -1,0 +1,107 @@
+"""Patterns of work between two call sites, continued in the same work after other calls.
+
+The first repetitions of a loop may follow other calls than the rest:
+
+    start ── work ── recv ── work ── recv ── work ── recv ── allreduce ── work ── recv
+         other pair      └─ pair with the pattern ─┘                 other pair
+
+The late ranks of a pattern do the same work there: up to the same call. The other pairs may have
+few repetitions, in which no search would find a pattern. But the ranks and their usual delay are
+known, so only these are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mpiprof.diagnosis.costliest_set import compute_gain
+from mpiprof.diagnosis.delay_matrix import DelayMatrix
+from mpiprof.diagnosis.joined_patterns import FoundPattern
+from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.diagnosis.repetition_matrix import Pair, RepetitionMatrix
+from mpiprof.diagnosis.work_intervals import INSIDE
+from mpiprof.diagnosis.work_matrix import column_medians
+from mpiprof.trace.types import Float, Int
+
+MAX_SAME_PAIRS = 4  # other pairs of call sites with the same work, for each pair
+MIN_LATE_SHARE = 0.5  # of a usual delay, from which work is late; and of repetitions that are late
+
+
+def list_same_work(pairs: Sequence[Pair], pair_ns: Mapping[Pair, float]) -> list[Pair]:
+    """Return the costliest pairs that end with the same calls as some pairs, without these.
+
+    pair_ns: waiting that each pair causes.
+    """
+    found = []
+    for after in dict.fromkeys(after for _, after in pairs if after != INSIDE):
+        others = [pair for pair in pair_ns if pair[1] == after and pair not in pairs]
+        others = [pair for pair in others if pair_ns[pair] > 0]
+        found += sorted(others, key=lambda pair: -pair_ns[pair])[:MAX_SAME_PAIRS]
+    return found
+
+
+def continue_patterns(
+    found: Sequence[FoundPattern], matrices: Sequence[RepetitionMatrix]
+) -> list[FoundPattern]:
+    """Return the patterns as they continue in other matrices of the same work."""
+    continued: list[FoundPattern] = []
+    known = {(id(matrix), one.cause, frozenset(one.ranks)) for matrix, one in found}
+    for source, one in found:
+        if not isinstance(source, RepetitionMatrix) or not _is_constant(one):
+            continue
+        for matrix in matrices:
+            is_known = (id(matrix), one.cause, frozenset(one.ranks)) in known
+            if not is_known and matrix.pair[1] == source.pair[1]:
+                pattern = _continue_pattern(source, one, matrix)
+                continued += [] if pattern is None else [(matrix, pattern)]
+    return continued
+
+
+def _is_constant(pattern: Pattern) -> bool:
+    """Return whether ranks are late in consecutive repetitions."""
+    is_late = pattern.cause in ("rank", "node") and len(pattern.ranks) > 0
+    return is_late and not (pattern.each or pattern.grows or pattern.shift_ns is None)
+
+
+def _continue_pattern(source: DelayMatrix, pattern: Pattern, matrix: DelayMatrix) -> Pattern | None:
+    """Return a pattern of one matrix in another one, None if its ranks are not late there."""
+    rows = np.searchsorted(matrix.ranks, pattern.ranks)
+    rows = rows[np.isin(pattern.ranks, matrix.ranks)]
+    others = np.delete(matrix.work_ns, rows, 0)
+    if len(rows) < len(pattern.ranks) or not len(others):
+        return None
+    columns = _find_columns(source, pattern, matrix)
+    excess = np.nan_to_num(matrix.work_ns[rows] - column_medians(others))[:, columns]
+    is_late = excess.mean(0) >= MIN_LATE_SHARE * pattern.late_ns
+    if not is_late.sum() >= max(MIN_LATE_SHARE * len(columns), 1):
+        return None
+    columns, excess = columns[is_late], excess[:, is_late]
+    shift = np.zeros_like(matrix.work_ns)
+    shift[np.ix_(rows, columns)] = np.clip(excess, 0.0, _find_usual_delays(source, pattern))
+    gain = compute_gain(matrix, matrix.work_ns, shift, matrix.compute_waiting(matrix.work_ns))
+    if not gain > 0:
+        return None
+    fields = {"instances": columns, "gain_ns": gain, "shift_ns": shift}
+    return replace(pattern, levels=(), prerequisite=None, **fields)
+
+
+def _find_columns(source: DelayMatrix, pattern: Pattern, matrix: DelayMatrix) -> Int:
+    """Return the columns of a matrix in the part of the run in which a pattern holds."""
+    columns = np.arange(matrix.instance_count)
+    if len(pattern.instances) == source.instance_count:
+        return columns
+    begins = source.columns.begin_ns[pattern.instances]
+    of_matrix = matrix.columns.begin_ns
+    return np.flatnonzero((of_matrix >= begins.min()) & (of_matrix <= begins.max()))
+
+
+def _find_usual_delays(source: DelayMatrix, pattern: Pattern) -> Float:
+    """Return the maximum delay in ns that a pattern explains, as a column with each rank."""
+    if pattern.varies is not None or pattern.shift_ns is None:
+        return np.full((len(pattern.ranks), 1), np.inf)
+    rows = np.searchsorted(source.ranks, pattern.ranks)
+    shifts = pattern.shift_ns[rows][:, pattern.instances]
+    return np.asarray(np.median(shifts, 1, keepdims=True))
