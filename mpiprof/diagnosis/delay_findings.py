@@ -332,6 +332,7 @@ def _pattern_finding(
         "offsets": list(pattern.offsets),
         "step": pattern.step,
         "speed": pattern.speed,
+        "reverses": pattern.reverses,
         "each": pattern.each,
         "stay": find_stay(matrix, pattern) if pattern.cause == "moving" else None,
         "late_by_rank": find_lateness(matrix, pattern),

@@ -31,6 +31,7 @@ class Pattern:
       or over the instances of a periodic pattern.
     - varies: mean and largest lateness, if it varies from instance to instance.
     - speed: ranks per instance, of a delay that moves smoothly.
+    - reverses: True if a delay moves to and fro over the ranks.
     - shift_ns: time that each rank (row) would work less in each column without the pattern,
       negative for more; None if unknown.
     """
@@ -53,7 +54,20 @@ class Pattern:
     course: Course | None = None
     varies: tuple[float, float] | None = None
     speed: float | None = None
+    reverses: bool = False
     shift_ns: Float | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pattern that may be the best one, and the work that it explains.
+
+    shift: as Pattern.shift_ns. is_better: as trends.Trend.
+    """
+
+    pattern: Pattern
+    shift: Float
+    is_better: bool = False
 
 
 def count_late_instances(pattern: Pattern, matrix: WorkMatrix) -> int:

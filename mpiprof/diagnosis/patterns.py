@@ -8,20 +8,19 @@ So mixed causes are separated and no wait is counted twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from mpiprof.diagnosis import onsets, outliers, trends
 from mpiprof.diagnosis.costliest_set import MAX_P, compute_gain, find_costliest_set
-from mpiprof.diagnosis.fronts import find_front
-from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.diagnosis.moving_patterns import find_moving
+from mpiprof.diagnosis.pattern import Candidate, Pattern
 from mpiprof.diagnosis.phases import MAX_PERIODIC_P, find_period
 from mpiprof.diagnosis.rank_sets import RankSet
-from mpiprof.diagnosis.rotation import find_rotation
 from mpiprof.diagnosis.sporadic_lateness import find_sporadic_rank
 from mpiprof.diagnosis.trends import Trend
-from mpiprof.diagnosis.work_matrix import WorkMatrix, column_medians
+from mpiprof.diagnosis.work_matrix import WorkMatrix
 from mpiprof.trace.types import Float, Int
 
 MIN_SHARE = 0.05  # minimum share of the wait that a pattern must explain
@@ -30,13 +29,6 @@ MAX_OUTLIER_P = 0.02  # the same of outliers, which must have much of the wait b
 NEAR_BEST = 0.9  # a simpler pattern wins if it explains this share of the best one's wait
 MIN_LATE_SHARE = 0.9  # minimum share of the instances for lateness that varies
 MIN_SPORADIC_SHARE = 0.2  # minimum share of the wait that a sporadic rank explains beyond chance
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    pattern: Pattern
-    shift: Float  # rows x instances of the work matrix
-    is_better: bool = False  # as trends.Trend
 
 
 def find_patterns(matrix: WorkMatrix) -> tuple[list[Pattern], float]:
@@ -75,7 +67,7 @@ def _single_instance_pattern(matrix: WorkMatrix) -> tuple[list[Pattern], float]:
     return [Pattern("outlier", ranks, spread, columns, waits, 1.0, shift_ns=shift)], 0.0
 
 
-def _choose_best(candidates: Sequence[_Candidate]) -> _Candidate | None:
+def _choose_best(candidates: Sequence[Candidate]) -> Candidate | None:
     """Return the first candidate that explains nearly as much as the best, or None."""
     most = max((candidate.pattern.gain_ns for candidate in candidates), default=0.0)
     good = (
@@ -84,7 +76,7 @@ def _choose_best(candidates: Sequence[_Candidate]) -> _Candidate | None:
     return next(good, None)
 
 
-def _find_candidates(matrix: WorkMatrix, work_ns: Float) -> Iterator[_Candidate]:
+def _find_candidates(matrix: WorkMatrix, work_ns: Float) -> Iterator[Candidate]:
     """Yield the significant candidates, the simplest first."""
     waits = matrix.compute_waiting(work_ns)
     growing = _growing_candidates(matrix, work_ns, waits)
@@ -95,14 +87,13 @@ def _find_candidates(matrix: WorkMatrix, work_ns: Float) -> Iterator[_Candidate]
     of_ranks, of_nobody = _periodic_candidates(matrix, work_ns, waits)
     yield from few
     yield from of_ranks
-    yield from _moving_candidates(matrix, work_ns, waits)
-    yield from _front_candidates(matrix, work_ns, waits)
+    yield from find_moving(matrix, work_ns, waits)
     yield from repeated
     yield from of_nobody
     yield from _sporadic_candidates(matrix, work_ns, waits)
 
 
-def _find_prerequisite(matrix: WorkMatrix, shifts: Sequence[Float], last: _Candidate) -> int | None:
+def _find_prerequisite(matrix: WorkMatrix, shifts: Sequence[Float], last: Candidate) -> int | None:
     """Return the index of the earlier shift that hides most of the last candidate's cost, or None.
 
     If another rank works even longer, less work of this rank gains nothing.
@@ -119,7 +110,7 @@ def _find_prerequisite(matrix: WorkMatrix, shifts: Sequence[Float], last: _Candi
 # Steady patterns: the same ranks for a whole phase.
 
 
-def _steady_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
+def _steady_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
     spans, is_found = onsets.find_phases(matrix, work_ns), False
     for rank_set, columns in _phase_rank_sets(matrix, work_ns, waits, spans):
@@ -147,7 +138,7 @@ def _is_mostly_late(work_ns: Float, rank_set: RankSet) -> bool:
 
 def _make_steady(
     matrix: WorkMatrix, work_ns: Float, waits: Float, of: list[tuple[RankSet, Int]]
-) -> Iterator[_Candidate]:
+) -> Iterator[Candidate]:
     """Yield the candidate of one set of ranks in some phases, if it explains any wait."""
     first = max((rank_set for rank_set, _ in of), key=lambda rank_set: rank_set.late_ns)
     shift = np.zeros_like(work_ns)
@@ -173,7 +164,7 @@ def _make_steady(
     cause = "rank" if each else first.kind
     levels = onsets.find_levels([(columns, rank_set.late_ns) for rank_set, columns in of])
     steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
-    yield _Candidate(replace(steady, levels=levels), shift)
+    yield Candidate(replace(steady, levels=levels), shift)
 
 
 def _phase_rank_sets(
@@ -203,7 +194,7 @@ def _phase_rank_sets(
 # Trends: lateness that changes gradually.
 
 
-def _growing_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> list[_Candidate]:
+def _growing_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> list[Candidate]:
     """Return the candidates of ranks whose lateness changes gradually, the simplest first.
 
     The rank that causes most wait may change together with others, as those of a node.
@@ -225,7 +216,7 @@ def _growing_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> lis
 
 def _make_growing(
     matrix: WorkMatrix, work_ns: Float, waits: Float, trend: Trend, rank_set: RankSet | None = None
-) -> _Candidate:
+) -> Candidate:
     """Return the candidate of a trend of one rank, or of a set of ranks."""
     kind, node = ("rank", None) if rank_set is None else (rank_set.kind, rank_set.node)
     shift = np.zeros_like(work_ns)
@@ -235,7 +226,7 @@ def _make_growing(
     late = float(np.median(trend.fitted.mean(0)[trend.columns]))
     pattern = Pattern(kind, ranks, late, trend.columns, gain, trend.p, node=node)
     pattern = replace(pattern, grows=trend.ends, course=trend.course)
-    return _Candidate(pattern, shift, trend.is_better)
+    return Candidate(pattern, shift, trend.is_better)
 
 
 # Outliers: few instances with much of the wait.
@@ -243,7 +234,7 @@ def _make_growing(
 
 def _outlier_candidates(
     matrix: WorkMatrix, work_ns: Float, waits: Float
-) -> tuple[list[_Candidate], list[_Candidate]]:
+) -> tuple[list[Candidate], list[Candidate]]:
     """Return the candidate of few outliers, and that of more outliers of the same ranks."""
     columns = outliers.find_outliers(matrix, work_ns, waits)
     if not len(columns):
@@ -259,7 +250,7 @@ def _outlier_candidates(
     gain = float(waits[columns].sum())
     ranks = outliers.find_late_ranks(matrix, work_ns[:, columns])
     late = float(np.nanmax(work_ns[:, columns]))
-    found = [_Candidate(Pattern("outlier", ranks, late, columns, gain, p), shift)]
+    found = [Candidate(Pattern("outlier", ranks, late, columns, gain, p), shift)]
     return (found, []) if are_few else ([], found)
 
 
@@ -268,7 +259,7 @@ def _outlier_candidates(
 
 def _periodic_candidates(
     matrix: WorkMatrix, work_ns: Float, waits: Float
-) -> tuple[list[_Candidate], list[_Candidate]]:
+) -> tuple[list[Candidate], list[Candidate]]:
     """Return the periodic candidate of some ranks, or that of no rank in particular."""
     signal = np.log(np.maximum(waits / max(len(work_ns) - 1, 1), matrix.least_ns))
     every = find_period(signal, matrix.number)
@@ -312,7 +303,7 @@ def _periodic_candidates(
         )
     gain = compute_gain(matrix, work_ns, shift, waits)
     pattern = Pattern("periodic", ranks, late, columns, gain, p, every.length, offsets)
-    found = [_Candidate(replace(pattern, grows=grows, course=course), shift)]
+    found = [Candidate(replace(pattern, grows=grows, course=course), shift)]
     return (found, []) if ranks else ([], found)
 
 
@@ -337,55 +328,10 @@ def _find_periodic_phase(
     return best, chosen
 
 
-# Moving patterns: lateness passes from rank to rank.
+# Sporadic lateness of one rank.
 
 
-def _moving_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
-    _, last = onsets.phase_signals(matrix, work_ns)
-    row = np.where(last >= 0, np.nanargmax(work_ns, 0), -1)
-    rotation = find_rotation(row, matrix.number, waits, len(work_ns))
-    if rotation is None:
-        return
-    columns = np.flatnonzero(rotation.row >= 0)
-    at = (rotation.row[columns], columns)
-    late = work_ns[at] - _median_of_others(work_ns[:, columns], at[0])
-    amount = float(np.median(late))
-    if amount <= matrix.least_ns or rotation.p > MAX_P:
-        return
-    shift = np.zeros_like(work_ns)
-    shift[at] = np.clip(late, 0.0, amount)
-    rows = np.unique(at[0])
-    ranks = tuple(matrix.ranks[rows].tolist())
-    gain = compute_gain(matrix, work_ns, shift, waits)
-    cause = "periodic" if len(rows) == 1 else "moving"
-    period, offsets, step = rotation.period, rotation.offsets, rotation.step
-    moves = Pattern(cause, ranks, amount, columns, gain, rotation.p, period, offsets, step)
-    shows = int((late > amount / 2).sum())
-    yield _Candidate(replace(moves, shows=shows), shift)
-
-
-def _front_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
-    """Yield the delay that moves smoothly over the ranks, if any."""
-    front = find_front(work_ns, matrix.number)
-    if front is None or front.p > MAX_P or front.profile.max() <= matrix.least_ns:
-        return
-    gain = compute_gain(matrix, work_ns, front.profile, waits)
-    columns = np.arange(matrix.instance_count)
-    ranks = tuple(matrix.ranks[np.unique(front.due)].tolist())
-    late = float(front.profile.max())
-    shows = int((work_ns[front.due, columns] > late / 2).sum())
-    moves = Pattern("moving", ranks, late, columns, gain, front.p, shows=shows)
-    yield _Candidate(replace(moves, speed=front.speed), front.profile)
-
-
-def _median_of_others(work_ns: Float, row: Int) -> Float:
-    """Return for each instance the median work of all rows except one."""
-    other_work_ns = work_ns.copy()
-    other_work_ns[row, np.arange(work_ns.shape[1])] = np.nan
-    return np.asarray(column_medians(other_work_ns))
-
-
-def _sporadic_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[_Candidate]:
+def _sporadic_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> Iterator[Candidate]:
     """Yield the rank with far more costly occasional lateness than other ranks, if any."""
     found = find_sporadic_rank(work_ns, waits)
     if found is None:
@@ -396,4 +342,4 @@ def _sporadic_candidates(matrix: WorkMatrix, work_ns: Float, waits: Float) -> It
     is_costly = gain >= MIN_SPORADIC_SHARE * float(waits.sum())
     if found.p <= MAX_P and is_costly and found.late_ns > matrix.least_ns:
         ranks = (int(matrix.ranks[found.row]),)
-        yield _Candidate(Pattern("rank", ranks, found.late_ns, found.columns, gain, found.p), shift)
+        yield Candidate(Pattern("rank", ranks, found.late_ns, found.columns, gain, found.p), shift)

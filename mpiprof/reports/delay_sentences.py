@@ -102,6 +102,8 @@ def _moving_clause(finding: Finding) -> str:
     moves = ""
     if finding.period:
         moves = f", the same rank again after {finding.period} {unit}s"
+    elif evidence["reverses"]:
+        moves = ", to and fro"
     elif evidence["step"]:
         moves = f", {evidence['step']} further each time"
     longer = f"{_format_late(finding)} longer than the other ranks{_location_clause(evidence)}"
