@@ -5,11 +5,11 @@ Between them a rank makes calls that are too short to be recorded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.collective_waits import CollectiveWaits
@@ -47,14 +47,14 @@ class Activities:
 def find_activities(trace: Trace) -> Activities:
     """Return the recorded calls and the long intervals between calls."""
     of: CollectiveWaits = trace.derive("collective_waits")
-    calls, intervals = _take_message_calls(trace), trace.intervals
+    intervals = trace.intervals
     names = (
         ("rank", "enter_ns", "exit_ns", "site_id", "site_id"),
         ("rank", "begin_ns", "end_ns", "before_site_id", "after_site_id"),
     )
     columns = (
         (of.call_rank, of.enter_ns, of.exit_ns, of.site_id, of.site_id),
-        tuple(calls[name].to_numpy() for name in names[0]),
+        tuple(_take_message_calls(trace, names[0])),
         tuple(intervals[name].to_numpy() for name in names[1]),
     )
     sources = [_make_source(*of_source, ranks=trace.ranks) for of_source in columns]
@@ -64,12 +64,14 @@ def find_activities(trace: Trace) -> Activities:
     return Activities(rows[: first[-1]], first, len(intervals) > 0)
 
 
-def _take_message_calls(trace: Trace) -> pd.DataFrame:
-    """Return the logged calls on messages; of a window, without those around it."""
+def _take_message_calls(trace: Trace, names: Sequence[str]) -> list[Array]:
+    """Return columns of the logged calls on messages; of a window, without those around it."""
     calls = trace.message_calls
+    columns = [calls[name].to_numpy() for name in names]
     if isinstance(trace, TraceWindow):
-        return calls[trace.covers(calls["enter_ns"].to_numpy())]
-    return calls
+        is_here = trace.covers(calls["enter_ns"].to_numpy())
+        columns = [column[is_here] for column in columns]
+    return columns
 
 
 def _make_source(*columns: Array, ranks: int) -> Struct:
@@ -83,16 +85,16 @@ def _make_source(*columns: Array, ranks: int) -> Struct:
 def read_recorded_calls(trace: Trace) -> list[Int]:
     """Return rank, enter_ns, exit_ns and site of all recorded calls, by rank and time."""
     collective: CollectiveWaits = trace.derive("collective_waits")
-    calls = _take_message_calls(trace)
-    closed = calls["exit_ns"].to_numpy() > 0
-    columns = [
-        (collective.call_rank, "rank"),
-        (collective.enter_ns, "enter_ns"),
-        (collective.exit_ns, "exit_ns"),
-        (collective.site_id, "site_id"),
-    ]
+    names = {
+        "call_rank": "rank",
+        "enter_ns": "enter_ns",
+        "exit_ns": "exit_ns",
+        "site_id": "site_id",
+    }
+    of_messages = _take_message_calls(trace, list(names.values()))
+    closed = of_messages[2] > 0  # by exit_ns
     joined: list[Any] = []
-    for of, name in columns:
-        column = np.concatenate([of, calls[name].to_numpy()[closed]])
+    for name, more in zip(names, of_messages, strict=True):
+        column = np.concatenate([getattr(collective, name), more[closed]])
         joined.append(column if name.endswith("_ns") else column.astype(np.int32))
     return list(put_in_order(joined, trace.ranks))

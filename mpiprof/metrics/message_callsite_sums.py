@@ -16,6 +16,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 
 KEYS = ["operation", "site_id"]
+LONGEST = "longest_ns", "begin_ns", "until_ns"  # of the longest wait in a sum
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def make_located_waits(trace: Trace) -> pd.DataFrame:
         return sums
     waits, calls = trace.message_waits, trace.message_calls
     call = waits["call"].to_numpy()
-    return waits.assign(**{n: calls[n].to_numpy()[call] for n in (*KEYS, "communicator")})
+    return waits.assign(**{n: calls[n].array.take(call) for n in (*KEYS, "communicator")})
 
 
 def sum_located_waits(waits: pd.DataFrame) -> pd.DataFrame:
@@ -123,12 +124,12 @@ def sum_located_waits(waits: pd.DataFrame) -> pd.DataFrame:
     calls: number of waits. longest_ns, begin_ns, until_ns: of the longest one.
     """
     by = [*KEYS, "communicator", "rank", "awaited", "state"]
-    longest = waits.sort_values("wait_ns", ascending=False, kind="stable").drop_duplicates(by)
+    if not len(waits):
+        return waits.assign(calls=0, longest_ns=0)[[*by, "wait_ns", "calls", *LONGEST]]
     groups = waits.groupby(by, observed=True, sort=False)["wait_ns"]
-    sums = groups.agg(wait_ns="sum", calls="size", longest_ns="max")
-    times = longest.set_index(by)[["begin_ns", "until_ns"]]
-    joined: pd.DataFrame = sums.join(times).reset_index()
-    return joined
+    sums = groups.agg(wait_ns="sum", calls="size", at="idxmax").reset_index()
+    longest = waits.loc[sums.pop("at"), ["wait_ns", "begin_ns", "until_ns"]]
+    return sums.assign(**dict(zip(LONGEST, longest.to_numpy().T, strict=True)))
 
 
 def are_waits_known(trace: Trace) -> bool:
