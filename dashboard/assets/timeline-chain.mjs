@@ -2,7 +2,7 @@
 import * as Details from "./timeline-details.mjs";
 import * as Format from "./timeline-format.mjs";
 import * as Geometry from "./timeline-geometry.mjs";
-import * as Paint from "./timeline-paint.mjs";
+import * as Palette from "./timeline-palette.mjs";
 
 const { AXIS, GUTTER } = Geometry, AGAIN_MS = 500, ARROW = 6; // pixels of an arrow's head
 
@@ -91,11 +91,11 @@ const drawArrow = (c, x0, y0, x1, y1) => {
 };
 
 // The palette of calls on messages, as in the legend.
-export const palette = (theme) => Paint.makePalette([{ colour: "q3" }], theme)[0];
+export const palette = (theme) => Palette.makePalette([{ colour: "q3" }], theme)[0];
 
 // The palettes of waiting and of the rest of calls on messages: those of the states if waiting is the colour.
 export const messagePalettes = ({ colour, states }, theme) => {
-  if (colour === "waiting") return Paint.makePalette(states, theme);
+  if (colour === "waiting") return Palette.makePalette(states, theme);
   const of = palette(theme);
   return [of, of];
 };
@@ -117,7 +117,7 @@ export const drawWaits = (c, view, scene, theme, items) => {
     const box = Geometry.boxOf(view, scene, "wait", one);
     if (!box) continue;
     const until = Math.min(Math.max(view.x(one.until), box.x), box.x + box.w);
-    c.fillStyle = Paint.waitFill(c, waiting, box.h);
+    c.fillStyle = Palette.waitFill(c, waiting, box.h);
     c.fillRect(box.x, box.y, until - box.x, box.h);
     c.fillStyle = rest.fill;
     c.fillRect(until, box.y, box.x + box.w - until, box.h);

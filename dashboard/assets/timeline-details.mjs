@@ -3,6 +3,7 @@ import * as Chain from "./timeline-chain.mjs";
 import * as Format from "./timeline-format.mjs";
 import * as Geometry from "./timeline-geometry.mjs";
 import * as Paint from "./timeline-paint.mjs";
+import * as Palette from "./timeline-palette.mjs";
 import { copyLink } from "./timeline-toolbar.mjs";
 import { element as E, drawing as D } from "./timeline-format.mjs";
 
@@ -76,7 +77,7 @@ export const renewLegend = (t) => {
 
 export const showLegend = (t) => {
   if (!t.data) return;
-  const { data } = t, theme = Paint.readTheme(t.root), palette = Paint.makePalette(data.states, theme);
+  const { data } = t, theme = Palette.readTheme(t.root), palette = Palette.makePalette(data.states, theme);
   const toggle = (name, only) => {
     const names = data.states.map((state) => state.name), on = !t.hiddenStates.has(name);
     if (only) t.hiddenStates = new Set(names.filter((other) => other !== name));
@@ -121,8 +122,8 @@ const arrivalCurve = (t, one) => {
   const members = [...one.members].sort((a, b) => a[1] - b[1]), { width, height, bottom } = CURVE;
   const end = Math.max(...members.map((m) => m[3]), one.first + 1), high = height - bottom;
   const x = (ns) => 2 + (ns - one.first) / (end - one.first) * (width - 4), y = (i) => i / members.length * high;
-  const theme = Paint.readTheme(t.root), state = t.data?.states.find(({ name }) => name === one.operation) || { colour: "q3" };
-  const [colours] = Paint.makePalette([state], theme), hatch = "tl-curve-hatch";
+  const theme = Palette.readTheme(t.root), state = t.data?.states.find(({ name }) => name === one.operation) || { colour: "q3" };
+  const [colours] = Palette.makePalette([state], theme), hatch = "tl-curve-hatch";
   const bars = (from, to, fill) => D("path", { fill, d: members.map((m, i) => (to(m) > from(m) ? `M${x(from(m))} ${y(i)}H${x(to(m))}V${y(i + 1)}H${x(from(m))}Z` : "")).join("") });
   const curve = members.map((m, i) => `${i ? "L" : "M"}${x(m[1])} ${y(i)}V${y(i + 1)}`).join("");
   const ticks = Paint.steps(0, end - one.first, 4);
@@ -154,7 +155,7 @@ const modelFact = (t, one) => {
 
 export const showDetail = (t) => {
   const one = t.instance, latest = [...one.members].sort((a, b) => b[1] - a[1]);
-  const site = `callsite:${one.callsite}`, isOnly = t.searchTerm === site, theme = Paint.readTheme(t.root);
+  const site = `callsite:${one.callsite}`, isOnly = t.searchTerm === site, theme = Palette.readTheme(t.root);
   const button = (shown, what, more = {}) => E("button", { type: "button", className: "tl-link", onclick: what, ...more }, shown);
   const icon = (shown, label, what) => E("button", { type: "button", className: "tl-act", "aria-label": label, title: label, onclick: what }, shown);
   const swatch = E("span", { className: "tl-swatch" }), state = t.data?.states.find(({ name }) => name === one.operation);

@@ -1,5 +1,5 @@
 // Export of the timeline as a file: PNG, or SVG with every bar and text as drawn.
-import * as Paint from "./timeline-paint.mjs";
+import * as Palette from "./timeline-palette.mjs";
 import * as Scene from "./timeline-scene.mjs";
 import { GUTTER } from "./timeline-geometry.mjs";
 import { element, shorten } from "./timeline-format.mjs";
@@ -80,10 +80,10 @@ class Svg {
     this.put("text", { x, y, fill: this.fillStyle, style, "text-anchor": anchor, "dominant-baseline": "central", textLength: wide, lengthAdjust: wide && "spacingAndGlyphs" }, safe(text));
   }
 
-  // Embed the cell image as pixels, because cells have no vector form.
-  drawImage(image, x, y, width, height) {
-    const copy = element("canvas", { width: image.width, height: image.height });
-    copy.getContext("2d").drawImage(image, 0, 0);
+  // Embed a part of the cell image as pixels, because cells have no vector form.
+  drawImage(image, left, top, columns, lines, x, y, width, height) {
+    const copy = element("canvas", { width: columns, height: lines });
+    copy.getContext("2d").drawImage(image, left, top, columns, lines, 0, 0, columns, lines);
     this.put("image", { x, y, width, height, href: copy.toDataURL(), preserveAspectRatio: "none", style: "image-rendering: pixelated" });
   }
 
@@ -116,7 +116,7 @@ const drawAll = (c, t, theme, places, size) => {
   c.restore();
   c.save();
   c.translate(0, Scene.STRIP_HEIGHT + Scene.canvasHeight(t));
-  const palette = Paint.makePalette(t.data.states, theme);
+  const palette = Palette.makePalette(t.data.states, theme);
   c.textAlign = "left";
   c.textBaseline = "middle";
   c.font = `11px ${theme.font}`;
@@ -124,7 +124,7 @@ const drawAll = (c, t, theme, places, size) => {
     if (i < palette.length) {
       c.fillStyle = palette[i].fill;
       c.fillRect(x, y - 5, 10, 10);
-      c.fillStyle = Paint.waitFill(c, palette[i], 10);
+      c.fillStyle = Palette.waitFill(c, palette[i], 10);
       if (t.data.colour !== "waiting") c.fillRect(x + 5, y - 5, 5, 10);
     }
     c.fillStyle = theme.ink;
@@ -136,7 +136,7 @@ const drawAll = (c, t, theme, places, size) => {
 // Save the visible picture under the trace's name.
 export const saveImage = async (t, kind) => {
   if (!t.overview || !t.data) return;
-  const theme = Paint.readTheme(t.root), meter = document.createElement("canvas").getContext("2d");
+  const theme = Palette.readTheme(t.root), meter = document.createElement("canvas").getContext("2d");
   const places = layOutLegend(meter, t, theme), lines = places.length ? places.at(-1).y + LEGEND_LINE / 2 : 0;
   const size = [t.width, Math.ceil(Scene.STRIP_HEIGHT + Scene.canvasHeight(t) + lines + 4)];
   let blob;

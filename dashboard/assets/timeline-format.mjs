@@ -99,27 +99,29 @@ export const instanceFacts = (one) => [
   ["remarks", one.flags.join(", ")],
 ];
 
-const GETTERS = { f8: "getFloat64", f4: "getFloat32", i4: "getInt32", u2: "getUint16", u1: "getUint8" };
-
-const readRecords = (bytes, { each, fields }) => {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const found = [];
+// Read the calls of a window, of type EVENT in mpiprof/timeline/window.py. Reading each field by its name
+// takes 20 times as long.
+const readEvents = (bytes, { each, fields }) => {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), found = [];
+  const of = Object.fromEntries(fields.map(([name, , offset]) => [name, offset]));
   for (let at = 0; at < bytes.byteLength; at += each) {
-    const one = {};
-    for (const [name, type, offset] of fields) one[name] = view[GETTERS[type]](at + offset, true);
-    found.push(one);
+    found.push({
+      enter: view.getFloat64(at + of.enter, true), exit: view.getFloat64(at + of.exit, true), wait: view.getFloat32(at + of.wait, true),
+      instance: view.getInt32(at + of.instance, true), shape: view.getInt32(at + of.shape, true), awaited: view.getInt32(at + of.awaited, true),
+      row: view.getUint16(at + of.row, true), state: view.getUint8(at + of.state), flags: view.getUint8(at + of.flags),
+    });
   }
   return found;
 };
 
-// Decode a binary response: its header, with arrays of bytes, or of records if it names fields.
+// Decode a binary response: its header, with arrays of bytes, or of calls if it names fields.
 export const decode = (buffer) => {
   const length = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   const arrays = {};
   for (const [name, place] of Object.entries(head.arrays)) {
     const bytes = new Uint8Array(buffer, 4 + length + place.at, place.length);
-    arrays[name] = place.fields ? readRecords(bytes, place) : bytes;
+    arrays[name] = place.fields ? readEvents(bytes, place) : bytes;
   }
   return { ...head, arrays };
 };

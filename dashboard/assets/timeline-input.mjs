@@ -47,7 +47,7 @@ export const bindGestures = (t) => {
   });
   on(t.canvas, "pointermove", (event) => {
     const [x, y] = at(event, t.canvas);
-    if (!drag) { handleHover(t, x, y); return; }
+    if (!drag) { hoverSoon(t, x, y); return; }
     if (!drag.moved && Math.abs(x - drag.x) < DRAG_THRESHOLD) return;
     drag.moved = true;
     t.hideTip();
@@ -113,6 +113,12 @@ const pointAt = (t, x, y) => {
     }
   }
   return { time: Math.round(time), rank: t.overview.drawn[row] };
+};
+
+// Handle the pointer after the input of a frame: a wheel in the same frame moves the call from under it.
+const hoverSoon = (t, x, y) => {
+  clearTimeout(t.hoverTimer);
+  t.hoverTimer = setTimeout(() => handleHover(t, x, y));
 };
 
 const handleHover = (t, x, y) => {

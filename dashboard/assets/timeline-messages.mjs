@@ -4,7 +4,7 @@ import * as Details from "./timeline-details.mjs";
 const MAX_INSTANCES = 4, MIN_WIDTH = 140, MAX_CACHED = 64; // instances at once, least width in pixels, cache entries
 
 const wideInstances = (t) => {
-  if (!t.data || t.data.kind !== "events") return [];
+  if (!t.data || t.data.kind !== "events" || t.data.shapes.every((shape) => shape.algorithm.startsWith("native"))) return [];
   const spans = new Map(), { view } = t;
   for (const e of t.data.events) {
     const name = t.data.shapes[e.shape].algorithm;

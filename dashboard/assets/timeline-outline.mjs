@@ -6,6 +6,7 @@ export const makeOutline = (t) => (t.outline = E("div", { className: "tl-outline
 
 export const showOutline = (t) => {
   const { view, hovered, outline } = t;
+  if (!hovered && outline.hidden) return;
   const box = hovered && t.data ? Geometry.boxOf(view, t, hovered.kind, hovered.one) : null;
   outline.hidden = !box;
   if (!box) return;

@@ -1,70 +1,27 @@
 // Drawing on the timeline's canvases. This module neither sends requests nor changes the state.
 import * as Format from "./timeline-format.mjs";
 import * as Geometry from "./timeline-geometry.mjs";
+import { FADED, eventColours, waitFill } from "./timeline-palette.mjs";
 
-const { AXIS, GUTTER, NO_STATE } = Geometry;
+const { AXIS, GUTTER } = Geometry;
 const LABEL_PITCH = 14; // pixels between the labels of two rows
-const HATCH = { pitch: 5, line: 1.1, lineOpacity: 0.6, groundOpacity: 0.16, flatOpacity: 0.35, least: 3 }; // as in the design tokens
 
-const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-const mixColours = (a, b, share) => a.map((value, i) => Math.round(value * share + b[i] * (1 - share)));
-const text = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
-const luminance = (colour) => colour.map((v) => ((v / 255 + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-
-let knownTheme = null;
-// Return the theme's colours by their names in the design tokens, and the font. Reading them again for
-// each frame would take as long as drawing.
-export const readTheme = (root) => {
-  const key = `${document.documentElement.dataset.theme} ${window.matchMedia("print").matches}`;
-  if (knownTheme?.root === root && knownTheme.key === key) return knownTheme;
-  const style = getComputedStyle(root), known = new Map();
-  const colour = (name) => {
-    if (!known.has(name)) known.set(name, style.getPropertyValue(`--${name}`).trim() || "#888888");
-    return known.get(name);
-  };
-  const names = ["ink", "ink2", "ink3", "line", "line2", "surface", "raised", "sunken", "q1", "q2", "q3", "late", "late-text", "btn", "btn-ink"];
-  knownTheme = { root, key, colour, font: style.fontFamily, ...Object.fromEntries(names.map((name) => [name.replace("-", "_"), colour(name)])) };
-  return knownTheme;
-};
-
-// Return the colours of each state: full, its hatch for waiting, and the legible text colour on it.
-export const makePalette = (states, theme) => states.map(({ colour }) => {
-  const full = rgb(theme.colour(colour)), ground = rgb(theme.surface);
-  const mix = (share) => mixColours(full, ground, share);
-  const dark = rgb("#15181c"), on = luminance(full) > 0.18 ? dark : [255, 255, 255];
-  return { full, flat: mix(HATCH.flatOpacity), ground: mix(HATCH.groundOpacity), line: mix(HATCH.lineOpacity), tint: mix(0.15), fill: text(full), soft: text(mix(HATCH.flatOpacity)), on: text(on) };
-});
-
-// Return the fill of waiting in a state's colour: a hatch, flat in low rows.
-export const waitFill = (c, colours, high) => {
-  if (high < HATCH.least) return colours.soft;
-  const { pitch, line } = HATCH;
-  if (c.hatch) return c.hatch(text(colours.ground), text(colours.line), pitch, line);
-  if (!colours.pattern) {
-    const scale = 2, tile = new OffscreenCanvas(pitch * scale, pitch * scale), p = tile.getContext("2d");
-    p.fillStyle = text(colours.ground);
-    p.fillRect(0, 0, pitch * scale, pitch * scale);
-    p.strokeStyle = text(colours.line);
-    p.lineWidth = line * scale;
-    p.beginPath();
-    for (const shift of [-1, 0, 1]) { p.moveTo((shift * pitch - 1) * scale, (pitch + 1) * scale); p.lineTo((shift * pitch + pitch + 1) * scale, -scale); }
-    p.stroke();
-    colours.pattern = c.createPattern(tile, "repeat");
-    colours.pattern.setTransform(new DOMMatrix([1 / scale, 0, 0, 1 / scale, 0, 0]));
-  }
-  return colours.pattern;
-};
-
-// Size a canvas to its box in device pixels; the context's unit is the CSS pixel.
-export const fitCanvas = (canvas, width, height) => {
+// Size a canvas to its box in device pixels, and fill it with the ground; the context's unit is the CSS pixel.
+// An opaque canvas need not be blended with the page.
+export const fitCanvas = (canvas, width, height, theme) => {
   const ratio = window.devicePixelRatio || 1;
-  const w = Math.max(Math.round(width * ratio), 1), h = Math.max(Math.round(height * ratio), 1);
+  const w = Math.max(Math.round(width * ratio), 1), h = Math.max(Math.round(height * ratio), 1), size = `${width} ${height}`;
   if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d");
+  if (canvas.dataset.size !== size) {
+    canvas.dataset.size = size;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d", { alpha: false });
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
+  context.globalAlpha = 1;
+  context.fillStyle = theme.surface;
+  context.fillRect(0, 0, width, height);
   return context;
 };
 
@@ -110,65 +67,42 @@ export const drawLostRows = (c, view, lost, theme) => {
   }
 };
 
-// Return the cells as an image, one pixel wide per column. The hue is that of the longest state. The
-// filled height is the share of time in collectives, with the waiting hatched and on top. The palest
-// tint above it makes short states visible.
-export const makeCellImage = (data, palette, view) => {
-  const { columns } = data, { state, share, wait } = data.arrays, first = view.tops[0];
-  const image = new ImageData(Math.max(columns, 1), Math.max(view.bottom - first, 1));
-  const pixels = new Uint32Array(image.data.buffer);
-  const pack = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
-  const packed = palette.map(({ full, flat, ground, line, tint }) => [full, flat, ground, line, tint].map(pack));
-  for (let row = 0; row < view.rows; row++) {
-    const high = view.high(row), top = view.top(row) - first;
-    for (let column = 0; column < columns; column++) {
-      const at = row * columns + column;
-      if (state[at] === NO_STATE) continue;
-      const [full, flat, ground, line, tint] = packed[state[at]] || packed[0];
-      const only = data.colour === "waiting" && state[at] === 0; // the whole cell is waiting
-      const filled = Math.max(1, Math.round(high * share[at] / 255));
-      const waits = only ? filled : Math.round(filled * wait[at] / 255);
-      for (let y = 0; y < high; y++) {
-        const above = y - (high - filled);
-        const hatch = high < HATCH.least ? flat : (column + top + y) % HATCH.pitch === 0 ? line : ground;
-        pixels[(top + y) * image.width + column] = above < 0 ? tint : above < waits ? hatch : full;
-      }
-    }
-  }
-  const canvas = new OffscreenCanvas(image.width, image.height);
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  return canvas;
-};
-
-export const drawCells = (c, view, data, image) => {
+export const drawCells = (c, view, data, surface) => {
   const box = Geometry.imageBox(view, data);
-  c.imageSmoothingEnabled = false;
-  c.drawImage(image, box.x, box.y, box.w, box.h);
+  surface.draw(c, box.x, box.y, box.w, box.h);
 };
 
 export const drawEvents = (c, view, scene, palette, theme, events = scene.data.events) => {
-  const { data } = scene, waiting = data.colour === "waiting", captions = [];
+  const { data } = scene, waiting = data.colour === "waiting";
   for (const e of events) {
     const box = Geometry.boxOf(view, scene, "event", e);
     if (!box) continue;
-    const { x, y, w, h, wait } = box, own = waiting ? palette[1] : palette[e.state] || palette[0];
-    c.globalAlpha = scene.searchTerm && !(e.flags & 4) ? 0.22 : 1;
+    const { x, y, w, h, wait } = box, [waits, rest] = eventColours(palette, e, waiting);
+    c.globalAlpha = scene.searchTerm && !(e.flags & 4) ? FADED : 1;
     if (wait > 0) {
-      c.fillStyle = waitFill(c, waiting ? palette[0] : own, h);
+      c.fillStyle = waitFill(c, waits, h);
       c.fillRect(x, y, wait, h);
     }
     if (w > wait) {
-      c.fillStyle = own.fill;
+      c.fillStyle = rest.fill;
       c.fillRect(x + wait, y, w - wait, h);
     }
     if (e.flags & 1) { // the call has not ended
       c.fillStyle = theme.ink;
       c.fillRect(Math.max(x + w - 3, x), y, 3, h);
     }
-    if (w > 30 && h >= 13) captions.push([e, box, own]);
   }
   c.globalAlpha = 1;
-  for (const [e, box, own] of captions) drawCaption(c, data, e, box, own, theme);
+};
+
+// Write operations and awaited ranks on calls that are large enough.
+export const drawCaptions = (c, view, scene, palette, theme, events = scene.data.events) => {
+  const { data } = scene, parts = Geometry.visibleParts(data, scene.hiddenStates);
+  for (const e of events) {
+    if (view.high(e.row) < 13 || view.x(e.exit) - view.x(e.enter) <= 30) continue;
+    const box = Geometry.eventBox(view, e, parts);
+    if (box && box.w > 30) drawCaption(c, data, e, box, eventColours(palette, e, data.colour === "waiting")[1], theme);
+  }
 };
 
 const drawCaption = (c, data, event, { x, y, w, h, wait }, own, theme) => {

@@ -1,10 +1,12 @@
 // The timeline: its state is in the URL, its data come from /timeline-data.
 import * as Url from "./timeline-url.mjs";
 import { element as E } from "./timeline-format.mjs";
+import * as Image from "./timeline-image.mjs";
 import * as Input from "./timeline-input.mjs";
 import * as Messages from "./timeline-messages.mjs";
 import * as Outline from "./timeline-outline.mjs";
 import * as Paint from "./timeline-paint.mjs";
+import * as Palette from "./timeline-palette.mjs";
 import * as Panels from "./timeline-panels.mjs";
 import * as Scene from "./timeline-scene.mjs";
 import * as Format from "./timeline-format.mjs";
@@ -23,6 +25,7 @@ class Timeline {
     this.rowLayout = { tops: [Geometry.AXIS], gap: 0, lens: -1 };
     this.data = this.overview = this.image = this.instance = this.hovered = null;
     this.models = new Map();
+    this.surface = new Image.Surface();
     this.abort = new AbortController();
     this.chain = this.waited = null; // links from a wait to its cause; messages that ranks waited for
     this.calls = this.causes = null; // other calls on messages; work by which blamed ranks delay others
@@ -47,7 +50,7 @@ class Timeline {
   end() {
     this.abort.abort();
     for (const observer of [this.resizeObserver, this.themeObserver]) observer.disconnect();
-    for (const name of ["loadTimer", "liveTimer", "writeTimer", "selectionTimer", "waitedTimer", "causesTimer", "marksTimer", "longestTimer", "previewTimer"]) clearTimeout(this[name]);
+    for (const name of ["loadTimer", "liveTimer", "writeTimer", "selectionTimer", "waitedTimer", "causesTimer", "marksTimer", "longestTimer", "previewTimer", "hoverTimer"]) clearTimeout(this[name]);
   }
 
   write() {
@@ -144,9 +147,9 @@ class Timeline {
 
   paint() {
     if (!this.overview || !this.width) return;
-    const theme = Paint.readTheme(this.root);
-    Scene.drawStrip(Paint.fitCanvas(this.strip, this.width, Scene.STRIP_HEIGHT), this, theme);
-    Scene.drawRows(Paint.fitCanvas(this.canvas, this.width, Scene.canvasHeight(this)), this, theme);
+    const theme = Palette.readTheme(this.root);
+    Scene.drawStrip(Paint.fitCanvas(this.strip, this.width, Scene.STRIP_HEIGHT, theme), this, theme);
+    Scene.drawRows(Paint.fitCanvas(this.canvas, this.width, Scene.canvasHeight(this), theme), this, theme);
     Outline.showOutline(this);
   }
 
@@ -253,7 +256,8 @@ class Timeline {
 
   // Report in aria-busy whether picture and URL are up to date.
   updateBusy() {
-    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.writeTimer || this.marksTimer || this.waitedTimer || this.causesTimer || this.longestTimer)));
+    const isBusy = String(this.pendingRequests > 0 || Boolean(this.loadTimer || this.writeTimer || this.marksTimer || this.waitedTimer || this.causesTimer || this.longestTimer));
+    if (this.root.getAttribute("aria-busy") !== isBusy) this.root.setAttribute("aria-busy", isBusy);
   }
 
   // Show a message instead of the picture, with the progress of a computation or a button [text, action].
@@ -375,7 +379,7 @@ class Timeline {
     if (this.instance) Details.showDetail(this);
   }
 
-  hideTip() { this.tip.hidden = true; Outline.setHovered(this, null); }
+  hideTip() { clearTimeout(this.hoverTimer); this.tip.hidden = true; Outline.setHovered(this, null); }
 }
 
 let shown = null;
