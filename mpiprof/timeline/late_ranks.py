@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,7 @@ def find_late_ranks(
     events, base = timeline.events, timeline.events.begin_ns
     begin, end = (base + ns for ns in timeline.clip_request(request))
 
-    def first_arrival(number: int) -> int:
-        return int(events.read_instances(number, number + 1)["first_arrival"][0])
-
-    first, stop = (
-        bisect_left(range(events.instances), at, key=first_arrival) for at in (begin, end)
-    )
+    first, stop = (timeline.find_instance_at(at) for at in (begin, end))
     if stop - first > MAX_INSTANCES:
         return []
     first = max(first - EARLIER_INSTANCES, 0)

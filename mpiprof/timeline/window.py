@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 from mpiprof.metrics.tables import communicator_names, label_sites
 from mpiprof.store import cache
 from mpiprof.timeline import row_layout
-from mpiprof.timeline.row_layout import Classes, Rows, States
+from mpiprof.timeline.row_layout import SORTS, Classes, Rows, States
 from mpiprof.timeline.segments import Events, Progress
 from mpiprof.timeline.sums import (
     clip_segments,
@@ -32,6 +33,8 @@ MAX_PIXELS = 8192
 LEGEND_BINS = 256  # bins of a window over which the legend sums all ranks
 WAIT_PRECISION = 2**-22  # of a wait, which has single precision
 DIRECT_LIMIT = 8 * DIRECT_SEGMENTS  # maximum number of segments to sum without tiles
+MAX_ROW_SETS = 8  # arrangements of ranks in rows that are kept
+MAX_FIRST_ARRIVALS = 1 << 14  # that are kept
 MATCH_FLAG = 4  # event flag: matches the search
 EVENT = np.dtype(
     [
@@ -113,6 +116,8 @@ class Timeline:
         self.classes = row_layout.classify_shapes(trace, events.calls)
         self.length_ns = max(events.end_ns - events.begin_ns, 1)
         self._tiles: dict[str, Tiles] = {}
+        self._rows: dict[tuple[str, bytes], tuple[Int, Rows]] = {}
+        self._first_arrivals: dict[int, int] = {}
 
     @cached_property
     def sites(self) -> list[str]:
@@ -132,10 +137,8 @@ class Timeline:
         trace, known = self.trace, self.classes
         if only is not None and not row_layout.distinguishes_communicators(known, only, trace):
             known = row_layout.classify_shapes(trace, self.events.calls, only)
-        ranks = row_layout.sort_ranks(trace, request.ranks, request.sort, self.events.lateness)
-        lateness = self.events.lateness
-        rows = row_layout.make_rows(trace, ranks, lateness, request.sort)
-        everybody = row_layout.make_rows(trace, np.arange(trace.ranks, dtype=np.int64), lateness)
+        ranks, rows = self._arrange_rows(request.ranks, request.sort)
+        _, everybody = self._arrange_rows(np.arange(trace.ranks, dtype=np.int64), SORTS[0])
         if everybody.has_single_ranks and rows.has_single_ranks:
             of_rank, tile_rows = everybody.of_rank, ranks
         else:
@@ -151,6 +154,32 @@ class Timeline:
             drawn_tiles = opened
         states = row_layout.make_states(known, request.colour, only, request.operations)
         return ResolvedRequest(rows, tile_rows, known, states, tiles, drawn_tiles)
+
+    def _arrange_rows(self, ranks: Int, sort: str) -> tuple[Int, Rows]:
+        """Return ranks in display order and their rows, kept for the next window."""
+        key = sort, ranks.tobytes()
+        found = self._rows.get(key)  # other threads may clear the table
+        if found is None:
+            ordered = row_layout.sort_ranks(self.trace, ranks, sort, self.events.lateness)
+            rows = row_layout.make_rows(self.trace, ordered, self.events.lateness, sort)
+            if len(self._rows) >= MAX_ROW_SETS:
+                self._rows.clear()
+            self._rows[key] = found = ordered, rows
+        return found
+
+    def find_instance_at(self, time_ns: int) -> int:
+        """Return the first instance whose first arrival is at a time or later."""
+        return bisect_left(range(self.events.instances), time_ns, key=self._read_first_arrival)
+
+    def _read_first_arrival(self, number: int) -> int:
+        """Return the first arrival at an instance; searches read the same instances again."""
+        found = self._first_arrivals.get(number)
+        if found is None:
+            found = int(self.events.read_instances(number, number + 1)["first_arrival"][0])
+            if len(self._first_arrivals) >= MAX_FIRST_ARRIVALS:
+                self._first_arrivals.clear()
+            self._first_arrivals[number] = found
+        return found
 
     def find_communicators(self, identities: Collection[str]) -> set[int] | None:
         """Return the communicators of some identities; None (all) if no identity is given."""
@@ -335,6 +364,7 @@ class Timeline:
             "late": np.nan_to_num(self.events.lateness[shown.rows.drawn]).tolist(),
             "drawn": shown.rows.drawn.tolist(),  # the rank that each row shows
             "states": shown.states.names,
+            "allRanks": self.trace.ranks,
             "segments": int(self.events.meta["segments"]),
             "instances": self.events.instances,
         }
