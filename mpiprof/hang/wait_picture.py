@@ -139,11 +139,11 @@ def _make_node(
     trace: Trace, positions: Positions, ranks: Sequence[int], is_named: bool, is_late: bool
 ) -> WaitNode:
     first = positions[ranks[0]]
-    title = f"Rank {ranks[0]}" if len(ranks) == 1 else f"{format_count(len(ranks))} ranks"
     facts = describe_since(trace, first)
     if len(ranks) > 1:
-        facts = f"ranks {format_runs(list(ranks), 3)} · {facts}"
+        title = f"{format_count(len(ranks))} ranks: {format_runs(list(ranks), 3)}"
     else:
+        title = f"Rank {ranks[0]}"
         facts = f"{trace.tables.processes.get(ranks[0], {}).get('host') or '?'} · {facts}"
     return WaitNode(title, describe_call(trace, first), facts, is_named, is_late)
 

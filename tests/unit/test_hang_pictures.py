@@ -47,17 +47,18 @@ def test_the_graph_of_a_message_that_is_never_sent(tmp_path: Path) -> None:
     assert arrows(nodes, edges) == {
         ("Rank 1", "Rank 2", True),
         ("Rank 2", "Rank 1", True),
-        ("3 ranks", "Rank 1", False),
+        ("3 ranks: 0, 3-4", "Rank 1", False),
     }
     assert (edges[0].text, edges[0].note) == ("needs a message", "tag 7, never sent")
     assert nodes[0].call == "in recv, app.c:71 main"
     assert [node.is_late for node in nodes] == [True, True, False]
     svg = draw_wait_graph(nodes, edges, "a < b")
     assert svg.count("<rect") == 3 and 'aria-label="a &lt; b"' in svg
+    assert "…" not in svg
     assert [(row[0], row[3]) for row in list_values(nodes, edges)[1:]] == [
         ("Rank 1", "Rank 2"),
         ("Rank 2", "Rank 1"),
-        ("3 ranks", "Rank 1"),
+        ("3 ranks: 0, 3-4", "Rank 1"),
     ]
 
 
@@ -94,7 +95,7 @@ def test_the_graph_of_ranks_that_disagree_has_a_box_for_each_side(tmp_path: Path
     assert (verdict.kind, verdict.odd_ranks) == ("operation", (2,))
     nodes, edges = wait_picture.make_graph(trace, positions, pending, verdict)
     late = {node.title: node.is_late for node in nodes}
-    assert late == {"3 ranks": False, "Rank 2": True}
+    assert late == {"3 ranks: 0-1, 3": False, "Rank 2": True}
     assert [edge.text for edge in edges] == ["cannot match"]
 
 
