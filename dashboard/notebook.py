@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 Site = int | str | None
-# The module with HOW_TO_READ of the pictures that are made with Plotly, by their method.
+# The module with HOW_TO_READ of the pictures that are made with Plotly, by their method. The
+# explanation of `functions` depends on the ranks.
 NOTES = {
     "arrivals": "callsite_detail",
     "instance": "callsite_instance",
     "algorithms": "callsite_algorithms",
     "whom": "pages.messages",
     "messages": "pages.messages",
+    "timeline": "figures.timeline",
 }
 NOTE_WIDTH, NOTE_SIZE, NOTE_LINE, NOTE_GAP = 110, 11, 15, 18  # characters, and px
 DEFAULT_HEIGHT = 450  # px of a figure of Plotly
@@ -143,7 +145,13 @@ class Plots:
 
     def functions(self, site: Site = None) -> go.Figure:
         """Functions between collectives, late ranks against others, at all call sites or at one."""
-        return self._draw("functions", None if site is None else self._callsite_number(site))
+        callsite = None if site is None else self._callsite_number(site)
+        figure = self._draw("functions", callsite)
+        if not figure.data:
+            return figure
+        samples, state = import_dashboard("sampled_functions"), import_dashboard("url_state")
+        choice = samples.find_choice(self._data, state.PageState(), callsite)
+        return _explain(figure, samples.describe_boxes(choice))
 
     def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
         """State of each rank over time, between two times of the run or over the whole run."""

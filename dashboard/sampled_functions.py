@@ -74,7 +74,6 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
         )
         parts.append(html.P(f"{why}, so no ranks are compared."))
     note = stack_sentences.sample_note(tree, names) + stack_sentences.caller_note(tree)
-    how = stack_sentences.HOW_TO_READ if compared else stack_sentences.HOW_TO_READ_ONE
     return _section(
         [
             *parts,
@@ -82,10 +81,15 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
             components.make_graph(draw, state, "functions-graph"),
             dcc.Store(id="functions-box", data=state.get(BOX)),
             html.P(note, className="note"),
-            components.how_to_read(how + CLICK),
+            components.how_to_read(describe_boxes(choice) + CLICK),
         ],
         callsite,
     )
+
+
+def describe_boxes(choice: Choice) -> str:
+    """Return the explanation of the boxes of one group of ranks, or of two."""
+    return stack_sentences.HOW_TO_READ if choice.others else stack_sentences.HOW_TO_READ_ONE
 
 
 def find_late_ranks(data: TraceData, callsite: int | None) -> list[int]:

@@ -84,6 +84,7 @@ def test_pictures_of_the_overview_are_svg(name: str, trace: mpiprof.Trace, tmp_p
     assert drawn == picture._repr_svg_() in picture._repr_html_()
     assert tokens.LIGHT["late"] in drawn and "var(" not in picture._repr_html_()
     assert repr(picture).startswith("<picture: ")
+    assert (name == "verdict") == ("typical one" in picture._repr_html_())
 
 
 def test_figures_show_the_planted_values(trace: mpiprof.Trace) -> None:
@@ -96,7 +97,8 @@ def test_figures_show_the_planted_values(trace: mpiprof.Trace) -> None:
 
 
 def test_figures_are_explained_without_the_clicks_of_the_page(trace: mpiprof.Trace) -> None:
-    for figure in (trace.plot.arrivals(), trace.plot.instance(), trace.plot.whom()):
+    plot = trace.plot
+    for figure in (plot.arrivals(), plot.instance(), plot.whom(), plot.timeline()):
         text = figure.layout.title.text
         assert len(text) > 80 and "click" not in text.lower()
         assert figure.layout.height > figure.layout.margin.t + 200

@@ -28,6 +28,7 @@ HOW_TO_READ = (
     "A row is a rank; 0 is the median arrival of the other ranks. Hatched: the rank has arrived "
     "and waits. Accent: the time by which the awaited rank is late."
 )
+TYPICAL = " The instance is a typical one of those in which the late rank comes last."
 HOW_TO_READ_MESSAGES = (
     "A bar is a rank, or the sum of consecutive ranks. Above is the waiting of all ranks that its "
     "work causes, also through other ranks; below is its own waiting, on a scale of its own."
@@ -72,7 +73,10 @@ def find_proof(trace: Trace, finding: Finding | None, instances: pd.DataFrame) -
     if len(arrivals.ranks) > MAX_ROWS:
         ranks = "a row is the latest of several ranks"
     place = f"{format_callsite(trace, callsite)}, {format_instance(number, count)}"
-    return Proof(callsite, number, f"{place}; {ranks}, from the median of the others", arrivals)
+    title = f"{place}; {ranks}, from the median of the others"
+    is_typical = count > 1 and is_blamed(finding) and int(row["last_rank"]) in finding.ranks
+    how_to_read = HOW_TO_READ + TYPICAL * is_typical
+    return Proof(callsite, number, title, arrivals, how_to_read)
 
 
 def _prove_by_messages(trace: Trace, finding: Finding, callsite: tuple[str, int]) -> Proof | None:
