@@ -16,13 +16,14 @@ export const showStatus = (t) => {
     return;
   }
   const { data, overview } = t, span = t.to - t.from, rows = overview.rows.length;
-  const grouped = rows < t.rowOf.size ? `, ${rows} rows of the latest rank each` : "";
+  const ranks = t.rowOf.size, some = ranks < overview.allRanks ? ` on all ${Format.countOf(overview.allRanks, "rank")}; shown:` : ",";
+  const grouped = rows < ranks ? `, ${rows} rows of the latest rank each` : "";
   const how = data.kind === "cells"
     ? `one column is ${Format.time(2 ** data.level)}; the filled height is the share of time in collectives`
     : `${Format.countOf(data.events.length, "call")} one by one`;
   const sums = t.messageSums, messages = sums ? `, ${sums.is_whole ? "" : "over "}${Format.countOf(sums.all, "call")} on messages` : "";
   t.status.textContent = `${Format.time(span)} of ${Format.time(t.length)}  ·  ${Format.countOf(overview.segments, "collective call")}, ` +
-    `${Format.countOf(overview.instances, "instance")}${messages}, ${Format.countOf(t.rowOf.size, "rank")}${grouped}  ·  ${how}`;
+    `${Format.countOf(overview.instances, "instance")}${messages}${some} ${Format.countOf(ranks, "rank")}${grouped}  ·  ${how}`;
 };
 
 const swatchBackground = (colours) =>
@@ -50,11 +51,11 @@ const markEntries = (t, theme) => {
     if (background) swatch.style.background = background;
     return E("span", { className: `tl-entry ${name}`, title }, swatch, E("b", {}, shown), share ? E("span", {}, share) : "");
   };
-  const [waiting, rest] = Chain.messagePalettes(t.data, theme), sums = messageSums(t), least = sums?.is_whole ? "" : "over ";
+  const isWaiting = t.data.colour === "waiting", [waiting, rest] = Chain.messagePalettes(t.data, theme), sums = messageSums(t), least = sums?.is_whole ? "" : "over ";
   const known = sums ? `${least}${Format.countOf(sums.count, "call")} of the visible window, ${least}${Format.time(sums.inside)} on all ranks, ${Format.time(sums.wait)} of it waiting. ` : "";
   return [
-    t.calls?.length || sums?.inside ? entry("", "messages", `All calls on messages: ${known}Calls without a drawn wait are thin. Calls shorter than 1.5 pixels are not drawn.`, t.data.colour === "waiting" ? rest.fill : rest.soft, sums ? least + Format.percent(sums.share) : "…") : null,
-    t.waited?.length || sums?.wait ? entry("", "waits for a message", "Calls that wait for a message, hatched while they wait, and a line from its sender to its receiver. The longest in the window are drawn, the share is that of all.", waitBackground(waiting), sums ? least + Format.percent(sums.wait_share) : "…") : null,
+    t.calls?.length || sums?.inside ? entry("", isWaiting ? "of both in messages" : "messages", `All calls on messages: ${known}Calls without a drawn wait are thin. Calls shorter than 1.5 pixels are not drawn.`, isWaiting ? rest.fill : rest.soft, sums ? least + Format.percent(sums.share) : "…") : null,
+    t.waited?.length || sums?.wait ? entry("", isWaiting ? "of waiting for messages" : "waits for a message", "Calls that wait for a message, hatched while they wait, and a line from its sender to its receiver. The longest in the window are drawn, the share is that of all.", waitBackground(waiting), sums ? least + Format.percent(sums.wait_share) : "…") : null,
     t.causes?.length ? entry("tl-late", "late: the cause", "Work of the ranks that findings blame, beyond that of other ranks.") : null,
     Geometry.itemsOf(t, "late").length ? entry("", "last to arrive", "From the median of the other arrivals at a collective to the last one. The last rank is not the cause if it waited itself.", theme.q2) : null,
   ].filter(Boolean);
@@ -94,7 +95,7 @@ export const showLegend = (t) => {
     const waits = t.colour !== "waiting" && inside > 0 ? `, ${Format.percent(wait / inside)} of it waiting` : "";
     const sums = !of ? "" : `${t.colour === "waiting" ? "" : `${Format.countOf(count, "call")}, `}${Format.time(inside)} in the visible window on all ranks${waits}. `, title = `${name}: ${sums}Click hides it, Alt+click shows only this.`;
     const button = E("button", { type: "button", className: "tl-entry", "aria-pressed": String(on), title, "aria-label": title, onclick: (event) => toggle(name, event.altKey) },
-      swatch, E("b", {}, Format.shorten(name)), E("span", {}, of ? Format.percent(share) : "…"));
+      swatch, E("b", {}, t.colour === "waiting" && i === 1 ? "in calls, not waiting" : Format.shorten(name)), E("span", {}, of ? Format.percent(share) : "…"));
     button.dataset.state = name;
     return button;
   });

@@ -120,6 +120,7 @@ class Timeline {
     const [culprit] = this.blamed, blamed = culprit === undefined ? -1 : rows.findIndex((ranks) => ranks.includes(culprit));
     const lens = blamed >= 0 ? blamed : latest;
     this.lensRank = blamed >= 0 ? culprit : drawn[lens];
+    this.root.classList.toggle("tl-one-row", rows.length === 1); // panels stand below, where there is space
     this.rowLayout = { ...Geometry.layOutRows(rows.length, Math.max(window.innerHeight - top - below, 280), lens), lens };
     this.blamedRows = new Map(); // the costliest blamed rank of each row
     for (const rank of this.blamed) {

@@ -19,8 +19,8 @@ TITLE, PATH = "Call sites", "/callsites"
 PAGE_KEYS = frozenset(("instance", "sort", "where", "columns", *sampled_functions.KEYS))
 SKELETON = (56, 560, 160)
 GRID_HINT = (
-    "Select a call site by click, or with the arrow keys and space. Headings sort, and their "
-    "menus filter by text, or by least value, such as 2ms, 64K, 10%."
+    "Waits are sums over all ranks (overview: mean). Select a call site by click, or by arrow keys "
+    "and space. Headings sort; their menus filter by text, or least value: 2ms, 64K, 10%."
 )
 
 

@@ -48,7 +48,14 @@ def assert_filter_keeps_waits(page: Page, found: Any, rank: int) -> None:
     assert f"Longest waits of rank {rank}" in page.page.inner_text(".tl-waits")
     text = page.page.inner_text(".tl-legend")
     assert "waits for a message" in text and "…" not in text
-    assert "calls on messages" in page.page.inner_text(".tl-status")
+    # The numbers are those of the whole trace. The list stands below the low picture.
+    assert f"calls on messages on all {RANKS} ranks; shown: 1 rank" in page.page.inner_text(
+        ".tl-status"
+    )
+    boxes = (page.page.locator(name).bounding_box() for name in (".tl-canvas", ".tl-waits"))
+    picture, listed = boxes
+    assert picture is not None and listed is not None
+    assert listed["y"] > picture["y"] + picture["height"]
     page.page.locator(".tl-waits tbody button").first.click()
     page.until("document.querySelector('.tl-status').textContent.startsWith('The wait began')")
     _, low, high = page.drawn()
