@@ -30,6 +30,8 @@ from mpiprof.trace.time_window import START_NS, TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
+MAX_FEW_SHARE = 0.75  # of the usual number of intervals, up to which a rank has far fewer
+
 Pair: TypeAlias = tuple[int, int]  # sites of the calls before and after an interval
 # Returns the longest interval of each rank that ends up to each time, from the last one on.
 FindLongest: TypeAlias = Callable[[Int], Float]
@@ -101,8 +103,9 @@ def count_repetitions(trace: Trace, counts: Mapping[Pair, int], pair: Pair, reco
 class RepetitionMatrix(DelayMatrix):
     """Length of each rank's n-th interval of work between two call sites.
 
-    A rank is compared with the others at the same repetition, at whatever time. If only one rank
-    works between these calls, it is compared with the longest work of the other ranks meanwhile.
+    A rank is compared with the others at the same repetition, at whatever time. The intervals of a
+    rank with far fewer ones are spread evenly over the repetitions. If only one rank works between
+    these calls, it is compared with the longest work of the other ranks meanwhile.
     """
 
     unit = "repetition"
@@ -120,8 +123,11 @@ class RepetitionMatrix(DelayMatrix):
         mine, cost, self._is_compared = _join_intervals(parts, trace.ranks)
         first = np.flatnonzero(np.diff(mine.rank, prepend=-1))
         ranks, count = mine.rank[first], np.diff(first, append=len(mine.rank))
-        nth = np.arange(len(mine.rank)) - np.repeat(first, count)
-        repetitions = int(np.median(count))
+        repetitions = int(np.sort(count)[len(count) // 2])
+        self._repetitions_of_one = np.ones(trace.ranks)
+        few = count <= MAX_FEW_SHARE * repetitions
+        self._repetitions_of_one[ranks[few]] = repetitions / count[few]
+        nth = self._find_repetition(mine.rank, np.arange(len(mine.rank)) - np.repeat(first, count))
         by_repetition = np.bincount(np.minimum(nth, repetitions), cost, repetitions + 1)
         number, scale = choose_columns(by_repetition[:-1], count_most_columns(len(ranks)))
         self._column_of = np.full(repetitions + 1, OUTSIDE, np.int64)
@@ -139,6 +145,10 @@ class RepetitionMatrix(DelayMatrix):
         cells = Cells(ranks, len(number), column, mine)
         self.cost_ns = cells.sum(cost) * scale
         self._set_work(cells, longest if is_alone else None)
+
+    def _find_repetition(self, rank: Int, nth: Int) -> Int:
+        """Return the repetition of the n-th interval of a rank."""
+        return ((nth + 0.5) * self._repetitions_of_one[rank]).astype(np.int64)
 
     def _set_work(self, cells: Cells, longest: FindLongest | None) -> None:
         """Set the work and the costs that follow from it; longest: if only one rank works here."""
@@ -165,6 +175,7 @@ class RepetitionMatrix(DelayMatrix):
         _, first, count = np.unique(rank, return_index=True, return_counts=True)
         nth = np.arange(len(mine)) - np.repeat(first, count)
         nth += self._firsts[find_window_begin(waits.trace)][rank]
+        nth = self._find_repetition(rank, nth)
         column = np.full(len(intervals.rank), OUTSIDE, np.int64)
         of_repetition = self._column_of[np.minimum(nth, len(self._column_of) - 1)]
         column[mine] = np.where(self._is_compared[rank], of_repetition, OUTSIDE)

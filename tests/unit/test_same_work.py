@@ -76,6 +76,20 @@ def test_the_late_stage_of_a_pipeline_bears_all_of_its_cost(seed: int, tmp_path:
     assert first.cost_ns == pytest.approx((ranks - 1) * steps * 4 * MS, rel=0.05)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_late_rank_of_a_sweep_to_and_fro_is_named(seed: int, tmp_path: Path) -> None:
+    """Between a receive and a send, the ranks at both ends work half as often and twice as long."""
+    program, random = Program(RANKS, intervals=True), np.random.default_rng(seed)
+    for step in range(24):
+        work = 1.5 * MS * random.normal(1, 0.02, RANKS) + 4 * MS * (np.arange(RANKS) == LATE)
+        program.pipeline(work.astype(np.int64), np.arange(RANKS)[:: -1 if step % 2 else 1])
+    program.collective("allreduce")
+    first = mpiprof.open(program.write(tmp_path / "t")).findings()[0]
+    assert (first.cause, first.ranks) == ("rank", (LATE,))
+    of_two_ranks, of_all = 4 * MS, 5.5 * MS - 3 * MS
+    assert first.evidence["late_ns"] == pytest.approx((of_two_ranks + of_all) / 2, rel=0.05)
+
+
 def test_only_costly_pairs_with_the_same_call_after_them_are_compared() -> None:
     pair_ns = {(1, 1): 9.0, (0, 1): 2.0, (-1, 1): 3.0, (2, 1): 0.0, (1, 0): 4.0, (0, INSIDE): 5.0}
     assert list_same_work([(1, 1)], pair_ns) == [(-1, 1), (0, 1)]
