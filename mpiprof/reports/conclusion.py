@@ -154,7 +154,8 @@ def _others_sentence(trace: Trace, verdict: Verdict) -> str:
     (one,) = others
     clause = lower_first(problem_clause(trace, one))
     if one.certainty >= MIN_CERTAINTY:
-        return f"{share} of it has another sure cause: {clause}."
+        is_first = verdict.worst is not None and verdict.worst.certainty < MIN_CERTAINTY
+        return f"{share} of it has {'a' if is_first else 'another'} sure cause: {clause}."
     return f"{share} of it has no sure cause: {clause}."
 
 
