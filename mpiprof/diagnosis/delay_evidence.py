@@ -23,7 +23,7 @@ from mpiprof.diagnosis.delay_reasons import (
     join_reasons,
 )
 from mpiprof.diagnosis.delay_summary import add_items
-from mpiprof.diagnosis.joined_patterns import FoundPattern
+from mpiprof.diagnosis.joined_patterns import FoundPattern, sum_gains
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
@@ -54,13 +54,15 @@ class WorkEvidence:
 class PatternEvidence:
     """Evidence of a pattern in a window.
 
-    caused_ns: waiting at each of some call sites. saved_ns, work_ns: as _find_saved_time.
+    caused_ns: waiting at each of some call sites. saved_ns, work_ns, vanished_ns: as
+    _find_saved_time.
     """
 
     work: WorkEvidence
     caused_ns: Float
     saved_ns: float
     work_ns: float
+    vanished_ns: float
 
 
 def collect_evidence(
@@ -84,7 +86,7 @@ def collect_evidence(
     intervals = waits.delays.intervals
     length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
     for parts, cells, mine, row in zip(patterns, located, chosen, caused, strict=True):
-        saved = 0.0, 0.0
+        saved = 0.0, 0.0, 0.0
         if parts[0][1].cause != "early" and mine.any():
             removed = _find_removed_work(waits, parts, cells, length)
             saved = _find_saved_time(waits, removed)
@@ -143,12 +145,15 @@ def _find_removed_work(
     return before - length
 
 
-def _find_saved_time(waits: ChosenWaits, removed_ns: Float) -> tuple[float, float]:
-    """Return how much earlier a window would end without some work, and the work of all ranks."""
+def _find_saved_time(waits: ChosenWaits, removed_ns: Float) -> tuple[float, float, float]:
+    """Return how much earlier a window would end without some work, in ns.
+
+    Also returns the work of all ranks and the waiting of all ranks that would vanish.
+    """
     intervals, replay = waits.delays.intervals, waits.trace.derive("replay")
-    ends = replay.find_ends(intervals)
-    saved = float(replay.find_saved_time(waits.trace, intervals.rank, ends, removed_ns))
-    return saved, float(removed_ns.sum())
+    ends, work = replay.find_ends(intervals), float(removed_ns.sum())
+    saved, of_all = replay.find_saved_times(waits.trace, intervals.rank, ends, removed_ns)
+    return float(saved), work, float(of_all) - work
 
 
 def join_saved_time(
@@ -165,11 +170,35 @@ def join_saved_time(
     for each other. All ranks meet between windows, so the times of windows add up.
     waiting_ns: of the run; inf for the waits at one call site.
     """
-    scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
-    scale = np.average(scales, weights=[max(pattern.gain_ns, 1.0) for _, pattern in parts])
-    saved = max(sum(of.saved_ns for of in found) * float(scale), 0.0)
-    work = min(sum(of.work_ns for of in found) * float(scale) / trace.ranks, saved)
+    scale = _find_scale(parts)
+    saved = max(sum(of.saved_ns for of in found) * scale, 0.0)
+    work = min(sum(of.work_ns for of in found) * scale / trace.ranks, saved)
     return min(saved, waiting_ns / trace.ranks + work), work
+
+
+def find_cost(
+    parts: Sequence[FoundPattern], found: Sequence[PatternEvidence], *, is_only: bool
+) -> float:
+    """Return the waiting in ns that would vanish without a pattern.
+
+    The gain in steps lacks waits that noise of other work in the step hides. The gain in
+    repetitions includes waits that would remain, for ranks that are nearly as late. So the replay
+    limits both. It does not with several patterns, of which one may hide another, and for a rank
+    that works alone, whose whole work counts.
+    """
+    gain = sum_gains(parts)
+    matrix, pattern = parts[0]
+    if not is_only or pattern.cause == "early" or matrix.alone_ns is not None:
+        return gain
+    vanished = sum(of.vanished_ns for of in found) * _find_scale(parts)
+    return max(gain, vanished) if matrix.unit == "step" else min(gain, vanished)
+
+
+def _find_scale(parts: Sequence[FoundPattern]) -> float:
+    """Return the number of steps or repetitions that each recorded one stands for."""
+    scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
+    weights = [max(pattern.gain_ns, 1.0) for _, pattern in parts]
+    return float(np.average(scales, weights=weights))
 
 
 def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons] | None:

@@ -27,6 +27,7 @@ from mpiprof.diagnosis.delay_evidence import (
     describe_call,
     describe_pair,
     describe_pattern_work,
+    find_cost,
     find_reason,
     is_blocked,
     join_saved_time,
@@ -145,7 +146,9 @@ def _find(
         waits_at = list_sites(callsites, caused_ns, sums.at_ns)
         waiting_ns = sums.waiting_ns if has_all_waits else np.inf
         saved = join_saved_time(trace, parts, found_evidence, waiting_ns=waiting_ns)
-        findings.append(_pattern_finding(trace, parts, found_evidence, waits_at, saved))
+        is_only = has_all_waits and len(kept) == 1
+        cost = find_cost(parts, found_evidence, is_only=is_only)
+        findings.append(_pattern_finding(trace, parts, found_evidence, waits_at, saved, cost))
         rest_at_ns -= caused_ns
     rest_at = list_sites(callsites, np.maximum(rest_at_ns, 0.0), sums.at_ns)
     rest = sums.waiting_ns - sum(finding.cost_ns for finding in findings)
@@ -311,11 +314,12 @@ def _pattern_finding(
     found: Sequence[PatternEvidence],
     waits_at: tuple[WaitSite, ...],
     saved: tuple[float, float],
+    cost: float,
 ) -> Finding:
     """Return the finding of a pattern.
 
     parts: the same pattern in one or several matrices. found: in each window. saved: as
-    join_saved_time.
+    join_saved_time. cost: waiting in ns that would vanish.
     """
     matrix, pattern = parts[0]
     number = matrix.number[pattern.instances]
@@ -352,7 +356,6 @@ def _pattern_finding(
         "mainly_at": find_main_callsite(waits_at),
         "alone_ns": matrix.alone_ns if pattern.cause in ("rank", "periodic") else None,
     }
-    cost = sum_gains(parts)
     # If early ranks take over work, all ranks end earlier by the mean of the waiting.
     saved_ns, saved_work_ns = cost / trace.ranks, 0.0
     if pattern.cause != "early":

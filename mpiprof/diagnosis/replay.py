@@ -73,9 +73,15 @@ class Replay:
 
     def find_saved_time(self, trace: Trace, rank: Int, time_ns: Int, removed_ns: Float) -> float:
         """Return how much earlier the run ends without some work, in ns."""
+        return self.find_saved_times(trace, rank, time_ns, removed_ns)[0]
+
+    def find_saved_times(
+        self, trace: Trace, rank: Int, time_ns: Int, removed_ns: Float
+    ) -> tuple[float, float]:
+        """Return how much earlier the run ends without some work, and the sum for all ranks."""
         leads = self.compute_leads(rank, time_ns, removed_ns)
         end = np.array([trace.spans.get(rank, (0, 0))[1] for rank in range(self.ranks)])
-        return float(end.max() - (end - leads).max())
+        return float(end.max() - (end - leads).max()), float(leads.sum())
 
 
 def make_replay(trace: Trace) -> Replay:

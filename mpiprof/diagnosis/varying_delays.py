@@ -81,7 +81,7 @@ def _join_variation(
     whole_ns = matrix.least_work_ns + (before_ns if pattern.varies else work_ns)
     if len(usual) < MIN_COLUMNS or not varies(whole_ns[:, usual], rows):
         return None
-    late = late[:, columns]
+    late = _add_hidden(late[:, columns], excess[:, columns])
     shift = np.zeros_like(work_ns)
     shift[np.ix_(rows, columns)] = late
     gain = compute_gain(matrix, before_ns, shift, matrix.compute_waiting(before_ns))
@@ -125,6 +125,14 @@ def _find_columns(late: Bool, known: Int, by_noise: float) -> Int:
 def _count_likely(odds: Float) -> int:
     """Return the number of values from the first on that have the largest sum."""
     return int(np.argmax(np.concatenate([[0.0], np.cumsum(odds)])))
+
+
+def _add_hidden(late: Float, excess: Float) -> Float:
+    """Return delays, with the mean excess in place of those that noise may hide."""
+    hidden = late <= 0
+    count = np.maximum(hidden.sum(1, keepdims=True), 1)
+    mean = np.where(hidden, excess, 0.0).sum(1, keepdims=True) / count
+    return np.where(hidden, np.maximum(mean, 0.0), late)
 
 
 def varies(work_ns: Float, rows: Int) -> bool:

@@ -1,0 +1,53 @@
+"""Costs of small delays in programs with messages, of whose waiting the noise causes most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import loop_programs as loops
+from support import planted_loops as planted
+
+import mpiprof
+from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.reports import conclusion
+from mpiprof.trace.types import Float
+
+STEPS, LATE_RANK = 120, 2
+
+
+def noise(kind: str, shape: tuple[int, int, int], seed: int) -> Float:
+    if kind != "small":
+        return planted.make_noise(kind, shape, seed)
+    return 1 + 0.05 * np.random.default_rng(seed).standard_normal(shape)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("ranks", "late_ms", "kind"), [(12, 0.1, "quiet"), (8, 0.15, "small"), (8, 3.0, "pareto")]
+)
+def test_the_cost_is_the_waiting_that_would_vanish(
+    ranks: int, late_ms: float, kind: str, seed: int, tmp_path: Path
+) -> None:
+    """Without the delay, ranks wait for others that are nearly as late."""
+    loop = loops.halo(ranks) if seed else loops.sendrecv_ring(ranks)
+    factors = noise(kind, (STEPS, len(loop.places), ranks), seed)
+    late = planted.constant(STEPS, ranks, [LATE_RANK], late_ms)
+    program = planted.PlantedLoop(loop, factors, (planted.Delay(0, late),))
+    findings = mpiprof.open(program.build().write(tmp_path / "t")).findings()
+    (found,) = [one for one in findings if one.ranks]
+    assert (found.cause, found.ranks) == ("rank", (LATE_RANK,))
+    assert found.cost_ns == pytest.approx(program.cost_ns([LATE_RANK]), rel=0.2)
+
+
+def test_the_only_sure_cause_is_not_another_one(tmp_path: Path) -> None:
+    """The finding without a sure cause comes first if it costs far more."""
+    loop = loops.halo(16)
+    factors = noise("pareto", (STEPS, len(loop.places), 16), 4)
+    delay = planted.Delay(0, planted.constant(STEPS, 16, [LATE_RANK], 2.0))
+    program = planted.PlantedLoop(loop, factors, (delay,))
+    trace = mpiprof.open(program.build().write(tmp_path / "t"))
+    text = " ".join(conclusion.verdict_lines(trace, make_verdict(trace, trace.findings())))
+    assert text.index("has no sure cause") < text.index("has a sure cause: rank 2 works ")
+    assert "another sure cause" not in text
