@@ -16,7 +16,7 @@ import * as Causes from "./timeline-causes.mjs";
 import * as Chain from "./timeline-chain.mjs";
 import * as Toolbar from "./timeline-toolbar.mjs";
 
-const MIN_SPAN_NS = 20, LIVE_RELOAD_MS = 2000, MARKS_MS = 80;
+const MIN_SPAN_NS = 20, LIVE_RELOAD_MS = 2000, MARKS_MS = 150; // marks wait until the wheel rests: they would delay the next window
 const PREVIEW_MS = 40; // an answer within this time is drawn without a preview, which would delay it
 
 class Timeline {
