@@ -54,8 +54,8 @@ const markEntries = (t, theme) => {
   const isWaiting = t.data.colour === "waiting", [waiting, rest] = Chain.messagePalettes(t.data, theme), sums = messageSums(t), least = sums?.is_whole ? "" : "over ";
   const known = sums ? `${least}${Format.countOf(sums.count, "call")} of the visible window, ${least}${Format.time(sums.inside)} on all ranks, ${Format.time(sums.wait)} of it waiting. ` : "";
   return [
-    t.calls?.length || sums?.inside ? entry("", isWaiting ? "of both in messages" : "messages", `All calls on messages: ${known}Calls without a drawn wait are thin. Calls shorter than 1.5 pixels are not drawn.`, isWaiting ? rest.fill : rest.soft, sums ? least + Format.percent(sums.share) : "…") : null,
-    t.waited?.length || sums?.wait ? entry("", isWaiting ? "of waiting for messages" : "waits for a message", "Calls that wait for a message, hatched while they wait, and a line from its sender to its receiver. The longest in the window are drawn, the share is that of all.", waitBackground(waiting), sums ? least + Format.percent(sums.wait_share) : "…") : null,
+    t.calls?.length || sums?.inside ? entry("", isWaiting ? "of both, in messages" : "messages", `All calls on messages: ${known}Calls without a drawn wait are thin. Calls shorter than 1.5 pixels are not drawn.`, isWaiting ? rest.fill : rest.soft, sums ? least + Format.percent(sums.share) : "…") : null,
+    t.waited?.length || sums?.wait ? entry("", isWaiting ? "of waiting, for messages" : "waits for a message", "Calls that wait for a message, hatched while they wait, and a line from its sender to its receiver. The longest in the window are drawn, the share is that of all.", waitBackground(waiting), sums ? least + Format.percent(sums.wait_share) : "…") : null,
     t.causes?.length ? entry("tl-late", "late: the cause", "Work of the ranks that findings blame, beyond that of other ranks.") : null,
     Geometry.itemsOf(t, "late").length ? entry("", "last to arrive", "From the median of the other arrivals at a collective to the last one. The last rank is not the cause if it waited itself.", theme.q2) : null,
   ].filter(Boolean);

@@ -130,7 +130,7 @@ const handleHover = (t, x, y) => {
     return;
   }
   t.canvas.style.cursor = "crosshair";
-  const hit = hitAt(t, x, y), lines = hit ? hitLines(t, hit) : cellLines(t, x, y);
+  const hit = hitAt(t, x, y), lines = hit ? hitLines(t, hit) : t.data.kind === "cells" ? cellLines(t, x, y) : groundLines(t, row, x);
   Outline.setHovered(t, hit);
   if (lines) showTip(t, x, y, lines);
   else t.tip.hidden = true;
@@ -154,12 +154,24 @@ const hitLines = (t, { kind, one }) => ({ event: () => eventLines(t, one), late:
   wait: () => Chain.waitLines(one), call: () => Chain.callLines(t, one) })[kind]();
 
 const cellLines = (t, x, y) => {
-  const { data } = t, cell = data.kind === "cells" ? Geometry.findCell(t.view, data, x, y) : null;
+  const { data } = t, cell = Geometry.findCell(t.view, data, x, y);
   if (!cell) return null;
   const { state, share, wait } = data.arrays, width = cell.to - cell.from;
   if (state[cell.at] === Geometry.NO_STATE) return [who(t, cell.row), `in no collective for ${Format.time(width)}`, null, `at ${Format.moment(cell.from, width / 10)}`];
   const inside = share[cell.at] / 255 * width, waits = t.colour === "waiting" ? "" : `, about ${Format.time(inside * wait[cell.at] / 255)} of it waiting`;
   return [who(t, cell.row), `about ${Format.time(inside)} of ${Format.time(width)} in collectives${waits}`, null, `mostly ${data.states[state[cell.at]].name}, at ${Format.moment(cell.from, width / 10)}`];
+};
+
+// The ground of a row: the time without a call around the pointer, as far as the window shows.
+const groundLines = (t, row, x) => {
+  const time = t.view.timeAt(x), { data } = t, rank = t.overview.drawn[row];
+  let { from, to } = data;
+  const limit = (begin, end) => { if (end <= time) from = Math.max(from, end); else if (begin > time) to = Math.min(to, begin); };
+  for (const event of data.events) if (event.row === row) limit(event.enter, event.exit);
+  for (const one of t.waited || []) if (one.rank === rank) limit(one.begin, one.end);
+  for (const [of, begin, end] of t.calls || []) if (of === rank) limit(begin, end);
+  const least = from <= data.from || to >= data.to ? "at least " : "";
+  return [who(t, row), `in no call that is drawn for ${least}${Format.time(to - from)}`, null, `from ${Format.moment(from, (to - from) / 10)} on`];
 };
 
 const showRowTip = (t, row, x, y) => {

@@ -13,6 +13,7 @@ from support.timeline_page import Page
 
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
+from mpiprof.testing.synthetic import Synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -92,10 +93,33 @@ def test_messages_and_the_chain_to_the_cause_are_shown(chrome: Any, tmp_path: Pa
         assert "it was outside of MPI calls" in page.page.inner_text(".tl-status")
         page.shot("timeline-waits")
         assert_filter_keeps_waits(page, found, longest["rank"])
+        page.timeline(f"?{WINDOW}&colour=waiting")
+        legend = page.page.inner_text(".tl-legend")  # messages are a part of both states
+        assert "in calls, not waiting" in legend and "of waiting, for messages" in legend
         page.timeline(f"?{WINDOW}")
         page.choose_theme("dark")
         for media, is_light in (("screen", False), ("print", True), ("screen", False)):
             page.page.emulate_media(media=media)
             page.until(f"({CORNER}.data[0] > 127) === {str(is_light).lower()}")
         assert page.complaints == []
+        context.close()
+
+
+def test_the_ground_between_calls_has_its_length(chrome: Any, tmp_path: Path) -> None:
+    """Two ranks make no call for 98 ms between two barriers."""
+    trace = Synthetic(2)
+    arrivals = np.array([[10 * MS] * 2, [110 * MS] * 2])
+    trace.add_collective("barrier", arrivals, arrivals + 2 * MS)
+    trace.started_ns, trace.ended_ns = 0, 150 * MS
+    with view([trace.write(tmp_path / "gap")]) as started:
+        context = chrome.new_context(viewport={"width": 1280, "height": 900})
+        page = Page(context.new_page(), started)
+        page.timeline("")
+        for time_ms, length in ((50, "98.0 ms"), (95, "98.0 ms")):
+            page.point(*page.at(time_ms * MS, 1))
+            tip = page.page.inner_text(".tl-tip")
+            assert f"in no call that is drawn for {length}" in tip and "rank 1" in tip
+        page.timeline(f"?from={20 * MS}&to={60 * MS}")
+        page.point(*page.at(40 * MS, 0))
+        assert "for at least 40.0 ms" in page.page.inner_text(".tl-tip")
         context.close()
