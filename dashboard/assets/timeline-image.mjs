@@ -83,7 +83,7 @@ export const drawEvents = (surface, scene, view, palette, theme, scale) => {
     const tail = event.flags & 1 ? Math.max(limit(box.x + box.w - 3), begin) : end; // the call has not ended
     const [waits, rest] = eventColours(palette, event, isWaiting), { flat, hatch } = looks.get(waits), { own } = looks.get(rest);
     for (let y = round(box.y - top), at = y * width; y < low; y++, at += width) {
-      if (box.h < HATCH.least) fill(pixels, at + begin, at + until, flat | opacity);
+      if (Math.min(box.h, (until - begin) / scale) < HATCH.least) fill(pixels, at + begin, at + until, flat | opacity);
       else {
         const row = (y + below) % hatch.size * hatch.size;
         for (let x = begin; x < until; x++) pixels[at + x] = (hatch.pixels[row + (x + right) % hatch.size] & COLOUR) | opacity;

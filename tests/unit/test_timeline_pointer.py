@@ -180,3 +180,14 @@ def test_members_and_marks_have_the_same_lateness(timeline: Timeline) -> None:
 def test_a_full_disk_is_reported_while_segments_are_written() -> None:
     with open("/dev/full", "r+b", buffering=0) as file, pytest.raises(OSError, match="No space"):
         Scratch(file, SEGMENT).write(0, np.zeros(1, SEGMENT))
+
+
+def test_short_calls_are_painted_last(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_window, "MAX_EVENTS", RANKS * LOOPS)
+    monkeypatch.setattr(timeline_rows, "MAX_ROWS", RANKS)
+    wanted = request(timeline)
+    shown = timeline.resolve(wanted)
+    assert isinstance(shown, ResolvedRequest)
+    events = timeline.render_window(wanted, shown)[1]["events"]
+    lengths = events["exit"] - events["enter"]
+    assert (np.diff(lengths) <= 0).all() and lengths.min() < lengths.max()
