@@ -183,14 +183,15 @@ def find_cost(
 
     The gain in steps lacks waits that noise of other work in the step hides. The gain in
     repetitions includes waits that would remain, for ranks that are nearly as late. So the replay
-    limits both. It does not with several patterns, of which one may hide another, and for a rank
-    that works alone, whose whole work counts.
+    limits both. It does not with several patterns, of which one may hide another, without the
+    records of a rank, whose waits the replay lacks, and for a rank that works alone, whose whole
+    work counts.
     """
     gain = sum_gains(parts)
     matrix, pattern = parts[0]
     if not is_only or pattern.cause == "early" or matrix.alone_ns is not None:
         return gain
-    vanished = sum(of.vanished_ns for of in found) * _find_scale(parts)
+    vanished = max(sum(of.vanished_ns for of in found) * _find_scale(parts), 0.0)
     return max(gain, vanished) if matrix.unit == "step" else min(gain, vanished)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.page_traces import simulate
+from support.page_traces import simulate, write_damaged
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -207,3 +207,11 @@ def test_the_timeline_marks_the_rows_of_lost_ranks(
     shown = timeline.resolve(wanted)
     assert isinstance(shown, ResolvedRequest)
     assert timeline.render_overview(wanted, shown)[0]["lost"] == rows
+
+
+def test_costs_are_parts_of_the_known_waiting(tmp_path: Path) -> None:
+    trace = mpiprof.open(write_damaged(tmp_path / "t"))
+    waiting_ns = make_verdict(trace, []).waiting * trace.process_time_ns
+    costs = [finding.cost_ns for finding in trace.findings()]
+    assert len(costs) == 2 and min(costs) >= 0
+    assert sum(costs) == pytest.approx(waiting_ns, rel=0.01)
