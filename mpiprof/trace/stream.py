@@ -144,12 +144,12 @@ class ThreadStream:
         records = self.unread
         if records is None:
             return None
-        is_call = records["kind"] == CALL
-        if bool(is_call.all()):
-            return records if len(records) else None
-        if not bool((is_call | (records["kind"] == 0)).all()):
+        kind = records["kind"]
+        count = int(np.count_nonzero(kind == CALL))
+        if not count or count + int(np.count_nonzero(kind == 0)) < len(records):
             return None
-        return records[is_call] if bool(is_call.any()) else None
+        calls = records[:count]  # empty records come last, unless the job was still running
+        return calls if bool((kind[:count] == CALL).all()) else records[kind == CALL]
 
     def _note_damage(self, damage: str) -> None:
         """Note an impossible value, and mark the trace as damaged."""
