@@ -147,7 +147,7 @@ def _find(
         waiting_ns = sums.waiting_ns if has_all_waits else np.inf
         saved = join_saved_time(trace, parts, found_evidence, waiting_ns=waiting_ns)
         is_only = has_all_waits and len(kept) == 1 and not trace.ranks_without_records
-        cost = find_cost(parts, found_evidence, is_only=is_only)
+        cost = min(find_cost(parts, found_evidence, is_only=is_only), waiting_ns)
         findings.append(_pattern_finding(trace, parts, found_evidence, waits_at, saved, cost))
         rest_at_ns -= caused_ns
     rest_at = list_sites(callsites, np.maximum(rest_at_ns, 0.0), sums.at_ns)
