@@ -26,6 +26,7 @@ from mpiprof.diagnosis.delay_summary import add_items
 from mpiprof.diagnosis.joined_patterns import FoundPattern, sum_gains
 from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.sampled_code import find_sampled_code
+from mpiprof.diagnosis.significance import MIN_OTHERS
 from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites
@@ -183,16 +184,26 @@ def find_cost(
 
     The gain in steps lacks waits that noise of other work in the step hides. The gain in
     repetitions includes waits that would remain, for ranks that are nearly as late. So the replay
-    limits both. It does not with several patterns, of which one may hide another, without the
-    records of a rank, whose waits the replay lacks, and for a rank that works alone, whose whole
-    work counts.
+    limits both, if its comparison with the other ranks is exact. It does not with several patterns,
+    of which one may hide another, and without the records of a rank, whose waits it lacks.
     """
     gain = sum_gains(parts)
     matrix, pattern = parts[0]
-    if not is_only or pattern.cause == "early" or matrix.alone_ns is not None:
+    if not is_only or not _has_reference(matrix, pattern):
         return gain
     vanished = max(sum(of.vanished_ns for of in found) * _find_scale(parts), 0.0)
     return max(gain, vanished) if matrix.unit == "step" else min(gain, vanished)
+
+
+def _has_reference(matrix: DelayMatrix, pattern: Pattern) -> bool:
+    """Return whether the usual work of a pattern's ranks is known exactly.
+
+    One or two other ranks have noise of their own. If all ranks differ, none has the usual work.
+    The whole work of a rank that works alone counts.
+    """
+    if pattern.cause in ("early", "gradient") or pattern.each or matrix.alone_ns is not None:
+        return False
+    return pattern.cause == "moving" or len(matrix.ranks) - len(pattern.ranks) >= MIN_OTHERS
 
 
 def _find_scale(parts: Sequence[FoundPattern]) -> float:

@@ -41,6 +41,21 @@ def test_the_cost_is_the_waiting_that_would_vanish(
     assert found.cost_ns == pytest.approx(program.cost_ns([LATE_RANK]), rel=0.2)
 
 
+@pytest.mark.parametrize("case", ["gradient", "two ranks"])
+def test_the_noise_of_the_compared_ranks_is_no_cost(case: str, tmp_path: Path) -> None:
+    ranks = 24 if case == "gradient" else 2
+    loop = loops.halo(ranks)
+    factors = 1 + 0.06 * np.random.default_rng(3).standard_normal((STEPS, len(loop.places), ranks))
+    late = planted.constant(STEPS, ranks, [1], 0.6)
+    if case == "gradient":
+        late[:] = np.linspace(0, 0.5, ranks)
+    program = planted.PlantedLoop(loop, factors, (planted.Delay(0, late),))
+    found = mpiprof.open(program.build().write(tmp_path / "t")).findings()[0]
+    assert found.cause == ("gradient" if case == "gradient" else "rank")
+    cost_ns = program.cost_ns(range(ranks) if case == "gradient" else [1])
+    assert found.cost_ns == pytest.approx(cost_ns, rel=0.1)
+
+
 def test_the_only_sure_cause_is_not_another_one(tmp_path: Path) -> None:
     """The finding without a sure cause comes first if it costs far more."""
     loop = loops.halo(16)
