@@ -56,7 +56,7 @@ class PatternEvidence:
     """Evidence of a pattern in a window.
 
     caused_ns: waiting at each of some call sites. saved_ns, work_ns, vanished_ns: as
-    _find_saved_time.
+    _find_saved_time. is_exact: whether the times of all messages are known.
     """
 
     work: WorkEvidence
@@ -64,6 +64,7 @@ class PatternEvidence:
     saved_ns: float
     work_ns: float
     vanished_ns: float
+    is_exact: bool
 
 
 def collect_evidence(
@@ -84,7 +85,7 @@ def collect_evidence(
         if parts[0][1].cause == "early":  # early ranks wait for the work of all other ranks
             caused[row] = found.sum_by_ranks(callsites, parts[0][1].ranks)
     evidence = []
-    intervals = waits.delays.intervals
+    intervals, is_exact = waits.delays.intervals, waits.trace.derive("postings").estimated == 0
     length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
     for parts, cells, mine, row in zip(patterns, located, chosen, caused, strict=True):
         saved = 0.0, 0.0, 0.0
@@ -92,7 +93,7 @@ def collect_evidence(
             removed = _find_removed_work(waits, parts, cells, length)
             saved = _find_saved_time(waits, removed)
             length = length - removed  # work that belongs to two patterns is removed once
-        evidence.append(PatternEvidence(_describe_work(waits, mine), row, *saved))
+        evidence.append(PatternEvidence(_describe_work(waits, mine), row, *saved, is_exact))
     others = ~np.any([np.zeros(len(waits.costs.interval_ns), np.bool_), *chosen], axis=0)
     return evidence, _describe_work(waits, others)
 
@@ -185,14 +186,17 @@ def find_cost(
     The gain in steps lacks waits that noise of other work in the step hides. The gain in
     repetitions includes waits that would remain, for ranks that are nearly as late. So the replay
     limits both, if its comparison with the other ranks is exact. It does not with several patterns,
-    of which one may hide another, and without the records of a rank, whose waits it lacks.
+    of which one may hide another, and without the records of a rank, whose waits it lacks. If
+    messages have estimated times, which are late, the replay lets too many waits remain.
     """
     gain = sum_gains(parts)
     matrix, pattern = parts[0]
     if not is_only or not _has_reference(matrix, pattern):
         return gain
     vanished = max(sum(of.vanished_ns for of in found) * _find_scale(parts), 0.0)
-    return max(gain, vanished) if matrix.unit == "step" else min(gain, vanished)
+    if matrix.unit == "step":
+        return max(gain, vanished)
+    return min(gain, vanished) if all(of.is_exact for of in found) else gain
 
 
 def _has_reference(matrix: DelayMatrix, pattern: Pattern) -> bool:

@@ -56,6 +56,7 @@ POSTINGS = {
     "counts": np.int64,
 }
 COUNT_UNKNOWN, COUNTS = 0, 3  # of `counts`
+UNKNOWN_NS = -1
 NEVER, KNOWN, UNKNOWN, EAGER = range(4)  # states
 WAITS = {
     **dict.fromkeys(("call", "message", "rank", "awaited"), np.int64),
@@ -70,13 +71,15 @@ class Postings:
 
     posted_ns: time of the other rank. state: NEVER for messages for which no logged call can wait.
     EAGER for standard sends not larger than one that ended before its receive was posted.
-    messages: these messages. waits: calls that wait, as WAITS.
+    messages: these messages. waits: calls that wait, as WAITS. estimated: number of times that
+    follow from no posting call and from no numbered work before it.
     """
 
     posted_ns: Int
     state: Array
     messages: MessageRows
     waits: dict[str, Array]
+    estimated: int
 
 
 def make_message_waits(trace: Trace) -> pd.DataFrame:
@@ -113,21 +116,23 @@ def find_postings(trace: Trace) -> Postings:
     }
     structs = messages.make_struct(trace.ranks), Struct(POSTINGS, values)
     call_library("postings_begin", *structs, MIN_RENDEZVOUS_BYTES)
-    if counts[COUNT_UNKNOWN]:
-        _estimate_postings(trace, *structs)
+    estimated = _estimate_postings(trace, *structs) if counts[COUNT_UNKNOWN] else 0
     call_library("postings_check", *structs)
     is_longest_first = not len(trace.intervals)
     waits = _find_waits(*structs, len(messages.rank), is_longest_first=is_longest_first)
-    return Postings(posted, state, messages, waits)
+    return Postings(posted, state, messages, waits, estimated)
 
 
-def _estimate_postings(trace: Trace, table: Struct, postings: Struct) -> None:
-    """Set the times of messages without a recorded posting call."""
+def _estimate_postings(trace: Trace, table: Struct, postings: Struct) -> int:
+    """Set the times of messages without a recorded posting call; return how many are estimated."""
     activities = find_activities(trace)
     set_posting_times(trace, activities, table, postings)
+    is_unknown = postings.arrays["state"] == UNKNOWN
+    estimated = int(np.count_nonzero(is_unknown & (postings.arrays["posted_ns"] == UNKNOWN_NS)))
     rows, first = activities.rows, activities.first
     scratch = first.copy(), first.copy()
     call_library("postings_estimate", table, postings, rows, first, *scratch)
+    return estimated
 
 
 def _find_waits(

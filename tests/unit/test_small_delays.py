@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from support import loop_programs as loops
 from support import planted_loops as planted
+from support.planted_programs import MS
 
 import mpiprof
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
+from mpiprof.testing.neighbours import make_grid
+from mpiprof.testing.program import Program
 from mpiprof.trace.types import Float
 
 STEPS, LATE_RANK = 120, 2
@@ -54,6 +57,28 @@ def test_the_noise_of_the_compared_ranks_is_no_cost(case: str, tmp_path: Path) -
     assert found.cause == ("gradient" if case == "gradient" else "rank")
     cost_ns = program.cost_ns(range(ranks) if case == "gradient" else [1])
     assert found.cost_ns == pytest.approx(cost_ns, rel=0.1)
+
+
+def test_a_replay_with_estimated_times_of_messages_does_not_limit_the_cost(tmp_path: Path) -> None:
+    """Work that is too short to be recorded leaves messages of its rank without numbers."""
+    ranks, late_ms, every = 16, 12, 10
+    totals = []
+    for of_late in (late_ms, 0):
+        random = np.random.default_rng(1)
+        program, grid = Program(ranks, intervals=True), make_grid((4, 4))
+        for step in range(STEPS // 2):
+            work = 2 * MS * random.normal(1, 0.4, ranks).clip(0.02)
+            work[LATE_RANK] = 2 * MS + of_late * MS
+            program.halo(grid, work.astype(np.int64))
+            if step % every == every - 1:
+                program.collective("allreduce")
+        totals.append(float(program.make_truth()["wait_ns"].sum()))
+        trace = mpiprof.open(program.write(tmp_path / f"late-{of_late}"))
+        if of_late:
+            found = trace.findings()[0]
+            assert trace.derive("postings").estimated > 0
+    assert (found.cause, found.ranks) == ("rank", (LATE_RANK,))
+    assert found.cost_ns == pytest.approx(totals[0] - totals[1], rel=0.1)
 
 
 def test_the_only_sure_cause_is_not_another_one(tmp_path: Path) -> None:
