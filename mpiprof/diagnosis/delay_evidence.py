@@ -56,7 +56,7 @@ class PatternEvidence:
     """Evidence of a pattern in a window.
 
     caused_ns: waiting at each of some call sites. saved_ns, work_ns, vanished_ns: as
-    _find_saved_time. is_exact: whether the times of all messages are known.
+    _find_saved_time. is_exact: whether there are messages, and the times of all are known.
     """
 
     work: WorkEvidence
@@ -85,7 +85,8 @@ def collect_evidence(
         if parts[0][1].cause == "early":  # early ranks wait for the work of all other ranks
             caused[row] = found.sum_by_ranks(callsites, parts[0][1].ranks)
     evidence = []
-    intervals, is_exact = waits.delays.intervals, waits.trace.derive("postings").estimated == 0
+    intervals, postings = waits.delays.intervals, waits.trace.derive("postings")
+    is_exact = len(postings.posted_ns) > 0 and postings.estimated == 0
     length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
     for parts, cells, mine, row in zip(patterns, located, chosen, caused, strict=True):
         saved = 0.0, 0.0, 0.0
@@ -187,7 +188,8 @@ def find_cost(
     repetitions includes waits that would remain, for ranks that are nearly as late. So the replay
     limits both, if its comparison with the other ranks is exact. It does not with several patterns,
     of which one may hide another, and without the records of a rank, whose waits it lacks. If
-    messages have estimated times, which are late, the replay lets too many waits remain.
+    messages have estimated times, which are late, the replay lets too many waits remain. Without
+    messages, it may lack dependences of rooted collectives, and the gain is exact.
     """
     gain = sum_gains(parts)
     matrix, pattern = parts[0]
@@ -196,7 +198,7 @@ def find_cost(
     vanished = max(sum(of.vanished_ns for of in found) * _find_scale(parts), 0.0)
     if matrix.unit == "step":
         return max(gain, vanished)
-    return min(gain, vanished) if all(of.is_exact for of in found) else gain
+    return min(gain, vanished) if vanished > 0 and all(of.is_exact for of in found) else gain
 
 
 def _has_reference(matrix: DelayMatrix, pattern: Pattern) -> bool:

@@ -47,7 +47,7 @@ def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
     printed = sentences.finding_text(trace, one)
     between = "between two calls of reduce at md.py:6 loop, in each repetition"
     assert printed.startswith(f"Rank 0 works 5.00 ms longer than the other ranks {between}: ")
-    assert "This holds in 149 of 149 repetitions." in printed and "habit" not in printed
+    assert "This holds in 150 of 150 repetitions." in printed and "habit" not in printed
     lines = conclusion.verdict_lines(trace, make_verdict(trace, [one]))
     assert lines[1].startswith("Nearly all of it: rank 0 works 5.00 ms longer ")
 
