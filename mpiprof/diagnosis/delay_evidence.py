@@ -156,7 +156,7 @@ def _find_saved_time(waits: ChosenWaits, removed_ns: Float) -> tuple[float, floa
     intervals, replay = waits.delays.intervals, waits.trace.derive("replay")
     ends, work = replay.find_ends(intervals), float(removed_ns.sum())
     saved, of_all = replay.find_saved_times(waits.trace, intervals.rank, ends, removed_ns)
-    return float(saved), work, float(of_all) - work
+    return saved, work, of_all - work
 
 
 def join_saved_time(
@@ -185,17 +185,18 @@ def find_cost(
     """Return the waiting in ns that would vanish without a pattern.
 
     The gain in steps lacks waits that noise of other work in the step hides. The gain in
-    repetitions includes waits that would remain, for ranks that are nearly as late. So the replay
-    limits both, if its comparison with the other ranks is exact. It does not with several patterns,
-    of which one may hide another, and without the records of a rank, whose waits it lacks. If
-    messages have estimated times, which are late, the replay lets too many waits remain. Without
-    messages, it may lack dependences of rooted collectives, and the gain is exact.
+    repetitions includes waits that would remain, for ranks that are nearly as late. So the waiting
+    that vanishes in the replay is the least cost in steps, and the largest in repetitions, if the
+    usual work is known exactly. It does not count with several patterns, of which one may hide
+    another, and without the records of a rank, whose waits the replay lacks. In repetitions, the
+    times of all messages must be known: estimated ones are late, so that too many waits remain, and
+    without messages the replay may lack dependences of rooted collectives.
     """
     gain = sum_gains(parts)
     matrix, pattern = parts[0]
     if not is_only or not _has_reference(matrix, pattern):
         return gain
-    vanished = max(sum(of.vanished_ns for of in found) * _find_scale(parts), 0.0)
+    vanished = sum(of.vanished_ns for of in found) * _find_scale(parts)
     if matrix.unit == "step":
         return max(gain, vanished)
     return min(gain, vanished) if vanished > 0 and all(of.is_exact for of in found) else gain

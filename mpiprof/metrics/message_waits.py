@@ -56,7 +56,7 @@ POSTINGS = {
     "counts": np.int64,
 }
 COUNT_UNKNOWN, COUNTS = 0, 3  # of `counts`
-UNKNOWN_NS = -1
+UNKNOWN_NS = -1  # of posted_ns, as in core/python_api/postings.c
 NEVER, KNOWN, UNKNOWN, EAGER = range(4)  # states
 WAITS = {
     **dict.fromkeys(("call", "message", "rank", "awaited"), np.int64),
