@@ -136,17 +136,16 @@ class Timeline {
   // Return whether the row of a rank shows this rank.
   isDrawn(rank) { return this.overview.drawn[this.rowOf.get(rank)] === rank; }
 
-  draw() {
-    clearTimeout(this.previewTimer);
-    this.previewTimer = 0;
-    cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.paint());
-  }
+  draw() { cancelAnimationFrame(this.frame); this.frame = requestAnimationFrame(() => this.paint()); }
 
   // Draw a new window with the data of the last one, unless its own data arrive first.
   drawPreview() { this.previewTimer ||= setTimeout(() => this.draw(), PREVIEW_MS); }
 
+  // Draw at once, instead of a pending drawing.
   paint() {
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.previewTimer);
+    this.previewTimer = 0;
     if (!this.overview || !this.width) return;
     const theme = Palette.readTheme(this.root);
     Scene.drawStrip(Paint.fitCanvas(this.strip, this.width, Scene.STRIP_HEIGHT, theme), this, theme);
@@ -221,9 +220,9 @@ class Timeline {
       if (found.kind === "events") found.events = found.arrays.events;
       this.data = Object.assign(found, { colour }); // the colour of the request; this.colour may differ by now
       this.image = null;
+      this.paint(); // before the next frame, which then has the picture
       Details.renewLegend(this);
       Details.showStatus(this);
-      this.draw();
       clearTimeout(this.marksTimer);
       this.marksTimer = setTimeout(() => { this.marksTimer = 0; this.requestMarks(); }, MARKS_MS);
       this.root.dataset.shown = `${found.kind} ${found.from} ${found.to}`;
