@@ -34,6 +34,7 @@ from mpiprof.timeline.message_marks import MessageMarks, list_message_marks, rea
 from mpiprof.timeline.message_sums import share_messages, sum_messages
 from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
+from mpiprof.timeline.tile_requests import resolve_with_tiles
 from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
 from mpiprof.trace.types import Array
 
@@ -49,7 +50,6 @@ REQUEST_WAIT_S = 0.4  # within this time a computation ends without a progress r
 CANCEL_WAIT_S = 5.0  # maximum time until a cancelled computation ends
 PAUSE_FACTOR = 4  # a growing trace is read again after this multiple of the last reading time
 MIN_COMPRESSED_BYTES = 1 << 14
-TILE_SETS = 2  # of all ranks, and of the ranks that rows show
 WAIT_REQUESTS = ("waited", "chain", "longest", "strip")
 log = logging.getLogger(__name__)
 
@@ -91,11 +91,9 @@ class TimelineStore:
         self, data: TraceData, timeline: Timeline, wanted: Request
     ) -> ResolvedRequest:
         """Return the content of a requested window; raises BusyError while its tiles are built."""
-        resolved = timeline.resolve(wanted)
-        for _ in range(TILE_SETS):
-            if not isinstance(resolved, MissingTiles):
-                break
-            need, entry_path = resolved, (data.name, resolved.name)
+
+        def build(need: MissingTiles) -> None:
+            entry_path = data.name, need.name
             with self._lock:
                 making = self._start(
                     entry_path, "Adding up its calls", partial(build_tiles, timeline, need)
@@ -106,12 +104,8 @@ class TimelineStore:
                 self._forget(entry_path, making)
             if making.error is not None:
                 raise making.error
-            resolved = timeline.resolve(wanted)
-        if isinstance(resolved, MissingTiles):
-            raise MpiprofError(
-                "the cache of the trace cannot be written: check the free disk space"
-            )
-        return resolved
+
+        return resolve_with_tiles(timeline, wanted, build)
 
     def _start(
         self, entry_path: tuple[str, str], description: str, make: Callable[[Progress], Any]

@@ -15,7 +15,8 @@ from mpiprof.reports.changes_chart import name_places
 from mpiprof.store import cached_trace
 from mpiprof.timeline.row_layout import label_ranks
 from mpiprof.timeline.segments import Progress
-from mpiprof.timeline.window import MissingTiles, Request, Timeline
+from mpiprof.timeline.tile_requests import resolve_with_tiles
+from mpiprof.timeline.window import Request, Timeline
 
 from . import (
     callsite_arrivals,
@@ -138,11 +139,9 @@ def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go
         state.communicators,
         state.operations,
     )
-    shown = timeline.resolve(wanted)
-    if isinstance(shown, MissingTiles):
-        build_tiles(timeline, shown, lambda _: None)
-        shown = timeline.resolve(wanted)
-    assert not isinstance(shown, MissingTiles)
+    shown = resolve_with_tiles(
+        timeline, wanted, lambda need: build_tiles(timeline, need, lambda _: None)
+    )
     head, cells = timeline.render_cells(wanted, shown)
     names = head["states"]
     rows = [label_ranks(ranks) for ranks in shown.rows.ranks]

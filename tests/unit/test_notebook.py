@@ -18,6 +18,7 @@ from mpiprof.reports.finding_list import FindingList
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
 from mpiprof.testing.synthetic import Synthetic
+from mpiprof.timeline import window
 from unit.test_hang_pictures import conclude, missing_send
 
 go = pytest.importorskip("plotly.graph_objects")
@@ -126,6 +127,20 @@ def test_the_timeline_shows_waiting_ranks(trace: mpiprof.Trace) -> None:
     assert np.isnan(value[3, : -(value.shape[1] // 50)]).all()
     whole = trace.plot.timeline()
     assert {t.name for t in whole.data} >= {"allreduce", "bcast"}
+
+
+def test_timeline_of_grouped_ranks_has_its_tiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A picture of grouped ranks needs two sets of tiles: of all ranks, and of the shown ones."""
+    monkeypatch.setattr(window, "DIRECT_LIMIT", 0)
+    trace = Synthetic(130)
+    for step in range(2):
+        trace.add_collective(
+            "barrier", 1000 * step + np.arange(130), np.full(130, 1000 * step + 900)
+        )
+    cells = mpiprof.open(trace.write(tmp_path)).plot.timeline().data[0].z
+    assert len(cells) < 130 and np.isfinite(np.array(cells, np.float64)).any()
 
 
 def test_two_traces_in_one_picture(trace: mpiprof.Trace) -> None:
