@@ -24,12 +24,14 @@ from mpiprof.errors import MpiprofError
 from mpiprof.store import cache, cached_trace
 from mpiprof.timeline.build import find_events, open_or_build
 from mpiprof.timeline.segments import Events, Progress
+from mpiprof.timeline.tile_requests import build_first_tiles
 from mpiprof.timeline.window import MissingTiles, Timeline
 from mpiprof.trace import Trace
 
 # Calls of a trace from which on it is prepared in a process. A thread prepares fewer calls in
 # about the time in which a process imports its modules.
 MIN_CALLS = 1 << 20
+CALLS_SHARE = 0.75  # of the time of a preparation, for the calls; the rest is for the tiles
 POLL_S = 0.1  # maximum time until the user's cancel reaches the process
 INPUT, OUTPUT, ERRORS = 0, 1, 2
 READ_BYTES = 1 << 16
@@ -41,6 +43,8 @@ class _StoppedError(Exception):
 
 def open_events(trace: Trace, key: str, progress: Progress) -> Events:
     """Return the segments of a trace from its cache, prepared before if the cache lacks them.
+
+    A process also builds the tiles with which the timeline opens.
 
     Raises MpiprofError, OSError or cache.DamagedError as a preparation in this process does.
     """
@@ -187,8 +191,14 @@ def _run_job(job: dict[str, Any], progress: Progress) -> None:
     trace = cached_trace.open_trace(Path(job["path"]), machine=job["machine"])
     if cached_trace.cache_key(trace) != job["key"]:
         return
-    events = open_or_build(trace, job["key"], progress)
     if "name" in job:
+        timeline = Timeline(trace, open_or_build(trace, job["key"]), job["key"])
         row_of, class_of = (np.array(job[name], np.int64) for name in ("row_of", "class_of"))
-        need = MissingTiles(job["name"], row_of, class_of)
-        Timeline(trace, events, job["key"]).build_tiles(need, progress)
+        timeline.build_tiles(MissingTiles(job["name"], row_of, class_of), progress)
+        return
+    events = open_or_build(trace, job["key"], lambda share: progress(CALLS_SHARE * share))
+    # The first picture needs its tiles at once. Another process would import and open again.
+    build_first_tiles(
+        Timeline(trace, events, job["key"]),
+        lambda share: progress(CALLS_SHARE + (1 - CALLS_SHARE) * share),
+    )

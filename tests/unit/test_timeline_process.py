@@ -25,7 +25,9 @@ from mpiprof.errors import MpiprofError
 from mpiprof.store import cache, cached_trace
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.timeline import build, window
+from mpiprof.timeline.row_layout import SORTS
 from mpiprof.timeline.segments import Events
+from mpiprof.timeline.tile_requests import resolve_with_tiles
 from mpiprof.trace import Trace
 
 pytestmark = pytest.mark.heavy  # each test starts processes
@@ -90,6 +92,22 @@ def test_a_process_prepares_the_same_timeline(
     # The second opening reads the cache.
     monkeypatch.setattr(timeline_process, "_run_process", refuse)
     assert read_all(open_events(trace, key, refuse)) == expected
+
+
+def test_a_process_builds_the_first_tiles(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timeline of a long trace opens without a second process."""
+    jobs = list[dict[str, Any]]()
+    monkeypatch.setattr(window, "DIRECT_LIMIT", 0)  # every picture needs tiles
+    monkeypatch.setattr(timeline_process, "_run_process", lambda job, _: jobs.append(job))
+    key = cached_trace.cache_key(trace)
+    open_events(trace, key, lambda _: None)  # in this process, as no process has made the entry
+    shares = list[float]()
+    timeline_process._run_job(jobs[0], shares.append)
+    assert shares == sorted(shares) and shares[-1] == 1
+    timeline = window.Timeline(trace, open_events(trace, key, refuse), key)
+    ranks = np.arange(trace.ranks)
+    wanted = window.Request(0, 10**6, 100, "waiting", SORTS[0], frozenset(), ranks)
+    resolve_with_tiles(timeline, wanted, refuse)
 
 
 def test_a_process_builds_tiles(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
