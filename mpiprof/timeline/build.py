@@ -8,6 +8,7 @@ A rank with more than PIECE_SEGMENTS segments adds 16 bytes per segment.
 from __future__ import annotations
 
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,10 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
     with (
         tempfile.TemporaryFile(dir=folder) as segments_file,
         tempfile.TemporaryFile(dir=folder) as instances_file,
+        ThreadPoolExecutor(1) as pool,
     ):
-        runs, instances = SegmentRuns(segments_file, trace.ranks), Scratch(instances_file, INSTANCE)
+        runs = SegmentRuns(segments_file, trace.ranks, pool)
+        instances = Scratch(instances_file, INSTANCE)
         pass_one = _MatchingPass(trace, runs, instances, progress)
         # In wrapped rings, the first recorded instance of a call site has a number above 0.
         sites = range(len(pass_one.measure.callsites))
@@ -236,12 +239,13 @@ def _write_in_order(
     writer.reserve("segments", SEGMENT, whole)
     blocks = [np.zeros(0, BLOCKS)]
     at = 0
-    for part, ranks in runs.read_in_order():
-        part["instance"] = number[part["instance"]]
-        writer.write("segments", at, part)
-        blocks.append(_make_blocks(part, ranks, at))
-        at += len(part)
-        progress(0.7 + 0.3 * at / whole)
+    with read_ahead(runs.read_in_order()) as parts:
+        for part, ranks in parts:
+            part["instance"] = number[part["instance"]]
+            writer.write("segments", at, part)
+            blocks.append(_make_blocks(part, ranks, at))
+            at += len(part)
+            progress(0.7 + 0.3 * at / whole)
     return np.concatenate(blocks)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any
 
 import numpy as np
@@ -56,11 +57,13 @@ class SegmentRuns:
     """Segments in a scratch file, in runs that are each sorted by rank.
 
     A run has about PIECE_SEGMENTS segments, except the last one. Segments of a rank keep the order
-    in which they were added.
+    in which they were added. A thread of `pool` writes a run while the next one is filled.
     """
 
-    def __init__(self, file: IO[bytes], ranks: int) -> None:
+    def __init__(self, file: IO[bytes], ranks: int, pool: ThreadPoolExecutor) -> None:
         self.scratch = Scratch(file, SEGMENT)
+        self._pool = pool
+        self._writing: Future[None] | None = None
         self.count = 0  # segments
         self.counts = np.zeros(ranks, np.int64)  # written segments of each rank
         self.edges: list[Int] = []  # for each run, the position of each rank and of the end
@@ -82,18 +85,23 @@ class SegmentRuns:
         return self._segments[space], self._ranks[space]
 
     def _write_run(self) -> None:
-        """Write the pending segments as a run."""
+        """Begin to write the pending segments as a run, after the last run has been written."""
         if not self._pending_count:
             return
         segments, ranks = self._segments[: self._pending_count], self._ranks[: self._pending_count]
-        if not bool((np.diff(ranks) >= 0).all()):
-            segments = np.take(segments, np.argsort(ranks, kind="stable"))
+        segments = np.take(segments, np.argsort(ranks, kind="stable"))
         counts = np.bincount(ranks, minlength=len(self.counts))
         self.counts += counts
         end = self.count - self._pending_count
         self._pending_count = 0
         self.edges.append(end + np.concatenate([[0], np.cumsum(counts)]))
-        self.scratch.write(end, segments)
+        self._finish_writing()
+        self._writing = self._pool.submit(self.scratch.write, end, segments)
+
+    def _finish_writing(self) -> None:
+        """Wait until the last run has been written; raises OSError if it could not be."""
+        if self._writing is not None:
+            self._writing.result()
 
     def read_in_order(self) -> Iterator[tuple[Array, Int]]:
         """Yield all segments by rank and time, with ranks, about PIECE_SEGMENTS at a time.
@@ -101,6 +109,7 @@ class SegmentRuns:
         Only the last yield of a rank may have an incomplete block of segments.
         """
         self._write_run()
+        self._finish_writing()
         ends = np.cumsum(self.counts)
         first = 0
         while first < len(self.counts):

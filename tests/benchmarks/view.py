@@ -180,27 +180,43 @@ def measure(folder: Path) -> Measured:
 
 
 def prepare(folder: Path, events: int) -> None:
-    """Prepare the timeline and the findings of a trace again, and report the speed."""
+    """Prepare timeline and tables of a trace, then the timeline alone, and report speeds."""
     shutil.rmtree(folder / "cache", ignore_errors=True)
     served = Served(folder)
     try:
-        seconds, segments, progress = served.prepare()
+        measured = served.prepare()
         served.find_causes()
         whole = time.perf_counter() - served.began
         peaks = peak_mb(served.process.pid), served.other_peak
     finally:
         served.close()
+    report_rate("preparation of the timeline beside the tables", measured, events)
+    for name in ("timeline-*", "tiles.*"):
+        for path in (folder / "cache").glob(name):
+            path.unlink()
+    served = Served(folder)
+    try:
+        measured = served.prepare()
+    finally:
+        served.close()
+    report_rate("preparation of the timeline alone", measured, events)
+    count = len(measured[2])
+    print(f"  {count} values of progress; {whole:.1f} s until the causes are known")
+    store(Row("preparation: values of progress", "> 3", str(count), count > 3))
+    store(Row("preparation: until the causes are known", "", f"{whole:.3g} s"))
+    for name, peak in zip(("the server", "the timeline's process"), peaks, strict=True):
+        print_result(f"preparation: memory of {name}", peak, "MB", 0)
+
+
+def report_rate(title: str, measured: tuple[float, int, set[float]], events: int) -> None:
+    """Print and store the calls per second of a preparation beside the limit."""
+    seconds, segments, _ = measured
     limit = MIN_RATE if events >= 0.99 * LIMITED_RATE else 0.0
     rate = segments / seconds / 1e6
     goal = f">= {limit:g} million" if limit else ""
     missed = ": MISSED" if rate < limit else ""
-    print(f"preparation: {seconds:.1f} s, {rate:.2f} million calls/s{missed}")
-    print(f"  {len(progress)} values of progress; {whole:.1f} s until the causes are known")
-    store(Row("preparation of the timeline: calls/s", goal, f"{rate:.2f} million", rate >= limit))
-    store(Row("preparation: values of progress", "> 3", str(len(progress)), len(progress) > 3))
-    store(Row("preparation: until the causes are known", "", f"{whole:.3g} s"))
-    for name, peak in zip(("the server", "the timeline's process"), peaks, strict=True):
-        print_result(f"preparation: memory of {name}", peak, "MB", 0)
+    print(f"{title}: {seconds:.1f} s, {rate:.2f} million calls/s{missed}", flush=True)
+    store(Row(f"{title}: calls/s", goal, f"{rate:.2f} million", rate >= limit))
 
 
 def report(title: str, found: Measured, events: int) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,8 +29,8 @@ def test_segments_return_by_rank_and_time_as_a_stable_sort_orders_them(
     segments = np.zeros(len(ranks), SEGMENT)
     segments["enter"] = random.integers(-50, 500, len(ranks))
     segments["instance"] = np.arange(len(ranks))
-    with tempfile.TemporaryFile() as file:
-        runs = scratch.SegmentRuns(file, len(counts))
+    with tempfile.TemporaryFile() as file, ThreadPoolExecutor(1) as pool:
+        runs = scratch.SegmentRuns(file, len(counts), pool)
         for first in range(0, len(ranks), 70):
             space, ranks_of = runs.extend(min(70, len(ranks) - first))
             space[:], ranks_of[:] = segments[first : first + 70], ranks[first : first + 70]
@@ -43,8 +46,23 @@ def test_segments_return_by_rank_and_time_as_a_stable_sort_orders_them(
 
 
 def test_segments_without_any_rank_are_none() -> None:
-    with tempfile.TemporaryFile() as file:
-        assert sum(len(of) for of, _ in scratch.SegmentRuns(file, 4).read_in_order()) == 0
+    with tempfile.TemporaryFile() as file, ThreadPoolExecutor(1) as pool:
+        assert not list(scratch.SegmentRuns(file, 4, pool).read_in_order())
+
+
+def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that writes has the error; who adds or reads segments gets it."""
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(scratch.Scratch, "write", fail)
+    with tempfile.TemporaryFile() as file, ThreadPoolExecutor(1) as pool:
+        runs = scratch.SegmentRuns(file, 4, pool)
+        _, ranks = runs.extend(10)
+        ranks[:] = 0
+        with pytest.raises(OSError, match="no space"):
+            list(runs.read_in_order())
 
 
 def test_begins_are_spread_over_their_blocks() -> None:
