@@ -83,9 +83,9 @@ def make_stack_tree(
     failed = set(explain_missing_samples(trace))
     counted = [set(group) - failed for group in groups]
     rows = [
-        (rank, entered, location, count, ns)
-        for (rank, _, entered, location), (count, ns) in trace.tables.presite_samples.items()
-        if sites is None or entered in sites
+        (key.rank, key.collective_after, key.location, count, ns)
+        for key, (count, ns) in trace.tables.presite_samples.items()
+        if sites is None or key.collective_after in sites
     ]
     calls = {entered: list_call_frames(trace, [entered]) for _, entered, *_ in rows}
     locations = sorted({location for _, _, location, _, _ in rows})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,6 +101,21 @@ class Call:
         return self.shape.site
 
 
+class SampleKey(NamedTuple):
+    """What samples of `run --where` have in common; all but the rank are indices of sites.
+
+    before and after: calls around the samples, of any kind; -1 if unknown, or at the start of the
+    run. collective_before and collective_after: collectives around them.
+    """
+
+    rank: int
+    collective_before: int
+    collective_after: int
+    location: int
+    before: int
+    after: int
+
+
 @dataclass
 class Tables:
     """All tables, with ids that are valid for all ranks.
@@ -122,7 +137,7 @@ class Tables:
     destinations: dict[tuple[int, int], Int] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)
     shape_ids: dict[int, Int] = field(default_factory=dict)
-    presite_samples: dict[tuple[int, int, int, int], tuple[int, int]] = field(default_factory=dict)
+    presite_samples: dict[SampleKey, tuple[int, int]] = field(default_factory=dict)  # count, ns
     limits: dict[int, int] = field(default_factory=dict)  # bytes, if the log has reached it
     limited_ns: dict[int, int] = field(default_factory=dict)  # time of it, node clock
     truncated: bool = False

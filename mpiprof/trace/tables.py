@@ -17,11 +17,12 @@ import numpy as np
 from mpiprof.trace.checksum import is_line_intact, remove_checksum
 from mpiprof.trace.communicators import Communicators
 from mpiprof.trace.files import list_files, read_content
-from mpiprof.trace.metadata import Communicator, Shape, Tables
+from mpiprof.trace.metadata import Communicator, SampleKey, Shape, Tables
 from mpiprof.trace.sites import group_by_lines
 from mpiprof.trace.types import Problems, check_integer, check_text
 
 SAMPLE_KEYS = ("after", "before", "site", "samples", "ns")  # fields of a --where line
+SAMPLE_SHAPES = ("left", "entered")  # further ones; earlier versions lack them
 MAX_ID = 1 << 24  # shape ids are dense, so a larger id is damage
 Converter = Callable[[int, dict[str, Any]], int]  # from a rank and its row to a joint index
 RANK_PATTERN = re.compile(rb'\{"rank": (\d+), (?="(?:site|shape|communicator)")')
@@ -117,9 +118,10 @@ class _Reader:
             tables.limits[rank] = check_integer(row["limit"]["bytes"], 0)
             tables.limited_ns[rank] = check_integer(row["limit"]["at_ns"])
         elif "where" in row:
-            self.where.append(
-                (rank, *(check_integer(row["where"][name], 0) for name in SAMPLE_KEYS))
-            )
+            values = row["where"]
+            known = [check_integer(values[name], 0) for name in SAMPLE_KEYS]
+            shapes = [check_integer(values.get(name, -1)) for name in SAMPLE_SHAPES]
+            self.where.append((rank, *known, *shapes))
         elif "note" in row:
             tables.notes.append((rank, check_text(row["note"])))
         elif "missing_counter" in row:
@@ -144,7 +146,6 @@ class _Reader:
         sites = self._convert_rows("site", self._find_site)
         lines = group_by_lines(self.tables.sites)
         self.sites = {key: lines[index] for key, index in sites.items()}
-        self._resolve_presite_samples()
         rows = self.raw["communicator"]
         lists = {(row.get("identity"), rank): row.get("members") for (rank, _), row in rows.items()}
         find_communicator = Communicators(self.tables, self.limit, lists)
@@ -159,16 +160,20 @@ class _Reader:
         for rank, ids in ids_of_rank.items():
             self.tables.shape_ids[rank] = np.full(max(ids) + 1, -1, np.int64)
             self.tables.shape_ids[rank][list(ids)] = list(ids.values())
+        site_of_shape = {key: self.tables.shapes[index].site for key, index in shapes.items()}
+        self._resolve_presite_samples(site_of_shape)
 
-    def _resolve_presite_samples(self) -> None:
+    def _resolve_presite_samples(self, site_of_shape: dict[tuple[int, int], int]) -> None:
         sums = self.tables.presite_samples
-        for rank, after, before, site, samples, ns in self.where:
-            previous, entered, sampled = (
-                self.sites.get((rank, of), -1) for of in (after, before, site)
-            )
-            if min(entered, sampled) >= 0:
-                count, total_ns = sums.get((rank, previous, entered, sampled), (0, 0))
-                sums[rank, previous, entered, sampled] = (count + samples, total_ns + ns)
+        for rank, after, before, site, samples, ns, left, entered in self.where:
+            first, last, location = (self.sites.get((rank, of), -1) for of in (after, before, site))
+            inner = first, last
+            if entered >= 0:
+                inner = site_of_shape.get((rank, left), -1), site_of_shape.get((rank, entered), -1)
+            if min(last, location) >= 0:
+                key = SampleKey(rank, first, last, location, *inner)
+                count, total_ns = sums.get(key, (0, 0))
+                sums[key] = (count + samples, total_ns + ns)
 
     def _convert_rows(self, kind: str, convert: Converter) -> dict[tuple[int, int], int]:
         """Convert all rows of a kind to joint indices by `convert`."""

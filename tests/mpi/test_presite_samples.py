@@ -32,6 +32,42 @@ END
 """
 
 
+BETWEEN_MESSAGES = """
+import time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+
+def assemble():
+    end = time.thread_time() + 0.06
+    while time.thread_time() < end:
+        for i in range(1000): pass
+
+def pack():
+    end = time.thread_time() + 0.06
+    while time.thread_time() < end:
+        for i in range(1000): pass
+
+def reduce():
+    end = time.thread_time() + 0.06
+    while time.thread_time() < end:
+        for i in range(1000): pass
+
+buffer = bytearray(8)
+for _ in range(12):
+    world.Barrier()
+    if world.rank == 1:
+        assemble()
+        world.Send(buffer, 0)
+        pack()
+        world.Recv(buffer, 0)
+        reduce()
+    else:
+        world.Recv(buffer, 1)
+        world.Send(buffer, 1)
+world.Barrier()
+"""
+
+
 def wrapped(mpi: Mpi, folder: Path) -> list[str | Path]:
     return [mpi.python, "-m", "mpiprof", "run", "-q", "--where", "-o", folder / "trace"]
 
@@ -46,7 +82,7 @@ def sampled_function(trace: Trace) -> tuple[str, str]:
 
 def sampled_stacks(trace: Trace) -> set[str]:
     """Return rank 1's stacks, as functions from the outermost to the innermost."""
-    stacks = [site for rank, _, _, site in trace.tables.presite_samples if rank == 1]
+    stacks = [key.location for key in trace.tables.presite_samples if key.rank == 1]
     described = describe_sites(trace.tables.sites, [stacks])[0]
     return {
         " ".join(frame["function"] for frame in (*reversed(site.get("stack", [])), site))
@@ -87,6 +123,30 @@ def test_a_function_in_python_is_named(mpi: Mpi, tmp_path: Path, end: str) -> No
         trace = mpiprof.open(tmp_path / "trace")
         assert sampled_function(trace) == ("late.py", "assemble")
         assert "<module> assemble" in sampled_stacks(trace)
+
+
+@SLOW_WITH_MPICH
+def test_a_function_between_messages_is_named(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: other work follows the messages, before the collective that ends a step."""
+    program = tmp_path / "messages.py"
+    program.write_text(BETWEEN_MESSAGES)
+    run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), "--messages", "all", program], check=True)
+    trace = mpiprof.open(tmp_path / "trace")
+    site_of_line = {frames[0]["line"]: site for site, frames in enumerate(trace.tables.sites)}
+    lines = BETWEEN_MESSAGES.splitlines()
+    calls = [
+        "    world.Barrier()",
+        "        world.Send(buffer, 0)",
+        "        world.Recv(buffer, 0)",
+    ]
+    barrier, send, receive = ([site_of_line[lines.index(call) + 1]] for call in calls)
+    for before, after, function in (
+        (barrier, send, "assemble"),
+        (send, receive, "pack"),
+        (receive, barrier, "reduce"),
+    ):
+        found = find_sampled_code(trace, 1, before, after)
+        assert found is not None and found["function"] == function
 
 
 def test_threads_and_children_beside_it(mpi: Mpi, tmp_path: Path) -> None:

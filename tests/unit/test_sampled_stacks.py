@@ -62,7 +62,7 @@ ROWS = [
 def test_times_are_means_over_the_ranks_of_a_group(tmp_path: Path) -> None:
     """Rank 3 has no sample and counts: the others spent (120 + 90 + 0) / 3 ms."""
     trace = sampled(late_trace(), tmp_path / "t", ROWS)
-    sites = {entered for _, _, entered, _ in trace.tables.presite_samples}
+    sites = {key.collective_after for key in trace.tables.presite_samples}
     call = {site for site in sites if trace.tables.sites[site][0]["line"] == 93}
     tree = make_stack_tree(trace, [[2], [0, 1, 3]], call)
     assert times(tree) == {

@@ -115,7 +115,7 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
     }
     find_site(c, r, known);
     if (presite_sample_is_on)
-        presite_sample_entered(c->site);
+        presite_sample_entered(c->site, interval_left_shape(), call_interval_shape(c));
     c->enter_ns = interval_enter(c, now_ns(), call_interval_shape(c));
     if (c->record != NULL) {
         c->record->enter_ns = c->enter_ns;

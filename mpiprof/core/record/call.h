@@ -231,6 +231,7 @@ MPI_Comm_errhandler_function *error_handler_wrapper(MPI_Comm_errhandler_function
 
 extern bool presite_sample_is_on; /* read on the hot path */
 void presite_sample_start(void);
-void presite_sample_entered(const struct site *site);
+void presite_sample_split(uint32_t left, uint32_t entered);
+void presite_sample_entered(const struct site *site, uint32_t left, uint32_t entered);
 void presite_sample_left(void);
 void presite_sample_end(void);

@@ -19,6 +19,19 @@ static inline uint32_t interval_shape(const struct call_shape *shape)
     return shape != NULL ? shape->id : NO_SHAPE;
 }
 
+/* Return the shape of the thread's last call. */
+static inline uint32_t interval_left_shape(void)
+{
+    return self.interval != NULL ? self.interval->shape : NO_SHAPE;
+}
+
+/* Add the samples of --where since the last call to the interval before a call on messages. */
+static inline void interval_add_samples(uint32_t shape)
+{
+    if (presite_sample_is_on && self.interval != NULL && self.interval->inside == NULL)
+        presite_sample_split(self.interval->shape, shape);
+}
+
 /* Begin a call, and log the interval before it if it was long. Returns the begin of the call:
  * `enter_ns`, or a later time after the log was written. */
 static inline int64_t interval_enter(const void *call, int64_t enter_ns, uint32_t shape)
@@ -47,6 +60,8 @@ static inline void interval_leave(const void *call, int64_t exit_ns, uint32_t sh
     i->inside = NULL;
     i->left_ns = exit_ns;
     i->shape = shape;
+    if (presite_sample_is_on)
+        presite_sample_left();
     if (exit_ns - i->last.at_ns >= INTERVAL_NS && (i->expected >> shape % 64 & 1) != 0)
         interval_read_counters(i);
 }

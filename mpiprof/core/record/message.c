@@ -122,6 +122,7 @@ void message_begin_active(struct message_call *m, int operation, const struct me
                 m->open = call_write(m);
         }
     }
+    interval_add_samples(interval_shape(m->shape));
     const int64_t now = now_ns();
 
     m->enter_ns = interval_enter(m, now, interval_shape(m->shape));

@@ -90,6 +90,8 @@ static inline void message_completion_begin(struct request_completion *w)
 static inline void message_completion_enter(struct request_completion *w)
 {
     struct message_completion *const c = &w->messages;
+
+    interval_add_samples(c->interval_shape);
     const int64_t now = now_ns();
 
     w->since = interval_enter(w, now, c->interval_shape);
