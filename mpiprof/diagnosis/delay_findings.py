@@ -348,6 +348,7 @@ def _pattern_finding(
         "unit": matrix.unit,
         "sampled": trace.sampling_interval > 1,
         "spared": find_spared_ranks(trace, pattern),
+        "all_ranks": len(pattern.ranks) == trace.ranks,
         "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
         "recorded": [int(matrix.number[0]), int(matrix.number[-1])],
         "host": find_host(trace, pattern.node),

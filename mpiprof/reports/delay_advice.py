@@ -8,6 +8,7 @@ from typing import Any
 from mpiprof.diagnosis.delay_reasons import BLOCKED
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import format_ranks, format_share
+from mpiprof.reports.blamed_ranks import name_ranks, takes_plural
 from mpiprof.reports.delay_sentences import format_call, main_location, rises
 from mpiprof.trace.sites import label_site
 
@@ -40,8 +41,8 @@ def delay_advice(finding: Finding) -> str:
         return "Check for other processes on these nodes, and for work that varies between steps."
     if finding.cause == "early":
         return f"Give {format_ranks(finding.ranks)} more of the work, or the other ranks less."
-    who = format_ranks(finding.ranks) if finding.ranks else "the late ranks"
-    do = "do" if len(finding.ranks) != 1 else "does"
+    who = name_ranks(finding) if finding.ranks else "the late ranks"
+    do = "do" if takes_plural(finding) or not finding.ranks else "does"
     location = main_location(finding.evidence)
     if location is None:
         return f"Look at what {who} {do} outside MPI."

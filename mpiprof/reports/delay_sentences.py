@@ -16,6 +16,7 @@ from mpiprof.interface.format_units import (
     format_share,
     format_time,
 )
+from mpiprof.reports.blamed_ranks import name_ranks, takes_plural
 from mpiprof.reports.savings import divide_saving
 from mpiprof.reports.site_labels import format_callsite, format_site, format_wait_site
 from mpiprof.trace import Trace
@@ -26,7 +27,6 @@ MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from whic
 WHOLE_SHARE = 0.95
 MAX_RATIO = 1.2  # between delays that are reported as one
 MIN_SAVED_SHARE = 0.005  # of the run time
-
 
 BLOCKED = "sleeping, or waiting for files or locks"
 REASONS = {
@@ -40,7 +40,6 @@ REASONS = {
     reasons.GARBAGE_COLLECTION: "garbage collection",
     reasons.UNTRACKED_CALLS: "one-sided and file calls of MPI",
 }
-
 
 # By the records that would show more causes.
 MISSING = {
@@ -94,20 +93,21 @@ def _gradient_clause(finding: Finding) -> str:
 def _moving_clause(finding: Finding) -> str:
     """Return how a delay moves from rank to rank."""
     evidence, unit = finding.evidence, finding.evidence["unit"]
+    who = f"{name_ranks(finding)} work{'' if takes_plural(finding) else 's'}"
+    late, location = _format_late(finding), _location_clause(evidence)
     if evidence["speed"]:
         moves = f", and this moves by {abs(evidence['speed']):.2g} ranks per {unit}"
-        longer = f"up to {_format_late(finding)} longer than the other ranks"
-        return f"{format_ranks(finding.ranks)} work {longer}{_location_clause(evidence)}{moves}"
-    stay = f", {evidence['stay']} {unit}s each" if evidence["stay"] > 1 else ""
-    moves = ""
+        return f"{who} up to {late} longer than the other ranks{location}{moves}"
+    moves = f", {evidence['stay']} {unit}s each" if evidence["stay"] > 1 else ""
     if finding.period:
-        moves = f", the same rank again after {finding.period} {unit}s"
+        moves += f", the same rank again after {finding.period} {unit}s"
     elif evidence["reverses"]:
-        moves = ", to and fro"
+        moves += ", to and fro"
     elif evidence["step"]:
-        moves = f", {evidence['step']} further each time"
-    longer = f"{_format_late(finding)} longer than the other ranks{_location_clause(evidence)}"
-    return f"{format_ranks(finding.ranks)} work {longer} in turn{stay}{moves}"
+        moves += f", {evidence['step']} further each time"
+    # Short tables cut the end off, which is the location therefore.
+    comma = "," if moves and location else ""
+    return f"{who} {late} longer than the other ranks{moves}{comma}{location}"
 
 
 def _early_clause(finding: Finding) -> str:

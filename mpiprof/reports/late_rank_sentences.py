@@ -13,12 +13,12 @@ from mpiprof.diagnosis.late_rank import LateRank
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,
-    format_ranks,
     format_runs,
     format_share,
     format_time,
     format_uncertain_time,
 )
+from mpiprof.reports.blamed_ranks import MOVING_GROUP, name_ranks, takes_plural
 from mpiprof.reports.site_labels import make_callsite_key
 
 WHOLE_SHARE = 0.995  # share of the instances that is called "every"
@@ -73,9 +73,15 @@ def callsite_headline(
 
 
 def format_cause(finding: Finding, callsite: int | tuple[str, int]) -> str:
-    """Return the ranks of a finding and their share of the waiting at a call site, for a cell."""
-    ranks = format_runs(list(finding.ranks), MAX_RUNS)
-    return f"{ranks} in {format_share(finding.share_at(callsite))}"
+    """Return the ranks of a finding and their share of the waiting at a call site, for a cell.
+
+    Ranks that are late in turn are not named, because the cell would blame all of them at once.
+    """
+    ranks, share = format_runs(list(finding.ranks), MAX_RUNS), finding.share_at(callsite)
+    turn = name_ranks(finding).endswith("in turn")
+    if turn or name_ranks(finding) == MOVING_GROUP:
+        return f"{'in turn' if turn else 'moving'}: {format_share(share)}"
+    return f"{ranks} in {format_share(share)}"
 
 
 def name_causes(findings: Sequence[Finding]) -> dict[int | str, str]:
@@ -109,7 +115,7 @@ def message_headline(row: Mapping[str, Any], causes: Sequence[Finding]) -> Phras
 
 def _cause_phrases(finding: Finding, callsite: int | tuple[str, int], more: str) -> Phrases:
     """Return the ranks that cause waiting at a call site and their share of it."""
-    ranks = capitalise(format_ranks(finding.ranks))
+    ranks = capitalise(name_ranks(finding))
     share = finding.share_at(callsite)
     amount = [(format_share(share), "bold"), (" of the waiting here", "")]
     if finding.cause == "early":
@@ -117,7 +123,7 @@ def _cause_phrases(finding: Finding, callsite: int | tuple[str, int], more: str)
         less = ", because they have less to do" if len(finding.ranks) > 1 else ""
         less = less or ", because it has less to do"
         return [(ranks, "late"), (verb + " ", ""), *amount, (f"{less}.", "")]
-    verb = " cause " if len(finding.ranks) > 1 else " causes "
+    verb = " cause " if takes_plural(finding) else " causes "
     return [(ranks, "late"), (verb, ""), *amount, (f", {more}." if more else ".", "")]
 
 

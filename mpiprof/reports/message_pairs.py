@@ -17,6 +17,7 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.metrics.message_callsite_sums import are_waits_known
+from mpiprof.reports.blamed_ranks import name_ranks, takes_plural
 from mpiprof.reports.site_labels import describe_site
 from mpiprof.trace import Trace
 
@@ -63,10 +64,9 @@ def headline(trace: Trace, pairs: pd.DataFrame, cause: MessageCause | None = Non
         return [(absence_text(trace), "")]
     if cause is None:
         return describe_pair(trace, pairs.iloc[0])
-    ranks = cause.finding.ranks
     return [
-        (capitalise(format_ranks(ranks)), "late"),
-        (" cause " if len(ranks) > 1 else " causes ", ""),
+        (capitalise(name_ranks(cause.finding)), "late"),
+        (" cause " if takes_plural(cause.finding) else " causes ", ""),
         (format_share(cause.share), "strong"),
         (" of the waiting for messages.", ""),
     ]

@@ -77,7 +77,8 @@ def test_four_turns_are_one_delay_that_moves(messages: bool, tmp_path: Path) -> 
     late[np.arange(80), np.array([2, 0, 3, 1])[np.arange(80) // 20]] = 6
     finding, text = first_finding(late, messages, tmp_path / "t")
     assert (finding.cause, sorted(finding.ranks)) == ("moving", [0, 1, 2, 3])
-    assert "ranks 0-3 work 6.0" in text and "in turn, 20 steps each" in text
+    assert "each rank in turn works 6.0" in text
+    assert "ms longer than the other ranks, 20 steps each" in text
 
 
 @pytest.mark.parametrize("strays", [0, 1, 3])

@@ -14,6 +14,7 @@ from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_ranks, format_share, format_time, shorten_text
 from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
 from mpiprof.reports import conclusion, delay_sentences, phrases, sentences
+from mpiprof.reports.blamed_ranks import name_ranks
 from mpiprof.reports.rank_locations import describe_location
 from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.site_labels import format_site, format_wait_site, site_pattern
@@ -83,7 +84,7 @@ def make_answer(trace: Trace, verdict: Verdict, path: Path) -> Answer | None:
 
 def name_blamed(finding: Finding) -> str:
     """Return the name of the blamed ranks: of their node if they are all of its ranks."""
-    return str(finding.evidence.get("host") or "") or format_ranks(finding.ranks)
+    return str(finding.evidence.get("host") or "") or name_ranks(finding)
 
 
 def _make_plain_answer(trace: Trace, verdict: Verdict, lines: Sequence[str]) -> Answer | None:
