@@ -173,7 +173,7 @@ const openWait = (t, one) => {
 const showLongest = (t, rank, waits) => {
   const close = () => { t.closedWaits = rank; t.waitsPanel.hidden = true; };
   const open = (one) => E("button", { type: "button", className: "tl-link", title: "Show this wait", onclick: () => openWait(t, one) }, Format.time(one.until - one.begin));
-  const cells = (one) => [open(one), one.awaited >= 0 ? String(one.awaited) : "?", one.operation, Format.shorten(one.site), Format.moment(one.begin, 1e6)];
+  const cells = (one) => [open(one), one.awaited >= 0 ? String(one.awaited) : "?", one.tag >= 0 ? `${one.operation} (tag ${one.tag})` : one.operation, Format.shorten(one.site), Format.moment(one.begin, 1e6)];
   t.waitsPanel.hidden = false;
   Format.replaceContents(t.waitsPanel,
     E("div", { className: "tl-head" }, E("h2", {}, `Longest waits of rank ${rank}`), closeButton(close)),

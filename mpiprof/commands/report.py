@@ -299,7 +299,7 @@ def report_rank_waits(
     chains = []
     for one in found:
         links = tuple(
-            WaitLink(w.rank, w.awaited, w.begin, w.until - w.begin, w.operation, w.site)
+            WaitLink(w.rank, w.awaited, w.begin, w.until - w.begin, w.operation, w.site, w.tag)
             for w in one.chain or (one.wait,)
         )
         last = one.last

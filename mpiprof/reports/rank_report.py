@@ -20,14 +20,18 @@ MIN_INSIDE_SHARE = 0.01  # of a wait, below which its cause is called outside of
 MAX_LINKS = 4  # of a chain in the table
 LEGEND = (
     "wait: the time until the awaited rank arrived or posted its message. at: its begin, after the "
-    "begin of the recording. back to: the ranks that waited in turn, and last the cause, which "
-    "waited for no other rank. inside MPI: time of the cause in MPI calls during this wait."
+    "begin of the recording. tag: of the awaited message. back to: the ranks that waited in turn, "
+    "and last the cause, which waited for no other rank. inside MPI: time of the cause in MPI "
+    "calls during this wait."
 )
 
 
 @dataclass(frozen=True)
 class WaitLink:
-    """One wait of a chain, in ns: who waits for whom, since when after the begin, and where."""
+    """One wait of a chain, in ns: who waits for whom, since when after the begin, and where.
+
+    tag: of the awaited message, -1 if the wait is for no message.
+    """
 
     rank: int
     awaited: int
@@ -35,12 +39,15 @@ class WaitLink:
     wait_ns: int
     operation: str
     site: str
+    tag: int = -1
 
     def describe(self) -> str:
         """Return the wait as a sentence."""
         where = f"{self.operation} {locate_label(self.site)}"
+        message = f" (tag {self.tag})" if self.tag >= 0 else ""
         return (
-            f"Rank {self.rank} waits {format_time(self.wait_ns)} for rank {self.awaited} in {where}"
+            f"Rank {self.rank} waits {format_time(self.wait_ns)} for rank {self.awaited} in "
+            f"{where}{message}"
         )
 
 
@@ -125,19 +132,21 @@ def _describe_rank(trace: Trace, rank: int) -> str:
 def _make_table(chains: Sequence[WaitChain]) -> str:
     waits = [chain.links[0] for chain in chains]
     places = [f"{one.operation} {locate_label(one.site)}" for one in waits]
+    tags = [_name(one.tag) for one in waits]
     inside = [format_time(chain.inside_ns) if chain.cause >= 0 else UNKNOWN for chain in chains]
     return render(
         Column("wait", [format_time(one.wait_ns) for one in waits]),
         Column("at", [format_time(one.begin_ns) for one in waits]),
         Column("in", places, left=True, shrink=True),
         Column("for rank", [_name(one.awaited) for one in waits]),
+        *([Column("tag", tags)] if any(one.tag >= 0 for one in waits) else []),
         Column("back to", [_list_ranks(chain) for chain in chains], left=True),
         Column("inside MPI", inside),
     )
 
 
-def _name(rank: int) -> str:
-    return str(rank) if rank >= 0 else UNKNOWN
+def _name(number: int) -> str:
+    return str(number) if number >= 0 else UNKNOWN
 
 
 def _list_ranks(chain: WaitChain) -> str:

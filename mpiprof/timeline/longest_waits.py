@@ -6,7 +6,7 @@ import numpy as np
 
 from mpiprof.timeline.message_marks import MessageMarks, pass_filters
 from mpiprof.timeline.segments import SEGMENT
-from mpiprof.timeline.wait_chain import Wait, list_records, make_wait
+from mpiprof.timeline.wait_chain import Wait, list_records, make_message_wait, make_wait
 from mpiprof.timeline.window import Request, Timeline
 
 MAX_WAITS = 20
@@ -47,10 +47,7 @@ def list_longest_waits(
         waits = marks.waits
         good = np.isin(waits["rank"].to_numpy(np.int64), request.ranks)
         good &= pass_filters(timeline, request, waits)
-        for one in list_records(waits[good].nlargest(MAX_WAITS, "wait_ns")):
-            times = int(one["begin_ns"]) - base, int(one["until_ns"]) - base
-            found.append(
-                Wait(int(one["rank"]), int(one["awaited"]), *times, one["operation"], one["site"])
-            )
+        longest_waits = list_records(waits[good].nlargest(MAX_WAITS, "wait_ns"))
+        found += [make_message_wait(timeline, one) for one in longest_waits]
     found.sort(key=lambda wait: wait.begin - wait.until)
     return found[:MAX_WAITS]

@@ -7,6 +7,7 @@ no other rank. `find_last_rank` returns whether this rank was outside of MPI cal
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,10 @@ MAX_LINKS = 16
 
 @dataclass(frozen=True)
 class Wait:
-    """One wait in ns after the begin; instance: its collective, -1 for a wait for a message."""
+    """One wait in ns after the begin.
+
+    instance: its collective, -1 for a wait for a message. tag: of the message, -1 for a collective.
+    """
 
     rank: int
     awaited: int
@@ -30,6 +34,14 @@ class Wait:
     operation: str
     site: str
     instance: int = -1
+    tag: int = -1
+
+
+def make_message_wait(timeline: Timeline, one: Mapping[str, Any]) -> Wait:
+    """Return the wait in a row of `MessageMarks.waits`."""
+    begin, until = (int(one[name]) - timeline.events.begin_ns for name in ("begin_ns", "until_ns"))
+    ranks = int(one["rank"]), int(one["awaited"])
+    return Wait(*ranks, begin, until, one["operation"], one["site"], tag=int(one["tag"]))
 
 
 def make_wait(timeline: Timeline, rank: int, segment: Any, awaited: int) -> Wait:
@@ -132,7 +144,4 @@ def _waits_of_rank(
     of = of[(of["until_ns"] > base + begin) if begin < until else (of["until_ns"] >= base + begin)]
     if begin < until:
         of = of[of["until_ns"] <= base + until]
-    for one in list_records(of):
-        times = int(one["begin_ns"]) - base, int(one["until_ns"]) - base
-        found.append(Wait(rank, int(one["awaited"]), *times, one["operation"], one["site"]))
-    return found
+    return found + [make_message_wait(timeline, one) for one in list_records(of)]

@@ -54,7 +54,7 @@ def test_messages_and_collectives_are_in_one_table(tmp_path: Path) -> None:
     program = Program(4)
     for _ in range(3):
         program.work(MS * (np.arange(4) == 1))
-        program.message(1, 2)
+        program.message(1, 2, tag=57)
         program.work(3 * MS * (np.arange(4) == 0))
         program.collective("barrier")
     code, out, _ = run_verb("report", program.write(tmp_path / "both"), "--rank", 2)
@@ -62,6 +62,8 @@ def test_messages_and_collectives_are_in_one_table(tmp_path: Path) -> None:
     assert code == 0 and table.count("recv at ") == 3 and table.count("barrier at ") == 3
     waits = [float(line.split()[0]) for line in table.splitlines()[1:] if " ms " in line]
     assert waits == sorted(waits, reverse=True)
+    # The awaited rank and the tag; a collective has none.
+    assert table.count(" 1   57  ") == 3 and table.count(" 0    –  ") == 3
 
 
 @pytest.mark.parametrize(
