@@ -124,16 +124,20 @@ def list_sites(trace: Trace, callsite: int) -> set[int]:
 def find_late_ranks(trace: Trace, callsite: int | None) -> list[int]:
     """Return the late ranks of a call site, the latest first; [] if none is late consistently.
 
-    Without a call site, return the ranks of the first finding that blames late ranks.
+    Other ranks may be late there because they waited for a message of a late rank: if findings
+    blame some of the ranks, only these are returned. Without a call site, return the ranks of the
+    first finding that blames late ranks.
     """
+    blamed = [list(one.ranks) for one in trace.findings() if names_late_ranks(one)]
     if callsite is None:
-        return next((list(one.ranks) for one in trace.findings() if names_late_ranks(one)), [])
+        return blamed[0] if blamed else []
     late = find_late_rank(trace, callsite)
     if late is None:
         return []
     causes: Causes = trace.causes(callsite)
     chosen = causes.ranks[causes.ranks["late_ns"] >= SIMILAR_SHARE * late.late_ns]
-    return [int(rank) for rank in chosen["rank"]]
+    ranks = [int(rank) for rank in chosen["rank"]]
+    return [rank for rank in ranks if any(rank in of for of in blamed)] or ranks
 
 
 def _list_functions(site: dict[str, Any]) -> Iterator[Frame]:

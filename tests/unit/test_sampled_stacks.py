@@ -17,6 +17,7 @@ from mpiprof.diagnosis.sampled_stacks import (
     find_late_ranks,
     make_stack_tree,
 )
+from mpiprof.testing.program import Program
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace.trace import Trace
 
@@ -126,3 +127,16 @@ def test_late_ranks_are_those_of_the_call_site(tmp_path: Path) -> None:
     assert find_late_ranks(trace, 0) == [2]
     even = mpiprof.open(lateness(np.zeros((12, 4), np.int64)).write(tmp_path / "even"))
     assert find_late_ranks(even, 0) == [] == find_late_ranks(even, None)
+
+
+def test_a_rank_that_waits_for_a_late_rank_is_not_compared_as_late(tmp_path: Path) -> None:
+    """Rank 2 arrives with rank 1, because it waits for a message of rank 1."""
+    program = Program(6)
+    for _ in range(40):
+        program.work(MS)
+        program.work(9 * MS * (np.arange(6) == 1))
+        program.message(1, 2)
+        program.collective("allreduce")
+    trace = mpiprof.open(program.write(tmp_path))
+    assert trace.causes(0).ranks["rank"].tolist()[:2] in ([1, 2], [2, 1])
+    assert find_late_ranks(trace, 0) == [1] == find_late_ranks(trace, None)
