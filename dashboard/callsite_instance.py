@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.interface.format_units import capitalise, format_instance, format_time, shorten_text
+from mpiprof.metrics.instance_series import find_worst_instance
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX
 
 from . import components, filtered_tables, trace_figures
@@ -28,10 +29,10 @@ HOW_TO_READ = (
 
 
 def choose_position(table: pd.DataFrame, state: states.PageState) -> int:
-    """Return the position of the URL's instance in the table, by default of the worst instance."""
+    """Return the position of the URL's instance in the table, or of that with most waiting."""
     wanted = state.get_number("instance", -1)
     if wanted < 0:
-        return trace_figures.find_worst(table)
+        return find_worst_instance(table)
     return min(int(np.searchsorted(table["number"], wanted)), len(table) - 1)
 
 
@@ -94,7 +95,7 @@ def _neighbour_links(table: pd.DataFrame, at: int, state: states.PageState) -> C
     links = [
         to("‹ previous", at - 1),
         to("next ›", at + 1),
-        to("worst", trace_figures.find_worst(table)),
+        to("most waiting", find_worst_instance(table)),
     ]
     return html.Div(links, className="steps")
 

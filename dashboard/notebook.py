@@ -128,11 +128,15 @@ class Plots:
         return self._draw("arrivals", self._callsite_number(site))
 
     def instance(self, site: Site = None, number: int | None = None) -> go.Figure:
-        """Arrivals and waits in one instance, by default the worst, below a histogram of all."""
+        """Arrivals and waits in one instance, below a histogram of all.
+
+        The default is the instance with most waiting.
+        """
         callsite = self._callsite_number(site)
         state = import_dashboard("url_state").PageState()
         rows = import_dashboard("filtered_tables").filtered_instances(self._data, callsite, state)
-        at = import_dashboard("trace_figures").find_worst(rows) if number is None else number
+        find_worst = import_module("mpiprof.metrics.instance_series").find_worst_instance
+        at = find_worst(rows) if number is None else number
         if not 0 <= at < len(rows):
             raise UsageError(
                 f"instance {at}: the call site has {len(rows)} instances, counted from 0"

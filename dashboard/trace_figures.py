@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
+from mpiprof.metrics.instance_series import find_worst_instance
 from mpiprof.metrics.wait_matrix import MAX_ROWS, WaitMatrix
 from mpiprof.reports.changes_chart import name_places
 from mpiprof.store import cached_trace
@@ -75,7 +76,7 @@ def draw_arrivals(
     except MpiprofError:
         phases = pd.DataFrame()
     changes = filtered_tables.algorithm_changes(shown.instances)
-    at = shown.numbers[find_worst(shown.instances)] if chosen is None else chosen
+    at = shown.numbers[find_worst_instance(shown.instances)] if chosen is None else chosen
     return figures.draw_pattern(shown, phases, changes, int(at), dark=state.dark)
 
 
@@ -146,8 +147,3 @@ def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go
     names = head["states"]
     rows = [label_ranks(ranks) for ranks in shown.rows.ranks]
     return timelines.draw_cells(head, cells, rows, theme.state_colours("operation", names))
-
-
-def find_worst(instances: pd.DataFrame) -> int:
-    """Return the position of the instance with the largest worst-case imbalance."""
-    return int(instances["worst_imbalance_ns"].fillna(-1).to_numpy().argmax())

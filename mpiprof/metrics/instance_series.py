@@ -114,3 +114,18 @@ def _columns_of_sites(
     ids, begins = np.unique(rows.callsite[order], return_index=True)
     split = zip(ids.tolist(), np.split(order, begins[1:]), strict=True)
     return {number: take_columns(rows, index) for number, index in split if number in callsites}
+
+
+def find_worst_instance(instances: pd.DataFrame) -> int:
+    """Return the position of the instance with most waiting of all ranks together.
+
+    Instances with equal or unknown waiting are ordered by their worst-case imbalance.
+    instances: a series, or rows of `Trace.instances` of one call site; at least one.
+    """
+    order = np.lexsort(
+        [
+            -np.arange(len(instances)),
+            *(instances[of].fillna(-1).to_numpy() for of in ("worst_imbalance_ns", "wait_ns")),
+        ]
+    )
+    return int(order[-1])

@@ -11,6 +11,7 @@ import pandas as pd
 
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.metrics.instance_series import find_worst_instance
 from mpiprof.metrics.quantiles import LEVELS
 from mpiprof.metrics.rank_totals import read_instance_at
 from mpiprof.metrics.variance_components import Estimate
@@ -54,14 +55,13 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
 
 
 def worst_instance_sentence(trace: Trace, series: pd.DataFrame) -> str:
-    """Return which rank is last in the instance of largest spread, and when, or "" if unknown.
+    """Return which rank is last in the instance with most waiting, and when, or "" if unknown.
 
     series: the instance series of the call site.
     """
     if len(series) < 2 or not series["worst_imbalance_ns"].max() > 0:
         return ""
-    spread = series["worst_imbalance_ns"].fillna(-1).to_numpy()
-    row = series.iloc[int(spread.argmax())]
+    row = series.iloc[find_worst_instance(series)]
     begin = int(row["first_arrival_ns"])
     instance = read_instance_at(trace, begin, int(row["worst_imbalance_ns"]))
     if instance is None or len(instance.ranks) < 2:
@@ -69,14 +69,14 @@ def worst_instance_sentence(trace: Trace, series: pd.DataFrame) -> str:
     last = int(np.argmax(instance.arrival))
     late_ns = float(instance.arrival[last] - np.median(np.delete(instance.arrival, last)))
     fact = (
-        f"The worst instance is number {row['number']}, "
-        f"{format_time(begin - trace.calls_start_ns)} after the begin: "
+        f"number {row['number']}, {format_time(begin - trace.calls_start_ns)} after the begin: "
         f"rank {instance.ranks[last]} arrives last, {format_time(late_ns)} after the median of the "
-        "other ranks"
+        f"other ranks and {format_time(float(row['worst_imbalance_ns']))} after the first."
     )
     if not row["wait_ns"] > 0:
-        return f"{fact}."
-    return f"{fact}, and all ranks together wait {format_time(float(row['wait_ns']))}."
+        return f"The instance of largest imbalance is {fact}"
+    waiting = format_time(float(row["wait_ns"]))
+    return f"The instance with most waiting ({waiting} of all ranks together) is {fact}"
 
 
 def quantile_table(row: dict[str, Any]) -> str:

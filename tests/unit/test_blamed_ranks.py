@@ -1,4 +1,4 @@
-"""Names of blamed ranks: a delay that moves through all ranks does not blame all of them at once."""
+"""Names of blamed ranks: a delay that moves through all ranks does not blame all at once."""
 
 from __future__ import annotations
 

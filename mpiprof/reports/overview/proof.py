@@ -14,6 +14,7 @@ import pandas as pd
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_instance
+from mpiprof.metrics.instance_series import find_worst_instance
 from mpiprof.metrics.rank_totals import read_instance
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
@@ -99,7 +100,7 @@ def choose_instance(table: Any, finding: Finding) -> tuple[Any, int, int] | None
 
     It has the median spread among those of large spread, because a rank with occasional delays is
     sometimes last by chance. It is at the first call site of the finding that has any. Without
-    blamed ranks it is the instance with the largest spread.
+    blamed ranks it is the instance with most waiting.
     """
     for callsite in finding.callsites:
         rows = table[(table["callsite"] == callsite).to_numpy()].reset_index(drop=True)
@@ -113,7 +114,7 @@ def choose_instance(table: Any, finding: Finding) -> tuple[Any, int, int] | None
             large = mine[mine[spread] >= LARGE_SHARE * mine[spread].quantile(0.9)]
             row = large.sort_values(spread, kind="stable").iloc[len(large) // 2]
         else:
-            row = good.loc[good[spread].idxmax()]
+            row = good.iloc[find_worst_instance(good)]
         return row, int(row["number"]), len(rows)
     return None
 
