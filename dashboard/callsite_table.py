@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from mpiprof.interface.format_units import UNKNOWN, capitalise, shorten_text
 from mpiprof.metrics import columns
-from mpiprof.reports.site_labels import NO_LINE_NUMBERS, format_site, lacks_line
+from mpiprof.reports.site_labels import explain_address, format_site, lacks_line
 
 from . import components, source_excerpt
 from .trace_data import TraceContext
@@ -57,7 +57,7 @@ def _source_section(context: TraceContext, row: dict[str, Any]) -> Component:
             file, line = frame.get("file"), frame.get("line")
             if not line:
                 if frame is site and lacks_line(site):
-                    parts.append(html.P(capitalise(NO_LINE_NUMBERS)))
+                    parts.append(html.P(capitalise(explain_address(site))))
                 continue
             excerpt = source_excerpt.read_excerpt(str(file), int(line), context.sources)
             if excerpt is not None:

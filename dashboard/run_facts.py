@@ -11,7 +11,6 @@ from mpiprof.interface.format_units import format_time, shorten_text
 from mpiprof.libraries import mpi_name
 from mpiprof.reports import phrases, text
 from mpiprof.reports.overview import run_line
-from mpiprof.reports.site_labels import NO_LINE_NUMBERS
 
 from . import components
 from .trace_data import TraceData
@@ -52,8 +51,7 @@ def list_facts(data: TraceData) -> list[tuple[str, Any]]:
     ]
     if trace.sampling_interval > 1:
         facts.append(("sampled", text.sampling_text(trace.sampling_interval)))
-    if text.lacks_line_numbers(trace):
-        facts.append(("call sites", NO_LINE_NUMBERS))
+    facts += [("call sites", reason) for reason in text.explain_addresses(trace)]
     facts += [("attention", line) for line in phrases.incompleteness_lines(trace)]
     notes = text.recorder_notes(trace)
     return [*facts, *(("note", shorten_text(note)) for note in notes)]

@@ -23,7 +23,6 @@ from mpiprof.reports import (
     text,
 )
 from mpiprof.reports.savings import describe_saving
-from mpiprof.reports.site_labels import NO_LINE_NUMBERS
 from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.reports.terminal_sections import Section, join_sections
 from mpiprof.trace import Trace
@@ -60,8 +59,8 @@ def report_run(
     if messages := message_table.message_section(trace, findings, rows):
         heading, messages = messages.split("\n", 1)
         sections.append(Section(heading, messages))
-    if text.lacks_line_numbers(trace):
-        sections.append(Section("", wrap_paragraph(f"{capitalise(NO_LINE_NUMBERS)}.", 0)))
+    reasons = [f"{capitalise(reason)}." for reason in text.explain_addresses(trace)]
+    sections += [Section("", wrap_paragraph(reason, 0)) for reason in reasons]
     sections.append(Section("About this trace", facts))
     sections += further_sections(trace, callsites, rows, named)
     reported = message_table.reported_callsites(trace)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mpiprof.diagnosis.delay_chain import START
@@ -23,6 +25,7 @@ NO_LINE_NUMBERS = (
     "the program has no line numbers, so call sites are addresses: compile it with -g, and record "
     "it again"
 )
+NO_TOOL = "addr2line is missing, so call sites are addresses: install binutils"
 
 
 def routine_at(row: Mapping[str, Any]) -> str:
@@ -34,6 +37,15 @@ def lacks_line(site: Site) -> bool:
     """Return whether a site of a compiled program has an address instead of a line number."""
     address = re.search(r"(^|\+)0x[0-9a-f]+$", str(site.get("function") or ""))
     return not site.get("line") and address is not None
+
+
+def explain_address(site: Site) -> str:
+    """Return why a compiled call site has an address instead of a line number, and the remedy."""
+    module = Path(str(site.get("file") or ""))
+    if not module.is_file():
+        fact = f"the program or library {module} is missing, so its call sites are addresses"
+        return f"{fact}: copy the recorded file there again"
+    return NO_LINE_NUMBERS if shutil.which("addr2line") else NO_TOOL
 
 
 def site_pattern(sites: Sequence[Site]) -> str:

@@ -27,7 +27,7 @@ from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.efficiency_table import efficiency_fact
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.message_table import message_facts
-from mpiprof.reports.site_labels import exact_pattern, lacks_line
+from mpiprof.reports.site_labels import exact_pattern, explain_address, lacks_line
 from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
 from mpiprof.trace import Trace
 
@@ -294,9 +294,10 @@ def list_callsites(trace: Trace) -> list[dict[Any, Any]]:
     return [row for table in tables for row in table.to_dict("records")]
 
 
-def lacks_line_numbers(trace: Trace) -> bool:
-    """Return whether a call site of a trace has an address instead of a line number."""
-    return any(lacks_line(site) for row in list_callsites(trace) for site in row["sites"])
+def explain_addresses(trace: Trace) -> list[str]:
+    """Return why call sites have addresses instead of line numbers, each reason once."""
+    sites = [site for row in list_callsites(trace) for site in row["sites"] if lacks_line(site)]
+    return list(dict.fromkeys(map(explain_address, sites)))
 
 
 def match_note(trace: Trace, row: Mapping[Any, Any], others: Sequence[Mapping[Any, Any]]) -> str:

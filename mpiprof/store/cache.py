@@ -27,6 +27,7 @@ import numpy as np
 
 import mpiprof
 from mpiprof.trace import Trace
+from mpiprof.trace.sites import list_modules
 from mpiprof.trace.types import Array
 
 FORMAT = 1
@@ -46,7 +47,10 @@ class DamagedError(Exception):
 
 
 def compute_key(trace: Trace) -> str:
-    """Return 16 hex digits that change with the trace's files and with mpiprof's code."""
+    """Return 16 hex digits that change with the trace's files and with mpiprof's code.
+
+    They also change with the programs and libraries that contain the names of call sites.
+    """
     code = f"{FORMAT} {mpiprof.__version__} {_hash_code()}"
     facts = hashlib.sha256(f"{code} {count_growth(trace)}".encode())
     if trace.given_machine is not None:
@@ -56,6 +60,10 @@ def compute_key(trace: Trace) -> str:
             with contextlib.suppress(OSError):
                 status = path.stat()
                 facts.update(f"{path.name} {status.st_size} {status.st_mtime_ns};".encode())
+    for module in list_modules(trace.tables.sites):
+        with contextlib.suppress(OSError):
+            status = Path(module).stat()
+            facts.update(f"{module} {status.st_size} {status.st_mtime_ns};".encode())
     return facts.hexdigest()[:16]
 
 

@@ -185,15 +185,18 @@ def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
     """Return file, line and function of return addresses in a module; {} if none is known."""
     known = _location_cache.setdefault(module, {})
     unknown = [offset for offset in offsets if offset not in known]
-    if unknown:
+    if unknown and Path(module).is_file():
         locations = _run_addr2line(module, unknown)
         known.update({offset: locations.get(offset) for offset in unknown})
-    return {offset: place for offset in offsets if (place := known[offset]) is not None}
+    return {offset: place for offset in offsets if (place := known.get(offset)) is not None}
+
+
+def list_modules(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[str]:
+    """Return the paths of the programs and libraries that contain native frames of some sites."""
+    return sorted({str(of["module"]) for frames in sites for of in frames if "module" in of})
 
 
 def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
-    if not Path(module).is_file():
-        return {}
     base = _load_address(module)
     # A return address follows its call, so the preceding byte is looked up.
     addresses = "\n".join(hex(base + max(offset - 1, 0)) for offset in offsets)
