@@ -12,6 +12,7 @@ from mpiprof.interface.format_units import capitalise, format_ranks, format_time
 from mpiprof.trace.types import Float
 
 MIN_SAVED_SHARE = 0.005  # of the run time; a smaller difference is not reported
+MIN_UNSAVED_SHARE = 0.05  # of the removed work; a smaller difference is not reported
 MIN_CHANGE_NS = 1_000  # of a rank's time
 
 
@@ -49,9 +50,25 @@ def _rank_sentences(prediction: Prediction) -> Iterator[str]:
     ]
     changed = [part for part in parts if (part[2] >= MIN_CHANGE_NS).any()]
     for verb, end, time_ns in changed:
-        yield f"{_rank_clause(verb, time_ns)} {end}."
+        unsaved = _unsaved_clause(prediction) if end == "less" else ""
+        yield f"{_rank_clause(verb, time_ns)} {end}{unsaved}."
     if not changed:
         yield "No work is longer than that of the other ranks between the same calls."
+
+
+def _unsaved_clause(prediction: Prediction) -> str:
+    """Return how much of a rank's removed work shortens the run, "" if all of it does.
+
+    The ranks that arrive last without this work determine the run time then.
+    """
+    saved = prediction.run_ns - prediction.predicted_ns
+    least = MIN_SAVED_SHARE * prediction.run_ns
+    if saved >= (1 - MIN_UNSAVED_SHARE) * float(prediction.work_ns.max()):
+        return ""
+    amount = (
+        f"of which {format_time(saved)} shorten" if saved >= least else "which does not shorten"
+    )
+    return f", {amount} the run, because other ranks arrive last then"
 
 
 def _rank_clause(verb: str, time_ns: Float) -> str:

@@ -10,8 +10,9 @@ import pytest
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.what_if import parse_change, predict_run
+from mpiprof.diagnosis.what_if import Change, Prediction, parse_change, predict_run
 from mpiprof.errors import UsageError
+from mpiprof.reports.what_if import prediction_text
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
 from mpiprof.testing.simulation import Network
@@ -152,3 +153,20 @@ def test_all_forms_of_the_report_contain_the_prediction(
 def _read(words: list[str], path: Path) -> str:
     assert main([*words, "-o", str(path)]) == 0
     return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("predicted_ms", "end"),
+    [
+        (40, "would work 60.0 ms less."),
+        (70, "would work 60.0 ms less, of which 30.0 ms shorten the run, because other ranks "),
+        (100, "would work 60.0 ms less, which does not shorten the run, because other ranks "),
+    ],
+)
+def test_removed_work_that_does_not_shorten_the_run_is_reported(
+    predicted_ms: int, end: str
+) -> None:
+    """Two numbers that differ in one answer read as a contradiction."""
+    work, changes = np.array([0.0, 60.0]) * MS, (Change("rank", "1"),)
+    found = Prediction(changes, 100.0 * MS, predicted_ms * MS, work, np.zeros(2))
+    assert f"Rank 1 {end}" in prediction_text(found)
