@@ -7,7 +7,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.finding import Finding, find_causes_at
+from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, Finding, find_causes_at
 from mpiprof.interface.format_units import shorten_text
 from mpiprof.reports import sentences
 from mpiprof.reports.delay_sentences import saving_sentence
@@ -49,11 +49,13 @@ def link_to_timeline(data: TraceData, state: PageState, finding: Finding) -> str
     return shared.link_to("/timeline", **window)
 
 
-def find_causes(data: TraceData, callsite: int | tuple[str, int]) -> list[Finding]:
-    """Return the findings that blame ranks for the waiting at a call site."""
+def find_causes(
+    data: TraceData, callsite: int | tuple[str, int], least: float = MIN_CAUSE_SHARE
+) -> list[Finding]:
+    """Return the findings that blame ranks for at least a share of the waiting at a call site."""
     if data.trace.record == "summary":
         return []
-    return find_causes_at(data.derive("findings"), callsite)[:MAX_CAUSES]
+    return find_causes_at(data.derive("findings"), callsite, least)[:MAX_CAUSES]
 
 
 def list_causes(data: TraceData, state: PageState, causes: list[Finding]) -> list[Component]:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import MIN_PARTIAL_SHARE, Finding
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import (
     format_count,
@@ -98,7 +98,9 @@ def _make_head(
     site = html.Code(shorten_text(format_site(row["sites"][0])))
     size = row.get("bytes", np.nan)
     facts = [str(row["operation"]), *([format_size(float(size))] if size >= 0 else [])]
-    phrases = late_rank_sentences.message_headline(row, causes)
+    site_key = str(row["operation"]), int(row["site_id"])
+    partial = finding_links.find_causes(data, site_key, MIN_PARTIAL_SHARE)
+    phrases = late_rank_sentences.message_headline(row, causes, partial)
     sentence = html.Div(
         [
             back([site, f" · {', '.join(facts)}"]),

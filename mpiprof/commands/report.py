@@ -344,7 +344,7 @@ def report_message_callsites(
     pairs = message_table.pair_text(trace, row, top)
     findings = [] if trace.record == "summary" else trace.findings()
     causes = find_causes_at(findings, (str(row["operation"]), int(row["site_id"])))
-    phrases = late_rank_sentences.message_headline(row, causes)
+    phrases = late_rank_sentences.message_headline(row, causes, findings)
     parts = [
         wrap_paragraph(late_rank_sentences.join_phrases(phrases), 0),
         "\n".join(filter(None, [costs, wrap_paragraph(note)])),

@@ -9,6 +9,7 @@ from typing import Any
 MAX_CERTAINTY = 0.999
 NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
 MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
+MIN_PARTIAL_SHARE = 0.1  # the same, from which a finding is one of several causes
 MIN_CAUSE_SHARE = 0.5  # of the waiting at a call site, from which a finding is its cause
 
 NOT_BLAMED = ("noise", "clock", "algorithm", "barrier", "none")  # causes without late ranks
@@ -101,15 +102,17 @@ def names_late_ranks(finding: Finding) -> bool:
     return is_blamed(finding) and finding.cause != "early"
 
 
-def find_causes_at(findings: Sequence[Finding], callsite: int | tuple[str, int]) -> list[Finding]:
+def find_causes_at(
+    findings: Sequence[Finding], callsite: int | tuple[str, int], least: float = MIN_CAUSE_SHARE
+) -> list[Finding]:
     """Return the findings that blame ranks for the waiting at a call site, the costliest first.
 
-    Each causes most of the waiting there, or most of its own waiting is there.
+    Each causes at least a share of the waiting there, or most of its own waiting is there.
     """
     causes = [
         finding
         for finding in findings
         if is_blamed(finding)
-        and (finding.share_at(callsite) >= MIN_CAUSE_SHARE or finding.main_callsite == callsite)
+        and (finding.share_at(callsite) >= least or finding.main_callsite == callsite)
     ]
     return sorted(causes, key=lambda finding: -finding.share_at(callsite))

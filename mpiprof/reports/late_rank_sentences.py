@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, Finding, find_causes_at
+from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, MIN_PARTIAL_SHARE, Finding, find_causes_at
 from mpiprof.diagnosis.late_rank import LateRank
 from mpiprof.interface.format_units import (
     capitalise,
@@ -95,16 +95,27 @@ def name_causes(findings: Sequence[Finding]) -> dict[int | str, str]:
     }
 
 
-def message_headline(row: Mapping[str, Any], causes: Sequence[Finding]) -> Phrases:
+def message_headline(
+    row: Mapping[str, Any], causes: Sequence[Finding], findings: Sequence[Finding] = ()
+) -> Phrases:
     """Return who causes the waiting at a call site of messages, as styled phrases.
 
-    row: of the call sites of messages. causes: find_causes_at.
+    row: of the call sites of messages. causes: find_causes_at. findings: all of the trace, of
+    which one that causes a smaller share of the waiting is named if there are no causes.
     """
     if not row["total_wait_ns"] > 0:
         return [("No rank waits here.", "good")]
     share, rank = format_share(float(row["awaited_share"])), row["awaited_rank"]
     if not causes:
-        return [(f"Rank {rank}", "bold"), (f" is waited for most, in {share} of the waiting.", "")]
+        awaited = [
+            (f"Rank {rank}", "bold"),
+            (f" is waited for most, in {share} of the waiting.", ""),
+        ]
+        site = str(row["operation"]), int(row["site_id"])
+        partial = find_causes_at(findings, site, MIN_PARTIAL_SHARE)[:1]
+        if not partial or rank in partial[0].ranks:
+            return awaited
+        return [*awaited, (" ", ""), *_cause_phrases(partial[0], site, "")]
     direct = f"though most waits are for rank {rank} ({share}), which waits itself"
     if rank in causes[0].ranks:
         direct = f"{share} in waits for rank {rank} itself, the rest in waits for its victims"

@@ -50,6 +50,8 @@ def make_headline(trace: Trace, callsite: int | tuple[str, int]) -> Phrases:
 def name_ranks(phrases: Phrases) -> set[int]:
     """Return the ranks that a headline blames."""
     blamed = " ".join(text for text, style in phrases if style == "late")
+    if blamed == "Each rank in turn":
+        return set(range(RANKS))
     ranks: set[int] = set()
     for word in blamed.replace(",", " ").split():
         first, _, last = word.partition("-")
@@ -130,6 +132,18 @@ MESSAGES = {"operation": "waitall", "site_id": 2, "total_wait_ns": 1.0}
 def test_the_cause_comes_before_the_last_rank(rank: int, sentence: str) -> None:
     row = ROW | {"latest_rank": rank, "latest_share": 0.31}
     assert join_phrases(callsite_headline(row, None, 0.0, [CAUSE])) == sentence
+
+
+def test_a_smaller_cause_is_named_beside_the_rank_that_is_waited_for_most() -> None:
+    """A root that receives in order waits most for the first rank, but for the last one longest."""
+    cause = replace(CAUSE, waits_at=(WaitSite(0, 20.0, 0.9), WaitSite(SITE, 9.0, 0.44)))
+    row = MESSAGES | {"awaited_rank": 1, "awaited_share": 0.56}
+    direct = "Rank 1 is waited for most, in 56 % of the waiting."
+    assert join_phrases(message_headline(row, [], [cause])) == (
+        f"{direct} Rank 3 causes 44 % of the waiting here."
+    )
+    small = replace(CAUSE, waits_at=(WaitSite(0, 20.0, 0.9), WaitSite(SITE, 1.0, 0.05)))
+    assert join_phrases(message_headline(row, [], [small])) == direct
 
 
 @pytest.mark.parametrize(
