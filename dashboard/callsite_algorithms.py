@@ -159,9 +159,8 @@ def expectation_text(verdict: result.Verdict) -> Any:
     if verdict.worth == result.NO:
         return f"Not worth a change: {verdict.reason or UNKNOWN}."
     work = verdict.result.work
-    gain = (
-        f"{verdict.best} would save {format_share(verdict.gain_ns / verdict.base_ns)} of the score"
-    )
+    share = format_share(verdict.gain_ns / verdict.base_ns)
+    gain = f"{verdict.best} would save {share} of the time in the call without the waiting"
     sure = "" if verdict.worth == result.YES else f", which is doubtful: {verdict.reason}"
     where = (work.sites or (work.operation,))[0]
     line = format_command("run", "--switch", switch_value(where, verdict.best), "PROGRAM")

@@ -58,7 +58,7 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
             ),
             html.Div(
                 [
-                    html.P([_instance_note(row), _timeline_link(state, data, row)],
+                    html.P([_instance_note(data, row), _timeline_link(state, data, row)],
                            className="instance-note"),
                     components.how_to_read(HOW_TO_READ),
                 ],
@@ -74,12 +74,13 @@ def count_instances(data: TraceData, callsite: int) -> int:
     return int((data.instances["callsite"] == callsite).sum())
 
 
-def _instance_note(row: dict[str, Any]) -> str:
+def _instance_note(data: TraceData, row: dict[str, Any]) -> str:
     last = "" if pd.isna(row["last_rank"]) else f", rank {row['last_rank']} is last"
     whole = "" if row["complete"] else ", incomplete: some ranks are missing or not back yet"
     spread = row["worst_imbalance_ns"]
     about = f": ω {format_time(float(spread))}" if not pd.isna(spread) else ""
-    name = f"instance {row['number']}{about}{last}{whole}; {row['algorithm']}. "
+    begin = format_time(float(row["first_arrival_ns"] - data.trace.calls_start_ns))
+    name = f"instance {row['number']} at {begin}{about}{last}{whole}; {row['algorithm']}. "
     return shorten_text(name)
 
 

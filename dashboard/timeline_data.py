@@ -24,6 +24,7 @@ from flask import Response, request
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import listen_to_progress
 from mpiprof.reports import sentences
+from mpiprof.reports.blamed_ranks import accented_ranks
 from mpiprof.store import cache
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import selection, wait_chain
@@ -303,7 +304,8 @@ def _list_causes(
 ) -> dict[str, Any]:
     """Return the blamed ranks of the run, those that cost most first, and their work in a window.
 
-    The marks have the index of a title.
+    The marks have the index of a title. accented: without the ranks of a delay that moves through
+    all ranks, which would all be accented.
     """
     work = store.blamed_work(data)
     findings = data.derive("findings")
@@ -311,8 +313,9 @@ def _list_causes(
         "finding titles", lambda: [sentences.finding_title(data.trace, one) for one in findings]
     )
     marks = list_causes(timeline, wanted, shown, work)
-    ranks = order_blamed_ranks([one.ranks for one in findings], work)
-    return {"ranks": ranks, "titles": titles, "marks": marks}
+    blamed = order_blamed_ranks([one.ranks for one in findings], work)
+    accented = order_blamed_ranks([accented_ranks(one) for one in findings], work)
+    return {"ranks": blamed, "accented": accented, "titles": titles, "marks": marks}
 
 
 def _answer_instance(

@@ -13,7 +13,7 @@ export const requestCauses = async (t) => {
   if (found.busy) t.causesTimer = setTimeout(() => { if (t.root.isConnected) requestCauses(t); }, AGAIN_MS);
   if (!found.marks) return;
   const isNew = found.ranks.join() !== [...t.blamed].join();
-  Object.assign(t, { causes: found.marks, causeTitles: found.titles, blamed: new Set(found.ranks) });
+  Object.assign(t, { causes: found.marks, causeTitles: found.titles, blamed: new Set(found.ranks), accented: found.accented });
   if (isNew) t.layOutRows();
   Details.showLegend(t);
   if (isNew && t.instance) Details.showDetail(t);

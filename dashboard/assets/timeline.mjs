@@ -30,6 +30,7 @@ class Timeline {
     this.chain = this.waited = null; // links from a wait to its cause; messages that ranks waited for
     this.calls = this.causes = null; // other calls on messages; work by which blamed ranks delay others
     this.blamed = new Set(); // ranks that findings blame, the costliest first
+    this.accented = []; // those whose rows have the accent
     this.loads = this.pendingRequests = 0; // number of overview requests; number of pending requests
     Url.readUrl(this);
     this.build();
@@ -117,13 +118,13 @@ class Timeline {
     const top = this.stage.getBoundingClientRect().top + window.scrollY;
     const [first, second] = [...late].sort((a, b) => b - a);
     const latest = rows.length > 2 && first > 0 && first > 2 * Math.max(second, 0) ? late.indexOf(first) : -1;
-    const [culprit] = this.blamed, blamed = culprit === undefined ? -1 : rows.findIndex((ranks) => ranks.includes(culprit));
+    const [culprit] = this.accented, blamed = culprit === undefined ? -1 : rows.findIndex((ranks) => ranks.includes(culprit));
     const lens = blamed >= 0 ? blamed : latest;
     this.lensRank = blamed >= 0 ? culprit : drawn[lens];
     this.root.classList.toggle("tl-one-row", rows.length === 1); // panels stand below, where there is space
     this.rowLayout = { ...Geometry.layOutRows(rows.length, Math.max(window.innerHeight - top - below, 280), lens), lens };
     this.blamedRows = new Map(); // the costliest blamed rank of each row
-    for (const rank of this.blamed) {
+    for (const rank of this.accented) {
       const row = rows.findIndex((ranks) => ranks.includes(rank));
       if (row >= 0 && !this.blamedRows.has(row)) this.blamedRows.set(row, rank);
     }

@@ -25,3 +25,8 @@ def name_ranks(finding: Finding) -> str:
 def takes_plural(finding: Finding) -> bool:
     """Return whether a verb after `name_ranks` is in the plural."""
     return len(finding.ranks) > 1 and name_ranks(finding) not in (EACH_IN_TURN, MOVING_GROUP)
+
+
+def accented_ranks(finding: Finding) -> tuple[int, ...]:
+    """Return the ranks that a picture accents: none if the delay moves through all ranks."""
+    return () if finding.evidence.get("all_ranks") else tuple(finding.ranks)

@@ -161,7 +161,7 @@ def test_arrow_keys_choose_a_call_site(browser: Browser) -> None:
 
 def test_clicking_an_instance_shows_it(browser: Browser) -> None:
     browser.open("/callsites?callsite=0&instance=3")
-    assert browser.page.inner_text("#callsite-instance .instance-note").startswith("instance 3:")
+    assert browser.page.inner_text("#callsite-instance .instance-note").startswith("instance 3 at ")
     plot = browser.page.locator("#callsite-pattern .nsewdrag[data-subplot='xy2']")
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
@@ -169,7 +169,7 @@ def test_clicking_an_instance_shows_it(browser: Browser) -> None:
     browser.until("location.search.includes('instance=20')")
     browser.until(
         "document.querySelector('#callsite-instance .instance-note')?.innerText.startsWith("
-        "'instance 20:')"
+        "'instance 20 at ')"
     )
     # The marks move with it, and the rows in view are the same at both sides.
     shapes = "document.querySelector('#callsite-pattern .js-plotly-plot').layout.shapes"

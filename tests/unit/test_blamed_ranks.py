@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mpiprof.diagnosis.finding import Finding, WaitSite
-from mpiprof.reports.blamed_ranks import name_ranks, takes_plural
+from mpiprof.reports.blamed_ranks import accented_ranks, name_ranks, takes_plural
 from mpiprof.reports.late_rank_sentences import format_cause
 
 
@@ -43,3 +43,9 @@ def test_ranks_are_named_as_the_delay_concerns_them(
     assert name_ranks(finding) == name
     assert takes_plural(finding) is is_plural
     assert format_cause(finding, 0) == cell
+
+
+def test_no_rank_is_accented_if_a_delay_moves_through_all() -> None:
+    assert accented_ranks(make_finding("rank", (5, 6))) == (5, 6)
+    assert accented_ranks(make_finding("moving", (0, 1, 2))) == (0, 1, 2)
+    assert accented_ranks(make_finding("moving", (0, 1, 2), all_ranks=True)) == ()
