@@ -11,6 +11,7 @@ import pytest
 from support.dataset_traces import run_verb
 from support.synthetic import Synthetic
 
+from mpiprof.reports.site_labels import NO_LINE_NUMBERS, explain_address
 from mpiprof.trace.sites import resolve_native
 
 SOURCE = "int step(void)\n{\n    return 3;\n}\nint main(void)\n{\n    return step();\n}\n"
@@ -71,3 +72,12 @@ def test_offsets_of_a_missing_file_are_resolved_later(program: Path, tmp_path: P
     elsewhere.rename(program)
     file, line, function = resolve_native(str(program), [offset])[offset]
     assert (Path(file).name, line, function) == ("app.c", 3, "step")
+
+
+def test_a_program_without_line_numbers_must_be_compiled_with_them(program: Path) -> None:
+    strip = shutil.which("strip")
+    if strip is None:
+        pytest.skip("requires strip")
+    site = {"file": str(program), "line": None, "function": "0x1234"}
+    subprocess.run([strip, program], check=True)
+    assert explain_address(site) == NO_LINE_NUMBERS
