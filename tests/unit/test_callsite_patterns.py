@@ -96,7 +96,7 @@ def test_addresses_have_a_remedy_once(tmp_path: Path, capsys: pytest.CaptureFixt
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.count("is missing, so its call sites are addresses: copy the recorded file") == 1
     assert main(["report", str(with_lines)]) == 0
-    assert "addresses" not in capsys.readouterr().out
+    assert "call sites are addresses" not in capsys.readouterr().out
 
 
 def test_different_programs_are_reported_before_their_run_times(tmp_path: Path) -> None:
