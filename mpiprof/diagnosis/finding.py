@@ -9,8 +9,8 @@ from typing import Any
 MAX_CERTAINTY = 0.999
 NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
 MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
-MIN_PARTIAL_SHARE = 0.1  # the same, from which a finding is one of several causes
 MIN_CAUSE_SHARE = 0.5  # of the waiting at a call site, from which a finding is its cause
+MIN_PARTIAL_SHARE = 0.1  # of the waiting at a call site, from which a finding is one of its causes
 
 NOT_BLAMED = ("noise", "clock", "algorithm", "barrier", "none")  # causes without late ranks
 

@@ -15,23 +15,22 @@ enum { MOST_RECENT = 512, MOST_PAIRS = 8192, MOST_TRIED = 16, WRITE_EVERY = 1024
 
 struct sample_time {
     uint32_t place, after, site; /* between two collectives; after is 0 at the start */
-    uint32_t left, entered;      /* shapes of the calls around it; entered is 0 before the second */
+    uint32_t left, entered;      /* shapes of the calls around it */
     uint32_t samples;
     int64_t ns;
 };
 
 bool presite_sample_is_on;
 static struct sample_time recent[MOST_RECENT], *pairs; /* since the last collective; totals */
-static int recent_count;
+static int recent_count, split_count; /* all, and those before the last call, which come first */
 static uint32_t unwritten_samples, last_site;
 static const struct thread *owner; /* the sampled thread, which called MPI_Init */
 static int64_t last_ns, left_ns;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the recent samples */
 
-static struct sample_time *recent_find(uint32_t place, uint32_t left, uint32_t entered)
+/* Return the recent samples at a place between two calls, from an index on. */
+static struct sample_time *recent_find(int i, uint32_t place, uint32_t left, uint32_t entered)
 {
-    int i = 0;
-
     while (i < recent_count &&
            (recent[i].place != place || recent[i].left != left || recent[i].entered != entered))
         i++;
@@ -53,19 +52,16 @@ static void sample_add(struct sample_time *to, const struct sample_time *t)
 static void recent_split(uint32_t left, uint32_t entered)
 {
     const int count = recent_count;
-    int kept = 0;
 
-    while (kept < count && recent[kept].entered != 0)
-        kept++; /* those of earlier intervals come first */
-    for (int i = kept; i < count; i++) {
+    for (int i = split_count; i < count; i++) {
         const struct sample_time t = recent[i];
 
-        recent_count = kept;
-        struct sample_time *const to = recent_find(t.place, left, entered);
+        recent_count = split_count; /* a place that has been read is free */
+        struct sample_time *const to = recent_find(0, t.place, left, entered);
 
         if (to != NULL)
             sample_add(to, &t);
-        kept = recent_count;
+        split_count = recent_count;
     }
 }
 
@@ -75,7 +71,8 @@ static void sample_found(struct site *place, int64_t at, int64_t ns)
     const int64_t since = last_ns > left_ns ? last_ns : left_ns;
     /* Kernel samples are processed after the next call was entered, so this test excludes them. */
     const bool within = ns == 0 && __atomic_load_n(&owner->call, __ATOMIC_RELAXED) != NULL;
-    struct sample_time *const t = at > left_ns && !within ? recent_find(place->id, 0, 0) : NULL;
+    struct sample_time *const t =
+        at > left_ns && !within ? recent_find(split_count, place->id, 0, 0) : NULL;
 
     last_ns = at;
     if (t != NULL) {
@@ -153,7 +150,7 @@ void presite_sample_entered(const struct site *site, uint32_t left, uint32_t ent
         if (p != NULL)
             sample_add(p, &recent[i]);
     }
-    recent_count = 0;
+    recent_count = split_count = 0;
     last_site = site->id;
     lock_release(&lock);
     if (unwritten_samples >= WRITE_EVERY)
@@ -166,8 +163,7 @@ void presite_sample_left(void)
     if (owner != &self)
         return;
     lock_acquire(&lock);
-    while (recent_count > 0 && recent[recent_count - 1].entered == 0)
-        recent_count--;
+    recent_count = split_count;
     left_ns = now_ns();
     lock_release(&lock);
 }
