@@ -6,10 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
+
 from mpiprof import elf
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 
+Function = tuple[str | None, str | None]  # file and name
 SYSTEM_FOLDERS = tuple(f"{folder}/" for folder in elf.DEFAULT_FOLDERS)
 MIN_SAMPLES = 5  # minimum number of samples for a result
 
@@ -17,41 +20,69 @@ MIN_SAMPLES = 5  # minimum number of samples for a result
 def find_sampled_code(
     trace: Trace, rank: int, before: Collection[int], after: Collection[int]
 ) -> dict[str, Any] | None:
-    """Return the code that a rank mostly executes between calls at given sites, or None.
+    """Return the code that a rank executes longer than others between two calls, or None.
 
     before, after: sites of the tables; -1 before stands for the start of the run. Without samples
     between these calls, those between collectives at these sites count. Keys of the result: file,
-    line and function (the function with most time, and its line with most time), and share (of the
-    time of all samples). Time in the system's libraries is that of their caller. Returns None
-    without samples, with too few samples, or if most samples are inconclusive. A sample at the line
-    of a Python MPI call is inconclusive. The GIL is released there, and the sampler may have waited
-    for it while the program ran elsewhere.
+    line and function (the function whose time is longest above the median of the other ranks, and
+    its line with most time), and share (its time, of the time of all samples of the rank). Time in
+    the system's libraries is that of their caller. Returns None without samples, with too few
+    samples, or if most samples are inconclusive. A sample at the line of a Python MPI call is
+    inconclusive. The GIL is released there, and the sampler may have waited for it while the
+    program ran elsewhere.
     """
-    times: Counter[int] = Counter()
-    samples = blind_ns = 0
+    samples = trace.tables.presite_samples.items()
+    chosen = [row for row in samples if row[0].before in before and row[0].after in after]
+    if not any(key.rank == rank for key, _ in chosen):
+        chosen = [
+            row
+            for row in samples
+            if row[0].collective_before in before and row[0].collective_after in after
+        ]
     calls = list_call_frames(trace, after)
-    rows = [(key, of) for key, of in trace.tables.presite_samples.items() if key.rank == rank]
-    chosen = [row for row in rows if row[0].before in before and row[0].after in after]
-    for key, (count, ns) in chosen or [
-        row
-        for row in rows
-        if row[0].collective_before in before and row[0].collective_after in after
-    ]:
-        samples += count
-        if trace.tables.sites[key.location][0] in calls:
-            blind_ns += ns
-        else:
-            times[key.location] += ns
-    if samples < MIN_SAMPLES or times.total() <= blind_ns:
+    own = [(key, of) for key, of in chosen if key.rank == rank]
+    blind_ns = sum(ns for key, (_, ns) in own if trace.tables.sites[key.location][0] in calls)
+    whole_ns = sum(ns for _, (_, ns) in own)
+    if sum(count for _, (count, _) in own) < MIN_SAMPLES or whole_ns <= 2 * blind_ns:
         return None
-    descriptions = describe_sites(trace.tables.sites, [list(times)])[0]
-    frames = [
-        [described, *described.get("stack", [])][_find_own_depth(trace.tables.sites[location])]
-        for location, described in zip(times, descriptions, strict=True)
-    ]
-    return _find_most_frequent(
-        list(zip(frames, times.values(), strict=True)), times.total() + blind_ns
-    )
+    frames = _describe_own_frames(trace, {key.location for key, _ in chosen})
+    functions: defaultdict[Function, Counter[int]] = defaultdict(Counter)  # ns by rank
+    lines: defaultdict[Function, Counter[int | None]] = defaultdict(Counter)
+    for key, (_, ns) in chosen:
+        if trace.tables.sites[key.location][0] in calls:
+            continue
+        function, line = frames[key.location]
+        functions[function][key.rank] += ns
+        if key.rank == rank:
+            lines[function][line] += ns
+    others = [other for other in range(trace.ranks) if other != rank]
+    excess = {
+        function: functions[function][rank]
+        - float(np.median([functions[function][other] for other in others] or [0]))
+        for function in lines
+    }
+    file, name = longest = max(excess, key=lambda function: excess[function])
+    line = lines[longest].most_common(1)[0][0]
+    share = functions[longest][rank] / whole_ns
+    return {"file": file, "line": line, "function": name, "share": share}
+
+
+def _describe_own_frames(
+    trace: Trace, locations: Collection[int]
+) -> dict[int, tuple[Function, int | None]]:
+    """Return function and line of the program's innermost frame at each sampled location."""
+    ordered = sorted(locations)
+    found = {}
+    for location, described in zip(
+        ordered, describe_sites(trace.tables.sites, [ordered])[0], strict=True
+    ):
+        depth = _find_own_depth(trace.tables.sites[location])
+        frame = [described, *described.get("stack", [])][depth]
+        function, line = frame["function"], frame["line"]
+        # The text of a function without a line ends in an offset, which is removed.
+        name = function.partition("+0x")[0] if function and line is None else function
+        found[location] = (frame["file"], name), line
+    return found
 
 
 def _find_own_depth(frames: Sequence[dict[str, Any]]) -> int:
@@ -66,17 +97,3 @@ def list_call_frames(trace: Trace, sites: Collection[int]) -> list[dict[str, Any
     """Return the innermost frames of call sites in Python, at which samples are inconclusive."""
     frames = [trace.tables.sites[site][0] for site in sites if site >= 0]
     return [frame for frame in frames if "module" not in frame]
-
-
-def _find_most_frequent(locations: list[tuple[dict[str, Any], int]], whole: int) -> dict[str, Any]:
-    functions: Counter[tuple[str | None, str | None]] = Counter()
-    lines: defaultdict[Any, Counter[int | None]] = defaultdict(Counter)
-    for location, ns in locations:
-        function = location["function"]
-        # The text of a function without a line ends in an offset, which is removed.
-        name = function.partition("+0x")[0] if function and location["line"] is None else function
-        functions[location["file"], name] += ns
-        lines[location["file"], name][location["line"]] += ns
-    (file, name), ns = functions.most_common(1)[0]
-    line = lines[file, name].most_common(1)[0][0]
-    return {"file": file, "line": line, "function": name, "share": ns / whole}

@@ -70,3 +70,14 @@ def test_time_in_a_system_library_is_that_of_its_caller(tmp_path: Path) -> None:
         location = len(trace.tables.sites) - 1
         trace.tables.presite_samples[key._replace(location=location)] = (5, 50 * MS)
     assert find(trace, "allreduce", "irecv") == (6, "force", 1.0)
+
+
+def test_the_function_is_one_in_which_other_ranks_spend_less(tmp_path: Path) -> None:
+    """All ranks spend 300 ms in force(); rank 0 stores for 200 ms as well."""
+    around = ("allreduce", "irecv")
+    trace = open_sampled(tmp_path, [("md.py:5:force", around, 30), ("md.py:9:store", around, 20)])
+    assert find(trace, "allreduce", "irecv") == (5, "force", 0.6)
+    samples = trace.tables.presite_samples
+    force = next(key for key in samples if trace.tables.sites[key.location][0]["line"] == 5)
+    samples[force._replace(rank=1)] = samples[force]
+    assert find(trace, "allreduce", "irecv") == (9, "store", 0.4)
