@@ -46,10 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
-    meaning = "routine: Tables 2 and 3; rank: time of each rank in MPI"
+    meaning = "routine: calls, sizes and times by MPI routine; rank: time of each rank"
     add("--by", choices=("callsite", "routine", "rank"), default="callsite", help=meaning)
-    add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
-    meaning = "show at most N rows of a table (20; where only 40 lines are shown, 8)"
+    add(
+        "--sort",
+        metavar="COLUMN",
+        default="total_wait_ns",
+        help="a column of --json, such as latest_share",
+    )
+    meaning = "show at most N rows of a table (20; 8 in a report of 40 lines)"
     add("--top", type=parse_positive, metavar="N", help=meaning)
     add("--all", action="store_true", help="show all tables, not only 40 lines")
     meaning = "the longest waits of rank N, each back to its cause"

@@ -1,4 +1,4 @@
-"""Run an MPI program and record its collectives.
+"""Run an MPI program and record its collectives and messages.
 
   mpiexec -n 8 python -m mpiprof run [options] app.py [args]
   mpiexec -n 8 python -m mpiprof run [options] -m package.module [args]
