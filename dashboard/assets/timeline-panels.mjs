@@ -27,17 +27,17 @@ const table = (title, heads, rows) => E("table", {}, E("caption", {}, title),
   E("thead", {}, E("tr", {}, ...heads.map((head) => E("th", { scope: "col" }, head)))),
   E("tbody", {}, ...rows.map((cells) => E("tr", {}, ...cells.map((cell) => E("td", {}, cell))))));
 
-const statistics = (found) => {
+const statistics = (found, hasMessages) => {
   const { operations, rows, rank_time: whole } = found;
   const sum = (name) => operations.reduce((total, one) => total + one[name], 0);
   const inside = sum("inside"), wait = sum("wait"), each = rows.every((row) => row.ranks === 1);
   const told = inside > 0
-    ? `${Format.percent(inside / whole)} of the time of the shown ranks is in collectives, ${Format.percent(wait / whole)} is waiting.`
+    ? `${Format.percent(inside / whole)} of the time of the shown ranks is in collectives, ${Format.percent(wait / whole)} is waiting in them.`
     : "No shown rank is in a collective here.";
   const figures = (one) => [Format.time(one.inside), Format.time(one.wait), Format.percent(one.inside ? one.wait / one.inside : 0)];
-  return [E("p", {}, told),
+  return [E("p", {}, hasMessages ? `${told} Calls on messages are not counted here.` : told),
     table("By operation: calls that begin here, and their time here", ["operation", "calls", "time", "waiting", "of it"], operations.map((o) => [o.name, Format.count(o.count), ...figures(o)])),
-    table(`Who waits, the longest first${rows.length > MOST_ROWS ? `, ${MOST_ROWS} of ${rows.length}` : ""}`, [each ? "rank" : "ranks", "in collectives", "waiting", "of it"],
+    table(`Who waits in collectives, the longest first${rows.length > MOST_ROWS ? `, ${MOST_ROWS} of ${rows.length}` : ""}`, [each ? "rank" : "ranks", "in collectives", "waiting", "of it"],
       rows.slice(0, MOST_ROWS).map((row) => [row.name, ...figures(row)]))];
 };
 
@@ -61,7 +61,7 @@ const showSelection = (t, found = null) => {
     E("div", { className: "tl-head" }, E("h2", {}, `Selection of ${Format.time(to - from)}`), closeButton(() => selectSpan(t, null))),
     timeInputs(t, [from, to], (a, b) => selectSpan(t, a, b)),
     E("div", { className: "tl-acts" }, button("Zoom to it", () => t.show(from, to)), button("Note", () => askForNote(t))),
-    ...(found && found.operations ? statistics(found) : [E("p", {}, found ? found.error || found.empty : "Summing it up …")]));
+    ...(found && found.operations ? statistics(found, t.overview?.messages) : [E("p", {}, found ? found.error || found.empty : "Summing it up …")]));
 };
 
 // Select a span, given its ends in any order; null clears the selection.

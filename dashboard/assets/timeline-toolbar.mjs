@@ -54,7 +54,7 @@ export const makeToolbar = (t) => {
     E("div", { className: "tl-acts" },
       makeButton("Zoom out ( S )", "−", () => t.zoom(2)), makeButton("Zoom in ( W )", "+", () => t.zoom(0.5)),
       makeButton("Show the whole run ( F )", "Fit", () => t.fit()),
-      makeButton("Who waits for how long in what is visible ( X )", "Sums", () => Panels.selectHere(t)),
+      makeButton("Who waits in the visible collectives, and how long ( X )", "Sums", () => Panels.selectHere(t)),
       makeAlignMenu(t),
       makeMenu("Export ▾", [["Picture as PNG", () => Export.saveImage(t, "png")], ["Picture as SVG", () => Export.saveImage(t, "svg")],
         ["Copy link", () => copyLink(t)], ["Note …", () => Panels.askForNote(t)]]),
