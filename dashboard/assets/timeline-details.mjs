@@ -113,6 +113,7 @@ export const recolour = (t) => {
 // The sentence of the inspector: who came last, how late, and how many ranks waited.
 const sentence = (one, blamed) => {
   if (one.last === null) return [`${one.absent} of ${one.size} ranks have not come.`];
+  if (one.size === 1) return ["Its communicator has one rank, which waits for no other."];
   const waiting = one.members.filter((m) => m[4] > 0).length, [late] = one.members.filter((m) => m[0] === one.lastRank).map((m) => m[8]);
   const waits = waiting ? `${waiting} rank${waiting === 1 ? "" : "s"} waited ${Format.time(one.wait)}${waiting === 1 ? "" : " together"}.` : "No rank waited.";
   return [E(waiting && blamed.has(one.lastRank) ? "em" : "b", {}, `rank ${one.lastRank}`), " came last, ", E("b", {}, Format.time(late ?? 0)), ` after the median. ${waits}`];

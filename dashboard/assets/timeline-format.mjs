@@ -78,13 +78,13 @@ export const factList = (pairs) => {
 
 export const shorten = (name) => (name.length > 90 ? name.slice(0, 88) + "…" : name);
 
-// The same text as format_instance in mpiprof/interface/format_units.py.
-export const instanceOf = (number, count) => (count > 1 ? `instance ${number} of 0–${count - 1}` : "the only instance");
+// The same text as format_instance in mpiprof/interface/format_units.py. Calls of one rank have no number.
+export const instanceOf = (number, count) => (number < 0 ? "a call of one rank" : count > 1 ? `instance ${number} of 0–${count - 1}` : "the only instance");
 
 export const instanceFacts = (one) => [
   ["call site", one.sites.slice(0, 3).map(shorten).join(" | ") + (one.sites.length > 3 ? ` and ${one.sites.length - 3} more` : "")],
   ["communicator", `${shorten(one.communicator)}, ${one.size} ranks`],
-  ["instance", `${instanceOf(one.instance, one.of)} of its call site`],
+  ["instance", one.instance < 0 ? null : `${instanceOf(one.instance, one.of)} of its call site`],
   ["sequence", `${one.sequence} on its communicator${one.start ? `, start ${one.start}` : ""}`],
   ["algorithm", one.algorithms.join(", ")],
   ["selector", one.choice],

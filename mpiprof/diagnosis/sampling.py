@@ -144,6 +144,8 @@ class _Collector:
         """Add a batch that was read with the record before each call."""
         batch_data = BatchData.of_batch(batch)
         numbered = self._number_instances(batch, batch_data)
+        if batch.communicator.has_one_member:
+            numbered = []
         counts = dict.fromkeys(self.makers, 0)
         for signature, instances in numbered:
             if signature.callsite in counts:

@@ -114,11 +114,18 @@ class Aggregate:
         return self.add(rows, batch.communicator.size)
 
     def add(self, rows: Rows, size: int) -> tuple[Int, Int]:
-        """Add the rows of a batch of a communicator of `size` ranks; returns as `add_batch`."""
+        """Add the rows of a batch of a communicator of `size` ranks; returns as `add_batch`.
+
+        A communicator of one rank adds only its time: its calls are no instances.
+        """
         ids, counts = count_distinct(rows.callsite, int(rows.callsite.max(initial=-1)) + 1)
         if not len(ids):
             return ids, counts
         self.grow(int(ids[-1]) + 1)
+        self.sums["size"][ids] = np.maximum(self.sums["size"][ids], size)
+        if size == 1:
+            np.add.at(self.sums["elapsed"], rows.callsite, rows.elapsed)
+            return ids[:0], counts[:0]
         n = len(ids)
         index = np.zeros(int(ids[-1]) + 1, np.int64)
         index[ids] = np.arange(n)
@@ -149,7 +156,7 @@ class Aggregate:
             total(name + "_count", None, good)
         for state, values in rows.waits.items():
             total("wait_" + state, values, None if all_done else done)
-        self._add_extremes(rows, size, ids, where)
+        self._add_extremes(rows, ids, where)
         self._add_balance(rows, total)
         # If the clock error exceeds the difference, the late rank is unknown.
         late = done & (rows.worst_imbalance > self.clock_error_ns)
@@ -186,9 +193,8 @@ class Aggregate:
         if self.sampled is not None and other.sampled is not None:
             self.sampled.add_sampled(other.sampled, callsites)
 
-    def _add_extremes(self, rows: Rows, size: int, ids: Int, where: Int) -> None:
+    def _add_extremes(self, rows: Rows, ids: Int, where: Int) -> None:
         sums = self.sums
-        sums["size"][ids] = np.maximum(sums["size"][ids], size)
         at = ids[where] if len(ids) > 1 else ids
         for name, values, best in (
             ("bytes_max", rows.bytes_max, np.fmax),

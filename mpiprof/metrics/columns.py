@@ -119,7 +119,8 @@ COLUMNS: tuple[Column, ...] = (
         recorded=lambda sums: [counted(of) for of in sums.algorithms],
         summary=lambda sums: [counted(of) for of in sums.algorithms]),
     Column("instances", "count", "recorded instances",
-        details="how many are recorded; of a summary how many there are",
+        details="how many are recorded; of a summary how many there are; calls on communicators of "
+        "one rank do not count here and in other columns, but in `total_elapsed_ns`",
         recorded=lambda sums: sums.count("instances"),
         summary=lambda sums: sums.total("instances")),
     Column("total_instances", "counted", "instances (~ estimated)",

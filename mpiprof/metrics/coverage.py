@@ -60,7 +60,7 @@ def _total_instances(trace: Trace) -> dict[tuple[str, frozenset[int]], int]:
     totals: dict[tuple[str, frozenset[int]], int] = {}
     for _, rows in trace.summary.groupby("callsite"):
         key = (str(rows["operation"].iloc[0]), frozenset(map(int, rows["site_id"])))
-        per_rank = rows.groupby(["communicator", "rank"])["calls"].sum()
+        per_rank = rows[rows["size"] > 1].groupby(["communicator", "rank"])["calls"].sum()
         totals[key] = int(per_rank.groupby(level=0).max().sum())
     return totals
 

@@ -24,6 +24,7 @@ import pandas as pd
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
+from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import compute_waits
 from mpiprof.trace.batch import Batch, take_columns
@@ -159,7 +160,7 @@ def _run_times(trace: Trace, edges: Float) -> RankTimes:
     elapsed, wait, overlap = _sum_batches(trace, edges)
     messages, others = _outside_times(trace)
     outside = np.maximum(messages - overlap, 0.0), others
-    known = bool(trace.callsites["complete_instances"].any()) or not len(trace.callsites)
+    known = not lacks_complete_instances(trace)
     return _join_times(trace, edges, elapsed, (wait, wait if known else elapsed), outside)
 
 

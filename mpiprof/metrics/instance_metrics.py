@@ -81,8 +81,9 @@ class InstanceMetrics:
         rows.last_arrival[index] = last
         rows.first_rank[index] = ranks[first_row]
         rows.last_rank[index] = ranks[last_row]
-        rows.average_imbalance[index] = average
-        rows.worst_imbalance[index] = last - first
+        if len(ranks) > 1:  # a single arrival has no imbalance
+            rows.average_imbalance[index] = average
+            rows.worst_imbalance[index] = last - first
 
     def _set_signature(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, all_here: bool
@@ -109,20 +110,19 @@ class InstanceMetrics:
         self._set_volumes(rows, batch, signature, index)
         size = len(batch.communicator.ranks)
         average, worst = rows.average_imbalance[index], rows.worst_imbalance[index]
-        rows.average_factor[index], rows.worst_factor[index] = imbalance_factors(
-            average, worst, rows.message_time[index], size if everyone else 0
-        )
+        factors = imbalance_factors(average, worst, rows.message_time[index])
+        rows.average_factor[index], rows.worst_factor[index] = factors
         rows.mean_elapsed[index] = np.where(complete, rows.elapsed[index] / size, np.nan)
         if everyone:
             self._set_waits(rows, batch, signature, index, complete)
 
     def _set_exits(self, rows: Rows, first_exit: Int, batch: Batch, index: slice | Int) -> None:
-        complete, size = rows.complete[index], len(batch.exit_ns)
-        if not complete.any():
+        complete = rows.complete[index]
+        if batch.communicator.has_one_member or not complete.any():
             return
         apart = np.where(complete, rows.last_exit[index] - first_exit[index], np.nan)
         rows.exit_imbalance[index] = apart
-        rows.exit_factor[index] = imbalance_factors(apart, apart, rows.message_time[index], size)[1]
+        rows.exit_factor[index] = imbalance_factors(apart, apart, rows.message_time[index])[1]
 
     def _set_waits(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, complete: Bool
@@ -319,11 +319,8 @@ def compute_arrival_metrics(arrival_ns: Int) -> tuple[Int, Int, Array, Array, Fl
     return first, last, first_row, last_row, after.mean(0)
 
 
-def imbalance_factors(average: Float, worst: Float, time: Float, ranks: int) -> tuple[Float, Float]:
-    """Return both imbalances over message time T; 0 for one rank, NaN if T is unknown."""
-    if ranks == 1:
-        zero = np.zeros(len(average))
-        return zero, zero
+def imbalance_factors(average: Float, worst: Float, time: Float) -> tuple[Float, Float]:
+    """Return both imbalances over message time T; NaN if either is unknown."""
     with np.errstate(divide="ignore", invalid="ignore"):
         usable = np.where(time > 0, time, np.nan)
         return average / usable, worst / usable

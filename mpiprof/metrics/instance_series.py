@@ -11,7 +11,7 @@ from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.columns import of_instances
 from mpiprof.metrics.coverage import first_recorded
 from mpiprof.metrics.instance_metrics import InstanceMetrics
-from mpiprof.metrics.instance_rows import Rows
+from mpiprof.metrics.instance_rows import Rows, make_empty_rows
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
@@ -23,6 +23,7 @@ RUN_LENGTH = 256  # consecutive instances, thinned as a whole so that periods re
 IMBALANCES = ("average_imbalance_ns", "worst_imbalance_ns", "worst_factor")
 METRICS = (*IMBALANCES, "wait_ns", "mean_elapsed_ns")
 COLUMNS = ("first_arrival_ns", *METRICS, "last_rank", "algorithm")
+NONE = np.zeros(0, np.int64)
 
 
 class SeriesMaker:
@@ -64,9 +65,10 @@ class SeriesMaker:
         self.add_numbered(number, part)
 
     def make_table(self, algorithms: Iterable[str]) -> pd.DataFrame:
-        """Return the series of at least one instance. Unknown values are NaN (last rank: -1)."""
+        """Return the series. Unknown values are NaN (last rank: -1)."""
         names = ("number", *COLUMNS)
-        table = {name: np.concatenate([part[name] for part in self.parts]) for name in names}
+        parts = self.parts or [take_columns(make_empty_rows(0), NONE) | {"number": NONE}]
+        table = {name: np.concatenate([part[name] for part in parts]) for name in names}
         order = np.argsort(table["first_arrival_ns"], kind="stable")
         number = np.sort(table["number"]) + self.first
         frame = pd.DataFrame({name: values[order] for name, values in table.items()})
@@ -109,7 +111,9 @@ def _columns_of_sites(
     measure: InstanceMetrics, batch: Batch, callsites: frozenset[int]
 ) -> dict[int, dict[str, Array]]:
     """Return COLUMNS of a batch's instances of some call sites, by call site number."""
-    rows = measure.compute_rows(batch)
+    rows = measure.compute_rows(batch)  # also numbers its call sites
+    if batch.communicator.has_one_member:
+        return {}
     order = np.argsort(rows.callsite, kind="stable")
     ids, begins = np.unique(rows.callsite[order], return_index=True)
     split = zip(ids.tolist(), np.split(order, begins[1:]), strict=True)

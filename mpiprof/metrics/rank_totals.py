@@ -88,7 +88,7 @@ def _add(
     sums["elapsed_ns"] += batch.elapsed_ns[:, part].sum(1)
     sums["calls"] += (batch.exit_ns[:, part] != 0).sum(1)
     arrival, begin, finish = take_complete(batch, signature, part)
-    if not arrival.shape[1]:
+    if batch.communicator.has_one_member or not arrival.shape[1]:
         return
     sums["instances"] += arrival.shape[1]
     first = arrival.min(0)
@@ -99,7 +99,7 @@ def _add(
     late = lateness.max(0) > error_ns
     size = len(arrival)
     sums["last"] += np.bincount(last_row[late], minlength=size)
-    if signature.state is None or size == 1:
+    if signature.state is None:
         return
     wait = compute_waits(arrival, begin, finish, signature.group)
     sums["total_wait_ns"] += wait.sum(1)

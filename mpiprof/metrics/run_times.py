@@ -49,8 +49,9 @@ def make_run_times(trace: Trace) -> RunTimes:
 
 
 def lacks_complete_instances(trace: Trace) -> bool:
-    """Return whether there are calls but no instance of all its ranks, so waiting is unknown."""
-    return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
+    """Return whether there are instances but none of all its ranks, so waiting is unknown."""
+    table = trace.callsites
+    return bool(table["instances"].any()) and not table["complete_instances"].any()
 
 
 def incomplete_times(trace: Trace) -> Float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.callsite_sums import most_frequent
+from mpiprof.metrics.callsite_sums import divide, most_frequent
 from mpiprof.metrics.message_volume import Volume, count_peers, message_time, volume
 from mpiprof.operations import OPERATIONS, WAIT_STATES, WaitRule, base_operation, wait_state
 from mpiprof.trace.metadata import Communicator
@@ -48,22 +48,30 @@ class SummarySums:
         return describe_sites(self.trace.tables.sites, ids)
 
     @cached_property
+    def _joint_calls(self) -> pd.DataFrame:
+        """Calls on communicators of two or more ranks; others are no instances."""
+        return self.calls[self.calls["size"] > 1]
+
+    @cached_property
     def elapsed_ns(self) -> Int:
         """Time of all ranks in the calls."""
         return self.calls.groupby("callsite")["total_ns"].sum().to_numpy()
 
     @property
     def mean_elapsed_ns(self) -> Float:
-        """Mean time of a call."""
-        count = self.calls.groupby("callsite")["calls"].sum().to_numpy()
-        return np.asarray(self.elapsed_ns / np.maximum(count, 1))
+        """Mean time of a call; NaN without an instance."""
+        joint = self._joint_calls.groupby("callsite")[["total_ns", "calls"]].sum()
+        joint = joint.reindex(range(len(self.operations)), fill_value=0)
+        return divide(joint["total_ns"].to_numpy(), joint["calls"].to_numpy())
 
     @cached_property
     def algorithms(self) -> list[dict[str, int]]:
         """Number of instances of each algorithm."""
         algorithms = []
         instances = self.total("instances").tolist()
-        for count, (_, calls) in zip(instances, self.calls.groupby("callsite"), strict=True):
+        by_callsite = dict(list(self._joint_calls.groupby("callsite")))
+        for callsite, count in enumerate(instances):
+            calls = by_callsite.get(callsite, self.calls[:0])
             calls_by_name = calls[calls["calls"] > 0].groupby("algorithm")["calls"].sum()
             whole = max(int(calls["calls"].sum()), 1)
             shares = {str(name): n / whole for name, n in calls_by_name.items()}
@@ -165,10 +173,9 @@ def sum_summary(trace: Trace) -> SummarySums:
     groups = trace.summary.groupby(keys, sort=False)
     parts = pd.DataFrame([_make_part(trace, calls) for _, calls in groups])
     parts = parts.merge(_sum_statistics(trace), how="left", on=keys)
-    alone = parts["size"] == 1  # a single rank waits for no rank
-    parts.loc[alone, [*TIME_SUMS, "worst_most_ns", "latest_count"]] = 0
-    parts.loc[alone, "latest_rank"] = -1
-    parts.loc[alone, "observed"] = parts.loc[alone, "balanced"] = parts.loc[alone, "instances"]
+    one_rank = parts["size"] == 1  # its calls are no instances
+    parts.loc[one_rank, [*TIME_SUMS, "worst_most_ns", "bytes_min", "bytes_max"]] = NAN
+    parts.loc[one_rank, ["instances", "observed"]] = 0
     return SummarySums(trace, trace.summary, parts.fillna({"observed": 0}))
 
 
@@ -201,8 +208,7 @@ def _make_part(trace: Trace, calls: pd.DataFrame) -> dict[str, Any]:
         "bytes_max": sent.max(),
         "message_bytes": float(mean_volume.message),
         "message_time_ns": float(time),
-        # T, or 1 for a single rank, where instances are always balanced.
-        "factor_unit_ns": 1.0 if communicator.size == 1 else float(time) if time > 0 else NAN,
+        "factor_unit_ns": float(time) if time > 0 else NAN,
     }
 
 

@@ -24,6 +24,7 @@ from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, I
 
 BLOCK_RECORDS = 1 << 16  # records per read
 PIECE_ROWS = 1 << 18  # rows per piece
+NO_TIMES = np.zeros(0, np.int64)
 
 
 def make_processes(trace: Trace) -> pd.DataFrame:
@@ -211,7 +212,8 @@ def make_instances(trace: Trace) -> pd.DataFrame:
     last_arrival_ns, first_rank, last_rank, last_exit_ns, the columns of metrics/columns.py with a
     value for each instance, and choice (as in `events`). Undefined values are
     NA or NaN. An instance with an absent or open member is not complete; members of whom the trace
-    has no records (`Trace.ranks_without_records`) count as if they took no part.
+    has no records (`Trace.ranks_without_records`) count as if they took no part. Calls on
+    communicators of one rank are no instances; `events` contains them.
     """
     pieces = list(make_instance_pieces(trace))
     frame: pd.DataFrame = pd.concat(
@@ -229,14 +231,16 @@ def make_instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
     measure = InstanceMetrics(trace)
     labels = label_sites(trace)
     buffered: list[_Matched] = []
-    buffered_rows = 0
+    buffered_rows, is_empty = 0, True
     for batch, rows in measure.iterate_batches():
+        if batch.communicator.has_one_member:
+            continue
         buffered.append((batch, rows))
         buffered_rows += len(batch)
         if buffered_rows >= PIECE_ROWS:
             yield _instance_frame(measure, labels, buffered)
-            buffered, buffered_rows = [], 0
-    if buffered or not measure.callsites:
+            buffered, buffered_rows, is_empty = [], 0, False
+    if buffered or is_empty:
         yield _instance_frame(measure, labels, buffered or [_empty_instance()])
 
 
@@ -309,8 +313,8 @@ def make_matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
     (`matrix_ranks`). An absent rank has arrival -1. An open or absent call has exit 0.
     """
     parts = list(_iterate_callsite(trace, callsite))
-    ranks = np.unique(np.concatenate([members for members, *_ in parts]))
-    first = np.concatenate([first_arrival for *_, first_arrival in parts])
+    ranks = np.unique(np.concatenate([NO_TIMES, *(members for members, *_ in parts)]))
+    first = np.concatenate([NO_TIMES, *(first_arrival for *_, first_arrival in parts)])
     arrivals = np.full((len(first), len(ranks)), -1, np.int64)
     exits = np.zeros((len(first), len(ranks)), np.int64)
     row = 0
@@ -324,20 +328,19 @@ def make_matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
 
 def matrix_ranks(trace: Trace, callsite: int) -> Int:
     """Return the world ranks of the columns of `matrix`, ascending."""
-    return np.unique(np.concatenate([ranks for ranks, *_ in _iterate_callsite(trace, callsite)]))
+    parts = _iterate_callsite(trace, callsite)
+    return np.unique(np.concatenate([NO_TIMES, *(ranks for ranks, *_ in parts)]))
 
 
 def _iterate_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, Int, Int]]:
     """Yield ranks, arrivals (-1 if absent), exits and first arrivals of a call site per batch."""
     measure = InstanceMetrics(trace)
-    any_found = False
     for batch, rows in measure.iterate_batches():
         index = np.flatnonzero(rows.callsite == callsite)
-        if len(index):
-            any_found = True
+        if len(index) and not batch.communicator.has_one_member:
             arrival_ns = np.where(batch.shape[:, index] >= 0, batch.arrival_ns[:, index], -1)
             exit_ns, first_ns = batch.exit_ns[:, index], rows.first_arrival[index]
             yield batch.communicator.ranks, arrival_ns, exit_ns, first_ns
-    if not any_found:
-        count = len(measure.callsites)
+    count = len(measure.callsites)
+    if not 0 <= callsite < count:
         raise TraceError(f"{trace.path}: no call site {callsite}; the trace has {count}")

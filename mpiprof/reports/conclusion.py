@@ -12,6 +12,7 @@ from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.metrics.message_callsite_sums import find_located_waits
+from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence, sharing_sentence
 from mpiprof.reports.phrases import share_bounds, share_in_words
@@ -64,8 +65,7 @@ def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
 
 
 def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
-    waits_known = trace.callsites["complete_instances"].any() or len(find_located_waits(trace))
-    if not waits_known:
+    if lacks_complete_instances(trace) and not len(find_located_waits(trace)):
         return [_unknown_waiting_sentence(trace, verdict)]
     ends = share_bounds(trace, trace.run_times.total_wait)
     amount = format_share(verdict.waiting) + (f" ({ends})" if ends else "")

@@ -17,6 +17,9 @@ from mpiprof.trace import Trace
 
 MAX_CHAIN = 5
 SHORT_ROWS = 6
+ONE_RANK_ONLY = (
+    "All its calls are on communicators of one rank, so no rank waits and there are no instances."
+)
 MESSAGES_DIFFER_MORE = (
     "Ranks with longer messages work less, so messages differ more than the whole time between."
 )
@@ -54,6 +57,9 @@ def report_callsite(
 
 def instance_sections(trace: Trace, row: dict[Any, Any], top: int) -> Iterator[Section]:
     """Yield the causes of a call site's imbalance, its instances and its ranks."""
+    if not row["instances"]:
+        yield Section("", wrap_paragraph(ONE_RANK_ONLY, 0), essential=True)
+        return
     callsite = int(row["callsite"])
     series = trace.series(callsite)[callsite]
     totals = trace.rank_totals[trace.rank_totals["callsite"] == callsite]

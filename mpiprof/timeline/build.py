@@ -32,7 +32,7 @@ from mpiprof.timeline.segments import (
 )
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.types import Array, Int
+from mpiprof.trace.types import Array, Bool, Int
 
 ENTRY_NAME = "timeline"
 OPEN_CALLS_SHARE = 64  # run time over the drawn length of a recently entered open call
@@ -72,7 +72,8 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
         # In wrapped rings, the first recorded instance of a call site has a number above 0.
         sites = range(len(pass_one.measure.callsites))
         first_numbers = {callsite: first_recorded(trace, callsite) for callsite in sites}
-        number = _sort_instances(writer, instances, pass_one.count, first_numbers)
+        has_one_member = np.array([c.has_one_member for c in trace.tables.communicators], np.bool_)
+        number = _sort_instances(writer, instances, pass_one.count, (first_numbers, has_one_member))
         blocks = _write_in_order(writer, runs, number, progress)
     writer.write_array("blocks", blocks)
     with np.errstate(invalid="ignore"):
@@ -205,14 +206,21 @@ def _instance_rows(batch: Batch, rows: Rows) -> Array:
 
 
 def _sort_instances(
-    writer: cache.Writer, scratch: Scratch, count: int, next_numbers: dict[int, int]
+    writer: cache.Writer, scratch: Scratch, count: int, numbering: tuple[dict[int, int], Bool]
 ) -> Array:
-    """Write all instances in order of first arrival; return the new number of each."""
+    """Write all instances in order of first arrival; return the new number of each.
+
+    numbering: next number within each call site, which this function advances, and a mask of the
+    communicators of one rank, whose calls have the number -1.
+    """
+    next_numbers, has_one_member = numbering
     order = np.argsort(scratch.read_column("first_arrival", 0, count), kind="stable")
     writer.reserve("instances", INSTANCE, count)
     at = 0
     for part in scratch.read_in_order(order):
-        part["number"] = _number_instances(part["callsite"], next_numbers)
+        part["number"] = -1
+        counted = ~has_one_member[part["communicator"]]
+        part["number"][counted] = _number_instances(part["callsite"][counted], next_numbers)
         writer.write("instances", at, part)
         at += len(part)
     number = np.empty(count, np.int32)

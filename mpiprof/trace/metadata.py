@@ -42,6 +42,11 @@ class Communicator:
         return replace(self, groups=tuple(kept), ranks=np.concatenate(kept), is_partial=True)
 
     @property
+    def has_one_member(self) -> bool:
+        """Return whether its only member waits for nobody; tables of call sites exclude it."""
+        return self.size == 1
+
+    @property
     def sizes(self) -> tuple[int, int]:
         """Sizes of both groups of an inter-communicator, otherwise (size, 0)."""
         first, *second = self.groups

@@ -244,4 +244,4 @@ def test_children_of_equivalent_communicators(mpich: Mpi, tmp_path: Path) -> Non
     trace, _ = recorded(mpich, 1, words, tmp_path / "trace")
     assert len(trace.of(0)) == len({call.start for call in trace.of(0)}) == count
     opened = mpiprof.open(tmp_path / "trace")
-    assert opened.is_complete and len(opened.instances) == count
+    assert opened.is_complete and len(opened.events) == count

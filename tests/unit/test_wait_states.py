@@ -178,11 +178,3 @@ def test_starts_of_a_persistent_operation(tmp_path: Path) -> None:
     # Each time rank 0 blocked from +100 to +1500; rank 1 started at +1000.
     assert opened.instances["wait_ns"].tolist() == [0, 900, 900]
     assert opened.instances["start"].tolist() == [0, 1, 2]
-
-
-def test_one_rank_waits_for_nobody_and_is_balanced(tmp_path: Path) -> None:
-    trace = Synthetic(1)
-    trace.add_collective("allreduce", [[1000]], [[2000]])
-    row = mpiprof.open(trace.write(tmp_path / "t")).callsites.iloc[0]
-    assert (row["worst_factor"], row["average_factor"], row["wait_ns"]) == (0, 0, 0)
-    assert row["balanced_share"] == 1
