@@ -46,7 +46,7 @@ def find_front(work_ns: Float, number: Int) -> Front | None:
     if count < MIN_INSTANCES or rows < MIN_ROWS or count > MAX_COLUMNS or np.isnan(work_ns).any():
         return None
     late = work_ns - column_medians(work_ns)
-    speed, centre = _find_motion(late, number)
+    speed, centre = find_motion(late, number)
     turns = abs(speed) * (number[-1] - number[0]) + 1
     if turns < MIN_TURNS or abs(speed) > 1 / MIN_TURN_LENGTH:
         return None
@@ -60,24 +60,28 @@ def find_front(work_ns: Float, number: Int) -> Front | None:
     return Front(speed, due, np.maximum(profile, 0.0), _p_of_turns(late, due))
 
 
-def _find_motion(late: Float, number: Int) -> tuple[float, Float]:
+def find_motion(late: Float, number: Int) -> tuple[float, Float]:
     """Return the speed in rows per instance, and the centre in each instance.
 
     The first harmonic of the lateness over the rows turns at the speed of the front.
     """
-    rows = len(late)
+    rows, since = len(late), number - number[0]
     angle = 2 * np.pi * np.arange(rows) / rows
     harmonic = np.exp(1j * angle) @ late
-    span = int(number[-1] - number[0]) + 1
-    speeds = np.arange(-FINE_SPEEDS * span, FINE_SPEEDS * span + 1) / (2 * FINE_SPEEDS * span)
-    speeds *= rows  # from -rows / 2 to rows / 2 per instance
-    speeds = speeds[np.abs(speeds) * MIN_TURN_LENGTH <= 1]
-    turned = np.exp(-2j * np.pi / rows * speeds[:, None] * (number - number[0]))
-    sums = turned @ harmonic
-    best = int(np.argmax(np.abs(sums)))
-    speed = float(speeds[best])
-    first = float(np.angle(sums[best])) * rows / (2 * np.pi)
-    return speed, np.mod(first + speed * (number - number[0]), rows)
+    span = int(since[-1]) + 1
+    largest, speed, at_start = -1.0, 0.0, 0.0
+    # The frequencies of a Fourier transform are 1 / span apart, so those between need others.
+    for fraction in np.arange(2 * FINE_SPEEDS) / (2 * FINE_SPEEDS):
+        series = np.zeros(span, np.complex128)
+        np.add.at(series, since, harmonic * np.exp(-2j * np.pi * fraction / span * since))
+        sums = np.fft.fft(series)
+        turns = np.mod((np.arange(span) + fraction) / span + 0.5, 1.0) - 0.5  # per instance
+        magnitudes = np.where(np.abs(turns) * rows * MIN_TURN_LENGTH <= 1, np.abs(sums), -1.0)
+        best = int(np.argmax(magnitudes))
+        if magnitudes[best] > largest:
+            largest, speed = float(magnitudes[best]), float(turns[best]) * rows
+            at_start = float(np.angle(sums[best])) * rows / (2 * np.pi)
+    return speed, np.mod(at_start + speed * since, rows)
 
 
 def _find_profile(late: Float, distance: Float) -> Float:

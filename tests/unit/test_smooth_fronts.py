@@ -13,6 +13,7 @@ from support.planted_loops import Delay, PlantedLoop
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.diagnosis.fronts import FINE_SPEEDS, MIN_TURN_LENGTH, find_motion
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
 from mpiprof.trace.types import Float
@@ -57,3 +58,27 @@ def test_noise_is_no_front(kept: float, tmp_path: Path) -> None:
         trace = one_site(tmp_path / str(seed), Synthetic(12), late)
         found += any(one.cause == "moving" for one in trace.findings())
     assert found <= 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_speed_of_a_front_is_that_of_the_largest_sum(seed: int) -> None:
+    """Compare with one sum over all instances for each speed."""
+    random = np.random.default_rng(seed)
+    rows, count = int(random.integers(4, 20)), int(random.integers(24, 200))
+    number = (
+        np.sort(random.choice(2 * count, count, replace=False)) if seed % 2 else np.arange(count)
+    )
+    late = random.standard_exponential((rows, count))
+    since = number - number[0]
+    fine = FINE_SPEEDS * (int(since[-1]) + 1)
+    speeds = np.arange(-fine, fine + 1) / (2 * fine) * rows
+    speeds = speeds[np.abs(speeds) * MIN_TURN_LENGTH <= 1]
+    turn = 2j * np.pi / rows
+    harmonic = np.exp(turn * np.arange(rows)) @ late
+    sums = np.exp(-turn * speeds[:, None] * since) @ harmonic
+    best = int(np.argmax(np.abs(sums)))
+    expected = np.angle(sums[best]) * rows / (2 * np.pi) + speeds[best] * since
+    speed, centre = find_motion(late, number)
+    assert speed == pytest.approx(float(speeds[best]), abs=1e-9)
+    distance = np.mod(centre - expected + rows / 2, rows) - rows / 2
+    assert np.abs(distance).max() < 1e-6
