@@ -33,7 +33,20 @@ def describe_sites(
         depth = _find_distinct_depth(sites, sites[i]) if "stack" in site else 0
         if depth:
             site["caller"] = format_site(site["stack"][depth - 1])
-    return [[known.get(i, UNKNOWN) for i in group] for group in groups]
+    return [[known.get(i, UNKNOWN) for i in _drop_unnamed(sites, group)] for group in groups]
+
+
+def _drop_unnamed(sites: Sequence[tuple[dict[str, Any], ...]], group: Sequence[int]) -> list[int]:
+    """Return a group without the sites that another site of the group has with a method.
+
+    A process that takes no part in a rooted call passes no datatype, so its call has no method.
+    """
+    stacks = [sites[i] for i in group if i >= 0 and "method" in dict(*sites[i][:1])]
+    unnamed = [
+        ({key: value for key, value in innermost.items() if key != "method"}, *outer)
+        for innermost, *outer in stacks
+    ]
+    return [i for i in group if i < 0 or sites[i] not in unnamed]
 
 
 def _find_distinct_depth(
