@@ -99,6 +99,10 @@ class Plots:
         if measure not in charts.MEASURES:
             raise UsageError(f"{measure}: no such measure; known: {', '.join(charts.MEASURES)}")
         compared = import_module("mpiprof.diagnosis.compare").compare([self._trace], [other])
+        difference = import_module("mpiprof.diagnosis.compare_verdict").judge_difference(compared)
+        find = import_module("mpiprof.reports.comparability").incomparable_sentence
+        if reason := find(difference, [self._trace], [other]):
+            raise UsageError(reason)
         table = charts.name_places(compared)
         chart = charts.draw_changes(table, [self._trace], [other], measure)
         if chart.picture is None:

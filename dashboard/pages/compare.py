@@ -16,6 +16,7 @@ from dash.exceptions import PreventUpdate
 from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.interface.format_units import UNKNOWN, format_change, format_time, shorten_text
 from mpiprof.reports import phrases
+from mpiprof.reports.comparability import incomparable_sentence
 from mpiprof.reports.compare_sentences import verdict_paragraphs
 
 from .. import compare_sections, components, filtered_tables, trace_figures
@@ -45,6 +46,8 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     table = trace_figures.compare_callsites(first, to, state)
     before, other = ([run.trace for run in side] for side in (first, to))
     verdict = judge_difference(table)
+    if reason := incomparable_sentence(verdict, before, other):
+        return html.Div([form, html.P(components.mark_code(reason))], id="compare")
     lines = verdict_paragraphs(verdict, other, len(first), before=before)
     sections = [
         form,

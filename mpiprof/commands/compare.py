@@ -7,12 +7,13 @@
 The verdict comes first: which run is slower, where, by how much, how certain this is, and the
 advice. Each trace is compared with the first. With --to, all traces before it are compared with all
 traces after it, so that differences between equal runs count as chance. Of single runs, the
-variation between runs is estimated. --scaling shows run time, speed-up and efficiencies of runs
-with different numbers of ranks, and the factor that loses most. Call sites are matched by
-file, line and function, or by function if lines have moved. --fail-on takes columns of the JSON,
-compared with values and joined by `and`, `or` and brackets, such as "wait_ns_change > 10% and
-wait_ns_p < 0.01". Columns of the whole runs have the prefix `run.`: "run.total_wait_ns_change >
-10%". If a call site or a run meets the condition, the exit code is 3.
+variation between runs is estimated. Runs of different programs or numbers of ranks are not
+comparable: one line states the difference, and --fail-on refuses them. --scaling shows run time,
+speed-up and efficiencies of runs with different numbers of ranks, and the factor that loses most.
+Call sites are matched by file, line and function, or by function if lines have moved. --fail-on
+takes columns of the JSON, compared with values and joined by `and`, `or` and brackets, such as
+"wait_ns_change > 10% and wait_ns_p < 0.01". Columns of the whole runs have the prefix `run.`:
+"run.total_wait_ns_change > 10%". If a call site or a run meets the condition, the exit code is 3.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         for trace in [*traces, *to]:
             refuse_unreadable(trace)
         table = compare(traces, to)
+    if condition is not None:
+        reports.refuse_incomparable(traces, to, table)
     if args.json:
         print(json.as_json_text(reports.comparison_data(traces, to, table)))
     else:
@@ -133,6 +136,7 @@ def report_text(
     names = [*args.traces, *args.to]
     whole = args.all or args.top is not None
     verdicts = reports.make_verdicts(traces, to, table)
+    comparable = reports.list_comparable(verdicts)
     top = args.top or (MAX_ROWS if args.all else max(SHORT_ROWS // max(len(verdicts), 1), 2))
     sections = [Section("", wrap_paragraph(line, 0)) for line in find_repeated(names)]
     tables = []
@@ -143,18 +147,20 @@ def report_text(
         title = f"A → {chr(ord('A') + number)}"
         sections.append(Section(title * (len(verdicts) > 1), verdict, essential=number == 1))
         part = table[table["other"] == number]
-        if len(part):
+        if len(part) and number in comparable:
             limit_note = f", the first {top} of {len(part)}" if len(part) > top else ""
             title += f": call sites by change of time{limit_note}"
             tables.append(Section(title, reports.change_table(part.head(top))))
+    line = format_command("report", names[-1])
+    last = f"next: {line}   (why ranks are late in the last trace)"
+    if not comparable:
+        return join_sections(sections, last, whole=whole)
     sections.append(Section("", reports.run_table(traces, to)))
     if lacking := reports.describe_defects([*traces, *to]):
         lines = [wrap_paragraph(line, 2, 4) for line in lacking]
         sections.append(Section("Incomplete traces", "\n".join(lines)))
     sections += tables
     sections.append(Section("", paint(wrap_paragraph(reports.LEGEND), "quiet")))
-    line = format_command("report", names[-1])
-    last = f"next: {line}   (why ranks are late in the last trace)"
     return join_sections(sections, last, whole=whole)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 from mpiprof.diagnosis.compare import MEAN_COLUMNS
 from mpiprof.diagnosis.run_variation import UNUSUAL, count_repetitions, usual_quantile
 
+INCOMPARABLE = "incomparable"  # outcome for runs of different programs or numbers of ranks
 DIFFERENT = 0.05  # p-value of a metric of a call site that differs
 MAIN_SHARE = 0.5  # minimum share of the change for it to count as waiting
 NOTABLE_SHARE = 0.1  # minimum untested change, of the time in collectives, to prevent a verdict
@@ -41,12 +42,12 @@ class Difference:
     """Difference between a trace and another, or between two groups of runs.
 
     - outcome: "slower", "faster", "mixed", "same" (no significant difference), "unknown" (no test
-      was possible, or not for the largest difference).
+      was possible, or not for the largest difference), INCOMPARABLE.
     - effect_ns: sum of the significant effects. before_ns, after_ns: time of all ranks in
       collectives.
     - changed: call sites that differ, the largest effect first.
     - compared, tested, only: numbers of call sites in both, with enough instances, and in one
-      alone.
+      alone. shared: number of call sites in both without that of MPI_Finalize.
     - certainty: 0 to 1, of the first of `changed`, over all tests of the table.
     - tested_ns, added_ns, usual_ns: sums over the tested call sites, over as many instances as the
       first trace has: time before, time added, and the addition that is usual between runs of an
@@ -62,6 +63,7 @@ class Difference:
     compared: int
     tested: int
     only: int
+    shared: int
     certainty: float
     tested_ns: float
     added_ns: float
@@ -118,6 +120,7 @@ def judge_difference(table: pd.DataFrame) -> Difference:
         len(both),
         int((~np.isnan(p)).any(1).sum()),
         len(rows) - len(both),
+        sum(row["operation"] != "finalize" for row in both),
         certainty,
         *sums,
         untested,

@@ -40,7 +40,12 @@ class RunTimeChange:
     @property
     def is_certain(self) -> bool:
         """Return whether the run times differ by more than chance (95 %)."""
-        return abs(self.change_ns) > self.interval_ns
+        return abs(self.change_ns) > self.interval_ns and not self.is_vague
+
+    @property
+    def is_vague(self) -> bool:
+        """Return whether the interval is wider than the run time itself, so it shows nothing."""
+        return self.interval_ns >= self.before_ns
 
 
 def list_unended(traces: Sequence[Trace]) -> list[Trace]:

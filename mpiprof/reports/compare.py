@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
 from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS
-from mpiprof.diagnosis.compare_verdict import Difference, judge_difference, recommend_repetitions
+from mpiprof.diagnosis.compare_verdict import (
+    INCOMPARABLE,
+    Difference,
+    judge_difference,
+    recommend_repetitions,
+)
+from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_change, format_count, format_time
 from mpiprof.metrics.columns import find
 from mpiprof.reports import json, phrases
 from mpiprof.reports.callsite_table import metric_columns
+from mpiprof.reports.comparability import drop_changes, incomparable_sentence
 from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
 from mpiprof.reports.json import locations_of, plain_number, totals_as_data
 from mpiprof.reports.table import Column, render
@@ -59,19 +66,33 @@ def make_verdicts(
 ) -> dict[int, tuple[Difference, list[str]]]:
     """Return the verdict on each other trace, or on the runs `to`, with its sentences."""
     verdicts = {}
+    for number, difference, reference, compared in _list_comparisons(traces, to, table):
+        name = chr(ord("A") + number)
+        sentences = in_words(difference, compared, len(reference), name, reference)
+        if incomparable_sentence(difference, reference, compared, name):
+            difference = drop_changes(difference)
+        verdicts[number] = (difference, sentences)
+    return verdicts
+
+
+def _list_comparisons(
+    traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
+) -> Iterator[tuple[int, Difference, Sequence[Trace], Sequence[Trace]]]:
+    """Yield the number of each other trace, its difference, and the runs of both sides."""
     for number in sorted(set(table["other"].tolist())) or [1]:
         difference = judge_difference(table[table["other"] == number])
         reference, compared = (traces, to) if to else (traces[:1], traces[number : number + 1])
-        name = chr(ord("A") + number)
-        sentences = in_words(difference, compared, len(reference), name, reference)
-        verdicts[number] = (difference, sentences)
-    return verdicts
+        yield number, difference, reference, compared
 
 
 def comparison_data(
     traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
 ) -> dict[str, Any]:
-    """Return a comparison as data: verdicts, runs, and one row per call site and other trace."""
+    """Return a comparison as data: verdicts, runs, and one row per call site and other trace.
+
+    Traces that cannot be compared have no rows.
+    """
+    verdicts = make_verdicts(traces, to, table)
     return {
         "version": json.VERSION,
         "verdicts": [
@@ -87,11 +108,24 @@ def comparison_data(
                     for c in difference.changed
                 ],
             }
-            for number, (difference, paragraphs) in make_verdicts(traces, to, table).items()
+            for number, (difference, paragraphs) in verdicts.items()
         ],
         "traces": [json.run_as_data(trace) for trace in [*traces, *to]],
-        "callsites": comparison_rows(table),
+        "callsites": comparison_rows(table[table["other"].isin(list_comparable(verdicts))]),
     }
+
+
+def list_comparable(verdicts: dict[int, tuple[Difference, list[str]]]) -> list[int]:
+    """Return the numbers of the other traces that can be compared with the first."""
+    return [number for number, (of, _) in verdicts.items() if of.outcome != INCOMPARABLE]
+
+
+def refuse_incomparable(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -> None:
+    """Raise UsageError if --fail-on cannot judge a comparison."""
+    for number, difference, reference, compared in _list_comparisons(traces, to, table):
+        name = chr(ord("A") + number)
+        if reason := incomparable_sentence(difference, reference, compared, name):
+            raise UsageError(f"--fail-on: {reason.rstrip('.')}")
 
 
 def _variation_as_data(difference: Difference, runs: int, other_runs: int) -> dict[str, Any]:

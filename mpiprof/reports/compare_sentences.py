@@ -18,6 +18,7 @@ from mpiprof.interface.format_units import (
 )
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.metrics.coverage import Coverage
+from mpiprof.reports.comparability import incomparable_sentence
 from mpiprof.reports.phrases import share_in_words
 from mpiprof.reports.sentences import advise, problem_clause
 from mpiprof.reports.site_labels import routine_at, site_pattern
@@ -38,15 +39,15 @@ def verdict_paragraphs(
     """Return the verdict in paragraphs: the change, its location, its certainty and the advice.
 
     other: the runs compared with `runs` earlier runs, A. before: the earlier traces; with them, the
-    first paragraph is the change of the run time.
+    first paragraph is the change of the run time. Runs that cannot be compared have one paragraph.
     """
+    if reason := incomparable_sentence(difference, before, other, name):
+        return [reason]
     sums = _name_summaries((("A", before), (name, other)), runs)
     lines = [run_time_sentence(before, other, name)] if before else []
     if uneven := _uneven_losses([*before, *other]):
         return [*lines, uneven]
-    change_of_calls = _change_sentence(difference, name)
-    # The run times of different programs say little.
-    lines = [change_of_calls, *lines] if _is_unrelated(difference) else [*lines, change_of_calls]
+    lines.append(_change_sentence(difference, name))
     lines += _location_sentence(difference, name)
     lines.append(sums or _certainty_sentence(difference, runs, len(other)))
     coverages = [trace.derive("coverage") for trace in (*before, *other)]
@@ -64,11 +65,6 @@ def verdict_paragraphs(
     return [line for line in lines if line]
 
 
-def _is_unrelated(difference: Difference) -> bool:
-    """Return whether no call site of collectives of one run occurs in the other."""
-    return not difference.compared and bool(difference.only)
-
-
 def _contradicts(difference: Difference, change: RunTimeChange) -> bool:
     """Return whether the collectives differ in the other direction than the run, or not at all."""
     opposite = "faster" if change.change_ns > 0 else "slower"
@@ -83,6 +79,9 @@ def run_time_sentence(before: Sequence[Trace], other: Sequence[Trace], name: str
         listed = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' * (len(names) > 3)}"
         return f"{listed} did not end, so run times are not compared."
     amount = f"{format_time(change.before_ns)} → {format_time(change.after_ns)}"
+    if change.is_vague:
+        why = "runs of an unchanged program may differ by more than the whole run time"
+        return f"No statement about the run times of A and {name} is possible: {amount}, but {why}."
     amount += f", {format_relative_change(change)}"
     assumed = " (95 %, with the usual variation between single runs)" if change.is_assumed else ""
     if not change.is_certain:
@@ -147,8 +146,7 @@ def _change_sentence(difference: Difference, name: str) -> str:
         return f"In collectives {name} is {direction} {amount}"
     if difference.outcome == "unknown":
         if not difference.compared:
-            fact = f"A and {name} have no call site in common"
-            return f"{fact}: they record different programs." if difference.only else f"{fact}."
+            return f"A and {name} have no call site in common."
         fact = f"In collectives, too few instances are recorded to compare {name} with A."
         return f"{fact}{_untested_sentence(difference)}"
     together = f"{format_time(after)} instead of {format_time(before)}"

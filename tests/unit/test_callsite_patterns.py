@@ -99,17 +99,6 @@ def test_addresses_have_a_remedy_once(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "call sites are addresses" not in capsys.readouterr().out
 
 
-def test_different_programs_are_reported_before_their_run_times(tmp_path: Path) -> None:
-    from mpiprof.diagnosis.compare import compare
-    from mpiprof.diagnosis.compare_verdict import judge_difference
-
-    traces = [mpiprof.open(write_trace(tmp_path / name, {f"{name}.py:1:main": 1})) for name in "ab"]
-    difference = judge_difference(compare(traces))
-    first, second, *_ = verdict_paragraphs(difference, traces[1:], before=traces[:1])
-    assert first == "A and B have no call site in common: they record different programs."
-    assert "run times" in second
-
-
 def test_few_instances_do_not_contradict_the_run_time(tmp_path: Path) -> None:
     from mpiprof.diagnosis.compare import compare
     from mpiprof.diagnosis.compare_verdict import judge_difference

@@ -1,0 +1,112 @@
+"""Runs of different programs or numbers of ranks are not compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.__main__ import main
+from mpiprof.diagnosis.run_time_change import measure_run_times
+from mpiprof.reports.compare_sentences import run_time_sentence
+
+MS = 1_000_000
+
+
+def write_run(
+    folder: Path, program: str = "app", site: str = "app.c:3:main", ranks: int = 4, late: int = 0
+) -> Path:
+    """Write a run with 20 steps, in which rank 1 is late by some ms."""
+    synthetic = Synthetic(ranks)
+    synthetic.meta["program"] = program
+    arrivals = np.arange(1, 21)[:, None] * 20 * MS + late * MS * (np.arange(ranks) == 1)
+    exits = np.repeat(arrivals.max(1, keepdims=True) + 1000, ranks, 1)
+    synthetic.add_collective("allreduce", arrivals, exits, site=site)
+    finalize = np.full((1, ranks), 500 * MS)
+    synthetic.add_collective("finalize", finalize, finalize + MS, site="end.c:1:main")
+    synthetic.started_ns, synthetic.ended_ns = 0, 510 * MS
+    return synthetic.write(folder)
+
+
+@pytest.mark.parametrize(
+    ("other", "fact"),
+    [
+        ({"program": "heat", "site": "heat.c:3:main"}, "A is app, B is heat."),
+        ({"program": "heat", "site": "heat.c:3:main", "ranks": 6},
+         "A is app on 4 ranks, B is heat on 6 ranks."),
+        ({"site": "heat.c:3:solve"}, "they have no call site in common."),
+        ({"ranks": 6},
+         "A has 4 ranks, B has 6. `compare --scaling` compares numbers of ranks."),
+    ],
+)  # fmt: skip
+def test_one_line_states_why_runs_are_not_comparable(
+    other: dict[str, object], fact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = str(write_run(tmp_path / "a"))
+    second = str(write_run(tmp_path / "b", late=3, **other))  # type: ignore[arg-type]
+    expected = f"A and B are not comparable: {fact}"
+    for words in ([first, second], [first, "--to", second], [first, second, "--all"]):
+        assert main(["compare", *words]) == 0
+        line, blank, following = capsys.readouterr().out.splitlines()
+        assert (line, blank) == (expected, "")
+        assert following.startswith("next: ")
+    assert main(["compare", first, second, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (verdict,) = found["verdicts"]
+    assert (verdict["text"], verdict["outcome"]) == ([expected], "incomparable")
+    assert (verdict["effect_ns"], verdict["sites"], found["callsites"]) == (0, [], [])
+    assert main(["compare", first, second, "--fail-on", "wait_ns > 0 ns"]) == 2
+    assert f"--fail-on: {expected.rstrip('.')}" in capsys.readouterr().err
+    with pytest.raises(mpiprof.errors.UsageError, match="not comparable"):
+        mpiprof.open(first).plot.compare(second)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"program": "app-fixed"},
+        {"site": "app.c:9:main"},
+        {"program": "app-fixed", "site": "app.c:9:main"},
+    ],
+)
+def test_a_changed_program_is_comparable(
+    other: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program is renamed, or lines are inserted above the call."""
+    first = str(write_run(tmp_path / "a"))
+    second = str(write_run(tmp_path / "b", late=3, **other))  # type: ignore[arg-type]
+    assert main(["compare", first, second, "--fail-on", "wait_ns_change < -10%"]) == 0
+    out = capsys.readouterr().out
+    assert "comparable" not in out and "In collectives B is slower than A" in out
+
+
+def test_one_of_several_traces_is_not_comparable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [str(write_run(tmp_path / str(n), late=n, ranks=4 + n // 2)) for n in range(3)]
+    assert main(["compare", *names, "--all"]) == 0
+    out = capsys.readouterr().out
+    assert "A and C are not comparable: A has 4 ranks, C has 5." in out
+    assert "In collectives B is slower than A" in out
+    assert "A → B: call sites" in out and "A → C: call sites" not in out
+
+
+def test_an_interval_wider_than_the_run_time_is_no_statement(tmp_path: Path) -> None:
+    traces = []
+    for number, end_ms in enumerate((510, 9_000, 540)):
+        path = write_run(tmp_path / str(number))
+        synthetic = Synthetic(4)
+        synthetic.started_ns, synthetic.ended_ns = 0, end_ms * MS
+        synthetic.add_collective("barrier", [[MS] * 4], [[2 * MS] * 4])
+        traces.append(mpiprof.open(synthetic.write(path)))
+    sides = traces[:1], traces[1:]
+    change = measure_run_times(*sides)
+    assert change is not None and change.interval_ns > change.before_ns
+    assert not change.is_certain
+    sentence = run_time_sentence(*sides)
+    assert sentence.startswith("No statement about the run times of A and B is possible")
+    assert "±" not in sentence
