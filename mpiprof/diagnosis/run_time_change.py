@@ -40,11 +40,11 @@ class RunTimeChange:
     @property
     def is_certain(self) -> bool:
         """Return whether the run times differ by more than chance (95 %)."""
-        return abs(self.change_ns) > self.interval_ns and not self.is_vague
+        return abs(self.change_ns) > self.interval_ns
 
     @property
     def is_vague(self) -> bool:
-        """Return whether the interval is wider than the run time itself, so it shows nothing."""
+        """Return whether the interval is wider than the run time itself."""
         return self.interval_ns >= self.before_ns
 
 

@@ -79,11 +79,12 @@ def run_time_sentence(before: Sequence[Trace], other: Sequence[Trace], name: str
         listed = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' * (len(names) > 3)}"
         return f"{listed} did not end, so run times are not compared."
     amount = f"{format_time(change.before_ns)} → {format_time(change.after_ns)}"
-    if change.is_vague:
+    if change.is_vague and not change.is_certain:
         why = "runs of an unchanged program may differ by more than the whole run time"
         return f"No statement about the run times of A and {name} is possible: {amount}, but {why}."
     amount += f", {format_relative_change(change)}"
-    assumed = " (95 %, with the usual variation between single runs)" if change.is_assumed else ""
+    has_assumption = change.is_assumed and not change.is_vague
+    assumed = " (95 %, with the usual variation between single runs)" if has_assumption else ""
     if not change.is_certain:
         return f"The run times of A and {name} differ by no more than chance: {amount}{assumed}."
     word = "slower" if change.change_ns > 0 else "faster"
@@ -92,10 +93,13 @@ def run_time_sentence(before: Sequence[Trace], other: Sequence[Trace], name: str
 
 
 def format_relative_change(change: RunTimeChange) -> str:
-    """Return the change of the run time in percent with its interval: "-23 % ± 1 %"."""
+    """Return the change of the run time in percent with its interval: "-23 % ± 1 %".
+
+    An interval wider than the run time is left out.
+    """
     before = max(change.before_ns, 1.0)
-    interval = format_share(change.interval_ns / before)
-    return f"{format_change(change.change_ns / before)} ± {interval}"
+    text = format_change(change.change_ns / before)
+    return text if change.is_vague else f"{text} ± {format_share(change.interval_ns / before)}"
 
 
 def _name_summaries(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:

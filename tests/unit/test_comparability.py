@@ -11,8 +11,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.run_time_change import measure_run_times
-from mpiprof.reports.compare_sentences import run_time_sentence
+from mpiprof.diagnosis.run_time_change import RunTimeChange
+from mpiprof.reports import compare_sentences
 
 MS = 1_000_000
 
@@ -95,18 +95,20 @@ def test_one_of_several_traces_is_not_comparable(
     assert "A → B: call sites" in out and "A → C: call sites" not in out
 
 
-def test_an_interval_wider_than_the_run_time_is_no_statement(tmp_path: Path) -> None:
-    traces = []
-    for number, end_ms in enumerate((510, 9_000, 540)):
-        path = write_run(tmp_path / str(number))
-        synthetic = Synthetic(4)
-        synthetic.started_ns, synthetic.ended_ns = 0, end_ms * MS
-        synthetic.add_collective("barrier", [[MS] * 4], [[2 * MS] * 4])
-        traces.append(mpiprof.open(synthetic.write(path)))
-    sides = traces[:1], traces[1:]
-    change = measure_run_times(*sides)
-    assert change is not None and change.interval_ns > change.before_ns
-    assert not change.is_certain
-    sentence = run_time_sentence(*sides)
-    assert sentence.startswith("No statement about the run times of A and B is possible")
-    assert "±" not in sentence
+@pytest.mark.parametrize(
+    ("times_s", "expected"),
+    [
+        ((1.0, 2.0, 3.0), "No statement about the run times of A and B is possible: 1.00 s → "),
+        ((1.0, 15.0, 7.05), "B is 14.0 s slower than A: 1.00 s → 15.0 s, × 15."),
+        ((1.0, 1.1, 0.5), "The run times of A and B differ by no more than chance: "
+                          "1.00 s → 1.10 s, +10 % ± 50 % (95 %"),
+    ],
+)  # fmt: skip
+def test_an_interval_wider_than_the_run_time_is_not_printed(
+    times_s: tuple[float, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after, interval = (time * 1e9 for time in times_s)
+    change = RunTimeChange(before, after, interval, is_assumed=True)
+    monkeypatch.setattr(compare_sentences, "measure_run_times", lambda *_: change)
+    sentence = compare_sentences.run_time_sentence([], [])
+    assert sentence.startswith(expected)
