@@ -26,7 +26,7 @@ FILTERS = {
 }
 KEYS = (
     ("/", "search"),
-    ("1 … 6", "the pages, in the order of the navigation"),
+    ("1 … 9", "the pages, in the order of the navigation"),
     ("j, k, Enter", "next row, previous row, open it"),
     ("c", "copy the command"),
     ("t", "light or dark"),

@@ -57,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--simulate", action="store_true", help="print predicted times, fastest first")
     add("--prove", action="store_true", help="verify the schedules symbolically")
     add("-p", dest="processes", type=parse_positive, metavar="P", help="number of processes")
-    add("-q", dest="remote", type=parse_positive, default=0, metavar="Q", help="the remote group's")
+    remote = "number of processes of the remote group, on an inter-communicator"
+    add("-q", dest="remote", type=parse_positive, default=0, metavar="Q", help=remote)
     add("--bytes", type=parse_size, default=65536, metavar="SIZE", help="bytes of data (64K)")
     add("--root", type=int, default=0, metavar="R", help="rank of the root (0)")
     sizes = "sizes in a v-form: regular, broadcast, spike, half_full, decreasing or geometric"

@@ -52,12 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--summary", action="store_true", help="print the possible gain by operation")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--replay", action="store_true", help="measure with the ranks of a job")
-    way.add_argument("--found", action="store_true", help="the choices of `run --switch auto`")
-    way.add_argument("--plan", type=Path, metavar="PLAN", help="of this plan, with --to")
+    way.add_argument("--found", action="store_true", help="take the choices of `run --switch auto`")
+    way.add_argument("--plan", type=Path, metavar="PLAN", help="with --to: the plan to convert")
     add("--to", choices=LIBRARIES, help="write the configuration of a library")
     add("--commutative", action="store_true", help="with --to: all reductions commute")
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("-n", "-np", dest="ranks", type=number_parser(2, 1 << 20), metavar="N")
+    count = number_parser(2, 1 << 20)
+    local_ranks = "with --replay: start N ranks; with --plan: convert it for up to N ranks"
+    place.add_argument("-n", "-np", dest="ranks", type=count, metavar="N", help=local_ranks)
     cluster = "emulate nodes x rate [x ranks each]"
     place.add_argument("--cluster", metavar="16x100mbit", help=cluster)
     add("--budget", type=parse_budget, default=120.0, metavar="2m", help="limit the time (2m)")
