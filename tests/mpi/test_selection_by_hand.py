@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support.jobs import run
+from support.compilation import compiled
+from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.rabenseifner import static_choice
 from support.switch_runs import algorithms_run, script, switched, unnamed
@@ -268,3 +269,24 @@ def test_only_reductions_have_a_choice_of_the_papers(openmpi: Mpi, tmp_path: Pat
     done = run([str(word) for word in words], cwd=tmp_path)
     assert done.returncode == 2
     assert "no algorithm 'static' for bcast" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "switch",
+    ["barrier=dissemination,allreduce=ring", "allreduce=native:ring", "auto", "random:1", "robust"],
+)
+def test_nonblocking_operations_in_another_order_on_3_ranks(
+    switch: str, mpi: Mpi, tmp_path: Path
+) -> None:
+    """Libraries forgive ranks that start one on different sides of a barrier, and so do schedules.
+
+    The program checks its results, also on the duplicates that are created in this way.
+    """
+    program = compiled(mpi, "selection_order.c")
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    done = run_mpi(mpi, 3, [*words, "--switch", switch, "--", program], check=True)
+    assert done.stdout == "0 wrong\n"
+    if "dissemination" in switch:
+        calls = mpiprof.open(tmp_path / "trace").events
+        algorithms = calls[calls["operation"] == "barrier"]["algorithm"].astype(str)
+        assert set(algorithms) == {"dissemination"} and len(algorithms) == 3 * 60

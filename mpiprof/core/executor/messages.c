@@ -1,6 +1,6 @@
 /* Messages of a schedule's rounds: posting, marking and waiting.
  *
- * Each message carries the call's sequence number in its tag. Messages above CHUNK are split,
+ * Each message carries the number of the blocking call in its tag. Messages above CHUNK are split,
  * identically on both sides.
  *
  * Members may disagree on sizes. The library truncates a message that is longer than expected. A

@@ -142,7 +142,12 @@ bool call_begin_active(struct call *c, int operation, MPI_Comm handle, int root,
     c->recent = r;
     if (c->comm != NULL) {
         c->sequence = c->comm->next++;
-        c->comm->history = c->comm->history << 8 | (uint64_t)(operation + 1);
+        /* Selections depend on blocking calls alone. Libraries forgive members that start a
+         * nonblocking operation in another order, so a schedule must, too. */
+        if (operation_form(operation) == 0) {
+            c->blocking = c->comm->blocking++;
+            c->comm->history = c->comm->history << 8 | (uint64_t)(operation + 1);
+        }
     }
     call_note(c, r, known);
     return true;
@@ -179,7 +184,10 @@ static void call_retract(struct call *c)
 {
     if (c->comm->next == c->sequence + 1) {
         c->comm->next = c->sequence;
-        c->comm->history >>= 8;
+        if (c->creation != NULL ? !c->creation->nonblocking : operation_form(c->operation) == 0)
+            c->comm->history >>= 8;
+        if (c->operation < OP_COLLECTIVES && operation_form(c->operation) == 0)
+            c->comm->blocking = c->blocking;
     }
     if (c->record != NULL) {
         for (uint32_t i = 0; i <= c->extensions; i++)

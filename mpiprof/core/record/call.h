@@ -71,6 +71,7 @@ struct call {
     const void *address;
     int operation, root;
     uint32_t sequence, shape;
+    uint32_t blocking; /* number of earlier blocking collectives on the communicator */
     int64_t begin_ns, enter_ns, exit_ns;
     uint32_t extensions;               /* extension records before `record` */
     const struct call_shape *expected; /* shape from arguments that need no library call */

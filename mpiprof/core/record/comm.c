@@ -23,6 +23,7 @@
 
 /* Each takes some 500 bytes in memory and as much in the tables. */
 enum { MOST_COMMUNICATORS = 1 << 17 };
+enum { NAME_BYTES = 512 }; /* no library has an MPI_MAX_OBJECT_NAME above 128 */
 
 static struct map by_handle;
 static _Atomic uint32_t entry_count;
@@ -234,7 +235,8 @@ void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
 {
     if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
         return;
-    if (strncmp(c->how, "idup", 4) == 0)
+    c->nonblocking = strncmp(c->how, "idup", 4) == 0;
+    if (c->nonblocking)
         atomic_store(&comm_create_lock_has_idup, true);
     comm_create_lock_begin(&c->holds_lock);
     c->parent_handle = parent;
@@ -242,7 +244,8 @@ void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
     c->counted = counted && c->parent != NULL;
     if (c->counted) {
         c->sequence = c->parent->next++;
-        c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
+        if (!c->nonblocking)
+            c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
     }
     c->outer = self.creation;
     c->stamp = ++self.last_stamp;
@@ -260,7 +263,7 @@ bool comm_creation_end(struct creation *c, int error)
     c->failed = true;
     if (c->counted && refusal_is_of_creation(c, error) && c->parent->next == c->sequence + 1) {
         c->parent->next = c->sequence;
-        c->parent->history >>= 8;
+        c->parent->history >>= c->nonblocking ? 0 : 8;
         c->counted = false;
     }
     return false;
@@ -308,7 +311,7 @@ void comm_free_end(struct freeing *f, int error)
 
 void comm_name_changed(MPI_Comm comm, int error)
 {
-    char name[1024] = "";
+    char name[NAME_BYTES] = "";
     int length = 0;
     struct text t = {0};
     const struct communicator *const c =

@@ -27,8 +27,9 @@ struct open_receives {            /* message_side.c */
  * state of the layers that select algorithms (executor/private_comm.h). */
 struct communicator {
     uint64_t identity;
-    uint64_t history;  /* the last operations that MPI orders here, one byte each: 1 + operation */
+    uint64_t history;  /* the last blocking operations here, one byte each: 1 + operation */
     uint32_t next, id; /* sequence number of the next operation; number in the tables */
+    uint32_t blocking; /* number of blocking collectives so far */
     int rank, size, remote_size; /* of the local and the remote group */
     bool inter, local;
     bool first_group; /* inter-communicators: true in the group with the lowest world rank */
@@ -69,8 +70,9 @@ struct creation {
     MPI_Comm parent_handle;
     uint32_t sequence;
     bool counted, failed;
-    bool holds_lock; /* comm_create_lock.c */
-    bool agreed;     /* with Sessions: the members have verified that their selections agree */
+    bool nonblocking; /* MPI_Comm_idup */
+    bool holds_lock;  /* comm_create_lock.c */
+    bool agreed;      /* with Sessions: the members have verified that their selections agree */
     struct activity outer;
     uint64_t stamp;
 };

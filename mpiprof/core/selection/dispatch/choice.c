@@ -3,7 +3,7 @@
  *
  * All members of an instance must make the same choice. So it depends only on values that MPI makes
  * the members agree on: operation, the bytes that all members know, the communicator's identity and
- * the sequence number. Rules are equal on all ranks (rules.c); an override for a call site is
+ * the number of earlier blocking collectives. Rules are equal on all ranks (rules.c); an override for a call site is
  * converted to an override for a key (key.c). Values that only one rank knows (its datatype's
  * layout, MPI_IN_PLACE at the root, a wrong argument) do not affect the choice.
  */
@@ -46,7 +46,7 @@ bool choice_is_random(const char *text, bool *own)
  * processors. */
 static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
 {
-    const uint64_t h = hash_mix(hash_mix(seed, e->call->comm->identity), e->call->sequence);
+    const uint64_t h = hash_mix(hash_mix(seed, e->call->comm->identity), e->call->blocking);
     const int64_t least = bytes > 0 ? 1 + bytes / 512 : 1;
     const struct algorithm *fitting[MOST_CANDIDATES] = {NULL}; /* index 0 is native */
     int count = 1;
@@ -66,7 +66,7 @@ static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
 static const char *library_algorithm_pick(struct execution *e)
 {
     const struct communicator *const k = e->call->comm;
-    const uint64_t h = hash_mix(hash_mix(seed + 1, k->identity), e->call->sequence);
+    const uint64_t h = hash_mix(hash_mix(seed + 1, k->identity), e->call->blocking);
     const struct library_algorithm *fitting[MOST_CANDIDATES];
     int count = 0;
 
@@ -100,7 +100,7 @@ static const struct algorithm *choose_robust(struct execution *e, const char **l
         diagnostics_untreated(e->call->comm);
         return NULL;
     }
-    struct key *const key = key_find(e->call->comm, key_hash(e), e->call->sequence);
+    struct key *const key = key_find(e->call->comm, key_hash(e), e->call->blocking);
     const struct candidate *const c = key != NULL ? robust_instance_choose(e, key) : NULL;
 
     *label = c != NULL ? c->variant.label : NULL;
@@ -153,7 +153,7 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
     if (sites != 0 || collects) {
         const uint64_t hash = key_hash(e);
 
-        key = key_find(k, sites != 0 ? hash_mix(hash, sites) : hash, e->call->sequence);
+        key = key_find(k, sites != 0 ? hash_mix(hash, sites) : hash, e->call->blocking);
     }
     if (sites != 0 && private_comm_ready(k, e->call->handle) && key != NULL)
         index = key_choice(key, e, &q);

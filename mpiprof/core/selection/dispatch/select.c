@@ -186,7 +186,7 @@ static bool schedule_run(struct execution *e)
     e->problem.nodes = private->nodes;
     e->route.own_first = k->inter && !k->first_group ? k->remote_size : 0;
     e->route.remote_first = k->inter && k->first_group ? k->size : 0;
-    e->route.tag = 1 + (int)(e->call->sequence % BCAST_TAGS);
+    e->route.tag = 1 + (int)(e->call->blocking % BCAST_TAGS);
     scratch_ensure_first(k);
     if (broadcasts)
         bcast_size_agreement_begin(e);
@@ -225,7 +225,7 @@ static void instance_observe(struct call *c)
                                       .root = c->root,
                                       .alpha = private_comm_link(k)->alpha,
                                       .beta = link_byte_ns(private_comm_link(k))}};
-    struct key *const key = key_find(k, key_hash(&e), c->sequence);
+    struct key *const key = key_find(k, key_hash(&e), c->blocking);
 
     if (key != NULL)
         auto_observe(&e, key);
@@ -258,7 +258,7 @@ static bool library_algorithm_run(struct execution *e, const char *label, int *e
     struct call *const c = e->call;
 
     e->route.comm = private_of(c->comm)->comm;
-    e->route.tag = 1 + (int)(c->sequence % BCAST_TAGS);
+    e->route.tag = 1 + (int)(c->blocking % BCAST_TAGS);
     if (!library_algorithm_begin(e, label))
         return false;
     atomic_fetch_add(&switched_calls, 1);

@@ -6,11 +6,12 @@
  *    if rank == 0: comm.bcast(x)        # line 1
  *    else:         x = comm.bcast(None) # line 2
  *
- * So the call site cannot be part of a key. All members agree on the history of the communicator. A
- * key consists of the communicator, the operation, the size class, the root, and the HISTORY
- * preceding operations. An 8-byte allreduce after an all-to-all and one after a broadcast have
- * different keys. Call sites that always have the same history share a key and its choice, which is
- * reported at the end. Only sizes that every member knows are part of a key.
+ * So the call site cannot be part of a key. All members agree on the history of the communicator: its
+ * blocking operations, because libraries forgive other orders of nonblocking ones. A key consists of
+ * the communicator, the operation, the size class, the root, and the HISTORY preceding operations. An
+ * 8-byte allreduce after an all-to-all and one after a broadcast have different keys. Call sites that
+ * always have the same history share a key and its choice, which is reported at the end. Only sizes
+ * that every member knows are part of a key.
  *
  * An override names a call site of the communicator's rank 0. On a key's first instance rank 0
  * broadcasts its choice: four bytes on the private communicator, which is legal inside a blocking
@@ -20,9 +21,9 @@
  * key, the first one in the list of rules applies.
  *
  * The table is bounded, for programs that never repeat a key. A new key replaces the least recently
- * used one, by sequence number. All members see the same keys in the same order, so their tables
- * are equal. A table belongs to its communicator, on which MPI forbids concurrent calls by two
- * threads.
+ * used one, by the number of blocking collectives. All members see the same keys in the same order,
+ * so their tables are equal. A table belongs to its communicator, on which MPI forbids concurrent
+ * calls by two threads.
  */
 #include "selection/online/key.h"
 
@@ -115,7 +116,7 @@ static struct key *least_recent(struct keys *t, uint32_t now)
 
 /* Return the entry of a key, which is added if it is new. All members call it with the same
  * arguments. Returns NULL if the memory reserve is exhausted too. */
-struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
+struct key *key_find(struct communicator *k, uint64_t hash, uint32_t blocking)
 {
     struct keys *t = comm_state(k)->keys;
 
@@ -123,16 +124,16 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
         return NULL;
     for (int i = 0; i < t->count; i++)
         if (t->list[i].hash == hash) {
-            t->list[i].used = sequence;
+            t->list[i].used = blocking;
             return &t->list[i];
         }
     const bool full = t->count == MOST_KEYS;
-    struct key *const made = full ? least_recent(t, sequence) : &t->list[t->count++];
+    struct key *const made = full ? least_recent(t, blocking) : &t->list[t->count++];
 
     if (full)
         finalize_free(made, 1, MPI_COMM_NULL);
     *made =
-        (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .override = RULE_NONE};
+        (struct key){.hash = hash, .used = blocking, .agreed = RULE_NONE, .override = RULE_NONE};
     return made;
 }
 

@@ -8,7 +8,7 @@
 
 struct key {
     uint64_t hash;
-    uint32_t used;           /* sequence number of the last instance */
+    uint32_t used;           /* number of blocking collectives before the last instance */
     uint32_t instances;      /* counted by auto.c */
     uint32_t choices;        /* number of calls of key_choice */
     int agreed;              /* rule that is equal on all members, or RULE_NONE */
@@ -22,7 +22,7 @@ struct key {
     int64_t inherited_gain_ns, inherited_price_ns;
 };
 uint64_t key_hash(const struct execution *e);
-struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence);
+struct key *key_find(struct communicator *k, uint64_t hash, uint32_t blocking);
 int key_choice(struct key *key, const struct execution *e, const struct call_properties *q);
 /* keys_inherit and keys_free are hooks of the recording (recorder.h) */
 void keys_inherit(struct communicator *child, const struct communicator *parent);
