@@ -14,7 +14,10 @@ LINK, OWNER = (
     "the folder or a file in it is a link",
     "the folder or a file in it belongs to another user",
 )
-PARTS = ("tracefile/folder", "tracefile/fd_guard", "base/signal_guard", "base/recorder")
+PARTS = (
+    *("tracefile/folder", "tracefile/fd_guard"),
+    *("base/signal_guard", "base/recorder", "base/text", "base/memory"),
+)
 WAYS = ("shared", "append")  # ways that open an existing file
 
 

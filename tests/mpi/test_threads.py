@@ -166,3 +166,28 @@ def test_threads_with_equal_request_handles(mpi: Mpi, tmp_path: Path) -> None:
     assert ended.stdout == "done\n"
     trace = raw_trace.read(tmp_path / "trace")
     assert len(trace.of(0)) == len(trace.of(0, "completion")) == 4 * 30000
+
+
+SMALL_STACKS = {
+    "recorded": [],
+    "stack": ["--stack", "4"],
+    "summary": ["--record", "summary"],
+    "plan": ["--switch", "allreduce=ring,allgather=ring,bcast=binomial,barrier=dissemination"],
+    "library": ["--switch", "allreduce=native:recursive_doubling,allgather=native:ring"],
+    "auto": ["--switch", "auto"],
+    "random": ["--switch", "random:7"],
+    "robust": ["--switch", "robust"],
+}
+
+
+@pytest.mark.parametrize("options", SMALL_STACKS.values(), ids=SMALL_STACKS)
+def test_stacks_of_16_kilobytes_on_2_ranks(options: list[str], mpi: Mpi, tmp_path: Path) -> None:
+    """A thread and a coroutine make all calls of a communicator, also the first switched call."""
+    program, trace = compiled(mpi, "threads_small_stacks.c", "-pthread"), tmp_path / "trace"
+    done = run_mpi(mpi, 2, [*words_for(mpi, trace, *options), "--", program], check=True)
+    assert done.stdout == "600\n"
+    opened = mpiprof.open(trace)
+    assert opened.is_complete, opened.problems
+    if "allgather=" in "".join(options):
+        algorithms = opened.instances.groupby("operation")["algorithm"].unique()["allgather"]
+        assert all("ring" in str(name) for name in algorithms)

@@ -2,6 +2,7 @@
 #pragma once
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,6 +108,8 @@ struct text {
     bool cut; /* memory was short and some text is missing */
 };
 void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_format(struct text *t, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
 int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));
 void text_bytes(struct text *t, const char *bytes, size_t length);
 void text_json(struct text *t, const char *string, long length);

@@ -3,10 +3,6 @@
  * Written at the start and end of recording (init/lifecycle.c, init/trace_agreement.c,
  * init/options.c) and read by all files.
  */
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/recorder.h"
 
 struct recorder recorder = {.rank = -1};
@@ -26,15 +22,17 @@ void recorder_unlock(void)
 
 void recorder_print(const char *format, ...)
 {
-    char line[1400] = "mpiprof: ";
-    const size_t start = strlen(line);
+    struct text line = {0};
     va_list arguments;
 
     if (recorder.options.quiet)
         return;
     va_start(arguments, format);
-    vsnprintf(line + start, sizeof line - start - 1, format, arguments);
+    text_add(&line, "mpiprof: ");
+    text_format(&line, format, arguments);
+    text_add(&line, "\n");
     va_end(arguments);
-    strcat(line, "\n");
-    signal_guard_print(line, strlen(line));
+    if (line.bytes != NULL)
+        signal_guard_print(line.bytes, line.length);
+    text_free(&line);
 }

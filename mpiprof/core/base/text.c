@@ -33,11 +33,10 @@ static bool text_reserve(struct text *t, size_t more)
     return true;
 }
 
-void text_add(struct text *t, const char *format, ...)
+void text_format(struct text *t, const char *format, va_list arguments)
 {
-    va_list arguments, again;
+    va_list again;
 
-    va_start(arguments, format);
     va_copy(again, arguments);
     const locale_t before = uselocale(point_locale());
     const int length = vsnprintf(NULL, 0, format, arguments);
@@ -47,6 +46,14 @@ void text_add(struct text *t, const char *format, ...)
     }
     uselocale(before);
     va_end(again);
+}
+
+void text_add(struct text *t, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    text_format(t, format, arguments);
     va_end(arguments);
 }
 

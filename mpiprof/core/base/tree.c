@@ -7,7 +7,8 @@
  *      `---- 4 --- 5        all ranks up to the next child
  *            `---- 6 --- 7
  *
- * All members of the communicator call these functions, with one thread each.
+ * All members of the communicator call these functions, with one thread each. Only one communicator
+ * at a time collects texts, so a process has one piece.
  */
 #include "base/communication.h"
 
@@ -23,6 +24,7 @@ struct piece {
     int64_t cut;    /* a rank had no memory for its part */
     char bytes[PIECE];
 };
+static struct piece piece; /* static, because the thread's stack may be small */
 
 int tree_parent(int rank)
 {
@@ -74,37 +76,38 @@ static int piece_length(int64_t length)
 
 static void pieces_send(const struct text *t, int parent, MPI_Comm comm)
 {
-    struct piece p = {.length = (int64_t)t->length, .cut = t->cut};
+    const int64_t length = (int64_t)t->length;
     int64_t at = 0;
 
+    piece.length = length;
+    piece.cut = t->cut;
     do {
-        const int part = piece_length(p.length - at);
+        const int part = piece_length(length - at);
 
         if (part > 0)
-            memcpy(p.bytes, t->bytes + at, (size_t)part);
-        pmpi.Send(&p, (int)offsetof(struct piece, bytes) + part, MPI_BYTE, parent, TAG_COLLECT,
+            memcpy(piece.bytes, t->bytes + at, (size_t)part);
+        pmpi.Send(&piece, (int)offsetof(struct piece, bytes) + part, MPI_BYTE, parent, TAG_COLLECT,
                   comm);
         at += part;
-    } while (at < p.length);
+    } while (at < length);
 }
 
 /* Append a child's text. A child that was lost has sent nothing. */
 static void child_receive(struct text *t, int child, MPI_Comm comm)
 {
-    struct piece p;
     int64_t at = 0;
 
     do {
-        p.length = p.cut = 0;
-        if (pmpi.Recv(&p, sizeof p, MPI_BYTE, child, TAG_COLLECT, comm, MPI_STATUS_IGNORE) !=
-            MPI_SUCCESS)
+        piece.length = piece.cut = 0;
+        if (pmpi.Recv(&piece, sizeof piece, MPI_BYTE, child, TAG_COLLECT, comm,
+                      MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return;
-        const int part = piece_length(p.length - at);
+        const int part = piece_length(piece.length - at);
 
-        text_bytes(t, p.bytes, (size_t)part);
-        t->cut |= p.cut != 0;
+        text_bytes(t, piece.bytes, (size_t)part);
+        t->cut |= piece.cut != 0;
         at += part;
-    } while (at < p.length);
+    } while (at < piece.length);
 }
 
 /* Collect the texts of all ranks on rank 0 in rank order. If `join` is not NULL, it is called after

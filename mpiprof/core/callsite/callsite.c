@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -22,7 +21,9 @@ static struct map native_sites;
 static char executable[PATH_BYTES];
 static const void *program_base;
 
-/* The texts are on the heap, because threads that call MPI may have small stacks. */
+/* Threads that call MPI may have small stacks, so the texts are on the heap, and realpath, which
+ * takes several KB of the stack, is not called. A relative path of a library is relative to the
+ * working directory at load time. */
 static void frame_add(struct text *t, const void *address)
 {
     struct text symbol = {0};
@@ -36,11 +37,12 @@ static void frame_add(struct text *t, const void *address)
         return;
     }
     const bool program = info.dli_fbase == program_base && executable[0] != '\0';
-    /* The path may be relative to the working directory at load time. */
-    char *const path = program ? NULL : realpath(info.dli_fname, NULL);
+    struct text path = {0};
 
-    text_json(t, program ? executable : path != NULL ? path : info.dli_fname, -1);
-    free(path);
+    if (!program && info.dli_fname[0] != '/' && site_folder[0] != '\0')
+        text_add(&path, "%s/%s", site_folder, info.dli_fname);
+    text_json(t, program ? executable : path.bytes != NULL ? path.bytes : info.dli_fname, -1);
+    text_free(&path);
     text_add(t, ", \"offset\": %ld, \"symbol\": ", (long)(inside - (const char *)info.dli_fbase));
     if (info.dli_sname == NULL) {
         text_add(t, "null}");
@@ -143,15 +145,14 @@ struct site *callsite_at(const uint64_t *stack, int count)
 /* Return true if a native frame, as text, is in the program's executable and not in a library. */
 bool callsite_is_of_program(const char *frame)
 {
-    static const char head[] = "{\"module\": \"";
-    char path[PATH_BYTES], *real;
+    struct text program = {0};
 
-    snprintf(path, sizeof path, "%s", frame + sizeof head - 1);
-    path[strcspn(path, "\"")] = '\0';
-    real = realpath(path, NULL);
-    const bool same = real != NULL && strcmp(real, executable) == 0;
+    text_add(&program, "{\"module\": ");
+    text_json(&program, executable, -1);
+    const bool same =
+        program.bytes != NULL && !program.cut && strncmp(frame, program.bytes, program.length) == 0;
 
-    free(real);
+    text_free(&program);
     return same;
 }
 

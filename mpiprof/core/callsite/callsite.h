@@ -14,6 +14,8 @@ struct site {
 };
 struct site *site_new(struct map *m, uint64_t key, const struct text *frames);
 void site_name(const struct site *s, struct text *name);
+extern char site_folder[]; /* working directory before MPI_Init; empty if unknown */
+void site_remember_folder(void);
 
 /* ---- stacks of samples (return_address.c) */
 

@@ -21,7 +21,6 @@ enum { LONGEST_NAME = 4096 };
 
 bool python_site_is_possible;
 static struct map python_sites, file_kinds;
-static char folder_at_start[PATH_BYTES];
 static char skipped, shown; /* values of file_kinds */
 
 bool python_site_is_initialised(void)
@@ -48,20 +47,22 @@ bool python_site_can_take_gil(void)
 static void text_of(struct text *t, const object *text)
 {
     const ptrdiff_t length = text != NULL ? py.PyUnicode_GetLength(text) : 0;
-    char utf8[LONGEST_NAME + 4];
-    size_t used = 0;
+    const size_t before = t->length;
 
-    for (ptrdiff_t i = 0; i < length && used < LONGEST_NAME; i++) {
+    for (ptrdiff_t i = 0; i < length && t->length - before < LONGEST_NAME; i++) {
         static const uint32_t lead[] = {0, 0xc0, 0xe0, 0xf0};
         const uint32_t read = py.PyUnicode_ReadChar(text, i);
         const uint32_t c = read >= 0xd800 && read < 0xe000 ? '?' : read;
         int more = (c >= 0x80) + (c >= 0x800) + (c >= 0x10000); /* bytes after the first */
+        char utf8[4] = {(char)(lead[more] | c >> 6 * more)};
+        size_t used = 1;
 
-        utf8[used++] = (char)(lead[more] | c >> 6 * more);
         while (more-- > 0)
             utf8[used++] = (char)(0x80 | (c >> 6 * more & 0x3f));
+        text_bytes(t, utf8, used);
     }
-    text_add(t, "%.*s", used > 0 ? (int)used : 1, used > 0 ? utf8 : "?");
+    if (t->length == before)
+        text_add(t, "?");
 }
 
 /* Return true if the path prefix, which ends with a package's name, is that package, and not only a
@@ -69,15 +70,17 @@ static void text_of(struct text *t, const object *text)
 static bool is_package(const char *path, size_t length)
 {
     static const char installed[] = "-packages"; /* site-packages, dist-packages */
-    char inside[PATH_BYTES + 16];
     const char *slash = memrchr(path, '/', length);
+    struct text inside = {0};
 
     if (slash != NULL && slash - path >= (ptrdiff_t)sizeof installed &&
         strncmp(slash - (sizeof installed - 1), installed, sizeof installed - 1) == 0)
         return true;
-    return snprintf(inside, sizeof inside, "%.*s/__init__.py", (int)length, path) <
-               (int)sizeof inside &&
-           access(inside, F_OK) == 0;
+    text_add(&inside, "%.*s/__init__.py", (int)length, path);
+    const bool exists = inside.bytes != NULL && access(inside.bytes, F_OK) == 0;
+
+    text_free(&inside);
+    return exists;
 }
 
 static bool names_package(const char *file, const char *package, size_t length)
@@ -137,8 +140,8 @@ static void location_add(struct text *t, const struct frame_place *p)
     const bool named = p->file != NULL && py.PyUnicode_GetLength(p->file) > 0;
     const uint32_t first = named ? py.PyUnicode_ReadChar(p->file, 0) : 0;
 
-    if (first != '/' && first != '<' && folder_at_start[0] != '\0')
-        text_add(&path, "%s/", folder_at_start);
+    if (first != '/' && first != '<' && site_folder[0] != '\0')
+        text_add(&path, "%s/", site_folder);
     text_of(&path, p->file);
     text_of(&name, p->name);
     text_add(t, t->length > 0 ? ", {\"file\": " : "{\"file\": ");
@@ -157,28 +160,30 @@ typedef bool next_place(object **frame, struct frame_place *p);
 
 /* Return the site of up to `most` of the user's frames, innermost first. If there are none, as in a
  * program that is itself a skipped package, the innermost frame is used. spare: number of sites
- * that may still be made, after which NULL is returned; NULL for any number. */
-static struct site *site_of_frames(next_place *next, object *frame, int most, int *spare)
+ * that may still be made, after which NULL is returned; NULL for any number.
+ *
+ * The frames of a new site are read a second time for their names: the thread's stack may be too
+ * small for a list of them, and the thread does not leave its frames meanwhile. */
+static struct site *site_of_frames(next_place *next, object *innermost, int most, int *spare)
 {
-    struct frame_place places[MOST_FRAMES], first = {0}, p;
-    uint64_t key = 0;
-    int count = 0;
+    object *frame = innermost;
+    struct frame_place p;
+    uint64_t key = 0, first_key = 0;
+    int count = 0, skipped_count = 0;
 
     while (count < most && count < MOST_FRAMES && next(&frame, &p)) {
-        if (first.code == NULL)
-            first = p;
-        if (place_skipped(&p))
+        if (count + skipped_count == 0)
+            first_key = p.key;
+        if (place_skipped(&p)) {
+            skipped_count++;
             continue;
+        }
         key = hash_mix(key, p.key);
-        places[count++] = p;
+        count++;
     }
-    if (first.code == NULL)
+    if (count + skipped_count == 0)
         return NULL;
-    if (count == 0) {
-        key = first.key;
-        places[count++] = first;
-    }
-    struct site *const known = map_get(&python_sites, key);
+    struct site *const known = map_get(&python_sites, count > 0 ? key : first_key);
 
     if (known != NULL)
         return known;
@@ -186,8 +191,14 @@ static struct site *site_of_frames(next_place *next, object *frame, int most, in
         return NULL;
     struct text t = {0};
 
-    for (int i = 0; i < count; i++)
-        location_add(&t, &places[i]);
+    frame = innermost;
+    for (int i = 0; i < (count > 0 ? count : 1) && next(&frame, &p);)
+        if (count == 0 || !place_skipped(&p)) {
+            location_add(&t, &p);
+            i++;
+        }
+    if (count == 0)
+        key = first_key;
     struct site *const s = site_new(&python_sites, key, &t);
 
     text_free(&t);
@@ -289,8 +300,6 @@ void python_site_start(void)
     if (found)
         python_frame_start();
     python_site_is_possible = found;
-    if (getcwd(folder_at_start, sizeof folder_at_start) == NULL)
-        folder_at_start[0] = '\0';
     object *const thread = python_site_is_initialised() ? py.PyGILState_GetThisThreadState() : NULL;
 
     if (thread != NULL) /* MPI_Init is often called with the GIL, so the check can use the C API */

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/recorder.h"
 #include "callsite/callsite.h"
@@ -13,6 +14,14 @@ enum { MOST_SITES = 1 << 20 };
 
 static uint32_t sites_made;
 static struct site overflow; /* site 0, for calls beyond the table */
+char site_folder[PATH_BYTES];
+
+/* Remember the working directory; called before MPI_Init. */
+void site_remember_folder(void)
+{
+    if (getcwd(site_folder, sizeof site_folder) == NULL)
+        site_folder[0] = '\0';
+}
 
 static bool site_write(uint32_t id, const char *frames)
 {

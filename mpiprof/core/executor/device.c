@@ -86,9 +86,11 @@ static int note_name(struct dl_phdr_info *info, size_t size, void *found)
 
 static void table_make(void)
 {
-    char names[RUNTIMES][PATH_BYTES] = {{0}};
+    static char names[RUNTIMES][PATH_BYTES]; /* static, because the thread's stack may be small */
     void *libraries[RUNTIMES];
 
+    for (int i = 0; i < RUNTIMES; i++)
+        names[i][0] = '\0';
     dl_iterate_phdr(note_name, names);
     runtimes.any = false;
     for (int i = 0; i < RUNTIMES; i++) {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -210,6 +211,7 @@ void lifecycle_initialising(const char *wrapped)
                            .comm_state_bytes = sizeof(struct comm_state),
                            .site_met = rules_match_site,
                            .group_created = lifecycle_group_created};
+    site_remember_folder();
     python_site_start();
     options_clear_environment();
 }
@@ -276,12 +278,12 @@ static void end_write(const char *reason)
 static void end_report(void)
 {
     const char *const folder = recorder.folder;
-    char here[PATH_BYTES];
+    char *const here = getcwd(NULL, 0);
     size_t skip = 0;
 
-    if (getcwd(here, sizeof here) != NULL && strncmp(folder, here, strlen(here)) == 0 &&
-        folder[strlen(here)] == '/')
+    if (here != NULL && strncmp(folder, here, strlen(here)) == 0 && folder[strlen(here)] == '/')
         skip = strlen(here) + 1;
+    free(here);
     recorder_print("trace of %d ranks in %s", recorder.size, folder + skip);
 
     struct text named = {0};

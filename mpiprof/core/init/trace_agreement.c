@@ -26,17 +26,22 @@ static bool is_ours(const char *folder)
 {
     static const char name[] = ".job";
     const char *const job = recorder.options.job;
-    char other[PATH_BYTES] = "";
 
     if (job[0] == '\0' || folder_add_mark(folder, name, job) || errno != EEXIST)
         return true;
-    return folder_read_mark(folder, name, other, sizeof other) && strcmp(other, job) == 0;
+    const size_t room = strlen(job) + 2; /* a longer name is cut, and still differs */
+    char *const other = memory_allocate(room);
+    const bool same =
+        other != NULL && folder_read_mark(folder, name, other, room) && strcmp(other, job) == 0;
+
+    memory_free(other);
+    return same;
 }
 
 static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
-    char meta[PATH_BYTES + 16];
+    struct text meta = {0};
     const bool made = !o->unrecorded && folder_create_unique(v->folder, o->trace, o->base);
     const int reason = errno;
 
@@ -53,18 +58,16 @@ static void make_folder(struct verdict *v)
     }
     /* An earlier program of the script may have left its trace. With Sessions this is not checked,
      * because each communicator starts separately. */
-    snprintf(meta, sizeof meta, "%s/meta.json", v->folder);
-    if ((v->state & RECORDING) && recorder.rank == 0 && !recorder.sessions &&
-        access(meta, F_OK) == 0)
+    text_add(&meta, "%s/meta.json", v->folder);
+    if ((v->state & RECORDING) && recorder.rank == 0 && !recorder.sessions && meta.bytes != NULL &&
+        access(meta.bytes, F_OK) == 0)
         v->state |= TAKEN;
+    text_free(&meta);
 }
 
-/* Agree on the folder among the members of a communicator. Returns false if nothing is recorded. On
- * return, recorder.options.partial is true if the members must not communicate. */
-bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
+static void folder_agree(MPI_Comm comm, int rank, int size, bool with_world, struct verdict *v)
 {
     struct options *const o = &recorder.options;
-    struct verdict v = {.together = 1, .agreed = 1};
     const bool several = !o->partial && size > 1 && mpmd_has_parts(with_world);
     const bool heads = rank == 0 || (several && !mpmd_has_mark(tree_parent(rank)));
     const bool alone = o->partial || (several && !with_world);
@@ -73,37 +76,52 @@ bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
         o->partial = true;
         if (several && o->trace[0] == '\0')
             o->trace = o->alone;
-        v.together = 0;
+        v->together = 0;
     }
     if (!alone && heads)
-        make_folder(&v);
-    const bool met = !alone && bootstrap_run(comm, several, heads, false, &v);
+        make_folder(v);
+    const bool met = !alone && bootstrap_run(comm, several, heads, false, v);
 
     if (!met) /* and not alone: out of memory */
-        v.together = 0;
+        v->together = 0;
     if (rank == 0 && !met && !alone)
-        v.state = 0;
-    else if (v.folder[0] == '\0')
-        make_folder(&v);
-    if (v.together == 0 && bootstrap_lacks_memory()) { /* each process decides alone */
-        if (v.state & RECORDING)
+        v->state = 0;
+    else if (v->folder[0] == '\0')
+        make_folder(v);
+    if (v->together == 0 && bootstrap_lacks_memory()) { /* each process decides alone */
+        if (v->state & RECORDING)
             bootstrap_report_memory(1, 1);
-        v.state &= ~RECORDING;
+        v->state &= ~RECORDING;
     }
-    if (v.together != 0)
+    if (v->together != 0)
         mpmd_end();
-    by_itself = several && v.together == 0;
-    o->partial = v.together == 0;
-    recorder.agreed = v.agreed != 0;
-    recorder.begun_apart = (v.state & BEGUN) != 0;
+    by_itself = several && v->together == 0;
+    o->partial = v->together == 0;
+    recorder.agreed = v->agreed != 0;
+    recorder.begun_apart = (v->state & BEGUN) != 0;
     /* Members that stopped waiting may have written to the folder. */
-    o->unrecorded |= !o->partial && (v.state & TAKEN) != 0;
-    recorder.shares_files = (v.state & NODES) != 0 || recorder.size > o->node_files_above;
+    o->unrecorded |= !o->partial && (v->state & TAKEN) != 0;
+    recorder.shares_files = (v->state & NODES) != 0 || recorder.size > o->node_files_above;
     /* Processes of a partial job agree on its number without messages. */
-    recorder.job = v.together != 0 ? v.job : hash_text(7, v.folder, -1);
-    memcpy(recorder.folder, v.folder, sizeof recorder.folder);
-    atomic_store(&joined, (v.state & RECORDING) != 0);
-    return (v.state & RECORDING) != 0;
+    recorder.job = v->together != 0 ? v->job : hash_text(7, v->folder, -1);
+    memcpy(recorder.folder, v->folder, sizeof recorder.folder);
+    atomic_store(&joined, (v->state & RECORDING) != 0);
+}
+
+/* Agree on the folder among the members of a communicator. Returns false if nothing is recorded. On
+ * return, recorder.options.partial is true if the members must not communicate. */
+bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
+{
+    struct verdict *const v = memory_allocate(sizeof *v); /* the thread's stack may be small */
+
+    if (v == NULL)
+        return false;
+    v->together = v->agreed = 1;
+    folder_agree(comm, rank, size, with_world, v);
+    const bool records = (v->state & RECORDING) != 0;
+
+    memory_free(v);
+    return records;
 }
 
 /* With Sessions alone, verify on a later communicator from a group that all selections agree.
@@ -111,20 +129,25 @@ bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
  * another communicator; then this process has no folder to send. */
 bool trace_agreement_repeat(MPI_Comm comm)
 {
-    struct verdict v = {.together = 1, .job = recorder.job};
+    struct verdict *const v =
+        recorder.options.partial ? NULL : memory_allocate(sizeof *v); /* not on a small stack */
     int rank = 0;
 
-    if (recorder.options.partial)
+    if (v == NULL)
         return false;
+    v->together = 1;
+    v->job = recorder.job;
     pmpi.Comm_rank(comm, &rank);
     if (atomic_load(&joined)) {
-        v.state = RECORDING;
-        memcpy(v.folder, recorder.folder, sizeof v.folder);
+        v->state = RECORDING;
+        memcpy(v->folder, recorder.folder, sizeof v->folder);
     }
-    const bool met = bootstrap_run(comm, false, rank == 0, true, &v);
+    const bool met = bootstrap_run(comm, false, rank == 0, true, v);
+    const bool agreed = met && v->together != 0 && v->agreed != 0;
 
     bootstrap_end();
-    return met && v.together != 0 && v.agreed != 0;
+    memory_free(v);
+    return agreed;
 }
 
 /* Report partial recording that the user did not request. */

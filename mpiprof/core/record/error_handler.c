@@ -37,13 +37,25 @@ static bool span_contains(const void *address, struct span s)
     return (uintptr_t)address >= s.low && (uintptr_t)address < s.high;
 }
 
+/* The calls of a thread that a handler interrupts. */
+struct interrupted {
+    struct call *call;
+    struct activity message, creation, freeing, completion;
+    const void *fortran_caller;
+};
+
 /* End the calls of this thread that have failed. `before` gets the state for after the handler: the
  * ended calls are no longer in it. */
-static void handler_enter(struct thread *before, int error)
+static void handler_enter(struct interrupted *before, int error)
 {
     struct thread *const t = &self;
 
-    *before = *t;
+    *before = (struct interrupted){.call = t->call,
+                                   .message = t->message,
+                                   .creation = t->creation,
+                                   .freeing = t->freeing,
+                                   .completion = t->completion,
+                                   .fortran_caller = t->fortran_caller};
     if (!atomic_load(&recorder.active) ||
         (t->call == NULL && t->message.object == NULL && t->creation.object == NULL &&
          t->freeing.object == NULL && t->completion.object == NULL))
@@ -83,7 +95,7 @@ static void handler_enter(struct thread *before, int error)
     }
 }
 
-static void handler_leave(const struct thread *before)
+static void handler_leave(const struct interrupted *before)
 {
     struct thread *const t = &self;
 
@@ -100,7 +112,7 @@ static void handler_leave(const struct thread *before)
 static void handler_run(int which, MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)
 {
     MPI_Comm_errhandler_function *const function = atomic_load(&functions[which]);
-    struct thread before;
+    struct interrupted before;
 
     handler_enter(&before, *error);
     function(comm, error, a, b, c, d);

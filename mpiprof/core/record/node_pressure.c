@@ -33,7 +33,7 @@ static _Atomic int64_t last_ns = INT64_MAX; /* INT64_MAX while a thread reads, a
 /* Read a source in ns. Returns -1 if it is unavailable. */
 static int64_t source_read(const struct source *s)
 {
-    char text[1024];
+    char text[512]; /* cpu.stat has at most nine lines of 40 characters */
     const ssize_t length =
         fd_guard_is_valid(&s->file) ? pread(s->file.descriptor, text, sizeof text - 1, 0) : 0;
 

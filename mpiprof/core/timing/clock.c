@@ -310,7 +310,7 @@ void clock_synchronise(const char *when, int64_t deadline)
 static void share_offsets(void)
 {
     const struct row mine = {my_node, *atomic_load(&known)};
-    struct row some[ROWS];
+    static struct row some[ROWS]; /* static, because the thread's stack may be small */
     struct text rows = {0};
     int64_t count;
     int rank = -1;

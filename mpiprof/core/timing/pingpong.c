@@ -314,26 +314,27 @@ struct link pingpong_link(const struct pingpong *p)
 
 void pingpong_write(struct text *out, const struct pingpong *p)
 {
-    double sizes[MOST_SIZES], clean[MOST_SIZES], spread[MOST_SIZES];
+    double values[MOST_SIZES];
 
     if (p->count == 0) {
         text_add(out, "null");
         return;
-    }
-    for (int i = 0; i < p->count; i++) {
-        sizes[i] = p->sizes[i];
-        clean[i] = p->one_way[i].count[1];
-        spread[i] = repetition_spread(&p->one_way[i]);
     }
     const struct alpha_beta_fit l = fit_of(p);
     const struct link k = alpha_beta_fit_link(&l);
 
     text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", k.alpha, k.beta);
     text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f", k.pace, k.buffer);
-    numbers_add(out, "sizes", 0, sizes, p->count);
+    for (int i = 0; i < p->count; i++)
+        values[i] = p->sizes[i];
+    numbers_add(out, "sizes", 0, values, p->count);
     numbers_add(out, "one_way_ns", 1, l.one_way, p->count);
     numbers_add(out, "both_ways_ns", 1, l.both_ways, p->count);
-    numbers_add(out, "undisturbed_rounds", 0, clean, p->count);
-    numbers_add(out, "spread", 2, spread, p->count);
+    for (int i = 0; i < p->count; i++)
+        values[i] = p->one_way[i].count[1];
+    numbers_add(out, "undisturbed_rounds", 0, values, p->count);
+    for (int i = 0; i < p->count; i++)
+        values[i] = repetition_spread(&p->one_way[i]);
+    numbers_add(out, "spread", 2, values, p->count);
     text_add(out, "}");
 }

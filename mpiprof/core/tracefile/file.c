@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -338,18 +337,18 @@ bool file_write_line(const struct text *line)
 /* Append a note to the tables. */
 void file_write_note(const char *format, ...)
 {
-    char words[1000];
-    struct text t = {0};
+    struct text words = {0}, t = {0};
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
+    text_format(&words, format, arguments);
     va_end(arguments);
     text_add(&t, "{\"rank\": %d, \"note\": ", recorder.rank);
-    text_json(&t, words, -1);
+    text_json(&t, words.bytes != NULL ? words.bytes : "", -1);
     text_add(&t, "}\n");
     file_write_line(&t);
     text_free(&t);
+    text_free(&words);
 }
 
 void file_close(void)

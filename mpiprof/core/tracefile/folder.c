@@ -92,21 +92,26 @@ static int own_folder_open(const char *path, struct stat *s)
     return -1;
 }
 
+static void parents_create(const char *path)
+{
+    char *const part = memory_copy_text(path);
+
+    for (char *end = part; end != NULL && (end = strchr(end + 1, '/')) != NULL; *end = '/') {
+        *end = '\0';
+        mkdir(part, mode_of(0777));
+    }
+    memory_free(part);
+}
+
 /* Create a folder and its parents. Returns true if it exists now and belongs to this user. */
 bool folder_create(const char *path)
 {
     /* Thousands of ranks call this, so an existing folder must need few queries. */
     bool made = mkdir(path, mode_of(0777)) == 0;
-    char part[PATH_BYTES];
     struct stat s;
 
     if (!made && errno != EEXIST) {
-        for (size_t i = 1; path[i] != '\0' && i < sizeof part; i++)
-            if (path[i] == '/') {
-                memcpy(part, path, i);
-                part[i] = '\0';
-                mkdir(part, mode_of(0777));
-            }
+        parents_create(path);
         made = mkdir(path, mode_of(0777)) == 0;
     }
     if (made || errno != EEXIST)
@@ -229,8 +234,11 @@ bool folder_read_mark(const char *folder, const char *name, char *text, size_t r
 
 void folder_remove_mark(const char *folder, const char *name)
 {
-    char path[PATH_BYTES + NAME_BYTES];
+    struct stat s;
+    const int within = own_folder_open(folder, &s);
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    unlink(path);
+    if (within < 0)
+        return;
+    unlinkat(within, name, 0);
+    close(within);
 }

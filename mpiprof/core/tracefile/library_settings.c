@@ -102,11 +102,13 @@ int library_setting_node_processes(void)
 static void value_add(struct text *t, int index, const char *name, MPI_Datatype type)
 {
     const char *const comma = t->length > 0 ? ", " : "";
-    char read[MOST_BYTES + 1] = "";
+    char *const read = memory_allocate(MOST_BYTES + 1);
     struct tool_variable variable;
     int number = 0;
 
-    if (mpi_t_text(index, read, sizeof read)) {
+    if (read == NULL)
+        return;
+    if (mpi_t_text(index, read, MOST_BYTES + 1)) {
         if (text_of(name, read)[0] != '\0') {
             text_add(t, "%s\"%s\": ", comma, name);
             text_json(t, text_of(name, read), -1);
@@ -116,6 +118,7 @@ static void value_add(struct text *t, int index, const char *name, MPI_Datatype 
             text_add(t, "%s\"%s\": %d", comma, name, number);
         mpi_t_close(&variable);
     }
+    memory_free(read);
 }
 
 /* Add `"name": value, ...`. Adds nothing if the library has no MPI_T or is not queried. version is

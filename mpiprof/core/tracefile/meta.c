@@ -10,14 +10,17 @@
 #include "base/recorder.h"
 #include "tracefile/tracefile.h"
 
+enum { VERSION_BYTES = 8200 }; /* more than any MPI_MAX_LIBRARY_VERSION_STRING */
+
 const char *meta_library(void)
 {
     static char version[512]; /* its first line */
-    char all[8200];
+    char *const all = version[0] == '\0' ? memory_allocate(VERSION_BYTES) : NULL;
     int length = 0;
 
-    if (version[0] == '\0' && pmpi.Get_library_version(all, &length) == MPI_SUCCESS)
+    if (all != NULL && pmpi.Get_library_version(all, &length) == MPI_SUCCESS)
         snprintf(version, sizeof version, "%.*s", (int)strcspn(all, "\n"), all);
+    memory_free(all);
     for (char *s = version; *s != '\0'; s++)
         if (*s == '\t')
             *s = ' ';
@@ -70,7 +73,7 @@ void meta_write_process(const char *host, const char *node)
 bool meta_read(const char *path, struct text *t)
 {
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    char part[4096];
+    char part[512];
     ssize_t length;
 
     if (descriptor < 0)

@@ -14,7 +14,6 @@ void observe_window(struct selection *s)
     const struct arrivals *const w = s->arrivals;
     struct observed *const o = &s->observed;
     const int64_t usual = rank_test_median(&s->list[s->choice.current]);
-    int64_t elapsed[LONGEST_WINDOW], worst[LONGEST_WINDOW], after[LONGEST_WINDOW];
 
     for (int i = 0; i < w->count; i++) {
         const struct sample *const r = &w->results[i];
@@ -29,13 +28,10 @@ void observe_window(struct selection *s)
         }
         if (r->candidate != NATIVE && o->native_ns > 0)
             o->saved_ns += o->native_ns - r->score;
-        elapsed[i] = r->elapsed;
-        worst[i] = r->worst;
-        after[i] = r->after;
     }
-    o->elapsed_ns = rank_test_median_of(elapsed, w->count);
-    o->worst_ns = rank_test_median_of(worst, w->count);
-    o->after_ns = rank_test_median_of(after, w->count);
+    o->elapsed_ns = rank_test_median_spaced(&w->results->elapsed, sizeof *w->results, w->count);
+    o->worst_ns = rank_test_median_spaced(&w->results->worst, sizeof *w->results, w->count);
+    o->after_ns = rank_test_median_spaced(&w->results->after, sizeof *w->results, w->count);
     if (s->list[NATIVE].seen > 0)
         o->native_ns = rank_test_median(&s->list[NATIVE]);
     for (int i = 1; i < s->count; i++)

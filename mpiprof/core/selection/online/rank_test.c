@@ -3,21 +3,66 @@
  * The test is the one-sided rank-sum test of Mann and Whitney. It requires no distribution, and a
  * disturbed instance has no more weight than any other. Disturbances make measurements longer, so
  * the median of an even number of values is the lower of the two middle ones.
+ *
+ * The median is found by bisecting the range of the values, because a sorted copy of a window may
+ * not fit on the stack of a thread or coroutine.
  */
 #include "selection/online/selection.h"
 
+struct series {        /* values, or their distances from `middle` */
+    const char *first; /* address of an int64_t */
+    size_t stride;     /* in bytes */
+    int count;
+    bool of_distances;
+    int64_t middle;
+};
+
+static int64_t series_value(const struct series *s, int i)
+{
+    const int64_t value = *(const int64_t *)(const void *)(s->first + (size_t)i * s->stride);
+
+    if (!s->of_distances)
+        return value;
+    return value > s->middle ? value - s->middle : s->middle - value;
+}
+
+/* Return the lower median: the smallest value that more than (count - 1) / 2 values do not exceed.
+ * Returns 0 without values. */
+static int64_t series_median(const struct series *s)
+{
+    int64_t low = INT64_MAX, high = INT64_MIN;
+
+    for (int i = 0; i < s->count; i++) {
+        const int64_t value = series_value(s, i);
+
+        low = value < low ? value : low;
+        high = value > high ? value : high;
+    }
+    while (low < high) {
+        const int64_t guess = low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
+        int covered = 0;
+
+        for (int i = 0; i < s->count; i++)
+            covered += series_value(s, i) <= guess;
+        if (covered > (s->count - 1) / 2)
+            high = guess;
+        else
+            low = guess + 1;
+    }
+    return s->count > 0 ? low : 0;
+}
+
+/* Return the median of values that are `stride` bytes apart. */
+int64_t rank_test_median_spaced(const int64_t *first, size_t stride, int count)
+{
+    const struct series s = {.first = (const char *)first, .stride = stride, .count = count};
+
+    return series_median(&s);
+}
+
 int64_t rank_test_median_of(const int64_t *values, int count)
 {
-    int64_t sorted[LONGEST_WINDOW];
-
-    for (int i = 0; i < count; i++) {
-        int j = i;
-
-        for (; j > 0 && sorted[j - 1] > values[i]; j--)
-            sorted[j] = sorted[j - 1];
-        sorted[j] = values[i];
-    }
-    return count > 0 ? sorted[(count - 1) / 2] : 0; /* lower median, see above */
+    return rank_test_median_spaced(values, sizeof *values, count);
 }
 
 int rank_test_samples(const struct candidate *c)
@@ -47,12 +92,13 @@ int64_t rank_test_default_time(const struct selection *s)
 /* Return the median absolute deviation. */
 int64_t rank_test_spread_of(const int64_t *values, int count)
 {
-    const int64_t middle = rank_test_median_of(values, count);
-    int64_t distances[LONGEST_WINDOW];
+    const struct series distances = {.first = (const char *)values,
+                                     .stride = sizeof *values,
+                                     .count = count,
+                                     .of_distances = true,
+                                     .middle = rank_test_median_of(values, count)};
 
-    for (int i = 0; i < count; i++)
-        distances[i] = values[i] > middle ? values[i] - middle : middle - values[i];
-    return rank_test_median_of(distances, count);
+    return series_median(&distances);
 }
 
 int64_t rank_test_spread(const struct candidate *c)

@@ -187,6 +187,7 @@ bool candidate_set_extend_blocks(struct selection *s, int best);
 /* ---- robust statistics of scores (rank_test.c) */
 
 int64_t rank_test_median_of(const int64_t *values, int count);
+int64_t rank_test_median_spaced(const int64_t *first, size_t stride, int count);
 int rank_test_samples(const struct candidate *c);
 int64_t rank_test_median(const struct candidate *c);
 int64_t rank_test_known(const struct candidate *c);

@@ -18,7 +18,7 @@
 #include "selection/rules/rules.h"
 #include "tracefile/tracefile.h"
 
-enum { MOST_NOTES = 16, MOST_SHARING = 4, MESSAGE_BYTES = 1000 };
+enum { MOST_NOTES = 16, MOST_SHARING = 4 };
 
 /* Call sites that share one key, stored for the life of the process. */
 struct sharing {
@@ -82,15 +82,17 @@ static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void say(const char *format, ...)
 {
-    char message[MESSAGE_BYTES];
+    struct text message = {0};
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    text_format(&message, format, arguments);
     va_end(arguments);
-    if (recorder.rank == 0)
-        recorder_print("%s", message);
-    file_write_note("%s", message);
+    if (recorder.rank == 0 && message.bytes != NULL)
+        recorder_print("%s", message.bytes);
+    if (message.bytes != NULL)
+        file_write_note("%s", message.bytes);
+    text_free(&message);
 }
 
 static void say_sharing(const struct sharing *s)
