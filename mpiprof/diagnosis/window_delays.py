@@ -73,7 +73,9 @@ def make_run_blamed_work(trace: Trace) -> pd.DataFrame:
 def find_run_shared_processors(trace: Trace) -> dict[str, Any] | None:
     """Return the fields of the SharedProcessors of a run, or None."""
     if fits_in_memory(trace):
-        shared = find_shared_processors(trace.intervals, trace.node_ids)
+        processes = trace.tables.processes
+        affinity = {rank: process["processors"] for rank, process in processes.items()}
+        shared = find_shared_processors(trace.intervals, trace.node_ids, affinity)
         return None if shared is None else asdict(shared)
     windows: list[WindowDelays] = trace.derive("window_delays")
     return join_shared_processors([of.summary.sums.shared_processors for of in windows])

@@ -19,6 +19,8 @@ from mpiprof.testing.program import Program
 RANKS = 8
 FIND = "mpiprof.diagnosis.window_delays.find_shared_processors"
 NODES = {rank: f"n{rank // 4}" for rank in range(RANKS)}
+FREE = dict.fromkeys(range(RANKS), (0, 1, 2, 3))
+PAIR = FREE | dict.fromkeys(range(4, RANKS), (0, 1))  # ranks 4 to 7 may run on 2 processors
 
 
 def intervals(processors: list[int], queue_ms: float, sleep_ms: float = 0) -> pd.DataFrame:
@@ -35,29 +37,46 @@ def intervals(processors: list[int], queue_ms: float, sleep_ms: float = 0) -> pd
 def test_the_node_with_shared_processors_is_found() -> None:
     """Ranks 4 to 7 share processors 0 and 1 of n1; processors of n0 have the same numbers."""
     rows = intervals([0, 1, 2, 3, 0, 1, 0, 1], 30)
-    assert find_shared_processors(rows, NODES) == SharedProcessors(4, 2, 3.0, 0.75)
+    assert find_shared_processors(rows, NODES, PAIR) == SharedProcessors(4, 2, 3.0, 0.75)
+
+
+def test_processors_that_the_intervals_do_not_show_count() -> None:
+    """All intervals of n1 ended on processor 0, but its ranks may also run on processor 1."""
+    rows = intervals([0, 1, 2, 3, 0, 0, 0, 0], 30)
+    assert find_shared_processors(rows, NODES, PAIR) == SharedProcessors(4, 2, 3.0, 0.75)
+    assert find_shared_processors(rows, NODES, FREE) is None
+
+
+def test_ranks_bound_to_one_processor_share_it() -> None:
+    """Ranks 4 to 6 are bound to processor 0, rank 7 may run on all."""
+    bound = FREE | dict.fromkeys((4, 5, 6), (0,))
+    rows = intervals([0, 1, 2, 3, 0, 0, 0, 1], 30)
+    assert find_shared_processors(rows, NODES, bound) == SharedProcessors(3, 1, 3.0, 0.75)
 
 
 @pytest.mark.parametrize(
-    ("processors", "queue_ms", "sleep_ms"),
+    ("affinity", "queue_ms", "sleep_ms"),
     [
-        pytest.param([0, 1, 2, 3] * 2, 30, 0, id="own"),
-        pytest.param([0, 1, 0, 1] * 2, 5, 0, id="short"),
-        pytest.param([0, 1, 0, 1] * 2, 30, 1000, id="sleeping"),
-        pytest.param([-1] * 8, 30, 0, id="unknown"),
+        pytest.param(FREE, 30, 0, id="own"),
+        pytest.param(PAIR, 5, 0, id="short"),
+        pytest.param(PAIR, 30, 1000, id="sleeping"),
+        pytest.param(PAIR | {5: ()}, 30, 0, id="unknown"),
+        pytest.param({rank: PAIR[rank] for rank in range(6)}, 30, 0, id="missing"),
+        pytest.param({}, 30, 0, id="none"),
     ],
 )
 def test_processors_of_one_rank_each_are_not_shared(
-    processors: list[int], queue_ms: float, sleep_ms: float
+    affinity: dict[int, tuple[int, ...]], queue_ms: float, sleep_ms: float
 ) -> None:
-    """Nor are processors on which nobody waits long, nor unknown ones."""
-    assert find_shared_processors(intervals(processors, queue_ms, sleep_ms), NODES) is None
+    """Nor are processors on which nobody waits long. Without affinity nothing is stated."""
+    rows = intervals([0, 1, 0, 1] * 2, queue_ms, sleep_ms)
+    assert find_shared_processors(rows, NODES, affinity) is None
 
 
-def test_a_move_counts_both_processors() -> None:
-    rows = intervals([0] * RANKS, 30)
-    rows["last_processor"] = np.repeat(np.arange(RANKS) % 4, 2)
-    assert find_shared_processors(rows, NODES) is None
+def test_ranks_that_moved_after_init_may_run_elsewhere() -> None:
+    """The affinity at MPI_Init was processors 0 and 1; later intervals end on 2 and 3."""
+    rows = intervals([0, 1, 2, 3] * 2, 30)
+    assert find_shared_processors(rows, NODES, PAIR) is None
 
 
 def test_the_report_says_that_ranks_share_processors(
@@ -93,7 +112,7 @@ def test_a_report_on_another_cause_states_that_ranks_share_processors(
         program.collective("allreduce", "few.py:4:step", own)
     searched = []
 
-    def find(rows: pd.DataFrame, _: object) -> SharedProcessors:
+    def find(rows: pd.DataFrame, *_: object) -> SharedProcessors:
         searched.append(len(rows))
         return SharedProcessors(8, 2, 3.0 + len(searched), 0.6)
 

@@ -11,6 +11,7 @@
 #include "tracefile/tracefile.h"
 
 enum { VERSION_BYTES = 8200 }; /* more than any MPI_MAX_LIBRARY_VERSION_STRING */
+enum { MOST_PROCESSORS = 1 << 16 };
 
 const char *meta_library(void)
 {
@@ -36,13 +37,34 @@ void meta_timestamp(char *stamp, size_t room)
     strftime(stamp, room, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
+/* Add the numbers of the processors on which this process may run. The kernel limits its affinity to
+ * the processors of its control group. */
+static void processors_add(struct text *t)
+{
+    const char *comma = "";
+    cpu_set_t *set = NULL;
+    int room = CPU_SETSIZE;
+
+    for (; set == NULL && room <= MOST_PROCESSORS; room *= 2) {
+        set = memory_allocate(CPU_ALLOC_SIZE(room));
+        if (set == NULL || sched_getaffinity(0, CPU_ALLOC_SIZE(room), set) == 0)
+            break;
+        memory_free(set); /* the kernel has more processors */
+        set = NULL;
+    }
+    for (int i = 0; set != NULL && i < room; i++)
+        if (CPU_ISSET_S((size_t)i, CPU_ALLOC_SIZE(room), set)) {
+            text_add(t, "%s%d", comma, i);
+            comma = ", ";
+        }
+    memory_free(set);
+}
+
 /* Write the first line of a rank's tables, which identifies the process. */
 void meta_write_process(const char *host, const char *node)
 {
     struct text t = {0};
     char stamp[32];
-    cpu_set_t set;
-    const char *comma = "";
 
     meta_timestamp(stamp, sizeof stamp);
     text_add(&t, "{\"rank\": %d, \"process\": {\"host\": ", recorder.rank);
@@ -52,13 +74,7 @@ void meta_write_process(const char *host, const char *node)
     text_add(&t, ", \"log\": ");
     text_json(&t, file_name, -1);
     text_add(&t, ", \"processors\": [");
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        for (int i = 0; i < CPU_SETSIZE; i++)
-            if (CPU_ISSET((size_t)i, &set)) {
-                text_add(&t, "%s%d", comma, i);
-                comma = ", ";
-            }
+    processors_add(&t);
     text_add(&t, "], \"started_ns\": %lld, \"started\": \"%s\", \"size\": %d, \"abi\": \"%s\", ",
              (long long)now_ns(), stamp, recorder.size, ABI_NAME);
     text_add(&t, "\"mpi\": ");
