@@ -51,30 +51,45 @@ void *symbol_lookup_address(const char *name)
     return found;
 }
 
-/* Return the name of a routine that frees communicators and that the program defines itself, as
- * with a profiler linked into it, or NULL. Such a routine frees by PMPI, unseen by the recorder.
- * The library may reuse the handle, and the recorder would mistake the next communicator for the
- * freed one. */
-const char *symbol_lookup_other_tool(void)
+/* Return true if the program defines a routine itself, as with a profiler linked into it. */
+bool symbol_lookup_is_foreign(const char *name)
 {
-    static const char *const names[] = {"MPI_Comm_free", "MPI_Comm_disconnect"};
+    const void *const first = dlsym(RTLD_DEFAULT, name);
     Dl_info here, there;
     const ElfW(Sym) *symbol = NULL;
     /* its symbol version differs between glibc releases */
     int (*about)(const void *, Dl_info *, void **, int);
 
     *(void **)&about = dlsym(RTLD_DEFAULT, "dladdr1");
-    if (about == NULL || dladdr((const void *)names, &here) == 0)
-        return NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const void *const first = dlsym(RTLD_DEFAULT, names[i]);
+    /* an undefined symbol is the program's reference to the wrapper */
+    return first != NULL && about != NULL && dladdr((const void *)native_names, &here) != 0 &&
+           about(first, &there, (void **)&symbol, RTLD_DL_SYMENT) != 0 &&
+           there.dli_fbase != here.dli_fbase && symbol != NULL && symbol->st_shndx != SHN_UNDEF;
+}
 
-        /* an undefined symbol is the program's reference to the wrapper */
-        if (first != NULL && about(first, &there, (void **)&symbol, RTLD_DL_SYMENT) != 0 &&
-            there.dli_fbase != here.dli_fbase && symbol != NULL && symbol->st_shndx != SHN_UNDEF)
-            return names[i];
-    }
-    return NULL;
+/* Return the name of a routine that frees communicators and that the program defines itself, or
+ * NULL. Such a routine frees by PMPI, unseen by the recorder. The library may reuse the handle, and
+ * the recorder would mistake the next communicator for the freed one. */
+const char *symbol_lookup_other_tool(void)
+{
+    return symbol_lookup_is_foreign("MPI_Comm_free")         ? "MPI_Comm_free"
+           : symbol_lookup_is_foreign("MPI_Comm_disconnect") ? "MPI_Comm_disconnect"
+                                                             : NULL;
+}
+
+/* Return the file of a tool that is preloaded after this library and defines a routine, or NULL. A
+ * tool defines only MPI_X, and the MPI library also PMPI_X. */
+const char *symbol_lookup_tool_below(const char *name)
+{
+    char profiling[80];
+    Dl_info tool, library;
+
+    snprintf(profiling, sizeof profiling, "P%s", name);
+    const void *const next = dlsym(RTLD_NEXT, name), *const last = symbol_lookup_address(profiling);
+
+    if (next == NULL || last == NULL || dladdr(next, &tool) == 0 || dladdr(last, &library) == 0)
+        return NULL;
+    return tool.dli_fbase != library.dli_fbase ? tool.dli_fname : NULL;
 }
 
 native_function *symbol_lookup_find(enum native id)

@@ -17,7 +17,9 @@ enum { ROOT_NONE = -1000 };
 typedef void native_function(void);
 extern native_function *_Atomic symbol_lookup_table[NATIVE_COUNT];
 native_function *symbol_lookup_find(enum native id);
+bool symbol_lookup_is_foreign(const char *name);
 const char *symbol_lookup_other_tool(void);
+const char *symbol_lookup_tool_below(const char *name);
 void *symbol_lookup_address(const char *name);
 
 static inline native_function *symbol_lookup_get(enum native id)
