@@ -183,6 +183,27 @@ def test_tool_behind_us_is_called(mpi: Mpi, tmp_path: Path) -> None:
     assert operations(tmp_path / "trace", 0).count("allreduce") == 20
 
 
+@pytest.mark.parametrize(
+    ("options", "lines", "seen"),
+    [
+        pytest.param([], 0, 20, id="recorded"),
+        pytest.param(["--record", "summary"], 0, 20, id="summary"),
+        pytest.param(["--switch", "allreduce=ring"], 1, 0, id="switched"),
+    ],
+)
+def test_one_line_states_what_a_tool_behind_us_does_not_see(
+    options: list[str], lines: int, seen: int, mpi: Mpi, tmp_path: Path
+) -> None:
+    """On 2 ranks: under --switch, the tool sees only calls that run on the library's default."""
+    tool = compiled(mpi, "preload_tool.c", "-shared", "-fPIC")
+    program = compiled(mpi, "threads_collectives.c", "-pthread")
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace"), *options]
+    words = ["env", f"LD_PRELOAD={tool}", *words, "--", str(program), "1", "20"]
+    ended = run_mpi(mpi, 2, words, check=True)
+    assert letters(ended.stdout) == letters(f"done\ntool saw {seen}\n" * 2)
+    assert ended.stderr.count(f"{tool} also intercepts MPI_Allreduce") == lines
+
+
 def test_summary_has_the_right_totals(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: calls, bytes and time of each call site are right, without a log of events."""
     program = script(

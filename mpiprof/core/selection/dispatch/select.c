@@ -3,7 +3,9 @@
  *
  * A call that fails mpiprof's argument check goes to the library, and has taken part in nothing.
  */
+#include <ctype.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mpi_types.h"
@@ -60,6 +62,27 @@ static const char *selection_obstacle(void)
     return NULL;
 }
 
+/* Report a tool below this library, which sees only the calls that run natively. */
+static void report_tool_below(void)
+{
+    for (int operation = 0; operation < OP_COLLECTIVES; operation++) {
+        char name[64];
+
+        if (operation_form(operation) != 0)
+            continue;
+        snprintf(name, sizeof name, "MPI_%s", operation_names[operation]);
+        name[4] = (char)toupper((unsigned char)name[4]);
+        const char *const tool = symbol_lookup_tool_below(name);
+
+        if (tool != NULL) {
+            recorder_print("%s also intercepts %s, but it does not see the calls that --switch "
+                           "runs on other algorithms: for its complete results, omit --switch",
+                           tool, name);
+            return;
+        }
+    }
+}
+
 void select_start(void)
 {
     const char *const text = recorder.options.rules;
@@ -85,6 +108,8 @@ void select_start(void)
     if (!random && !robust && rules_read(text) == 0 && !collects)
         return;
     switching_start();
+    if (recorder.rank == 0 && (chooses || *text != '\0'))
+        report_tool_below();
     const char *const requested = rules_first_library_algorithm();
 
     if (random_own || chooses || requested != NULL)
