@@ -39,7 +39,7 @@ class ObjectReductions:
         communicator and operation of calls that pass the size of an object and then its bytes.
         """
         self._communicators = trace.tables.communicators
-        self._by_identity = {of.identity: of for of in self._communicators}
+        self._by_identity = {comm.identity: comm for comm in self._communicators}
         messages = {(site, comm) for site, comm, name, _ in calls if name in MESSAGES}
         broadcasts = {(site, comm) for site, comm, name in pairs if name == "bcast"}
         self._has_messages = bool(messages)
@@ -64,13 +64,13 @@ class ObjectReductions:
                 continue
             is_merged = comm.origin == "create"
             for site in sites:
-                made = (site, program_comm, "comm_dup") in creations
+                is_created = (site, program_comm, "comm_dup") in creations
                 if is_merged:
-                    made &= (site, comm.parent, "comm_create") in creations
+                    is_created &= (site, comm.parent, "comm_create") in creations
                 used = (site, comm.index) in messages
                 # Only these calls are recorded if MPI_Pcontrol paused the creation.
                 is_allreduce = used and (site, comm.index) in broadcasts
-                if is_allreduce or (made and (used or is_merged)):
+                if is_allreduce or (is_created and (used or is_merged)):
                     yield comm.index, program_comm
                     break
 
@@ -95,9 +95,9 @@ class ObjectReductions:
             return operation
         if reduction in self._with_messages:
             return "allreduce"
-        of = self._communicators[comm]
-        is_visible = self._has_messages and not of.has_one_member
-        return operation if is_visible or self._find_program_comm(of) is None else ""
+        communicator = self._communicators[comm]
+        is_visible = self._has_messages and not communicator.has_one_member
+        return operation if is_visible or self._find_program_comm(communicator) is None else ""
 
     def name_message(self, site: int, comm: int, operation: str) -> str:
         """Return the reduction that makes a call on messages, or ""."""

@@ -1,4 +1,4 @@
-"""Whether runs can be compared: they must be of one program, on the same number of ranks."""
+"""Comparability of runs: they must be of one program, on the same number of ranks."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from mpiprof.trace import Trace
 
 
 def incomparable_sentence(
-    difference: Difference, before: Sequence[Trace], other: Sequence[Trace], name: str = "B"
+    difference: Difference, before: Sequence[Trace], after: Sequence[Trace], name: str = "B"
 ) -> str:
-    """Return why runs A and other runs cannot be compared, or "" if they can be.
+    """Return why runs A and other runs cannot be compared, or "" if they can be compared.
 
     A renamed program has call sites in common with the program before. Call sites that are
     addresses change with each build, so they do not show a different program.
     """
-    if not before or not other:
+    if not before or not after:
         return ""
-    programs, ranks = ([_join(names) for names in of] for of in _list_facts(before, other))
+    programs, ranks = ([_join(names) for names in facts] for facts in _list_facts(before, after))
     if programs[0] != programs[1] and not difference.shared:
         if ranks[0] == ranks[1]:
             return _state(name, f"A is {programs[0]}, {name} is {programs[1]}")
         first, second = (f"{a} on {b} ranks" for a, b in zip(programs, ranks, strict=True))
         return _state(name, f"A is {first}, {name} is {second}")
-    if len({trace.ranks for trace in (*before, *other)}) > 1:
+    if len({trace.ranks for trace in (*before, *after)}) > 1:
         fact = f"A has {ranks[0]} ranks, {name} has {ranks[1]}"
         return f"{_state(name, fact)} `compare --scaling` compares numbers of ranks."
-    if not difference.shared and all(_has_source_lines(of[0]) for of in (before, other)):
+    if not difference.shared and all(_has_source_lines(runs[0]) for runs in (before, after)):
         return _state(name, "they have no call site in common")
     return ""
 
@@ -61,4 +61,4 @@ def _has_source_lines(trace: Trace) -> bool:
     """Return whether the trace has a call site of collectives with a source line."""
     table = trace.callsites[trace.callsites["operation"] != "finalize"]
     sites: list[list[Mapping[str, Any]]] = table["sites"].tolist()
-    return any(site["line"] for of in sites for site in of)
+    return any(site["line"] for places in sites for site in places)

@@ -117,7 +117,9 @@ def comparison_data(
 
 def list_comparable(verdicts: dict[int, tuple[Difference, list[str]]]) -> list[int]:
     """Return the numbers of the other traces that can be compared with the first."""
-    return [number for number, (of, _) in verdicts.items() if of.outcome != INCOMPARABLE]
+    return [
+        number for number, (difference, _) in verdicts.items() if difference.outcome != INCOMPARABLE
+    ]
 
 
 def refuse_incomparable(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -> None:
