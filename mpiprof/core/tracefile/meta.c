@@ -43,7 +43,7 @@ static void processors_add(struct text *t)
 {
     const char *comma = "";
     cpu_set_t *set = NULL;
-    int room = CPU_SETSIZE;
+    size_t room = CPU_SETSIZE;
 
     for (; set == NULL && room <= MOST_PROCESSORS; room *= 2) {
         set = memory_allocate(CPU_ALLOC_SIZE(room));
@@ -52,9 +52,9 @@ static void processors_add(struct text *t)
         memory_free(set); /* the kernel has more processors */
         set = NULL;
     }
-    for (int i = 0; set != NULL && i < room; i++)
-        if (CPU_ISSET_S((size_t)i, CPU_ALLOC_SIZE(room), set)) {
-            text_add(t, "%s%d", comma, i);
+    for (size_t i = 0; set != NULL && i < room; i++)
+        if (CPU_ISSET_S(i, CPU_ALLOC_SIZE(room), set)) {
+            text_add(t, "%s%zu", comma, i);
             comma = ", ";
         }
     memory_free(set);
