@@ -7,10 +7,12 @@ of a source file, and lie in an allowed folder after all links are resolved.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from mpiprof.interface.untrusted_files import open_file
+from mpiprof.interface.untrusted_text import decode_text
 
 LINES_AROUND, MAX_COLUMNS, MAX_FILE_BYTES = 6, 240, 4 << 20  # columns: characters of a line
 LOWER = ".py .pyx .pxd .c .h .cc .cpp .cxx .hh .hpp .hxx .cu .cuh .inc .jl .rs .f .for .ftn .f77"
@@ -63,14 +65,12 @@ def _read(path: Path, allowed: Sequence[Path]) -> str | None:
         real = path.resolve(strict=True)
         if not any(real.is_relative_to(folder) for folder in allowed):
             return None
-        opened = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        opened = open_file(real, MAX_FILE_BYTES)
     except (OSError, RuntimeError):
         return None
     with os.fdopen(opened, "rb") as file:
         # Check the opened file, because the path may have been replaced before the open.
         truly = Path(f"/proc/self/fd/{file.fileno()}").readlink()
-        status = os.fstat(file.fileno())
-        within = any(truly.is_relative_to(folder) for folder in allowed)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES or not within:
+        if not any(truly.is_relative_to(folder) for folder in allowed):
             return None
-        return file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
+        return decode_text(file.read(MAX_FILE_BYTES))

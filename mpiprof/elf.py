@@ -8,6 +8,7 @@ completely; for other files only the identification is read.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import struct
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mpiprof.errors import MpiprofError
 
@@ -159,9 +160,15 @@ def _gnu_hash(name: str) -> int:
     return hashed
 
 
+def _open_file(path: Path) -> BinaryIO:
+    if path.exists() and not path.is_file():  # a trace can name a pipe or a device as a library
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path.open("rb")
+
+
 def is_elf(path: Path) -> bool:
     """Return whether a file begins like an ELF file; False if it is unreadable."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), _open_file(path) as file:
         return file.read(4) == b"\x7fELF"
     return False
 
@@ -170,7 +177,7 @@ def is_elf(path: Path) -> bool:
 def _map_file(path: Path) -> Iterator[mmap.mmap]:
     """Map a file into memory; errors of opening and reading it become NotElfError."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with _open_file(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield data
     except (OSError, ValueError, IndexError, struct.error) as error:
         raise NotElfError(f"{path} cannot be read as an ELF file: {error}") from error

@@ -9,7 +9,6 @@ and between nodes are measured.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.shell_hints import format_command
+from mpiprof.interface.untrusted_files import read_named_json
 from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import ABIS, FAMILIES, Mpi
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         from mpiprof.trace.machine import find_fault
 
         try:
-            table = json.loads(args.output.read_text())
+            table = read_named_json(args.output)
         except (OSError, ValueError) as error:
             raise MpiprofError(f"{args.output} was not written: {error}") from None
         why = find_fault(table)

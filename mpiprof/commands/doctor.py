@@ -6,7 +6,6 @@ python -m mpiprof doctor
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from mpiprof import elf
-from mpiprof.errors import MpiprofError
+from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.interface.installation import (
     DISTRIBUTION,
     NAMESAKE,
@@ -211,7 +210,7 @@ def check_launchers() -> Iterator[tuple[bool, Check]]:
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder, "trace")
             problem = record_tiny_program(launcher, mpi, trace)
-            fault = "" if problem else read_machine_fault(trace / "meta.json")
+            fault = "" if problem else read_machine_fault(trace)
         text = f"{path}: {mpi.family} {launcher.version}, {mpi.library}, level {mpi.api_level}"
         if problem:
             yield False, Check(False, text + ", preloading fails", problem, True)
@@ -242,13 +241,14 @@ def find_mpi_of_launcher(launcher: Mpiexec) -> Mpi | None:
     return None
 
 
-def read_machine_fault(meta: Path) -> str:
+def read_machine_fault(trace: Path) -> str:
     """Return why the message times of a trace are unusable, or "" if they are usable."""
     try:
         from mpiprof.trace.machine import find_fault
+        from mpiprof.trace.run_metadata import read_metadata
 
-        return find_fault(json.loads(meta.read_text()).get("machine"))
-    except (ImportError, OSError, ValueError, AttributeError):
+        return find_fault(read_metadata(trace).fields.get("machine"))
+    except (ImportError, TraceError):
         return ""
 
 

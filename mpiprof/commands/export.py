@@ -26,7 +26,12 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.commands import open_named_trace
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.format_units import format_count, format_size
-from mpiprof.interface.output_files import check_output, write_atomically, write_text
+from mpiprof.interface.output_files import (
+    check_output,
+    format_utf8_path,
+    write_atomically,
+    write_text,
+)
 from mpiprof.interface.progress import show_progress
 from mpiprof.interface.shell_hints import format_command
 
@@ -182,6 +187,7 @@ def write_dataset(trace: Trace, folder: Path, step: Callable[[int], None]) -> di
 
     import_pyarrow()
     with write_atomically(folder) as unfinished:
+        format_utf8_path(unfinished, "Parquet")
         dataset.copy_trace_files(trace.path, unfinished)
         calls = dataset.write(unfinished, mpiprof.open(unfinished), lambda done: step(2 * done))
     return {folder: f"{format_count(calls)} calls"}

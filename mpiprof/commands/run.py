@@ -35,7 +35,6 @@ import argparse
 import atexit
 import contextlib
 import errno
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -308,12 +307,13 @@ def read_model(machine: Path | None) -> str | None:
 
     They are alpha, beta and pace in ns, and the bytes that an idle port sends at once.
     """
+    from mpiprof.interface.untrusted_files import read_named_json
     from mpiprof.trace.machine import find_fault
 
     if machine is None:
         return None
     try:
-        table = json.loads(machine.read_text())
+        table = read_named_json(machine)
         if find_fault(table):
             return None
         link = table.get("between") or table["within"]

@@ -15,6 +15,7 @@ import pandas as pd
 
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
+from mpiprof.interface.output_files import format_utf8_path
 
 ROW_GROUP = 1 << 20
 
@@ -37,7 +38,7 @@ def write(
         remedy = f"{install_command('export')}, or use --to csv"
         raise MpiprofError(f"Parquet requires pyarrow: {remedy}") from None
     text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    rows, writer = 0, None
+    rows, writer, where = 0, None, format_utf8_path(path, "Parquet")
     try:
         for piece in pieces:
             if writer is None:
@@ -49,7 +50,7 @@ def write(
                     fields.append(pyarrow.field(f.name, field_type, metadata=meaning))
                 metadata = {**inferred_schema.metadata, b"mpiprof": json.dumps(facts).encode()}
                 schema = pyarrow.schema(fields, metadata)
-                writer = parquet.ParquetWriter(path, schema, compression="zstd")
+                writer = parquet.ParquetWriter(where, schema, compression="zstd")
             writer.write_table(pyarrow.Table.from_pandas(piece, schema), ROW_GROUP)
             rows += len(piece)
             step(piece)

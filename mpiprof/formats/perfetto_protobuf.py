@@ -253,7 +253,8 @@ class _PacketMaker:
 
     def make_packets(self, of: Slice) -> Iterator[Any]:
         """Yield the packets of a slice, ordered by time."""
-        track, begin, end, name, category, annotations = of[:6]
+        track, first, end, name, category, annotations = of[:6]
+        begin = max(first, 0)  # the format has no times before the start of the run
         varying = {n: annotations.pop(n) for n in VARYING_ANNOTATIONS if n in annotations}
         key = (track, name, category, end == INSTANT_END, *annotations.items())
         if key in self.alike:
@@ -269,11 +270,11 @@ class _PacketMaker:
             event.debug_annotations.add(name_iid=number, int_value=value)
         event.flow_ids.extend(of.flows)
         yield packet
-        if end >= begin:
+        if end >= first:
             if (track,) not in self.alike:
                 slice_end = self.messages.TrackEvent.TYPE_SLICE_END
                 self.alike[track,] = self._make_packet(track, slice_end)
-            packet = self._copy_packet((track,), end)
+            packet = self._copy_packet((track,), max(end, 0))
             packet.track_event.terminating_flow_ids.extend(of.ended_flows)
             yield packet
 
@@ -315,7 +316,7 @@ class _PacketMaker:
             entry = getattr(packet.interned_data, kind).add()
             entry.iid = numbers[text]
             if kind == "debug_annotation_string_values":
-                entry.str = text.encode()
+                entry.str = text.encode("utf-8", "replace")
             else:
-                entry.name = text
+                entry.name = text.encode("utf-8", "replace").decode()
         return numbers[text]

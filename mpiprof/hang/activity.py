@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mpiprof.errors import TraceError
+from mpiprof.interface.untrusted_files import MAX_LOG_BYTES, open_file
 from mpiprof.trace.layout import MAGIC, MAX_HEAD_BYTES, parse_layout
 
 # Number of checks after which chunks that have long been unused are inspected again.
@@ -45,7 +46,7 @@ class Activity:
 class _LogActivity:
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb", buffering=0) as file:
+        with os.fdopen(open_file(path, MAX_LOG_BYTES), "rb", buffering=0) as file:
             self.layout = parse_layout(file.read(MAX_HEAD_BYTES), path.name)
         self.known = 1  # chunks, the first of which is the file's description
         self.windows: list[int] = []
@@ -55,7 +56,7 @@ class _LogActivity:
     def compute_checksum(self) -> int:
         """Return a checksum that changes with any write to the log."""
         size = self.layout.chunk_bytes
-        with self.path.open("rb", buffering=0) as file:
+        with os.fdopen(open_file(self.path, MAX_LOG_BYTES), "rb", buffering=0) as file:
             length = os.fstat(file.fileno()).st_size
             self._find(file.fileno(), length // size)
             checksum = zlib.crc32(length.to_bytes(8, "little"))

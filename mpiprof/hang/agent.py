@@ -13,6 +13,7 @@ from mpiprof.hang.activity import Activity
 from mpiprof.hang.detector import HangDetector, HangRequest
 from mpiprof.hang.node_processes import Node
 from mpiprof.hang.spawn import JobStart
+from mpiprof.interface.untrusted_files import read_file
 
 # Bounds of the interval between checks, and the number of checks in the time limit.
 MIN_INTERVAL_S, MAX_INTERVAL_S, CHECKS_PER_LIMIT = 0.1, 0.5, 40
@@ -88,7 +89,7 @@ def _wait_for_folder(job: JobStart, node: Node, ending: _ProcessEnd) -> Path | N
 
 def _belongs_to(folder: Path, job: JobStart) -> bool:
     try:
-        return (folder / ".job").read_text() == job.job
+        return read_file(folder / ".job") == os.fsencode(job.job)
     except (OSError, ValueError):
         return job.folder is not None and any(folder.glob("*.tables"))
 
@@ -99,7 +100,7 @@ def _write_messages(lines: Sequence[str], node: Node, errors: tuple[int, int]) -
     descriptor = node.open_standard_error(errors)
     if descriptor is not None:
         with contextlib.suppress(OSError):
-            os.write(descriptor, text.encode())
+            os.write(descriptor, text.encode("utf-8", "replace"))
         os.close(descriptor)
 
 

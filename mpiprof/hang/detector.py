@@ -24,6 +24,7 @@ from mpiprof.hang.verdict import Verdict
 from mpiprof.interface.format_units import format_ranks, format_time
 from mpiprof.interface.output_files import file_mode_in, open_for_append, replace_file
 from mpiprof.interface.shell_hints import format_command
+from mpiprof.interface.untrusted_files import read_json
 from mpiprof.launch.options import ABORT_ACTION
 from mpiprof.trace import Trace
 
@@ -180,7 +181,7 @@ class HangDetector:
         shares: dict[int, float] = {}
         for node in set(self.node.nodes.values()) - {self.node.name}:
             try:
-                content = json.loads(self._shares_file(node).read_text())
+                content = read_json(self._shares_file(node))
                 fresh = time.time() - float(content["at"]) < STALE_S
                 node_shares = {int(rank): float(share) for rank, share in content["shares"].items()}
             except (OSError, ValueError, KeyError, TypeError, AttributeError):

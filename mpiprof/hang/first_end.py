@@ -25,6 +25,8 @@ from typing import Any, TextIO
 from mpiprof.hang.closed_files import ClosedFiles
 from mpiprof.hang.exit_status import read_exit_status
 from mpiprof.interface.output_files import file_mode_in, replace_file
+from mpiprof.interface.untrusted_files import MAX_TABLES_BYTES, open_file
+from mpiprof.interface.untrusted_text import parse_json
 
 FILE = ".first-end"  # in the trace folder
 INTERVAL_S = 0.02  # between checks for ranks that start
@@ -49,14 +51,14 @@ def read_first_end(folder: Path) -> FirstEnd | None:
     """Return the rank that ended first without MPI_Finalize, None if that is unknown."""
     # `run` imports this module in each process of a launcher, and these would import numpy.
     from mpiprof.trace.files import list_files, read_content
+    from mpiprof.trace.validation import check_integer, check_object, check_optional
 
     try:
         (file,) = list_files(folder, FILE)
-        stored = json.loads(read_content(file))
-        status = stored.get("status")
-        status = status if isinstance(status, int) else None
-        return FirstEnd(int(stored["rank"]), stored.get("sure") is True, status)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        stored = check_object(parse_json(read_content(file)))
+        status = check_optional(stored.get("status"), check_integer)
+        return FirstEnd(check_integer(stored["rank"], 0), stored.get("sure") is True, status)
+    except (OSError, ValueError, KeyError):
         return None
 
 
@@ -123,7 +125,8 @@ class _Ends:
         self.close_tables()
         for path in self.folder.glob("*.tables"):
             with contextlib.suppress(OSError):
-                self.tables.append(path.open(errors="replace"))
+                file = open_file(path, MAX_TABLES_BYTES)
+                self.tables.append(os.fdopen(file, errors="replace"))
 
     def read_tables(self, field: str) -> Iterator[dict[str, Any]]:
         """Yield the complete lines of the tables that have a field."""
@@ -131,7 +134,7 @@ class _Ends:
             file.seek(0)
             for text in file.read().splitlines():
                 with contextlib.suppress(ValueError, TypeError):
-                    line = json.loads(text.strip("\0"))
+                    line = parse_json(text.strip("\0"))
                     if field in line:
                         yield line
 

@@ -15,6 +15,7 @@ from statistics import median
 from mpiprof.hang.rank_state import Instances, Pending, Positions
 from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_waiting_rank
 from mpiprof.interface.output_files import file_mode_in, replace_file
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace.files import list_files, read_content
 
 LIMIT_FILE = ".watch"  # file with the limit, in the trace folder while `--watch` reports a hang
@@ -41,7 +42,7 @@ def read_threshold(folder: Path) -> HangThreshold:
     """Return the hang threshold for a trace's job."""
     try:
         (file,) = list_files(folder, LIMIT_FILE)
-        return make_threshold(float(json.loads(read_content(file))["limit_s"]))
+        return make_threshold(float(parse_json(read_content(file))["limit_s"]))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return DEFAULT_THRESHOLD
 

@@ -54,7 +54,16 @@ def write_atomically(path: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> None:
     """Write a text file, or raise MpiprofError and leave an existing file unchanged."""
     with write_atomically(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_text(text, encoding="utf-8", errors="replace")
+
+
+def format_utf8_path(path: Path, file_format: str) -> str:
+    """Return a path as text for the library of a format; MpiprofError if it is not UTF-8."""
+    try:
+        return path.as_posix().encode().decode()
+    except UnicodeEncodeError:
+        remedy = "rename the folder, or use another one"
+        raise MpiprofError(f"{path}: {file_format} requires paths in UTF-8: {remedy}") from None
 
 
 def create_file(path: Path, mode: int) -> int:
@@ -66,7 +75,9 @@ def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
     """Replace a file atomically; a link is replaced, not followed. Raises OSError."""
     unfinished = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
-        with os.fdopen(create_file(unfinished, mode), "w", encoding="utf-8") as file:
+        with os.fdopen(
+            create_file(unfinished, mode), "w", encoding="utf-8", errors="replace"
+        ) as file:
             file.write(text)
         unfinished.replace(path)
     finally:

@@ -92,8 +92,10 @@ def check_no_earlier_trace(
 
 
 def _belongs_to_other_job(folder: Path, environment: Mapping[str, str]) -> bool:
+    from mpiprof.interface.untrusted_files import read_file  # ranks import little
+
     try:
-        return (folder / ".job").read_text() != job.make_job_id(environment)
+        return read_file(folder / ".job") != os.fsencode(job.make_job_id(environment))
     except (OSError, ValueError):
         return False
 

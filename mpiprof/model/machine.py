@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.shell_hints import format_command
+from mpiprof.interface.untrusted_files import read_named_json
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
@@ -128,7 +128,7 @@ def read(path: Path, find_fault: FindFault) -> Machine:
 def read_table(path: Path, find_fault: FindFault) -> dict[str, Any]:
     """Return the table that `calibrate -o FILE` has written; raises UsageError."""
     try:
-        table = json.loads(path.read_text())
+        table = read_named_json(path)
     except FileNotFoundError:
         line = format_command("calibrate", "-o", path, ranks=4)
         raise UsageError(f"{path}: no such file; `{line}` makes it") from None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,12 +16,15 @@ from typing import Any
 from mpiprof.diagnosis.finding import NEGLIGIBLE_SHARE
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.errors import TraceError, UsageError
+from mpiprof.interface.untrusted_files import read_file
+from mpiprof.interface.untrusted_text import clean_text, parse_json
 from mpiprof.reports import phrases
 from mpiprof.reports.conclusion import NO_FINDING
 from mpiprof.reports.efficiency_table import run_efficiencies
 from mpiprof.reports.sentences import finding_title
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.trace import Trace
+from mpiprof.trace.run_metadata import read_metadata
 
 MAX_BYTES = 1 << 24  # of a file that is read as a whole
 MAX_DEPTH = 2  # levels of folders in which traces are searched
@@ -135,16 +138,12 @@ def _runs_at(path: Path, depth: int) -> Iterator[RunSummary]:
 
 def identify_run(path: Path) -> RunSummary:
     """Return the identity of a trace from its metadata alone."""
-    meta: Any = None
-    try:
-        if (path / "meta.json").stat().st_size <= MAX_BYTES:
-            meta = json.loads((path / "meta.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        pass
-    meta = meta if isinstance(meta, dict) else {}
+    meta: dict[str, Any] = {}
+    with contextlib.suppress(TraceError):
+        meta = read_metadata(path).fields
     return RunSummary(
         path,
-        _text(meta, "program") or path.name,
+        _text(meta, "program") or clean_text(path.name),
         _text(meta, "started") or _modification_time(path),
         _text(meta, "commit"),
         int(_number(meta, "ranks", 0)),
@@ -194,14 +193,14 @@ def describe_verdict(trace: Trace) -> str:
 def read_summaries(path: Path) -> list[RunSummary]:
     """Return the runs of a file of one-line summaries; other lines and files have none."""
     try:
-        text = path.read_text("utf-8", "replace") if path.stat().st_size <= MAX_BYTES else ""
+        content = read_file(path, MAX_BYTES)
     except OSError:
         return []
     runs = []
-    for line in text.splitlines():
+    for line in content.split(b"\n"):
         try:
-            data = json.loads(line)
-        except (ValueError, RecursionError):
+            data = parse_json(line)
+        except ValueError:
             continue
         if isinstance(data, dict) and "collectives_waiting_share" in data and "program" in data:
             runs.append(_from_summary(data, path))
@@ -235,7 +234,7 @@ def _from_summary(data: Mapping[str, Any], path: Path) -> RunSummary:
 
 def _text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
-    return "".join(c for c in value[:1000] if c.isprintable()) if isinstance(value, str) else ""
+    return value[:1000] if isinstance(value, str) else ""
 
 
 def _number(data: Mapping[str, Any], name: str, otherwise: float = NAN) -> float:

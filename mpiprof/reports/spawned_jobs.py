@@ -8,7 +8,6 @@ other trace.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace import Trace
+from mpiprof.trace.run_metadata import read_metadata
 
 SPAWNING = ("comm_spawn", "comm_spawn_multiple")
 MAX_FOLDERS = 1000  # a larger folder is not searched
@@ -24,7 +24,7 @@ MAX_FOLDERS = 1000  # a larger folder is not searched
 def describe_spawned(trace: Trace) -> list[str]:
     """Return a line for each child or parent trace in the same folder."""
     lines = []
-    if _entry_time(trace.meta) is not None:
+    if "spawned_ns" in trace.meta:
         parents = [p for p in _sibling_traces(trace) if _is_child(trace, _spawn_calls(p))]
         lines += [f"its processes were spawned by those of {p.path}" for p in parents[:3]]
         if not parents:
@@ -56,14 +56,9 @@ def _spawn_calls(trace: Trace) -> Calls:
     return calls
 
 
-def _entry_time(meta: object) -> int | None:
-    """Return when the rank that wrote the metadata entered MPI_Init, or None if not spawned."""
-    entry_ns = meta.get("spawned_ns") if isinstance(meta, dict) else None
-    return entry_ns if type(entry_ns) is int else None
-
-
 def _is_child(trace: Trace, calls: Calls) -> bool:
-    entered, node = _entry_time(trace.meta), trace.node_ids.get(0)
+    entered: int | None = trace.meta.get("spawned_ns")  # into MPI_Init
+    node = trace.node_ids.get(0)
     return entered is not None and any(n == node and a <= entered <= b for n, a, b in calls)
 
 
@@ -73,7 +68,7 @@ def _sibling_traces(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
     for count, path in enumerate(sorted(folder.parent.glob("*/meta.json"))):
         if count >= MAX_FOLDERS:
             return
-        if path.parent == folder or (spawned and not _is_spawned(path)):
+        if path.parent == folder or (spawned and not _is_spawned(path.parent)):
             continue
         try:
             yield Trace(path.parent)
@@ -81,8 +76,8 @@ def _sibling_traces(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
             continue
 
 
-def _is_spawned(path: Path) -> bool:
+def _is_spawned(folder: Path) -> bool:
     try:
-        return _entry_time(json.loads(path.read_bytes())) is not None
-    except (OSError, ValueError):
+        return "spawned_ns" in read_metadata(folder).fields
+    except TraceError:
         return False

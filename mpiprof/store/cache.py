@@ -14,7 +14,6 @@ import json
 import math
 import os
 import secrets
-import stat
 import tempfile
 import time
 import zlib
@@ -26,6 +25,8 @@ from typing import Any
 import numpy as np
 
 import mpiprof
+from mpiprof.interface.untrusted_files import MAX_LOG_BYTES, open_file
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import list_modules
 from mpiprof.trace.types import Array
@@ -59,7 +60,8 @@ def compute_key(trace: Trace) -> str:
         if path.suffix in (".log", ".tables", ".pack", ".json", ".jsonl"):
             with contextlib.suppress(OSError):
                 status = path.stat()
-                facts.update(f"{path.name} {status.st_size} {status.st_mtime_ns};".encode())
+                facts.update(os.fsencode(path.name))
+                facts.update(f" {status.st_size} {status.st_mtime_ns};".encode())
     for module in list_modules(trace.tables.sites):
         with contextlib.suppress(OSError):
             status = Path(module).stat()
@@ -93,7 +95,7 @@ def find_folders(path: Path) -> Iterator[Path]:
     beside = path / CACHE_FOLDER
     if not beside.is_symlink():
         yield beside
-    parent = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
+    parent = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     with contextlib.suppress(RuntimeError):  # no home directory
         yield Path(base).expanduser() / "mpiprof" / parent
@@ -111,16 +113,15 @@ class Entry:
     """One open entry; `meta` is its description. A resource: close it, or let it be collected."""
 
     def __init__(self, path: Path) -> None:
-        # Opening must not block on a pipe or follow a symbolic link.
         try:
-            self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._file = open_file(path, MAX_LOG_BYTES)
         except OSError as error:
             raise DamagedError(str(error)) from None
         try:
             self.meta: dict[str, Any] = {}
             self._arrays: dict[str, dict[str, Any]] = {}
             self._read_footer(path.name)
-        except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OSError) as error:
             self.close()
             raise DamagedError(str(error)) from None
 
@@ -137,7 +138,7 @@ class Entry:
         status = os.fstat(self._file)
         tail = 4 + 8 + len(MAGIC)
         end = status.st_size - tail
-        if not stat.S_ISREG(status.st_mode) or end < 0:
+        if end < 0:
             raise ValueError("no entry")
         last = os.pread(self._file, tail, end)
         length = int.from_bytes(last[4:12], "little")
@@ -146,7 +147,7 @@ class Entry:
         footer = os.pread(self._file, length, end - length)
         if zlib.crc32(footer) != int.from_bytes(last[:4], "little"):
             raise ValueError("a damaged end")
-        described = json.loads(footer)
+        described = parse_json(footer)
         if described["entry"] != name:
             raise ValueError("another entry")
         self.meta, self._arrays = dict(described["meta"]), dict(described["arrays"])

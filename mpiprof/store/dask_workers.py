@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.installation import install_command
 from mpiprof.interface.progress import show_progress
+from mpiprof.interface.untrusted_files import read_named_json
 from mpiprof.trace.malloc_tuning import retain_freed_memory
 
 LOCAL_PREFIX = "local:"
@@ -177,7 +177,7 @@ def _read_address(named: str) -> str:
     path = Path(named)
     if path.is_file():
         try:
-            address = json.loads(path.read_bytes())["address"]
+            address = read_named_json(path)["address"]
         except OSError as error:
             raise UsageError(f"--dask {named}: cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError):

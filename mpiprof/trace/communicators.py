@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mpiprof.trace.metadata import Communicator, Tables
-from mpiprof.trace.types import Int, check_integer, check_text
+from mpiprof.trace.types import Int
+from mpiprof.trace.validation import check_integer, check_list, check_text
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Communicators:
         key = (identity, rank if local else -1, inter, of.number)
         if key not in self.known:
             index = self.known[key] = len(self.tables.communicators)
-            origin, parent = str(row.get("how", "unknown")), row.get("parent")
+            origin, parent = check_text(row.get("how", "unknown")), row.get("parent")
             parent = parent if isinstance(parent, str) else None
             ranks = np.concatenate(groups)
             self.tables.communicators.append(
@@ -114,13 +116,17 @@ class Communicators:
         return Groups(np.sort(sides[0]), groups, number)
 
     def _expand_runs(self, runs: Any) -> Int:
-        parts = []
-        for first, last, step in runs:
+        parts, count = [], 0
+        for run in check_list(runs, partial(check_list, check=check_integer)):
+            if len(run) != 3 or not run[2]:
+                raise ValueError("a range of members without a step")
+            first, last, step = run
             check_integer(first, 0, self.limit - 1)
             check_integer(last, 0, self.limit - 1)
-            if check_integer(step) == 0:
-                raise ValueError("a range of members without a step")
             parts.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
+            count += len(parts[-1])
+            if count > self.limit:
+                raise ValueError("more members than ranks")
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     @staticmethod

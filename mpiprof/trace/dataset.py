@@ -14,8 +14,7 @@ tables, which list the consecutive calls of each rank. formats/dataset.py writes
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -26,10 +25,14 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.interface.installation import install_command
+from mpiprof.interface.output_files import format_utf8_path
+from mpiprof.interface.untrusted_files import read_json, require_regular
+from mpiprof.interface.untrusted_text import clean_text
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array
+from mpiprof.trace.validation import check_flag, check_integer, check_list, check_object, check_text
 
 FILE_NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1
 CALLS_FOLDER, DEFINITIONS_FOLDER = "calls", "definitions"
@@ -69,13 +72,13 @@ class Dataset:
     def __init__(self, folder: Path, communicators: Sequence[Communicator]) -> None:
         self.folder, self.communicators = folder, communicators
         try:
-            facts = json.loads((folder / FILE_NAME).read_bytes())
-            known = facts["format"], int(facts["version"])
-            self.problems = [str(line) for line in facts["problems"]]
-            self.damaged = {str(name) for name in facts["damaged"]}
+            facts = check_object(read_json(folder / FILE_NAME))
+            known = facts["format"], facts["version"]
+            self.problems: list[str] = check_list(facts["problems"], check_text)
+            self.damaged: set[str] = set(check_list(facts["damaged"], check_text))
         except OSError as error:
             raise TraceError(f"{folder / FILE_NAME}: cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError):
             raise TraceError(f"{folder / FILE_NAME}: damaged; export the data set again") from None
         if known != (FORMAT, VERSION):
             remedy = "update mpiprof to read it"
@@ -83,9 +86,28 @@ class Dataset:
         names = tuple(f.name for f in fields(Block))
         listed = folder / DEFINITIONS_FOLDER / "blocks.parquet"
         rows = self._read_table(listed, names)
-        self.blocks = [Block(**{**row, "holds": tuple(row["holds"].split())}) for row in rows]
-        if any(not 0 <= block.communicator < len(communicators) for block in self.blocks):
-            raise _damage_error(listed)
+        try:
+            self.blocks = [self._parse_block(row) for row in rows]
+        except ValueError:
+            raise _damage_error(listed) from None
+
+    def _parse_block(self, row: Mapping[str, Any]) -> Block:
+        file = check_text(row["file"])
+        # A link or a path may lead out of the data set.
+        folder = (self.folder / file).parent.resolve()
+        inside = (self.folder.resolve() / file).parent
+        if ".." in Path(file).parts or Path(file).is_absolute() or folder != inside:
+            raise ValueError("a file outside of the data set")
+        return Block(
+            check_integer(row["number"]),
+            check_integer(row["communicator"], 0, len(self.communicators) - 1),
+            file,
+            check_integer(row["row_group"], 0),
+            check_integer(row["instances"], 0),
+            check_integer(row["last_ns"]),
+            tuple(check_text(row["holds"]).split()),
+            check_flag(row["whole"]),
+        )
 
     def clocks(self) -> dict[str, Clock]:
         """Return the clock of each node, as fitted when the data set was written."""
@@ -131,7 +153,8 @@ class Dataset:
 
     def _read_table(self, path: Path, names: Sequence[str]) -> list[dict[str, Any]]:
         with _open_parquet(path) as file, _reporting_damage(path):
-            rows: list[dict[str, Any]] = file.read(list(names)).to_pylist()
+            table = file.read(list(names)).to_pylist()
+        rows = [{name: _clean_value(value) for name, value in row.items()} for row in table]
         if rows and set(rows[0]) != set(names):
             raise _damage_error(path)
         return rows
@@ -200,23 +223,34 @@ class Reader:
         return statistics.min, statistics.max
 
 
+def _clean_value(value: Any) -> Any:
+    return clean_text(value) if isinstance(value, str) else value
+
+
 def _to_array(column: Any) -> Array:
     """Return a column as an array; texts are Python strings, each once."""
     if not hasattr(column.type, "index_type"):
         return np.asarray(column.to_numpy())
     chunks = column.chunks
     parts = [
-        np.array(chunk.dictionary.to_pylist(), object)[chunk.indices.to_numpy()] for chunk in chunks
+        np.array([*map(_clean_value, chunk.dictionary.to_pylist())], object)[
+            chunk.indices.to_numpy()
+        ]
+        for chunk in chunks
     ]
     return np.concatenate([np.zeros(0, object), *parts])
 
 
 def _open_parquet(path: Path) -> Any:
-    parquet = import_pyarrow()[1]
-    if not path.is_file():
-        raise TraceError(f"{path}: missing; export the data set again")
+    parquet, where = import_pyarrow()[1], format_utf8_path(path, "Parquet")
+    try:
+        require_regular(path)
+    except FileNotFoundError:
+        raise TraceError(f"{path}: missing; export the data set again") from None
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
     with _reporting_damage(path):
-        return parquet.ParquetFile(path, page_checksum_verification=True)
+        return parquet.ParquetFile(where, page_checksum_verification=True)
 
 
 @contextmanager

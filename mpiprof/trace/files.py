@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mpiprof.interface.untrusted_files import MAX_LOG_BYTES, MAX_TABLES_BYTES, open_file
+from mpiprof.interface.untrusted_text import clean_text
 from mpiprof.trace.pack import FILE_NAME, Pack, PackedFile
 
 
@@ -26,13 +29,12 @@ class PlainFile:
     """A plain file, opened anew each time: a trace may have more files than descriptors."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.name
+        self.path, self.name = path, clean_text(path.name)
 
     @contextmanager
     def open(self) -> Iterator[_PlainContent]:
         """Open the file and yield its bytes."""
-        # A fifth of the time of `Path.open`: each rank's file is opened for every batch.
-        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_file(self.path, MAX_LOG_BYTES)
         try:
             yield _PlainContent(handle)
         finally:
@@ -74,7 +76,8 @@ def list_files(folder: Path, ending: str) -> list[File]:
     """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged."""
     files: dict[str, File] = {path.name: PlainFile(path) for path in folder.glob(f"*{ending}")}
     packed = folder / FILE_NAME
-    if packed.exists():  # it hides its files, which a killed packing process has not removed
+    if os.path.lexists(packed):
+        # The pack hides its files, which a killed packing process has not removed.
         files |= {m.name: m for m in Pack(packed).members if m.name.endswith(ending)}
     return [files[name] for name in sorted(files)]
 
@@ -86,6 +89,8 @@ def read_bytes(content: Content, offset: int, size: int) -> bytes:
 
 
 def read_content(file: File) -> bytes:
-    """Return the whole content of a file."""
+    """Return the whole content of a file; raises OSError if it is larger than tables can be."""
     with file.open() as content:
+        if content.size > MAX_TABLES_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), file.name)
         return read_bytes(content, 0, content.size)

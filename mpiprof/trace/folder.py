@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
 from collections import Counter
 from collections.abc import Set
@@ -14,14 +13,12 @@ from typing import Any
 
 from mpiprof.errors import NoTraceError, TraceError
 from mpiprof.interface.format_units import format_ranks
-from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.files import File, list_files
 from mpiprof.trace.log import Chunk, count_capacity, open_logs
 from mpiprof.trace.malloc_tuning import pause_garbage_collection
+from mpiprof.trace.run_metadata import FILE, RANK_LIMIT, read_metadata
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
-
-RANK_LIMIT = 1 << 22
 
 
 def find_files(path: Path) -> tuple[list[File], list[File]]:
@@ -54,7 +51,10 @@ class Folder:
         self.path = Path(path)
         self._found = Problems()
         logs, tables = find_files(self.path)
-        self.meta: dict[str, Any] = self._read_meta()
+        metadata = read_metadata(self.path)
+        self.meta: dict[str, Any] = metadata.fields
+        if metadata.problem:
+            self._found.add(metadata.problem)
         limit = self._find_rank_limit(len(logs) + len(tables))
         with pause_garbage_collection():
             self.tables = read_tables(self.path, limit, self._found)
@@ -68,41 +68,16 @@ class Folder:
             raise TraceError(
                 f"{self.path}: none of its {len(logs)} logs can be read; the first: {first}"
             )
-        if not self._has_checksum and any(log.layout.has_checksums for log in self.logs.opened):
+        if not metadata.has_checksum and any(log.layout.has_checksums for log in self.logs.opened):
             self._found.add(
                 "meta.json is damaged and ignored: it has no checksum, but the logs have"
             )
             self.meta = {}
         self._check()
 
-    def _read_meta(self) -> dict[str, Any]:
-        path = self.path / "meta.json"
-        self._has_checksum = True  # until a meta.json without a checksum is read, as in version 1
-        try:
-            content = path.read_bytes()
-            intact = is_line_intact(content.rstrip(b"\n"))
-            self._has_checksum = intact is not None
-            meta = None if intact is False else json.loads(content)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            self._found.add(f"meta.json cannot be read: {error.strerror}")
-            return {}
-        except (ValueError, RecursionError):
-            meta = None
-        if not isinstance(meta, dict):
-            self._found.add("meta.json is damaged and ignored")
-            return {}
-        if meta.get("format", "mpiprof trace") != "mpiprof trace":
-            raise TraceError(f"{path}: not a file of an mpiprof trace")
-        version = meta.get("version", 1)
-        if isinstance(version, int) and version > 1:
-            raise TraceError(f"{path}: written by a newer mpiprof; update mpiprof to read it")
-        return meta
-
     def _explain_missing_meta(self) -> None:
         """Add the problem of a missing meta.json; rank 0 writes the file in MPI_Init."""
-        if (self.path / "meta.json").exists():
+        if os.path.lexists(self.path / FILE):
             return
         why = "the job is starting, or died in MPI_Init"
         if self.tables.ends:
@@ -111,10 +86,8 @@ class Folder:
 
     def _find_rank_limit(self, files: int) -> int:
         """Return the first impossible rank, so that damage allocates no arrays for such ranks."""
-        ranks = self.meta.get("ranks")
-        if isinstance(ranks, int) and 0 < ranks <= RANK_LIMIT:
-            return ranks
-        return min(max(1 << 16, files), RANK_LIMIT)
+        ranks: int | None = self.meta.get("ranks")
+        return ranks or min(max(1 << 16, files), RANK_LIMIT)
 
     def _check(self) -> None:
         with_logs = {rank for rank, _ in self.logs.threads}
@@ -155,9 +128,8 @@ class Folder:
     def _count_ranks(self, known: Set[int]) -> int:
         """Return the number of ranks as declared by meta.json or most tables, or of known ranks."""
         sizes = [p["size"] for p in self.tables.processes.values()]
-        declared = [self.meta.get("ranks"), max(set(sizes), key=sizes.count, default=0)]
-        valid = (n for n in declared if isinstance(n, int) and 0 < n <= RANK_LIMIT)
-        ranks = max(next(valid, 0), max(known, default=-1) + 1)
+        declared = self.meta.get("ranks") or max(set(sizes), key=sizes.count, default=0)
+        ranks = max(declared, max(known, default=-1) + 1)
         if ranks == 0:
             raise TraceError(
                 f"{self.path}: no rank has written yet: the job is starting, or died in MPI_Init"
@@ -195,13 +167,13 @@ class Folder:
     @property
     def program(self) -> str:
         """Name of the recorded program, "?" if unknown."""
-        return str(self.meta.get("program") or "?")
+        return self.meta.get("program") or "?"
 
     @property
     def mpi(self) -> str:
         """Version line of the MPI library, "?" if unknown."""
         versions = (p["mpi"] for p in self.tables.processes.values())
-        return str(self.meta.get("mpi") or next(filter(None, versions), "?"))
+        return self.meta.get("mpi") or next(filter(None, versions), "?")
 
     @property
     def record(self) -> str:
@@ -213,8 +185,7 @@ class Folder:
     @property
     def has_totals(self) -> bool:
         """True if all calls of all ranks were summed up, possibly beside events."""
-        options = self.meta.get("options")
-        requested = isinstance(options, dict) and options.get("totals") is True
+        requested: bool = self.meta.get("options", {}).get("totals", False)
         return requested or self.record in ("summary", "ring")
 
     @property

@@ -5,7 +5,6 @@ Nothing of the layout is a constant here, so that old logs remain readable.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
@@ -14,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import TraceError
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace.checksum import is_line_intact
+from mpiprof.trace.validation import check_object
 
 # NumPy raises SyntaxError for some type names.
 LAYOUT_ERRORS = (ValueError, LookupError, TypeError, RecursionError, ArithmeticError, SyntaxError)
@@ -95,7 +96,7 @@ def _parse_line(line: bytes) -> Layout:
     intact = is_line_intact(line)
     if intact is False:
         raise ValueError("its checksum is wrong")
-    described = json.loads(line)
+    described = check_object(parse_json(line))
     if described["format"] != "mpiprof log":
         raise TraceError(f"not an mpiprof log but {described['format']!r:.40}")
     if int(described["version"]) > VERSION:

@@ -18,6 +18,7 @@ from mpiprof.errors import TraceError
 from mpiprof.trace.checksum import compute_checksum
 from mpiprof.trace.files import Content, File, MemoryFile, list_files, read_bytes
 from mpiprof.trace.layout import CALL_CLASSES, MAGIC, MAX_HEAD_BYTES, OUTSIDE_CLASSES, parse_layout
+from mpiprof.trace.pack import MAX_CHUNKS
 from mpiprof.trace.types import (
     CALL,
     COMPLETION,
@@ -33,6 +34,7 @@ from mpiprof.trace.types import (
 
 MESSAGES = 1  # content of a chunk: messages, not calls of collectives
 READ_CHUNKS = 8  # that are read at a time, so that their records remain in the cache
+MAX_RING = 1 << 16  # chunks of a log of rings, which is copied into memory
 COPY_ATTEMPTS = 20  # attempts to copy a ring that is overwritten meanwhile
 
 
@@ -52,6 +54,8 @@ class LogFile:
                     raise TraceError(f"{self.name}: empty: its process is starting, or died")
                 self.layout = parse_layout(head, self.name)
                 self.chunks, rest = divmod(content.size, self.layout.chunk_bytes)
+                if self.chunks > MAX_CHUNKS or (self.layout.ring_bytes and self.chunks > MAX_RING):
+                    raise TraceError(f"{self.name}: larger than any log, so it cannot be read")
                 self.headers = self._read_headers(content)
                 if live and self.layout.ring_bytes:
                     self._copy_ring(content)

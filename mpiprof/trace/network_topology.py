@@ -9,6 +9,7 @@ switch.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import TraceError
+from mpiprof.interface.untrusted_files import read_file
+from mpiprof.interface.untrusted_text import decode_text
 
 FILE = "switches.txt"
 MAX_NODES = 1 << 20  # in one file
@@ -27,7 +30,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 def find_switches(folder: Path, processes: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
     """Return each rank's leaf switch, if known; TraceError if `switches.txt` is unreadable."""
     file = folder / FILE
-    if file.is_file():
+    if os.path.lexists(file):
         named = read(file)
         hosts = {rank: p["host"] for rank, p in processes.items()}
         switches = {r: named.get(h) or named.get(_short_host_name(h)) for r, h in hosts.items()}
@@ -52,11 +55,9 @@ def read(file: Path) -> dict[str, str]:
     """Return the leaf switch of each host in a file; raises TraceError."""
     switches: dict[str, str] = {}
     try:
-        text = file.read_text()
+        text = decode_text(read_file(file))
     except OSError as error:
         raise TraceError(f"{file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise TraceError(f"{file}: not a text file: repair or remove it") from None
     for number, line in enumerate(text.splitlines(), 1):
         fields = {k.lower(): v for k, v in _FIELD.findall(line.partition("#")[0])}
         if "switches" in fields or not line.partition("#")[0].strip():

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,20 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.interface.installation import install_command
+from mpiprof.interface.untrusted_files import MAX_LOG_BYTES, open_file
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace import pack_codec
 from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.layout import MAX_HEAD_BYTES, Layout, parse_layout
+from mpiprof.trace.validation import check_integer, check_list, check_object, check_text
 
 FILE_NAME = "trace.pack"
 VERSION = 1
 FORMAT_LINE = {"format": "mpiprof pack", "version": VERSION}
 CACHE_BYTES = 1 << 27  # bytes of cached blocks; more if each thread needs one
 LAST_LINE_BYTES = 256  # maximum bytes of the last line
-MAX_FRAME_BYTES = 1 << 30  # maximum plausible bytes of a frame
+MAX_FRAME_BYTES = 1 << 30  # maximum plausible bytes of a frame, and of its content
+MAX_CHUNKS = 1 << 22  # of a log, packed or plain
 PLAIN_BLOCK, COLUMNS_BLOCK = b"\0", b"\1"  # first byte of a block
 
 
@@ -57,7 +60,7 @@ def import_zstd() -> Any:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file's entry in the index."""
+    """A file's entry in the index; raises ValueError for values that no writer stores."""
 
     name: str
     size: int
@@ -68,6 +71,22 @@ class Entry:
     # Bytes of its consecutive frames: the first chunk, the headers of all other chunks, the bytes
     # after the last whole chunk, and the blocks.
     lengths: list[int]
+
+    def __post_init__(self) -> None:
+        """Check the values, because they select sizes in memory."""
+        check_text(self.name)
+        check_integer(self.size, 0, MAX_LOG_BYTES)
+        check_integer(self.chunk_bytes, 1, MAX_FRAME_BYTES)
+        check_integer(self.header_bytes, 0, self.chunk_bytes - 1)
+        check_integer(self.together, 1)
+        check_integer(self.at, 0)
+        check_list(self.lengths, partial(check_integer, low=0, high=MAX_FRAME_BYTES))
+        further_chunks = max(self.chunk_count - 1, 0)
+        block_bytes = min(self.together, further_chunks) * self.chunk_bytes
+        if len(self.lengths) != 3 + -(-further_chunks // self.together):
+            raise ValueError("an impossible number of frames")
+        if max(further_chunks * self.header_bytes, block_bytes) > MAX_FRAME_BYTES:
+            raise ValueError("an impossible size")
 
     @property
     def chunk_count(self) -> int:
@@ -82,36 +101,38 @@ class Pack:
         self.path = path
         try:
             index = self._read_index()
-            self.members = [PackedFile(self, Entry(**row)) for row in index["files"]]
+            entries = check_list(index["files"], lambda row: Entry(**check_object(row)))
+            self.members = [PackedFile(self, entry) for entry in entries]
             block_bytes = (m.entry.together * m.entry.chunk_bytes for m in self.members)
             cached_blocks = CACHE_BYTES // max(block_bytes, default=CACHE_BYTES)
             # Threads are read side by side, so each needs one cached block.
-            self.read_block = lru_cache(max(int(index["threads"]), cached_blocks))(_read_block)
+            threads = check_integer(index["threads"], 0)
+            self.read_block = lru_cache(max(threads, cached_blocks))(_read_block)
         except OSError as error:
             raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, LookupError, TypeError, RecursionError, import_zstd().ZstdError):
             raise TraceError(f"{path}: damaged or truncated, so it cannot be read") from None
 
     def _read_index(self) -> dict[str, Any]:
-        with self.path.open("rb") as file:
+        with os.fdopen(open_file(self.path, MAX_LOG_BYTES), "rb") as file:
             first = file.readline(LAST_LINE_BYTES).rstrip(b"\n")
-            if not is_line_intact(first) or json.loads(first)["format"] != FORMAT_LINE["format"]:
+            if not is_line_intact(first) or parse_json(first)["format"] != FORMAT_LINE["format"]:
                 raise ValueError("no pack")
-            if json.loads(first)["version"] > VERSION:
+            if parse_json(first)["version"] > VERSION:
                 remedy = "update mpiprof to read it"
                 raise TraceError(f"{self.path}: packed by a newer mpiprof; {remedy}")
             file.seek(max(file.seek(0, os.SEEK_END) - LAST_LINE_BYTES, 0))
             last = file.read().rpartition(b"\n{")[2].rstrip(b"\n")
             if not is_line_intact(b"{" + last):
                 raise ValueError("no end")
-            where = json.loads(b"{" + last)
-        content = self.read_frame(where["index"], where["bytes"], MAX_FRAME_BYTES)
-        index: dict[str, Any] = json.loads(content)
-        return index
+            where = parse_json(b"{" + last)
+        length = check_integer(where["bytes"], 0, MAX_FRAME_BYTES)
+        content = self.read_frame(check_integer(where["index"], 0), length, MAX_FRAME_BYTES)
+        return check_object(parse_json(content))
 
     def read_frame(self, offset: int, length: int, largest: int) -> bytes:
         """Return a frame's content; OSError if it is damaged or exceeds `largest`."""
-        with self.path.open("rb", buffering=0) as file:
+        with os.fdopen(open_file(self.path, MAX_LOG_BYTES), "rb", buffering=0) as file:
             packed = os.pread(file.fileno(), length, offset)
         reader = import_zstd().ZstdDecompressor()
         with contextlib.suppress(import_zstd().ZstdError, EOFError):
@@ -129,9 +150,6 @@ class PackedFile:
         self.name, self.size = entry.name, entry.size
         ends = entry.at + np.cumsum([0, *entry.lengths])
         self.starts: list[int] = ends.tolist()
-        blocks = -(-max(entry.chunk_count - 1, 0) // entry.together)
-        if len(entry.lengths) != 3 + blocks or not 0 <= entry.header_bytes < entry.chunk_bytes:
-            raise ValueError("an impossible entry")
 
     @contextlib.contextmanager
     def open(self) -> Iterator[PackedFile]:
@@ -212,4 +230,7 @@ def _read_block(file: PackedFile, number: int) -> memoryview | None:
     bodies = memoryview(content)[1:]
     if content[:1] == PLAIN_BLOCK:
         return bodies
-    return pack_codec.join_columns(bodies, file.layout.record, count).reshape(-1).data
+    record = file.layout.record
+    if not pack_codec.is_encodable(record, entry.chunk_bytes - entry.header_bytes):
+        return None
+    return pack_codec.join_columns(bodies, record, count).reshape(-1).data

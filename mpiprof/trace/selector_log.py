@@ -17,15 +17,16 @@ frames of native sites are in a list of their own, `frames`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mpiprof.interface.untrusted_files import read_file
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.operations import AUTO, ROBUST
 from mpiprof.trace.checksum import is_line_intact
-from mpiprof.trace.sites import Site, describe_sites, is_program, label_site
+from mpiprof.trace.sites import Site, describe_sites, is_program, label_site, parse_frame
 
 FILE = "selection.jsonl"
 MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_LINES = 64 << 20, 1 << 16, 200_000
@@ -120,44 +121,32 @@ def _raw_sites(line: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
 
 
 def _parse_frame(frame: Any) -> dict[str, Any] | None:
-    """Return a frame as `describe_sites` requires it, or None."""
-    if not isinstance(frame, dict):
+    try:
+        return parse_frame(frame)
+    except ValueError:
         return None
-
-    def valid(name: str, wanted: type) -> Any:
-        value = frame.get(name)
-        return value if type(value) is wanted else None
-
-    file, module, offset = valid("file", str), valid("module", str), valid("offset", int)
-    if file is not None:
-        return {"file": file, "line": valid("line", int), "function": valid("function", str)}
-    if module is not None and offset is not None and 0 <= offset < 1 << 62:
-        return {"module": module, "offset": offset, "symbol": valid("symbol", str)}
-    return None
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
-            return
-        checked = False  # set by the first line with a checksum; then all lines must have one
-        with path.open("rb") as file:
-            for _ in range(MAX_LINES):
-                line = file.readline(MAX_LINE_BYTES)
-                if not line.endswith(b"\n"):
-                    return
-                intact = is_line_intact(line[:-1])
-                checked |= intact is not None
-                if not intact and checked:
-                    continue
-                try:
-                    parsed = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(parsed, dict):
-                    yield parsed
+        content = read_file(path, MAX_FILE_BYTES)
     except OSError:
         return
+    checked = False  # set by the first line with a checksum; then all lines must have one
+    # The last line is cut, or empty.
+    for line in content.split(b"\n", MAX_LINES)[:-1]:
+        if len(line) >= MAX_LINE_BYTES:
+            return
+        intact = is_line_intact(line)
+        checked |= intact is not None
+        if not intact and checked:
+            continue
+        try:
+            parsed = parse_json(line)
+        except ValueError:
+            continue
+        if isinstance(parsed, dict):
+            yield parsed
 
 
 def _parse_row(line: dict[str, Any]) -> dict[str, Any] | None:

@@ -12,10 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof import elf
+from mpiprof.interface.untrusted_text import clean_text
+from mpiprof.trace.validation import check_integer, check_object, check_optional, check_text
 
 SourceLocation = tuple[str, int, str]
 UNKNOWN: dict[str, Any] = {"file": None, "line": None, "function": None}
 Site = Mapping[str, Any]
+
+
+def parse_frame(value: Any) -> dict[str, Any]:
+    """Return the known fields of a frame in a table or a selector's log; raises ValueError."""
+    frame = check_object(value)
+    if frame.get("module") is not None:
+        return {
+            "module": check_text(frame["module"]),
+            "offset": check_integer(frame.get("offset"), 0),
+            "symbol": check_optional(frame.get("symbol"), check_text),
+        }
+    if "module" in frame:  # an address outside all files, such as in code made at run time
+        return dict(UNKNOWN)
+    return {
+        "file": check_text(frame.get("file")),
+        "line": check_optional(frame.get("line"), check_integer),
+        "function": check_optional(frame.get("function"), check_text),
+    }
 
 
 def describe_sites(
@@ -158,7 +178,7 @@ def _tool_output(tool: str, words: Sequence[str], input_text: str = "") -> list[
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return []
-    return done.stdout.splitlines()
+    return [clean_text(line) for line in done.stdout.split("\n")[:-1]]
 
 
 @lru_cache(maxsize=64)

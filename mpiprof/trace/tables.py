@@ -14,12 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace.checksum import is_line_intact, remove_checksum
 from mpiprof.trace.communicators import Communicators
 from mpiprof.trace.files import list_files, read_content
 from mpiprof.trace.metadata import Communicator, SampleKey, Shape, Tables
-from mpiprof.trace.sites import group_by_lines
-from mpiprof.trace.types import Problems, check_integer, check_text
+from mpiprof.trace.run_metadata import RANK_LIMIT
+from mpiprof.trace.sites import group_by_lines, parse_frame
+from mpiprof.trace.types import Problems
+from mpiprof.trace.validation import (
+    check_integer,
+    check_list,
+    check_object,
+    check_optional,
+    check_text,
+)
 
 SAMPLE_KEYS = ("after", "before", "site", "samples", "ns")  # fields of a --where line
 SAMPLE_SHAPES = ("left", "entered")  # further ones; earlier versions lack them
@@ -90,22 +99,22 @@ class _Reader:
             return False
         try:
             self._store_row(*self._parse_line(remove_checksum(line) if intact else line))
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError):
             return False
         return True
 
-    def _parse_line(self, line: bytes) -> tuple[Any, Any]:
+    def _parse_line(self, line: bytes) -> tuple[Any, dict[str, Any]]:
         # Ranks with equal lines share a row, because thousands of ranks have the same call sites.
         match = RANK_PATTERN.match(line)
         if match is None:
-            row = json.loads(line)
+            row = check_object(parse_json(line))
             return row["rank"], row
         behind = line[match.end() :]
         if behind not in self.rows:
-            self.rows[behind] = json.loads(b"{" + behind)
+            self.rows[behind] = parse_json(b"{" + behind)
         return int(match[1]), self.rows[behind]
 
-    def _store_row(self, of: Any, row: Any) -> None:
+    def _store_row(self, of: Any, row: dict[str, Any]) -> None:
         rank = check_integer(of, 0, self.limit - 1)
         tables = self.tables
         if "process" in row:
@@ -115,17 +124,18 @@ class _Reader:
         elif "clock" in row:
             tables.clocks.append({"rank": rank, **_parse_clock(row["clock"], self.limit)})
         elif "limit" in row:
-            tables.limits[rank] = check_integer(row["limit"]["bytes"], 0)
-            tables.limited_ns[rank] = check_integer(row["limit"]["at_ns"])
+            limit = check_object(row["limit"])
+            tables.limits[rank] = check_integer(limit["bytes"], 0)
+            tables.limited_ns[rank] = check_integer(limit["at_ns"])
         elif "where" in row:
-            values = row["where"]
+            values = check_object(row["where"])
             known = [check_integer(values[name], 0) for name in SAMPLE_KEYS]
             shapes = [check_integer(values.get(name, -1)) for name in SAMPLE_SHAPES]
             self.where.append((rank, *known, *shapes))
         elif "note" in row:
             tables.notes.append((rank, check_text(row["note"])))
         elif "missing_counter" in row:
-            missing = row["missing_counter"]
+            missing = check_object(row["missing_counter"])
             tables.missing_counters.append(
                 (rank, check_text(missing["counter"]), check_text(missing["reason"]))
             )
@@ -147,7 +157,11 @@ class _Reader:
         lines = group_by_lines(self.tables.sites)
         self.sites = {key: lines[index] for key, index in sites.items()}
         rows = self.raw["communicator"]
-        lists = {(row.get("identity"), rank): row.get("members") for (rank, _), row in rows.items()}
+        lists = {
+            (row["identity"], rank): row.get("members")
+            for (rank, _), row in rows.items()
+            if isinstance(row.get("identity"), str)
+        }
         find_communicator = Communicators(self.tables, self.limit, lists)
         self.communicators = self._convert_rows("communicator", find_communicator)
         for rank, local, name in self.naming:
@@ -196,15 +210,8 @@ class _Reader:
             self.site_of_row[id(row)] = self._join_frames(row["frames"])
         return self.site_of_row[id(row)]
 
-    def _join_frames(self, frames: Any) -> int:
-        if not isinstance(frames, list) or not all(isinstance(f, dict) for f in frames):
-            raise ValueError("not a list of frames")
-        for frame in frames:
-            if "module" in frame:
-                check_text(frame["module"])
-                check_integer(frame["offset"])
-            else:
-                check_text(frame["file"])
+    def _join_frames(self, listed: Any) -> int:
+        frames = check_list(listed, parse_frame)
         index = self.known_sites.setdefault(
             json.dumps(frames, sort_keys=True), len(self.known_sites)
         )
@@ -226,8 +233,8 @@ class _Reader:
             _world_root(rank, self.tables.communicators[communicator], row.get("root")),
             sent,
             received,
-            str(row.get("algorithm") or "native"),
-            tuple(sorted(map(check_text, row.get("flags") or []))),
+            check_text(row.get("algorithm") or "native"),
+            tuple(sorted(check_list(row.get("flags") or [], check_text))),
             check_text(row.get("type", "")),
             check_text(row.get("reduction", "")),
             max(_world_root(rank, self.tables.communicators[communicator], row.get("peer")), -1),
@@ -241,23 +248,23 @@ class _Reader:
 def _convert_or_none(convert: Converter, rank: int, row: dict[str, Any]) -> int | None:
     try:
         return convert(rank, row)
-    except (ValueError, KeyError, TypeError, OverflowError):
+    except (ValueError, KeyError):
         return None
 
 
-def _parse_process(row: Any) -> dict[str, Any]:
-    started_ns, switches = row.get("started_ns"), row.get("switches")
-    address = switches if isinstance(switches, dict) else {}  # of the node, from Slurm
+def _parse_process(listed: Any) -> dict[str, Any]:
+    row = check_object(listed)
+    address = check_object(row.get("switches") or {})  # of the node, from Slurm
     return {
         "host": check_text(row.get("host", "?")),
         "node": check_text(row.get("node", "?")),
         "pid": check_integer(row.get("pid", 0), 0),
         "log": check_text(row.get("log", "")),
         "processors": _parse_processors(row.get("processors")),
-        "started_ns": None if started_ns is None else check_integer(started_ns),
-        "size": check_integer(row.get("size", 0), 0),
-        "abi": row.get("abi"),
-        "mpi": row.get("mpi"),
+        "started_ns": check_optional(row.get("started_ns"), check_integer),
+        "size": check_integer(row.get("size", 0), 0, RANK_LIMIT),
+        "abi": check_optional(row.get("abi"), check_text),
+        "mpi": check_optional(row.get("mpi"), check_text),
         "address": tuple(check_text(address.get(name, "")) for name in ("address", "pattern")),
     }
 
@@ -268,7 +275,8 @@ def _parse_processors(processors: Any) -> list[int]:
     return [number for number in listed if type(number) is int and number >= 0]
 
 
-def _parse_end(row: Any) -> dict[str, Any]:
+def _parse_end(listed: Any) -> dict[str, Any]:
+    row = check_object(listed)
     return {
         "at_ns": check_integer(row["at_ns"]),
         "reason": check_text(row["reason"]),
@@ -278,7 +286,8 @@ def _parse_end(row: Any) -> dict[str, Any]:
     }
 
 
-def _parse_clock(row: Any, limit: int) -> dict[str, Any]:
+def _parse_clock(listed: Any, limit: int) -> dict[str, Any]:
+    row = check_object(listed)
     return {
         "node": check_text(row["node"]),
         "reference": check_integer(row["reference"], 0, limit - 1),

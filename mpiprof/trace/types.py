@@ -1,4 +1,4 @@
-"""Array types that modules exchange, the kinds of a record, and checks of read values."""
+"""Array types that modules exchange, the kinds of a record, and the problems of a trace."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ SENDER_UNKNOWN, SENDER_ITSELF, SENDER_PARENT, SENDER_ELSEWHERE = 0, 1, 2, 255
 
 # The state of the selector that chose a call's algorithm, by the number in the record.
 CHOICES = ("", "observe", "probe", "chosen")
-MAX_INTEGER = 1 << 62  # largest plausible time or byte count
 
 
 class Problems(list[str]):
@@ -54,17 +53,3 @@ class Problems(list[str]):
             self.append(text)
         elif len(self) == 100:
             self.append("more problems like these are not listed")
-
-
-def check_integer(value: Any, low: int = -MAX_INTEGER, high: int = MAX_INTEGER) -> int:
-    """Return the value if it is an integer between the bounds, else ValueError."""
-    if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{value!r:.20} in place of a number")
-    return value
-
-
-def check_text(value: Any) -> str:
-    """Return the value if it is a string, else ValueError."""
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.20} in place of text")
-    return value

@@ -7,7 +7,6 @@ means over the lines recorded under its MPI.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,6 +14,8 @@ from pathlib import Path
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.output_files import check_output
+from mpiprof.interface.untrusted_files import read_named_file
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.libraries import mpi_name
 from mpiprof.tune.rules import library_name
 
@@ -52,15 +53,15 @@ class Lesson:
         return f"{' '.join(map(str, self.key))} {self.ratio:.4g} {self.runs};"
 
 
-def parse_lesson(line: str) -> Lesson | None:
+def parse_lesson(line: bytes | str) -> Lesson | None:
     """Return the lesson of a line, or None if the recorder cannot have written the line."""
     try:
-        fields = json.loads(line)
+        fields = parse_json(line)
         names = (str(fields["operation"]), str(fields["algorithm"]))
         numbers = (int(fields["bytes"]), int(fields["members"]))
         mpi = mpi_name(str(fields["measured"]["mpi"]))
         lesson = Lesson(*names, *numbers, float(fields["ratio"]), int(fields["runs"]), mpi)
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
     is_native = library_name(lesson.algorithm)
     are_named = lesson.operation.isidentifier() and (is_native or lesson.algorithm.isidentifier())
@@ -72,7 +73,7 @@ def read(path: Path) -> list[Lesson]:
     """Return the newest lessons of a file, [] if it does not exist yet; UsageError if unusable."""
     check_output("--learn", path, "learned.jsonl")
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NEWEST_BYTES:]
+        lines = [*filter(None, read_named_file(path).split(b"\n"))][-NEWEST_BYTES:]
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -30,6 +30,8 @@ from typing import Any
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.shell_hints import ESCAPES
+from mpiprof.interface.untrusted_files import read_named_file
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.operations import AUTO, OPERATIONS, ROBUST, SELECTORS
 from mpiprof.tune.rules import (
     NATIVE,
@@ -205,7 +207,7 @@ def read_file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
     """Return the rules of a plan file; an invalid entry becomes a remark, or raises UsageError."""
     # A file that is missing or not a plan always raises UsageError.
     try:
-        content = path.read_bytes()
+        content = read_named_file(path)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
         hint = "" if path.suffix == ".json" else ", nor operation=algorithm"
@@ -220,7 +222,7 @@ def read_file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
 
 def _parse_entries(path: Path, content: bytes) -> list[Any]:
     try:
-        data = json.loads(content.decode("utf-8"))
+        data = parse_json(content.decode("utf-8"))
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not a text file, so not a plan") from None
     except json.JSONDecodeError as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from mpiprof.errors import TraceError
 from mpiprof.interface.progress import show_progress
+from mpiprof.interface.untrusted_files import read_json
 
 FORMAT = 2  # increase if the written format changes
 ANCHOR_SUFFIX, FOLDER_SUFFIX = ".otf2", ".mpiprof"
@@ -60,7 +61,7 @@ def _candidate_folders(anchor: Path) -> Iterator[Path]:
     """Yield the possible paths of the folder, best first."""
     name = anchor.stem + FOLDER_SUFFIX
     yield anchor.with_name(name)
-    parent = hashlib.sha256(str(anchor.resolve()).encode()).hexdigest()[:24]
+    parent = hashlib.sha256(os.fsencode(anchor.resolve())).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     with contextlib.suppress(RuntimeError):  # no home directory
         yield Path(base).expanduser() / "mpiprof" / parent / name
@@ -78,14 +79,15 @@ def _archive_key(anchor: Path) -> str:
     for file in files:
         with contextlib.suppress(OSError):
             status = file.stat()
-            facts.update(f"{file.name} {status.st_size} {status.st_mtime_ns};".encode())
+            facts.update(os.fsencode(file.name))
+            facts.update(f" {status.st_size} {status.st_mtime_ns};".encode())
     return facts.hexdigest()[:16]
 
 
 def _read_source_key(folder: Path) -> str | None:
     """Return the key of the archive that a folder was made from; None for other folders."""
     try:
-        source = json.loads((folder / SOURCE_FILE).read_text())
+        source = read_json(folder / SOURCE_FILE)
     except (OSError, ValueError):
         return None
     return str(source.get("key")) if isinstance(source, dict) else None

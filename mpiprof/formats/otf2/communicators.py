@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pandas as pd
 
 from mpiprof.formats.otf2.definitions import Communicator, Definitions
 from mpiprof.formats.otf2.library import UNDEFINED
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace.types import Array, Bool, Int
 from mpiprof.trace.writer import make_runs
 
@@ -35,7 +35,7 @@ class Communicators:
         """Return mpiprof's facts about a communicator; {} in archives of other tools."""
         if number not in self._facts:
             try:
-                facts = json.loads(self.known[number].facts) if self.ours else {}
+                facts = parse_json(self.known[number].facts) if self.ours else {}
             except ValueError:
                 facts = {}
             self._facts[number] = facts if isinstance(facts, dict) else {}

@@ -24,6 +24,7 @@ from mpiprof.formats.otf2.library import CREATOR, NEVER, UNDEFINED, import_otf2
 from mpiprof.formats.otf2.messages import MessageRecords, read_recorded_sums
 from mpiprof.formats.otf2.regions import Regions, classify_regions
 from mpiprof.formats.otf2.shapes import RankTables
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.log import MESSAGES
@@ -94,7 +95,7 @@ def _read_metadata(reader: Any) -> dict[str, Any]:
     """Return the run's metadata from an archive that mpiprof wrote; {} for other archives."""
     otf2 = import_otf2()
     try:
-        metadata = json.loads(str(otf2.Reader_GetProperty(reader, META)))
+        metadata = parse_json(str(otf2.Reader_GetProperty(reader, META)))
     except (otf2.Error, ValueError):
         return {}
     return metadata if isinstance(metadata, dict) else {}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.formats.otf2.library import NEVER, UNDEFINED, import_otf2
+from mpiprof.interface.untrusted_text import clean_text
 from mpiprof.trace.types import Array, Int
 
 COMM_LOCATIONS, COMM_SELF, GLOBAL_MEMBERS = 4, 6, 1
@@ -128,9 +129,8 @@ def read_definitions(reader: Any) -> Definitions:
         return store
 
     def string(_: Any, number: int, text: bytes | str) -> None:
-        definitions.strings[number] = (
-            text if isinstance(text, str) else text.decode(errors="replace")
-        )
+        decoded = text if isinstance(text, str) else text.decode(errors="replace")
+        definitions.strings[number] = clean_text(decoded)
 
     handlers: dict[str, Callable[..., None]] = {"ClockProperties": clock, "String": string}
     handlers |= {kind: into(table) for kind, table in definitions.records.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.formats.otf2 import library
+from mpiprof.interface.output_files import format_utf8_path
+from mpiprof.interface.untrusted_files import require_regular
 from mpiprof.trace.types import Array
 
 
@@ -49,8 +52,9 @@ class Location:
 def open_archive(anchor: Path) -> Iterator[Any]:
     """Open an archive; raises TraceError if it is damaged or no archive."""
     otf2 = library.import_otf2()
+    _require_regular_files(anchor)
     try:
-        reader = otf2.Reader_Open(str(anchor))
+        reader = otf2.Reader_Open(format_utf8_path(anchor, "OTF2"))
     except otf2.Error:
         raise TraceError(f"{anchor}: not the anchor file of an OTF2 archive, or damaged") from None
     try:
@@ -62,6 +66,20 @@ def open_archive(anchor: Path) -> Iterator[Any]:
     finally:
         with suppress(otf2.Error):
             otf2.Reader_Close(reader)
+
+
+def _require_regular_files(anchor: Path) -> None:
+    """Raise TraceError if a file of an archive is a link or a device, which the wheel would open.
+
+    The user has named the anchor, so it can be a link.
+    """
+    definitions = anchor.with_suffix(".def")
+    try:
+        for file in (definitions, *anchor.with_suffix("").glob("*")):
+            if os.path.lexists(file):  # the wheel reports missing files
+                require_regular(file)
+    except OSError as error:
+        raise TraceError(f"{error.filename}: cannot be read: {error.strerror}") from None
 
 
 def open_locations(reader: Any, locations: list[int]) -> bool:

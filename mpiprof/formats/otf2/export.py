@@ -25,6 +25,7 @@ from mpiprof.formats.otf2.export_calls import RankWriter, Shapes
 from mpiprof.formats.otf2.export_messages import MessageExport, make_sum_texts
 from mpiprof.formats.otf2.library import NEVER, UNDEFINED
 from mpiprof.formats.otf2.regions import ATTRIBUTE_PREFIX, CREATE_HANDLE, OPERATION_NUMBERS
+from mpiprof.interface.output_files import format_utf8_path
 from mpiprof.metrics.tables import communicator_names
 from mpiprof.operations import MESSAGE_OPERATIONS, base_operation, wait_state
 from mpiprof.trace import Trace
@@ -64,9 +65,8 @@ class Archive:
         self.regions: dict[str, tuple[Any, ...]] = {}
         otf2 = self.otf2
         modes = (otf2.SUBSTRATE_POSIX, otf2.COMPRESSION_NONE)
-        self.archive = otf2.Archive_Open(
-            str(folder), ARCHIVE_NAME, otf2.FILEMODE_WRITE, CHUNK_BYTES, CHUNK_BYTES, *modes
-        )
+        path, sizes = format_utf8_path(folder, "OTF2"), (CHUNK_BYTES, CHUNK_BYTES)
+        self.archive = otf2.Archive_Open(path, ARCHIVE_NAME, otf2.FILEMODE_WRITE, *sizes, *modes)
         # Must live as long as the archive, which calls them.
         self.flush = otf2.FlushCallbacks(lambda *_: otf2.FLUSH, None)
         otf2.Archive_SetFlushCallbacks(self.archive, self.flush, None)

@@ -6,8 +6,8 @@ event that starts a message with the event that completes it, and messages are n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +28,11 @@ from mpiprof.formats.otf2.library import (
     UNDEFINED,
 )
 from mpiprof.formats.otf2.shapes import RankTables
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace.message_counts import TAG_CLASSES
 from mpiprof.trace.messages import COMPLETE, UNSURE
 from mpiprof.trace.types import MESSAGE_CALL, RECEIVED_PART, SENT_PART, Array, Int
+from mpiprof.trace.validation import check_integer, check_object
 from mpiprof.trace.writer import RECORD_TYPE, make_sums
 
 SUMS_PREFIX = "mpiprof messages "  # of strings with the sums of a rank
@@ -234,8 +236,10 @@ def read_recorded_sums(definitions: Definitions) -> dict[int, list[dict[str, Any
     recorded: dict[int, list[dict[str, Any]]] = {}
     for text in definitions.strings.values():
         if text.startswith(SUMS_PREFIX):
-            columns = json.loads(text.removeprefix(SUMS_PREFIX))
-            recorded.setdefault(int(columns.pop("rank")), []).append(columns)
+            with suppress(ValueError, KeyError):
+                columns = check_object(parse_json(text.removeprefix(SUMS_PREFIX)))
+                rank = check_integer(columns.pop("rank"), 0)
+                recorded.setdefault(rank, []).append(columns)
     return recorded
 
 

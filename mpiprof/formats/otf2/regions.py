@@ -6,7 +6,6 @@ regions are classified by their role in the archive.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from mpiprof.core.generator.other_functions import FAMILIES
 from mpiprof.formats.otf2.definitions import MPI, Definitions, Region
 from mpiprof.formats.otf2.events import ReadFilter
 from mpiprof.formats.otf2.library import ATTRIBUTES, CREATOR, UNDEFINED
+from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
 
 # Classes as in core/otf2/reading.c.
@@ -106,7 +106,7 @@ def _make_frame(region: Region, file: str, line: int) -> dict[str, Any]:
 
 def _parse_json(text: str, kind: type) -> Any:
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except ValueError:
         return None
     return data if isinstance(data, kind) else None
