@@ -81,7 +81,9 @@ def set_cookie_and_redirect(cookie: str, token: str) -> Answer:
     arguments = [(k, v) for k, values in request.args.lists() for v in values if k != "token"]
     path = "/" + quote(request.path.lstrip("/\\"))
     answer = redirect(path + ("?" + urlencode(arguments) if arguments else ""), 303)
-    answer.set_cookie(cookie, token, httponly=True, samesite="Strict", path="/")
+    # With Strict, the file by which `view` opens the browser would lead to a page without access.
+    # With Lax, links from other sites can open a page, as `is_same_site` permits.
+    answer.set_cookie(cookie, token, httponly=True, samesite="Lax", path="/")
     return answer
 
 

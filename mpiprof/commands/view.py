@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
+import html
 import importlib.util
 import os
 import secrets
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
 from pathlib import Path
@@ -26,6 +28,7 @@ from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.installation import import_dashboard, missing_module_error
+from mpiprof.interface.output_files import create_file
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
@@ -35,6 +38,10 @@ REQUIRED_MODULES = (
 LISTEN_BACKLOG = 128  # requests that may wait until the pages are ready
 DEFAULT_PORT = 8765
 LOCALHOST = "127.0.0.1"
+REDIRECT = (
+    '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="refresh" content="0;url={0}"><title>mpiprof</title><a href="{0}">mpiprof</a>'
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,13 +78,13 @@ def run(args: argparse.Namespace) -> int:
         for path in paths:
             require_dataset(path)
     token = secrets.token_urlsafe(24)
-    with open_listener(args.host, args.port) as listener:
+    with open_listener(args.host, args.port) as listener, contextlib.ExitStack() as closing:
         port = listener.getsockname()[1]
         address = f"http://{browsable_host(args.host)}:{port}/?token={token}"
         # Requests wait until the large imports and reads are done.
         announce(address, args.host, port, paths[0])
         if not args.no_browser and has_browser():
-            webbrowser.open(address)
+            open_browser(address, closing)
         app, data = import_dashboard("app"), import_dashboard("trace_data")
         context = data.TraceContext(paths, allowed, args.workers, machine, lists_runs=lists_runs)
         for name in context.names[: 1 if lists_runs else None]:
@@ -188,6 +195,19 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "USER"
+
+
+def open_browser(address: str, closing: contextlib.ExitStack) -> None:
+    """Open the address in a browser, through a file that only this user can read.
+
+    Every user of the machine can read the arguments of the browser's process. `closing` removes
+    the file.
+    """
+    folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="mpiprof-view-"))
+    file = Path(folder, "open.html")
+    with os.fdopen(create_file(file, 0o600), "w", encoding="utf-8") as page:
+        page.write(REDIRECT.format(html.escape(address)))
+    webbrowser.open(file.as_uri())
 
 
 def has_browser() -> bool:

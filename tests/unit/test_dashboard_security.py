@@ -111,7 +111,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(client: Any) -> None:
     assert answer.status_code == 303
     assert answer.headers["Location"] == "/callsites?callsite=3&rank=0-3"
     cookie = answer.headers["Set-Cookie"]
-    assert cookie.startswith(COOKIE) and "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    assert cookie.startswith(COOKIE) and "HttpOnly" in cookie and "SameSite=Lax" in cookie
     assert ask(client, "/callsites?callsite=3").status_code == 200
 
 
