@@ -44,9 +44,12 @@
     canvas.toBlob((content) => save(content, "image/png", name));
   };
 
+  // A text that begins like a formula gets an apostrophe, so that no spreadsheet evaluates it.
   const quote = (value) => {
-    const text = String(value ?? "").replace(/<[^>]*>/g, " ").replaceAll("\u200b", "");
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    const plain = String(value ?? "").replace(/<[^>]*>/g, " ").replaceAll("\u200b", "");
+    const isFormula = typeof value === "string" && /^[\s\0]*[=+\-@＝＋－＠]/.test(plain) && !Number.isFinite(Number(plain));
+    const text = isFormula ? `'${plain}` : plain;
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const toCsv = (rows) => rows.map((row) => row.map(quote).join(",") + "\n").join("");
 

@@ -38,6 +38,7 @@ from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_link
 from mpiprof.interface.output_files import write_atomically, write_text
+from mpiprof.interface.spreadsheet_cells import protect_cell
 from mpiprof.metrics.message_volume import message_time_on_link
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
@@ -337,7 +338,7 @@ def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> Non
     with write_atomically(path) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", restval="")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({n: protect_cell(value) for n, value in row.items()} for row in rows)
 
 
 def _make_page(report: Report, title: str) -> str:
