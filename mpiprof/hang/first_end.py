@@ -18,8 +18,9 @@ import os
 import select
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from signal import Signals
 from typing import Any, TextIO
 
 from mpiprof.hang.closed_files import ClosedFiles
@@ -39,12 +40,25 @@ class FirstEnd:
     """The rank that ended first, without MPI_Finalize.
 
     sure: False if only the reported ends of processes are known, whose order can differ.
-    status: its wait status, None if it is unknown.
+    status: its wait status, None if it is unknown. at_ns: time of its end on the clock of its node,
+    None if it is unknown.
     """
 
     rank: int
     sure: bool = True
     status: int | None = None
+    at_ns: int | None = None
+
+    @property
+    def signal(self) -> int:
+        """The signal that ended the rank, 0 if none or unknown."""
+        is_known = self.status is not None and os.WIFSIGNALED(self.status)
+        return os.WTERMSIG(self.status or 0) if is_known else 0
+
+    @property
+    def is_interrupted(self) -> bool:
+        """True if a signal ended the rank that terminals and launchers send to all ranks."""
+        return self.signal in (Signals.SIGINT, Signals.SIGHUP, Signals.SIGTERM)
 
 
 def read_first_end(folder: Path) -> FirstEnd | None:
@@ -56,8 +70,8 @@ def read_first_end(folder: Path) -> FirstEnd | None:
     try:
         (file,) = list_files(folder, FILE)
         stored = check_object(parse_json(read_content(file)))
-        status = check_optional(stored.get("status"), check_integer)
-        return FirstEnd(check_integer(stored["rank"], 0), stored.get("sure") is True, status)
+        known = [check_optional(stored.get(name), check_integer) for name in ("status", "at_ns")]
+        return FirstEnd(check_integer(stored["rank"], 0), stored.get("sure") is True, *known)
     except (OSError, ValueError, KeyError):
         return None
 
@@ -66,9 +80,11 @@ def store_first_end(folder: Path, ranks: int, launcher: int) -> None:
     """Wait until the first rank of a launcher's process ends, and store it if it died."""
     with contextlib.closing(_Ends(folder)) as ends:
         first = _find_first(ends, ranks) if ends.add(LAUNCHER, launcher) else None
+        at_ns = time.monotonic_ns()
         # A rank writes its end before its process ends.
         if first is None or first.rank in ends.list_finalized() or ends.is_removed():
             return
+        first = replace(first, at_ns=at_ns)
         _store(folder, first)
         # The launcher may wait for the rank later. A verdict requires the rank at once.
         status = ends.read_status(first.rank)
@@ -77,7 +93,7 @@ def store_first_end(folder: Path, ranks: int, launcher: int) -> None:
 
 
 def _store(folder: Path, first: FirstEnd) -> None:
-    stored = {"rank": first.rank, "sure": first.sure, "status": first.status}
+    stored = asdict(first)
     with contextlib.suppress(OSError):
         replace_file(folder / FILE, json.dumps(stored), file_mode_in(folder))
 

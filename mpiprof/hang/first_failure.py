@@ -19,6 +19,14 @@ class FatalSignals:
     numbers: Mapping[int, int]
     senders: Mapping[int, int] = field(default_factory=dict)
     first_end: FirstEnd | None = None  # if a process beside the launcher saw it
+    ended_together: bool = False  # the launcher ended all ranks before any had ended
+
+    @property
+    def came_from_launcher(self) -> bool:
+        """True if the launcher ended a rank by SIGTERM."""
+        terminated = [rank for rank, number in self.numbers.items() if number == Signals.SIGTERM]
+        senders = [self.senders.get(rank, SENDER_UNKNOWN) for rank in terminated]
+        return any(SENDER_PARENT <= sender < SENDER_ELSEWHERE for sender in senders)
 
     def sent_to_one_rank(self, unfinished: Collection[int]) -> list[int]:
         """Return the ranks that received SIGTERM from another sender than the launcher.
@@ -53,7 +61,7 @@ def find_first_dead(
     silent = [rank for rank in terminated if rank not in signals]
     if single := _find_single(unfinished, terminated, fatal_signals, positions, pending):
         return single, []
-    if len(silent) == len(unfinished):
+    if len(silent) == len(unfinished) or fatal_signals.ended_together:
         return [], []
     if len(terminated) == len(unfinished) and any(positions[rank].unlogged for rank in silent):
         return [], silent  # wait dependences are unknown
@@ -87,7 +95,8 @@ def _find_single(
     """Return the ranks that SIGTERM or SIGKILL ended before the launcher ended other ranks."""
     single = fatal_signals.sent_to_one_rank(unfinished)
     absent = _find_awaited(positions, pending)
-    if not single and (first := fatal_signals.first_end) and (first.sure or first.rank in absent):
+    first = fatal_signals.first_end
+    if not single and first and not first.is_interrupted and (first.sure or first.rank in absent):
         single = [r for r in terminated if r == first.rank and r not in fatal_signals.numbers]
     if len(terminated) < len(unfinished):
         return single

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -20,6 +21,9 @@ from mpiprof.trace.files import list_files, read_content
 
 LIMIT_FILE = ".watch"  # file with the limit, in the trace folder while `--watch` reports a hang
 USUAL_FACTOR = 2  # multiple of the usual time at the call site that must pass as well
+# Minimum wait in a job that ended after some calls, and multiple of the longest call or pause
+# between calls.
+MIN_ENDED_NS, LONGEST_FACTOR, MIN_CALLS = 2 * 10**9, 2, 8
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,21 @@ DEFAULT_THRESHOLD = HangThreshold()
 def make_threshold(limit_s: float) -> HangThreshold:
     """Return the hang threshold for a limit in seconds."""
     return HangThreshold(min(DEFAULT_THRESHOLD.ns, int(limit_s * 1e9)), USUAL_FACTOR)
+
+
+def make_ended_threshold(positions: Positions) -> HangThreshold:
+    """Return the hang threshold for a job that has ended, from the newest calls of its ranks.
+
+    In an ended job, nothing shows whether a rank that had not arrived computed.
+    """
+    times_ns = []
+    for position in positions:
+        closed = [call for call in position.recent if call.exit_ns]
+        times_ns += [call.exit_ns - call.enter_ns for call in closed]
+        times_ns += [after.enter_ns - before.exit_ns for before, after in pairwise(closed)]
+    if len(times_ns) < MIN_CALLS:
+        return DEFAULT_THRESHOLD
+    return HangThreshold(max(MIN_ENDED_NS, LONGEST_FACTOR * max(times_ns)), 0)
 
 
 def read_threshold(folder: Path) -> HangThreshold:
@@ -75,7 +94,7 @@ def find_suspects(
         return []
     unfinished = [p for p in positions if not p.finished]
     waits = (now_ns - wait.enter_ns >= threshold.ns for p in unfinished for wait in p.waits)
-    if any(waits) or select_lasting(positions, pending, now_ns, threshold, ended=False):
+    if any(waits) or select_lasting(positions, pending, now_ns, threshold):
         # A rank with a free thread is included only if its threads in MPI are known.
         return [p.rank for p in unfinished if not p.open or (p.free and p.tasks)]
     calls = [p.current for p in unfinished]
@@ -100,15 +119,14 @@ def _is_long(
 
 
 def select_lasting(
-    positions: Positions,
-    pending: Instances,
-    now_ns: int | None,
-    threshold: HangThreshold,
-    ended: bool,
+    positions: Positions, pending: Instances, now_ns: int | None, threshold: HangThreshold
 ) -> Instances:
-    """Return the instances that have long blocked ranks; in an ended job, that blocked any rank."""
+    """Return the instances that have long blocked ranks.
+
+    now_ns: the present, or the time at which the job ended; None if it is unknown.
+    """
     return [
         instance for instance in pending
         if has_waiting_rank(instance, positions)
-        and (ended or (now_ns and _is_long(instance, positions, now_ns, threshold)))
+        and now_ns and _is_long(instance, positions, now_ns, threshold)
     ]  # fmt: skip

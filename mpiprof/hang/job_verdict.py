@@ -13,6 +13,7 @@ from dataclasses import replace
 from mpiprof.hang import wait_graph
 from mpiprof.hang.first_failure import find_first_dead, signal_names
 from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold
+from mpiprof.hang.job_end import describe_end
 from mpiprof.hang.message_verdict import find_message_verdict, find_waits_for
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Instances, Pending, Positions, group_by_instance
@@ -97,7 +98,8 @@ def _find_verdict(job: Job) -> Verdict:
         or (None if silent else _find_started_only(job))
         or _find_message_wait(job)
     )
-    if hangs is None and perhaps and not job.positions[perhaps[0]].unlogged:
+    may_have_died = bool(perhaps) and not job.positions[perhaps[0]].unlogged
+    if hangs is None and may_have_died and job.fatal_signals.came_from_launcher:
         return job.gone_verdict(perhaps)
     verdict = hangs or _unclear_verdict(job)
     return replace(verdict, without_end_note=tuple(perhaps)) if verdict else NO_FAULT
@@ -233,6 +235,10 @@ def _find_message_wait(job: Job) -> Verdict | None:
         return None
     if not job.ended and not set(waiting) <= job.processes.still:
         return None
+    calls = [call for p in unfinished if (call := p.current) is not None]
+    last_ns = max((call.exit_ns or call.enter_ns for call in calls), default=job.trace.run_start_ns)
+    if job.ended and not job.is_lasting(last_ns):
+        return None
     return job.verdict("point_to_point", waiting, reason=job.positions[waiting[0]].between)
 
 
@@ -240,7 +246,13 @@ def _unclear_verdict(job: Job) -> Verdict | None:
     """Return the verdict for a fault of unknown cause."""
     long = [instance for instance in job.long if not is_started_only(instance, job.positions)]
     if job.ended:
-        return Verdict("dead", ended=True, pending=long[0] if long else None)
+        signals = signal_names(sorted(job.signals), job.signals)
+        first = job.fatal_signals.first_end
+        if not signals and first is not None and first.is_interrupted:
+            signals = signal_names([0], {0: first.signal})
+        end = describe_end(job.trace, job.positions, job.until_ns, signals)
+        waiting = long or [p for p in job.pending if end.after_ns is None and p.missing]
+        return Verdict("dead", ended=True, pending=waiting[0] if waiting else None, end=end)
     complete = next((instance for instance in long if not instance.missing), None)
     if complete is None:
         return None

@@ -18,7 +18,7 @@ def find_message_verdict(job: Job, silent: bool) -> Verdict | None:
     silent: the job has ended, and no rank has recorded a signal.
     """
     waits = [wait for position in job.positions for wait in position.waits]
-    lasting = [wait for wait in waits if _is_lasting(job, wait)]
+    lasting = [wait for wait in waits if job.is_lasting(wait.enter_ns)]
     if not lasting:
         return None
     messages = MessageNeeds(job.trace, waits)
@@ -50,12 +50,6 @@ def find_waits_for(job: Job, ranks: Sequence[int]) -> tuple[Link, ...]:
             if wait.rank not in ranks and need.waits_for in ranks:
                 return (MessageLink(need.rank, wait, need.waits_for, need),)
     return ()
-
-
-def _is_lasting(job: Job, wait: MessageWait) -> bool:
-    """Return whether a call has lasted so long that it hangs or is very slow."""
-    now_ns = job.processes.now_ns
-    return job.ended or (now_ns is not None and now_ns - wait.enter_ns >= job.threshold.ns)
 
 
 def _sites_of(job: Job, links: Sequence[Link], ranks: Sequence[int]) -> tuple[int, ...]:

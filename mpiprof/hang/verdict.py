@@ -8,10 +8,16 @@ from functools import cached_property
 
 from mpiprof.hang.first_end import read_first_end
 from mpiprof.hang.first_failure import FatalSignals
-from mpiprof.hang.hang_threshold import HangThreshold, has_reported_hang, select_lasting
+from mpiprof.hang.hang_threshold import (
+    HangThreshold,
+    has_reported_hang,
+    make_ended_threshold,
+    select_lasting,
+)
+from mpiprof.hang.job_end import JobEnd, find_end_ns, has_ended_together
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Instances, Pending, Positions
-from mpiprof.hang.wait_graph import Link
+from mpiprof.hang.wait_graph import Link, has_waiting_rank
 from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
 from mpiprof.trace.types import SENDER_ITSELF
@@ -35,6 +41,7 @@ class Verdict:
     # threads, a class of MPI calls or names of signals.
     reason: str = ""
     without_end_note: tuple[int, ...] = ()  # ranks that died or were ended by the launcher
+    end: JobEnd | None = None  # of a job without a sign of a fault before its end
     may_still_arrive: tuple[int, ...] = ()  # in a cycle, ranks with a thread that may still arrive
     # Processes from which the verdict was derived, so that `status` reports the same moment.
     processes: JobProcesses | None = field(default=None, compare=False)
@@ -61,7 +68,6 @@ class Job:
         threshold: HangThreshold,
     ) -> None:
         self.trace, self.positions, self.processes = trace, positions, processes
-        self.threshold = threshold
         # Ranks that did not end in MPI_Finalize. `gone`: those of them without a process.
         self.left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
         # The positions of some ranks are unknown, so no pending instance is evidence.
@@ -73,13 +79,18 @@ class Job:
         self.aborted = sorted(r for r, e in trace.tables.ends.items() if e["reason"] == "abort")
         everyone = len(self.gone) == len(self.left)
         self.ended = bool(self.left) and (bool(self.aborted) or everyone)
+        self.hang_was_reported = has_reported_hang(trace.path)
         self.fatal_signals = self._find_fatal_signals()
+        # Time until which open calls lasted, None if it is unknown.
+        self.until_ns = find_end_ns(trace) if self.ended else processes.now_ns
+        self.threshold = make_ended_threshold(positions) if self.ended else threshold
 
     def _find_fatal_signals(self) -> FatalSignals:
         """Return the signals of ranks, with evidence of the rank that ended first."""
         senders = self.trace.logs.senders | self.processes.senders
-        if not self.ended or not has_reported_hang(self.trace.path):
-            return FatalSignals(self.signals, senders, read_first_end(self.trace.path))
+        if not self.ended or not self.hang_was_reported:
+            first_end, together = read_first_end(self.trace.path), has_ended_together(self.trace)
+            return FatalSignals(self.signals, senders, first_end, together)
         # After the report, the agent (`--on-hang abort`) or a user ends the ranks one by one.
         by_themselves = {rank: s for rank, s in senders.items() if s == SENDER_ITSELF}
         return FatalSignals(self.signals, by_themselves)
@@ -87,8 +98,15 @@ class Job:
     @cached_property
     def long(self) -> Instances:
         """The instances that have long blocked ranks."""
-        now_ns = self.processes.now_ns
-        return select_lasting(self.positions, self.pending, now_ns, self.threshold, self.ended)
+        if self.ended and self.hang_was_reported:
+            return [p for p in self.pending if has_waiting_rank(p, self.positions)]
+        return select_lasting(self.positions, self.pending, self.until_ns, self.threshold)
+
+    def is_lasting(self, since_ns: int) -> bool:
+        """Return whether a wait since some time has lasted so long that it hangs or is slow."""
+        if self.ended and self.hang_was_reported:
+            return True
+        return self.until_ns is not None and self.until_ns - since_ns >= self.threshold.ns
 
     def sites(self, ranks: Sequence[int], instance: Pending | None) -> tuple[int, ...]:
         """Return the current or last call sites of ranks, and where other ranks wait."""

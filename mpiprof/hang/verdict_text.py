@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiprof.hang import disagreement_text, job_verdict, rank_state, wait_text
-from mpiprof.hang.exit_status import describe_exit
-from mpiprof.hang.first_end import read_first_end
+from mpiprof.hang import disagreement_text, end_text, job_verdict, rank_state, wait_text
 from mpiprof.hang.hang_threshold import HangThreshold, find_suspects, read_threshold
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Positions
@@ -21,7 +19,6 @@ from mpiprof.trace.sites import locate_label
 MAX_RANKS = 1 << 16
 MAX_FURTHER = 3
 MAX_LOCATIONS = 4
-EXCEPTION_STATUS = 1 << 8  # wait status of Python after an exception
 # Heading of each verdict, and the state of a job that still runs with it.
 TITLES = {
     "operation": "DIFFERENT OPERATIONS",
@@ -132,7 +129,7 @@ def format_verdict(
     if omitted > 0:
         further_text += f" And {omitted} more operations lack other ranks."
     if verdict.ended:
-        doubt = _doubt_sentence(trace, positions, verdict)
+        doubt = end_text.doubt_sentence(trace, positions, verdict)
         return f"{sentences}{further_text}{doubt} No process of the job is left."
     return f"{sentences}{_advice_sentence(trace, verdict)}{further_text}"
 
@@ -180,7 +177,9 @@ def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
         never = wait_text.finalized_sentence(who, "come", plural, verdict.ended)
         why = "A collective is missing there, or is one too many here."
         also = _other_waits(trace, verdict, now, _waiting_ranks(positions, verdict.pending))
-        return f"{waits} {never} {why}{also}{_exception_sentence(trace, positions, finished)}"
+        return (
+            f"{waits} {never} {why}{also}{end_text.exception_sentence(trace, positions, finished)}"
+        )
     return f"{waits} {_missing_sentences(trace, positions, verdict, now)}"
 
 
@@ -192,30 +191,15 @@ def _chain_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
     who, plural = _name_ranks(verdict.odd_ranks), len(verdict.odd_ranks) > 1
     never = wait_text.never_sentences(verdict.chain, who, plural, verdict.ended)
     also = _other_waits(trace, verdict, now, [link.rank for link in verdict.chain])
-    return f"{waits} {never}{also}{_exception_sentence(trace, positions, verdict.odd_ranks)}"
+    return (
+        f"{waits} {never}{also}{end_text.exception_sentence(trace, positions, verdict.odd_ranks)}"
+    )
 
 
 def _other_waits(trace: Trace, verdict: Verdict, now: int | None, named: Sequence[int]) -> str:
     """Return a sentence on the waiting ranks that are not named yet, "" if there are none."""
     others = [link for link in verdict.waits if link.rank not in named]
     return f" {wait_text.waiting_sentence(trace, others, now, verdict.ended)}" if others else ""
-
-
-def _exception_sentence(trace: Trace, positions: Positions, ranks: Sequence[int]) -> str:
-    """Return a sentence on a Python exception that may have ended ranks, "" in other programs."""
-    # mpi4py calls MPI_Finalize at exit, also after an exception.
-    status = _find_exit_status(trace, ranks)
-    if status is not None and status != EXCEPTION_STATUS:
-        return ""
-    calls = [positions[rank].current for rank in ranks]
-    files = [str(site_as_data(trace, call.site)["file"]) for call in calls if call is not None]
-    if not any(file.endswith(".py") or file.startswith("at exit") for file in files):
-        return ""
-    has_finalized = [has_left(positions[rank]) for rank in ranks]
-    if all(has_finalized) and not any(file.startswith("at exit") for file in files):
-        return ""  # the program has called MPI_Finalize itself
-    whose = "their" if len(ranks) > 1 else "its"
-    return f" A Python exception may be the reason: look at {whose} standard error."
 
 
 def _name_ranks(chosen: Sequence[int]) -> str:
@@ -301,28 +285,6 @@ def _missing_sentences(
     return sentence
 
 
-def _doubt_sentence(trace: Trace, positions: Positions, verdict: Verdict) -> str:
-    """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
-    if not verdict.without_end_note:
-        return ""
-    ranks = verdict.without_end_note
-    noted = _leaving_sentence(trace, ranks, f" of {format_ranks(ranks)}")
-    return noted + _exception_sentence(trace, positions, ranks)
-
-
-def _leaving_sentence(trace: Trace, ranks: Sequence[int], of: str) -> str:
-    if (status := _find_exit_status(trace, ranks)) is not None:
-        return f" {_name_ranks(ranks)} {describe_exit(status)}."
-    pronoun = "they" if len(ranks) > 1 else "it"
-    return f" No signal is noted{of}: {pronoun} left by an exit or SIGKILL, perhaps the launcher's."
-
-
-def _find_exit_status(trace: Trace, ranks: Sequence[int]) -> int | None:
-    """Return the wait status of a rank that ended first, None for other ranks."""
-    first = read_first_end(trace.path)
-    return first.status if first is not None and list(ranks) == [first.rank] else None
-
-
 def _stuck_clause(verdict: Verdict) -> str:
     """Return a clause saying that ranks wait for messages; no other ranks are left."""
     plural, call = len(verdict.odd_ranks) > 1, CALL_CLASSES[verdict.reason]
@@ -374,23 +336,26 @@ def _waiting_sentence(trace: Trace, positions: Positions, verdict: Verdict, now:
 
 
 def _dead_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
-    if not verdict.odd_ranks and trace.record == "summary":
-        unknown = "calls are not logged, so that where its ranks were is not known"
-        return f"The job ended before MPI_Finalize; {unknown}."
     if not verdict.odd_ranks:
-        return "The job ended before MPI_Finalize; where its ranks were does not tell why."
+        waits, lacking = "", verdict.pending
+        if lacking is not None and lacking.missing:
+            last = _last_seen(trace, positions, lacking.missing, lacking)
+            waits = _waiting_sentence(trace, positions, verdict, now)
+            have = _ranks_have(verdict, lacking.missing)
+            waits += f" {have} not arrived, last seen{last or ' before any collective'}."
+        return end_text.ended_sentences(trace, verdict, waits)
     who = _name_ranks(verdict.odd_ranks)
     last = _last_seen(trace, positions, verdict.odd_ranks, verdict.pending)
     if verdict.reason == "abort":
         sentences = f"{who} called MPI_Abort{last}."
-        sentences += _exception_sentence(trace, positions, verdict.odd_ranks)
+        sentences += end_text.exception_sentence(trace, positions, verdict.odd_ranks)
     else:
         signal = f" of {verdict.reason}" if verdict.reason else ""
         sentences = f"{who} died{signal} before MPI_Finalize{last}."
         if verdict.ended and not verdict.reason:
-            sentences += _leaving_sentence(trace, verdict.odd_ranks, "")
+            sentences += end_text.leaving_sentence(trace, verdict.odd_ranks, "")
         if not verdict.reason:
-            sentences += _exception_sentence(trace, positions, verdict.odd_ranks)
+            sentences += end_text.exception_sentence(trace, positions, verdict.odd_ranks)
     if verdict.waits:
         return f"{sentences} {wait_text.waiting_sentence(trace, verdict.waits, now, verdict.ended)}"
     if verdict.pending is None:

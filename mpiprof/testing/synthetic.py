@@ -84,6 +84,8 @@ class Synthetic:
         self.members: dict[str, list[list[int]]] = {}
         self.sequence: dict[str, int] = {}
         self.started_ns, self.ended_ns = 1_000, 10**12
+        # Time of the signals that ended ranks, and number of the launcher's children at that time.
+        self.signal_ns, self.siblings = 10**11, 0
         self.add_communicator("world", list(range(ranks)))
 
     def to_local(self, rank: int, times: Any) -> Int:
@@ -296,7 +298,9 @@ class Synthetic:
                     tables.write(self.format_tables(rank, done))
             with (folder / f"{name}.log").open("wb") as log:
                 ring_bytes = self.ring and CHUNK_BYTES
-                log.write(writer.make_head_chunk(bool(self.spent), ring_bytes))
+                signal_ns = self.signal_ns if any(self.signal[rank] for rank in ranks) else 0
+                state = signal_ns, self.siblings
+                log.write(writer.make_head_chunk(bool(self.spent), ring_bytes, *state))
                 for rank in ranks:
                     self._append(log, rank)
                     self._append_messages(log, rank)

@@ -25,6 +25,9 @@ VERSION = 2  # in version 2, each finished chunk has a checksum
 UINT32_FIELDS = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, at most 32 bits
 REQUIRED_FIELDS = ("enter_ns", "exit_ns", "choice", *UINT32_FIELDS)
 HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
+# In the first chunk: time of the first fatal signal, and the largest number of the launcher's
+# children when ranks received it.
+SIGNAL = np.dtype([("at_ns", "<i8"), ("siblings", "<i8")])
 # Fields of newer headers: a thread's time in unrecorded calls, by class.
 OUTSIDE_CLASSES = ("point_to_point", "completion", "one_sided", "files")
 # Meaning of a window's `inside` mark, counted from 1: the thread is in an unrecorded call of this
@@ -42,6 +45,7 @@ class Layout:
     header: np.dtype[Any]
     has_checksums: bool = False
     ring_bytes: int = 0  # size of a rank's ring of newest events; 0 if the log has all events
+    signal_offset: int = 0  # of the first fatal signal (SIGNAL) in the log; 0 if it has none
 
     @property
     def checksum_offset(self) -> int:
@@ -117,4 +121,7 @@ def _parse_line(line: bytes) -> Layout:
     ring = int(described.get("ring_bytes", 0))
     if not 0 <= ring < 1 << 48:
         raise ValueError("an impossible ring")
-    return Layout(chunk, header_bytes, record, header, checked, ring)
+    signal_offset = int(described.get("signal_at", 0))
+    if not 0 <= signal_offset <= chunk - SIGNAL.itemsize:
+        raise ValueError("an impossible location of the signal")
+    return Layout(chunk, header_bytes, record, header, checked, ring, signal_offset)

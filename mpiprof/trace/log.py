@@ -17,7 +17,14 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace.checksum import compute_checksum
 from mpiprof.trace.files import Content, File, MemoryFile, list_files, read_bytes
-from mpiprof.trace.layout import CALL_CLASSES, MAGIC, MAX_HEAD_BYTES, OUTSIDE_CLASSES, parse_layout
+from mpiprof.trace.layout import (
+    CALL_CLASSES,
+    MAGIC,
+    MAX_HEAD_BYTES,
+    OUTSIDE_CLASSES,
+    SIGNAL,
+    parse_layout,
+)
 from mpiprof.trace.pack import MAX_CHUNKS
 from mpiprof.trace.types import (
     CALL,
@@ -98,6 +105,19 @@ class LogFile:
             if not changed.any():
                 return
         self.headers["magic"][changed] = 0
+
+    def read_signal(self) -> tuple[int, int] | None:
+        """Return the present time of the first fatal signal of its ranks, None if it has none.
+
+        Also return the number of the launcher's children at that time, 0 if it is unknown.
+        """
+        if not self.layout.signal_offset:
+            return None
+        signal = np.zeros(1, SIGNAL)
+        with contextlib.suppress(OSError), self.source.open() as content:
+            content.read(signal.view(np.uint8).data, self.layout.signal_offset)
+        at_ns, siblings = (int(value) for value in signal[0])
+        return (at_ns, max(siblings, 0)) if 0 < at_ns < 1 << 62 else None
 
     def read_header(self, chunk: int) -> dict[str, int]:
         """Return the present header fields of a chunk, or {} if it no longer exists."""

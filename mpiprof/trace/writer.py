@@ -24,6 +24,7 @@ from mpiprof.trace.types import (
 )
 
 CHUNK_BYTES, HEADER_BYTES, RECORD_BYTES = 65536, 64, 32
+SIGNAL_AT = 4096  # offset of the time of the first fatal signal
 RECORDS_PER_CHUNK = (CHUNK_BYTES - HEADER_BYTES) // RECORD_BYTES
 RECORD_FIELDS = [
     ["enter_ns", "<i8", 0],
@@ -59,11 +60,14 @@ KINDS = (
 )
 
 
-def make_head_chunk(has_outside: bool = False, ring_bytes: int = 0) -> bytes:
+def make_head_chunk(
+    has_outside: bool = False, ring_bytes: int = 0, signal_ns: int = 0, siblings: int = 0
+) -> bytes:
     """Return chunk 0 of a log.
 
     has_outside: whether chunks have the time in unrecorded calls. ring_bytes: size of a rank's
-    ring, 0 if the log has all events.
+    ring, 0 if the log has all events. signal_ns: time of the first fatal signal, 0 if there is
+    none. siblings: number of the launcher's children at that time, 0 if it is unknown.
     """
     described = {
         "format": "mpiprof log",
@@ -75,8 +79,11 @@ def make_head_chunk(has_outside: bool = False, ring_bytes: int = 0) -> bytes:
         "header": EXTENDED_HEADER_FIELDS if has_outside else HEADER_FIELDS,
         "kinds": KINDS,
     }
-    line = json.dumps(described | ({"ring_bytes": ring_bytes} if ring_bytes else {}))
-    return (line.encode() + b"\n").ljust(CHUNK_BYTES, b"\0")
+    described |= {"ring_bytes": ring_bytes} if ring_bytes else {}
+    described |= {"signal_at": SIGNAL_AT} if signal_ns else {}
+    head = (json.dumps(described).encode() + b"\n").ljust(SIGNAL_AT, b"\0")
+    signal = signal_ns.to_bytes(8, "little") + siblings.to_bytes(8, "little")
+    return (head + signal).ljust(CHUNK_BYTES, b"\0")
 
 
 def make_chunks(

@@ -232,7 +232,8 @@ def test_the_rank_that_ended_first(
 ) -> None:
     """MPICH's launcher kills the other ranks; a user who kills all ranks may begin with any."""
     (tmp_path / "t").mkdir()
-    (tmp_path / "t" / first_end.FILE).write_text(json.dumps({"rank": first, "sure": sure}))
+    stored = {"rank": first, "sure": sure, "at_ns": 10**11}
+    (tmp_path / "t" / first_end.FILE).write_text(json.dumps(stored))
     verdict, text = conclude(lacking(), tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == (kind, odd), text
 

@@ -99,7 +99,7 @@ def test_dead_rank(tmp_path: Path) -> None:
         ([15, 15, 11], (2,), "Rank 2 died of SIGSEGV"),  # the launcher ended the others
         ([15, 15, 0], (2,), "Rank 2 died before"),  # by a signal that cannot be caught
         ([15, 15, 15], (2,), "Rank 2 had not arrived"),  # a user ended a hung job
-        ([0, 0, 0], (), "nothing tells whether it died"),  # by signals that cannot be caught
+        ([0, 0, 0], (), "duration of this wait is unknown"),  # by signals that cannot be caught
     ],
 )
 def test_who_died_first(
@@ -109,7 +109,7 @@ def test_who_died_first(
     synthetic.signal = signals
     gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
     verdict, text = conclude(synthetic, tmp_path, gone)
-    kinds = {"Rank 2 died": "dead", "Rank 2 had ": "missing", "nothing tel": "undecided"}
+    kinds = {"Rank 2 died": "dead", "Rank 2 had ": "missing", "duration of": "dead"}
     assert verdict.kind == kinds[printed[:11]]
     assert verdict.odd_ranks == odd and printed in text
     assert "No process of the job is left" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from signal import Signals
 
 import pytest
 from support.hang_traces import SECOND, call, now
@@ -194,6 +195,7 @@ def test_circle_with_messages(
     assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", odd), found
     assert text in found
     gone = JobProcesses(10_000, dict.fromkeys(ranks, False))
+    hang.synthetic.signal = [Signals.SIGTERM] * hang.ranks
     ended, found = hang.conclude(tmp_path / "ended", gone)
     assert (ended.kind, ended.odd_ranks) == ("point_to_point", odd), found
     past = text.replace("Ranks wait ", "Ranks waited ").replace("waits in", "waited in")

@@ -22,9 +22,10 @@ from mpiprof.trace.types import CALL
 from mpiprof.trace.writer import RECORD_TYPE, make_chunks
 
 
-def crossed(folder: Path) -> Trace:
+def crossed(folder: Path, signals: tuple[int, int, int] = (0, 0, 0)) -> Trace:
     """Return a trace of 3 ranks: 0 and 1 wait for 2, which waits for 1 on another communicator."""
     synthetic = job(3)
+    synthetic.signal = list(signals)
     synthetic.add_communicator("other", [0, 1, 2])
     for rank in (0, 1):
         call(synthetic, rank, "barrier", site=HERE)
@@ -73,10 +74,10 @@ def test_a_spare_thread_that_computes_may_come(tmp_path: Path) -> None:
 
 def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) -> None:
     """A user ends it: 1 and 2 record SIGTERM, 0 nothing."""
-    trace = crossed(tmp_path)
+    trace = crossed(tmp_path, (0, 15, 15))
     states, pending = rank_state.find(trace)
     states[1].free = states[2].free = 1
-    gone = JobProcesses(10_000, dict.fromkeys(range(3), False), signals={0: 0, 1: 15, 2: 15})
+    gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
     verdict, text = judge(trace, states, pending, gone)
     assert (verdict.kind, verdict.odd_ranks, verdict.ended) == ("undecided", (), True)
     assert "died" not in text

@@ -26,6 +26,7 @@
 
 #include "init/init.h"
 #include "record/record.h"
+#include "tracefile/tracefile.h"
 
 typedef int (*action_setter)(int, const struct sigaction *, struct sigaction *);
 
@@ -44,20 +45,47 @@ static const struct sigaction *previous_action(int number)
     return NULL;
 }
 
-/* Write the path of a process's `stat` without functions that are unsafe in a signal handler. */
-static void stat_path(char *path, pid_t pid)
+/* Append a text to a path without functions that are unsafe in a signal handler. Returns its end. */
+static char *path_add(char *path, const char *text)
 {
-    static const char before[] = "/proc/", after[] = "/stat";
+    while (*text != '\0')
+        *path++ = *text++;
+    *path = '\0';
+    return path;
+}
+
+static char *path_add_number(char *path, pid_t pid)
+{
     char digits[16];
     int count = 0;
 
     for (; pid > 0; pid /= 10)
         digits[count++] = (char)('0' + pid % 10);
-    memcpy(path, before, sizeof before);
-    path += sizeof before - 1;
     while (count > 0)
         *path++ = digits[--count];
-    memcpy(path, after, sizeof after);
+    *path = '\0';
+    return path;
+}
+
+/* Return the number of children that a process has not waited for, or 0 if it is unknown. */
+static int children_of(pid_t pid)
+{
+    char path[64], text[128];
+    int count = 0;
+    ssize_t length;
+
+    char *const end =
+        path_add_number(path_add(path_add_number(path_add(path, "/proc/"), pid), "/task/"), pid);
+    path_add(end, "/children");
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (descriptor < 0)
+        return 0;
+    while ((length = read(descriptor, text, sizeof text)) > 0) /* a space follows each number */
+        for (ssize_t i = 0; i < length; i++)
+            count += text[i] == ' ';
+    close(descriptor);
+    return count;
 }
 
 /* Return the parent of a process, or 0 if it is unknown. */
@@ -65,7 +93,7 @@ static pid_t parent_of(pid_t pid)
 {
     char path[40], text[128];
 
-    stat_path(path, pid);
+    path_add(path_add_number(path_add(path, "/proc/"), pid), "/stat");
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t length = descriptor >= 0 ? read(descriptor, text, sizeof text - 1) : 0;
     pid_t parent = 0;
@@ -109,8 +137,13 @@ void fatal_signal_end(int number, siginfo_t *info, const struct sigaction *other
 {
     const int kept = errno;
 
-    if (getpid() == process) /* not in a forked child, which shares the mapped memory */
-        record_signal(number, number == SIGTERM ? sender_of(info) : SENDER_UNKNOWN);
+    if (getpid() == process) { /* not in a forked child, which shares the mapped memory */
+        const int sender = number == SIGTERM ? sender_of(info) : SENDER_UNKNOWN;
+
+        record_signal(number, sender);
+        if (sender >= SENDER_PARENT && sender < SENDER_ELSEWHERE)
+            file_note_signal(now_ns(), children_of(info->si_pid));
+    }
     set_action(number, otherwise, NULL);
     if (info == NULL ||
         syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info) != 0)

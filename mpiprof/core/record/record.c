@@ -318,8 +318,10 @@ void record_signal(int number, int sender)
     struct chunk *const w = atomic_load(&first_window);
 
     record_check();
-    if (w != NULL && atomic_load(&recorder.active))
+    if (w != NULL && atomic_load(&recorder.active)) {
         w->head.signal = (uint16_t)(number | sender << 8);
+        file_note_signal(now_ns(), 0);
+    }
     /* Other threads may still be writing to their windows, so only this window is sealed. */
     if (self.window != NULL)
         file_window_seal(self.window);

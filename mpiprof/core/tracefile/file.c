@@ -141,6 +141,13 @@ void file_check_length(void)
                               signal_guard_file_status(log_file.descriptor, &s) ? s.st_size : 0);
 }
 
+/* Store a fatal signal in the log's header. Safe in a signal handler. */
+void file_note_signal(int64_t time_ns, int siblings)
+{
+    if (head != NULL && !mapped_is_lost(head))
+        log_header_note_signal(head, time_ns, siblings);
+}
+
 /* Reserve bytes at the end of the log. Returns their offset, or 0 if the header is lost. */
 static off_t log_reserve(uint64_t bytes)
 {

@@ -1,5 +1,6 @@
-/* The first chunk of a log: a line of JSON that describes the record format. After it, for the
- * recorder only: the ends of the log and the tables, and the ranks that write to them. */
+/* The first chunk of a log: a line of JSON that describes the record format, and the time of the
+ * first fatal signal. After it, for the recorder only: the ends of the log and the tables, and the
+ * ranks that write to them. */
 #include "tracefile/tracefile.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static void format_add(struct text *t)
     comma = ", ";
     KINDS(KIND)
 #undef KIND
-    text_add(t, "]");
+    text_add(t, "], \"signal_at\": %zu", offsetof(struct log_header, signal_ns));
     if (recorder.options.ring > 0)
         text_add(t, ", \"ring_bytes\": %lld", (long long)recorder.options.ring);
     text_add(t, "}\n");
@@ -111,4 +112,15 @@ void log_header_release(struct log_header *h, int rank)
     for (size_t i = 0; i < HEAD_CLAIMS; i++)
         if (atomic_load(&h->claims[i]) == (uint32_t)rank + 1)
             atomic_store(&h->claims[i], HEAD_RELEASED);
+}
+
+/* Store the time of a fatal signal, unless a rank has stored an earlier one, and the number of the
+ * launcher's children, unless a rank has stored a larger one. Safe in a signal handler. */
+void log_header_note_signal(struct log_header *h, int64_t time_ns, int siblings)
+{
+    int64_t none = 0, most = atomic_load(&h->siblings);
+
+    atomic_compare_exchange_strong(&h->signal_ns, &none, time_ns);
+    while (siblings > most && !atomic_compare_exchange_weak(&h->siblings, &most, siblings))
+        ;
 }

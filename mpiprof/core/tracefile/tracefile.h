@@ -43,8 +43,10 @@ enum { HEAD_TEXT = 4096, HEAD_CLAIMS = 15000 };
 
 struct log_header {
     char text[HEAD_TEXT];
-    _Atomic uint64_t end;                 /* of the log, in bytes; 0 until the header is complete */
-    _Atomic uint64_t tables;              /* end of the tables file, in bytes */
+    _Atomic int64_t signal_ns; /* time of the first fatal signal of these ranks, or 0 */
+    _Atomic int64_t siblings;  /* most children of its sender, the launcher; 0: unknown */
+    _Atomic uint64_t end;      /* of the log, in bytes; 0 until the header is complete */
+    _Atomic uint64_t tables;   /* end of the tables file, in bytes */
     _Atomic uint32_t claims[HEAD_CLAIMS]; /* rank + 1 */
 };
 _Static_assert(sizeof(struct log_header) <= CHUNK_BYTES, "the head is one chunk");
@@ -53,6 +55,7 @@ struct log_header *log_header_create(int descriptor);
 struct log_header *log_header_open(int descriptor);
 bool log_header_claim(struct log_header *h, int rank);
 void log_header_release(struct log_header *h, int rank);
+void log_header_note_signal(struct log_header *h, int64_t time_ns, int siblings);
 
 /* ---- files of the trace (file.c) */
 
@@ -67,6 +70,7 @@ bool file_write(int descriptor, const struct text *t);
 bool file_write_line(const struct text *line);
 void file_write_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void file_check_length(void);
+void file_note_signal(int64_t time_ns, int siblings);
 void file_close(void);
 
 /* ---- metadata written once at the start (meta.c) */
