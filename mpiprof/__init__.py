@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Trace", "__version__", "open"]
 
+# In a checkout, the folder of mpiprof.dashboard is beside this package, not in it. A Python in the
+# root of the checkout imports this package even if mpiprof is installed.
+_CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+if os.path.isfile(os.path.join(_CHECKOUT, "pyproject.toml")):  # noqa: PTH113, PTH118
+    __path__.append(_CHECKOUT)
+
 
 def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users expect)
     """Open a trace folder, or the anchor file of an OTF2 archive, and return a Trace.

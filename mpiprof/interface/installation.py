@@ -90,13 +90,8 @@ def load_library(name: str) -> ctypes.CDLL:
 
 def import_dashboard(name: str) -> ModuleType:
     """Return a module of the dashboard; raises MpiprofError if a dependency of it is missing."""
-    import importlib.util
+    import importlib
 
-    import mpiprof
-
-    # In a checkout, the dashboard's folder is beside the package, not in it.
-    if importlib.util.find_spec("mpiprof.dashboard") is None:
-        mpiprof.__path__.append(str(Path(mpiprof.__file__).parents[1]))
     try:
         return importlib.import_module(f"mpiprof.dashboard.{name}")
     except ModuleNotFoundError as error:
