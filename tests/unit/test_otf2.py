@@ -229,6 +229,45 @@ def test_without_records_calls_are_taken_for_the_worlds(tmp_path: Path) -> None:
     assert any("12 calls have no communicator" in line for line in trace.problems)
 
 
+# ---- begin and end of the run
+
+
+def write_run(folder: Path, *, finalize: bool = True) -> Path:
+    """Write an archive of 2 ranks with 200 ms in MPI_Init, and user code before and after MPI."""
+    with Archive(folder, 2) as archive:
+        for rank in range(2):
+            events = archive.events(rank)
+            events.enter(1_000_000, archive.main)
+            archive.collective(rank, "MPI_Init_thread", 2_000_000, 200_000_000 + rank)
+            for begin in (201_000_000, 203_000_000):
+                reported = (CollectiveOp.ALLREDUCE, NO_ROOT, 8, 8)
+                begins = begin + 500_000 * rank
+                archive.collective(rank, "MPI_Allreduce", begins, begin + 600_000, *reported)
+            if finalize:
+                archive.collective(rank, "MPI_Finalize", 205_000_000, 300_000_000)
+            events.leave(301_000_000, archive.main)
+    return archive.anchor
+
+
+def test_the_run_of_an_archive_is_between_init_and_finalize(tmp_path: Path) -> None:
+    trace = mpiprof.open(write_run(tmp_path / "scorep"))
+    assert trace.spans == {0: (200_000_000, 205_000_000), 1: (200_000_001, 205_000_000)}
+    assert trace.run_ns == trace.duration_ns == 5_000_000
+    assert set(trace.events["operation"]) == {"allreduce"}
+
+
+def test_an_archive_without_finalize_ends_with_its_last_event(tmp_path: Path) -> None:
+    trace = mpiprof.open(write_run(tmp_path / "scorep", finalize=False))
+    assert trace.spans[0] == (200_000_000, 301_000_000)
+
+
+def test_the_run_of_an_archive_survives_an_export(tmp_path: Path) -> None:
+    anchor = str(write_run(tmp_path / "scorep"))
+    assert export(anchor, "--to", "otf2", "-o", tmp_path / "again").returncode == 0
+    again = mpiprof.open(tmp_path / "again")
+    assert again.spans == mpiprof.open(anchor).spans and again.is_complete
+
+
 # ---- unreadable archives
 
 

@@ -102,7 +102,7 @@ enum attribute {
 /* Class of a region, assigned by Python. */
 enum class {
     OTHER,      /* region of the program: the call site of calls inside it */
-    IGNORED,    /* MPI function without relevance, such as MPI_Init */
+    IGNORED,    /* MPI function without relevance, such as MPI_Initialized */
     COLLECTIVE, /* blocking collective */
     STARTING,   /* nonblocking collective */
     RESTARTING, /* start of a persistent operation: MPI_Start */
@@ -110,7 +110,9 @@ enum class {
     COMPLETING, /* Wait and Test */
     ONE_SIDED,
     FILES,
-    CLASSES
+    CLASSES,                /* number of classes with a time of their own */
+    INITIALISING = CLASSES, /* MPI_Init: the run begins at its end */
+    FINALISING              /* MPI_Finalize: the run ends at its begin */
 };
 
 #define NEVER UINT64_MAX

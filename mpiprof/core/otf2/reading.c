@@ -34,7 +34,7 @@ DOOR struct reading *reading_open(const uint8_t *classes, uint32_t class_count,
     r->regions = regions;
     r->context_count = context_count;
     r->first_attribute = first_attribute;
-    r->facts.first_time = NEVER;
+    r->facts.first_time = r->facts.initialised = r->facts.finalising = NEVER;
     r->facts.program = UNKNOWN;
     memcpy(&r->attribute_count, &attribute_count, sizeof attribute_count);
     memcpy(&r->attribute, &attribute, sizeof attribute);
@@ -89,6 +89,8 @@ static int call_enter(struct reading *r, uint64_t time, const void *list, uint32
                         .region = region,
                         .context = context,
                         .class = region < r->class_count ? r->classes[region] : OTHER};
+    if (f->class == FINALISING)
+        r->facts.finalising = time;
     if (outer != NULL)
         f->site = outer->class == OTHER ? r->depth : outer->site;
     if (f->class != OTHER) {
@@ -109,6 +111,8 @@ static void call_end(struct reading *r, const struct frame *f, uint64_t time)
 {
     const bool recorded = r->count > f->first;
 
+    if (f->class == INITIALISING && r->facts.initialised == NEVER)
+        r->facts.initialised = time;
     if ((f->class == COLLECTIVE || f->class == STARTING) && !recorded)
         call_new(r, f, time, KIND_CALL);
     for (size_t i = f->first; i < r->count; i++)

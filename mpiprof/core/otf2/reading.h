@@ -23,6 +23,8 @@ struct facts { /* in the order of FACT_NAMES (formats/otf2/library.py) */
     uint64_t first_time, last_time, events, unknown;
     uint64_t began, ended; /* 1 after the event ProgramBegin or ProgramEnd */
     uint64_t program;      /* number of the program's name; UNKNOWN before ProgramBegin */
+    uint64_t initialised;  /* end of the first MPI_Init, or NEVER */
+    uint64_t finalising;   /* begin of the last MPI_Finalize, or NEVER */
     uint64_t spent[CLASSES - POINT_TO_POINT]; /* ticks by class */
 };
 

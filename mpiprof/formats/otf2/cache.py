@@ -19,7 +19,7 @@ from mpiprof.errors import TraceError
 from mpiprof.interface.progress import show_progress
 from mpiprof.interface.untrusted_files import read_json
 
-FORMAT = 2  # increase if the written format changes
+FORMAT = 3  # increase if the written format changes
 ANCHOR_SUFFIX, FOLDER_SUFFIX = ".otf2", ".mpiprof"
 SOURCE_FILE = "otf2.json"
 

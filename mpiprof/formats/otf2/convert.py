@@ -188,7 +188,9 @@ class _Conversion:
 
     def _process_line(self, first: int, read: list[Location]) -> dict[str, Any]:
         node = self.definitions.find_node(first)
-        begin = min((location.facts["first"] for location in read), default=NEVER)
+        begin = min((location.facts["initialised"] for location in read), default=NEVER)
+        if begin == NEVER:  # a part of a run, or no MPI_Init in the archive
+            begin = min((location.facts["first"] for location in read), default=NEVER)
         return {
             "host": node,
             "node": node,
@@ -197,7 +199,10 @@ class _Conversion:
         }
 
     def _end_line(self, rank: int, read: list[Location]) -> dict[str, Any]:
-        last = max(location.facts["last"] for location in read)
+        finalising = [location.facts["finalising"] for location in read]
+        last = max((ticks for ticks in finalising if ticks != NEVER), default=NEVER)
+        if last == NEVER:
+            last = max(location.facts["last"] for location in read)
         dropped = self.dropped.get(str(rank), 0)
         return {"at_ns": self.ticks.time_to_ns(last), "reason": "finalize", "dropped": dropped}
 

@@ -28,7 +28,10 @@ ATTRIBUTES = (
 )
 ATTRIBUTE_BITS = {name: 1 << bit for bit, name in enumerate(ATTRIBUTES)}
 # Facts about a location; the last four are trace.layout.OUTSIDE_CLASSES.
-FACT_NAMES = ("first", "last", "events", "unknown", "began", "ended", "program", *OUTSIDE_CLASSES)
+FACT_NAMES = (
+    *("first", "last", "events", "unknown", "began", "ended", "program"),
+    *("initialised", "finalising", *OUTSIDE_CLASSES),
+)
 # Callbacks in core/otf2 for the events of the wheel's reader.
 CALLBACKS = {
     "Enter": "enter",

@@ -22,7 +22,7 @@ from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERA
 
 # Classes as in core/otf2/reading.c.
 OTHER, IGNORED, COLLECTIVE, STARTING, RESTARTING = range(5)
-POINT_TO_POINT, COMPLETING, ONE_SIDED, FILES = range(5, 9)
+POINT_TO_POINT, COMPLETING, ONE_SIDED, FILES, INITIALISING, FINALISING = range(5, 11)
 COLLECTIVE_ROLES = (15, 23, 24, 25, 26)  # barrier, one to all, ..., other
 NAME_PATTERN = re.compile(r"p?mpi_([a-z_]+?)(_c|_f08(ts)?|__?)?", re.IGNORECASE)
 # Operations by their OTF2 number. Calls that create or free objects have no data.
@@ -50,6 +50,11 @@ _CLASSES = {
     **dict.fromkeys(_flatten_names(FAMILIES["point_to_point"]), POINT_TO_POINT),
     **dict.fromkeys(_flatten_names(FAMILIES["one_sided"]), ONE_SIDED),
     **dict.fromkeys(_flatten_names(FAMILIES["files"]), FILES),
+}
+# Functions outside the run of a rank. In archives by mpiprof, MPI_Finalize is a call of the run.
+_LIMITS = {
+    **dict.fromkeys(("init", "init_thread", "session_init"), INITIALISING),
+    **dict.fromkeys(("finalize", "session_finalize"), FINALISING),
 }
 
 
@@ -127,6 +132,8 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
     for number, region in regions.items():
         name = parse_operation(region.canonical) or parse_operation(region.name)
         region_class = _CLASSES.get(name, IGNORED if name or region.paradigm == MPI else OTHER)
+        if not by_mpiprof:
+            region_class = _LIMITS.get(name, region_class)
         if region_class == IGNORED and region.paradigm == MPI and not name:
             region_class = COLLECTIVE if region.role in COLLECTIVE_ROLES else IGNORED
         classes[number] = region_class
