@@ -110,13 +110,17 @@ export const recolour = (t) => {
   if (t.instance) showDetail(t);
 };
 
-// The sentence of the inspector: who came last, how late, and how many ranks waited.
+// The sentence of the inspector: for which rank the others waited, how late it was, and how many ranks waited. In a rooted
+// collective, the awaited rank is the root, and another rank may come last.
 const sentence = (one, blamed) => {
   if (one.last === null) return [`${one.absent} of ${one.size} ranks have not come.`];
   if (one.size === 1) return ["Its communicator has one rank, which waits for no other."];
-  const waiting = one.members.filter((m) => m[4] > 0).length, [late] = one.members.filter((m) => m[0] === one.lastRank).map((m) => m[8]);
+  const named = one.awaitedRank ?? one.lastRank, isLast = named === one.lastRank;
+  const waiting = one.members.filter((m) => m[4] > 0).length, late = one.members.find((m) => m[0] === named)?.[8] ?? 0;
   const waits = waiting ? `${waiting} rank${waiting === 1 ? "" : "s"} waited ${Format.time(one.wait)}${waiting === 1 ? "" : " together"}.` : "No rank waited.";
-  return [E(waiting && blamed.has(one.lastRank) ? "em" : "b", {}, `rank ${one.lastRank}`), " came last, ", E("b", {}, Format.time(late ?? 0)), ` after the median. ${waits}`];
+  const rank = E(waiting && blamed.has(named) ? "em" : "b", {}, `rank ${named}`), time = E("b", {}, Format.time(Math.abs(late)));
+  if (isLast) return [rank, " came last, ", time, ` after the median. ${waits}`];
+  return [`The others waited for the root, `, rank, ", which came ", time, ` ${late < 0 ? "before" : "after"} the median. ${waits} Rank ${one.lastRank} came last.`];
 };
 
 // The arrival curve: each rank waits from its arrival on, to the right of the curve.
@@ -127,6 +131,7 @@ const arrivalCurve = (t, one) => {
   const theme = Palette.readTheme(t.root), state = t.data?.states.find(({ name }) => name === one.operation) || { colour: "q3" };
   const [colours] = Palette.makePalette([state], theme), hatch = "tl-curve-hatch";
   const bars = (from, to, fill) => D("path", { fill, d: members.map((m, i) => (to(m) > from(m) ? `M${x(from(m))} ${y(i)}H${x(to(m))}V${y(i + 1)}H${x(from(m))}Z` : "")).join("") });
+  const awaited = members.findIndex((m) => m[0] === (one.awaitedRank ?? one.lastRank));
   const curve = members.map((m, i) => `${i ? "L" : "M"}${x(m[1])} ${y(i)}V${y(i + 1)}`).join("");
   const ticks = Paint.steps(0, end - one.first, 4);
   const text = one.last === null ? "Arrivals" : `Arrivals, earliest first. Rank ${one.lastRank} is last, ${Format.time(one.last - one.first)} after the first.`;
@@ -134,7 +139,7 @@ const arrivalCurve = (t, one) => {
     D("pattern", { id: hatch, width: 5, height: 5, patternUnits: "userSpaceOnUse" }, D("rect", { width: 5, height: 5, fill: `rgb(${colours.ground})` }), D("path", { d: "M-1 6L6 -1M-1 1L1 -1M4 6L6 4", stroke: `rgb(${colours.line})`, "stroke-width": 1.1 })),
     bars((m) => m[2], (m) => m[2] + m[4], `url(#${hatch})`), bars((m) => m[2] + m[4], (m) => m[3], colours.fill),
     D("path", { d: curve, fill: "none", stroke: theme.ink, "stroke-width": 1.5 }),
-    ...(one.last !== null && one.wait > 0 ? [D("circle", { cx: x(one.last), cy: high - 1, r: 4, fill: t.blamed.has(one.lastRank) ? theme.late : theme.ink })] : []),
+    ...(awaited >= 0 && one.wait > 0 ? [D("circle", { cx: x(members[awaited][1]), cy: y(awaited + 1) - 1, r: 4, fill: t.blamed.has(members[awaited][0]) ? theme.late : theme.ink })] : []),
     ...ticks.found.filter((ns) => x(one.first + ns) < width - 20).map((ns) => D("text", { x: x(one.first + ns), y: height - 4, "text-anchor": ns ? "middle" : "start" }, Format.moment(ns, ticks.step))));
 };
 

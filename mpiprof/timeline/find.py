@@ -183,6 +183,7 @@ def describe_instance(timeline: Timeline, number: int) -> dict[str, Any]:
         "end": int(row["last_exit"]) - base if row["last_exit"] >= 0 else None,
         "firstRank": int(row["first_rank"]),
         "lastRank": int(row["last_rank"]) if row["last_rank"] >= 0 else None,
+        "awaitedRank": _find_awaited_rank(timeline, segments),
         "absent": max(communicator.size - len(np.unique(ranks)), 0),
         "wait": json_number(row["wait"]),
         "imbalance": json_number(row["worst_imbalance"]),
@@ -190,6 +191,16 @@ def describe_instance(timeline: Timeline, number: int) -> dict[str, Any]:
         "spread": float(np.abs(late).mean()) if len(late) else None,
         "members": _describe_members(timeline, segments, ranks),
     }
+
+
+def _find_awaited_rank(timeline: Timeline, segments: Array) -> int | None:
+    """Return the rank that most of an instance's wait is for; None if no rank waits."""
+    awaited = timeline.find_awaited(segments)
+    known = awaited >= 0
+    if not known.any():
+        return None
+    ranks, index = np.unique(awaited[known], return_inverse=True)
+    return int(ranks[np.bincount(index, segments["wait"][known].astype(np.float64)).argmax()])
 
 
 def _count_instances(timeline: Timeline, callsite: int) -> int:

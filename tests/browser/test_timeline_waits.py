@@ -123,3 +123,21 @@ def test_the_ground_between_calls_has_its_length(chrome: Any, tmp_path: Path) ->
         page.point(*page.at(40 * MS, 0))
         assert "for at least 40.0 ms" in page.page.inner_text(".tl-tip")
         context.close()
+
+
+def test_the_inspector_names_the_root_for_which_ranks_wait(chrome: Any, tmp_path: Path) -> None:
+    """Ranks 1 and 2 wait 3 ms for root 0; rank 3 comes last, and no rank waits for it."""
+    synthetic = Synthetic(4)
+    arrivals = 10 * MS + np.array([[4, 1, 1, 9]]) * MS
+    exits = np.array([[4, 4, 4, 9]]) * MS + 10 * MS + MS // 10
+    synthetic.add_collective("bcast", arrivals, exits, root=0, site="io.py:7:read")
+    synthetic.ended_ns = 30 * MS
+    with view([synthetic.write(tmp_path / "rooted")]) as started:
+        page = Page(chrome.new_context(viewport={"width": 1280, "height": 900}).new_page(), started)
+        page.timeline()
+        page.key(".")
+        text = page.page.inner_text(".tl-sentence")
+    assert text == (
+        "The others waited for the root, rank 0, which came 3.00 ms after the median. "
+        "2 ranks waited 6.00 ms together. Rank 3 came last."
+    )

@@ -177,6 +177,22 @@ def test_members_and_marks_have_the_same_lateness(timeline: Timeline) -> None:
             assert rank != one["lastRank"] or late == last - median
 
 
+def test_an_instance_names_the_root_for_which_ranks_wait(tmp_path: Path) -> None:
+    """Ranks 1 and 2 wait for the root 0; rank 3 comes last and waits for no rank."""
+    synthetic = Synthetic(4)
+    arrivals = np.array([[5_000, 1_000, 1_200, 9_000]])
+    exits = np.array([[5_100, 5_200, 5_200, 9_100]])
+    synthetic.add_collective("bcast", arrivals, exits, root=0, site="app.py:3:main")
+    synthetic.add_collective("barrier", arrivals + 20_000, arrivals * 0 + 30_000, sent=0)
+    trace = mpiprof.open(synthetic.write(tmp_path / "trace"))
+    key = cache.compute_key(trace)
+    built = Timeline(trace, timeline_build.open_or_build(trace, key), key)
+    bcast, barrier = (timeline_find.describe_instance(built, number) for number in (0, 1))
+    assert (bcast["lastRank"], bcast["awaitedRank"]) == (3, 0)
+    assert [member[4] > 0 for member in bcast["members"]] == [False, True, True, False]
+    assert (barrier["lastRank"], barrier["awaitedRank"]) == (3, 3)
+
+
 def test_a_full_disk_is_reported_while_segments_are_written() -> None:
     with open("/dev/full", "r+b", buffering=0) as file, pytest.raises(OSError, match="No space"):
         Scratch(file, SEGMENT).write(0, np.zeros(1, SEGMENT))
