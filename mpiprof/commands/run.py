@@ -36,7 +36,6 @@ import atexit
 import contextlib
 import errno
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -47,15 +46,23 @@ from mpiprof.interface.parse_units import parse_budget
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch import folder as trace_folder
 from mpiprof.launch import job, library, options
-from mpiprof.launch.job import find_rank
+from mpiprof.launch.job import find_rank, print_once
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.option_checks import (
     check_command,
     check_hang_options,
+    check_program,
     check_ring,
     check_summary_file,
 )
-from mpiprof.launch.program import Program, find_mpi, find_program, replace_process, verb_command
+from mpiprof.launch.program import (
+    Program,
+    find_mpi,
+    find_program,
+    program_words,
+    replace_process,
+    verb_command,
+)
 from mpiprof.tune import selection_option
 
 if TYPE_CHECKING:
@@ -94,6 +101,7 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     command = program_words(args)
     if not command:
         raise UsageError(f"no program to run: `{format_command('run', 'app.py')}`")
+    check_program(args, command)
     program = find_program(command, module=args.module)
     if args.partial and args.together:
         raise UsageError("--partial and --together contradict each other: pass one of them")
@@ -286,12 +294,6 @@ def must_run_bare(args: argparse.Namespace, program: Program, environment: dict[
     return False
 
 
-def print_once(text: str, environment: dict[str, str]) -> None:
-    """Print a line on standard error in the first rank of a job."""
-    if not find_rank(environment):
-        print(f"mpiprof: {text}", file=sys.stderr)
-
-
 def check_machine(path: Path) -> None:
     """Raise UsageError unless a file looks like the output of `calibrate`."""
     if not path.is_file():
@@ -383,12 +385,6 @@ def is_equal_on_all_ranks(
     elsewhere = any(name in environment for name in mpiexec.JOB_MANAGERS)
     # `env` would read a program name that contains "=" as a variable.
     return not elsewhere and not needs_agent(args) and "=" not in program.argv[0]
-
-
-def program_words(args: argparse.Namespace) -> list[str]:
-    """Return the program and its arguments without the separator."""
-    command: list[str] = args.program
-    return command[1:] if command[:1] == ["--"] else command
 
 
 def warn_of_mixed_mpis(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:

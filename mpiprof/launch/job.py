@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -160,6 +161,12 @@ def make_job_id(environment: Mapping[str, str]) -> str:
         starter = hydra[0] if hydra is not None else read_process(os.getppid())
         name = f"{os.uname().nodename}-{starter.key if starter is not None else os.getppid()}"
     return re.sub(r"[^A-Za-z0-9._+-]", "-", name)
+
+
+def print_once(text: str, environment: Mapping[str, str]) -> None:
+    """Print a line on standard error in the first rank of a job."""
+    if not find_rank(environment):
+        print(f"mpiprof: {text}", file=sys.stderr)
 
 
 def wait_for_rank_0(environment: Mapping[str, str]) -> None:

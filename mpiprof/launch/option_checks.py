@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.output_files import check_output
+from mpiprof.interface.shell_hints import format_command, quote_word
 from mpiprof.launch.options import ABORT_ACTION, Recording
+
+# Names of launchers, also with the suffixes of Debian and of MPICH's process managers.
+LAUNCHER = re.compile(r"(mpiexec|mpirun|orterun|prterun|srun|aprun|jsrun)(\.\w+)?")
 
 
 def check_ring(args: argparse.Namespace) -> None:
@@ -62,3 +68,28 @@ def check_summary_recording(args: argparse.Namespace) -> None:
 def check_summary_file(path: Path) -> None:
     """Raise UsageError if a job's summary cannot be written to a file."""
     check_output("--summary-to", path, "summary.json", replaced=True)
+
+
+def check_program(args: argparse.Namespace, words: Sequence[str]) -> None:
+    """Raise UsageError if the program is a launcher, which starts processes without the recorder.
+
+    With --mpi, a launcher that `run` starts itself may start recorded ranks.
+    """
+    name = Path(words[0]).name
+    if args.module or args.or_bare or args.record == "off" or not LAUNCHER.fullmatch(name):
+        return
+    if args.ranks is None and args.mpi is not None:
+        return
+    number = next((i for i, word in enumerate(words) if i and _is_program(word)), len(words))
+    launcher = list(words[:number])
+    if args.ranks is not None and not {"-n", "-np", "--n", "--np", "-c"} & {*launcher}:
+        launcher[1:1] = ["-n", str(args.ranks)]
+    command = format_command("run", *(words[number:] or ["app"]))
+    remedy = f"`{' '.join(map(quote_word, launcher))} {command}`"
+    fact = f"{name} starts the ranks, so `run` belongs behind it"
+    raise UsageError(f"{fact}: use {remedy}")
+
+
+def _is_program(word: str) -> bool:
+    """Return whether a word of a launcher's command line names a program, not an option's value."""
+    return not word.startswith("-") and (shutil.which(word) is not None or Path(word).is_file())

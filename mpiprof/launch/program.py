@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +47,12 @@ def python_flags() -> list[str]:
 def verb_command(*words: str) -> list[str]:
     """Return the command line of a mpiprof verb in this Python."""
     return [sys.executable, *python_flags(), "-m", "mpiprof", *words]
+
+
+def program_words(args: Namespace) -> list[str]:
+    """Return the program and its arguments without the separator."""
+    command: list[str] = args.program
+    return command[1:] if command[:1] == ["--"] else command
 
 
 def find_program(words: Sequence[str], *, module: bool) -> Program:

@@ -239,3 +239,20 @@ def test_folder_of_a_job_that_has_just_ended(mpi: Mpi, app: Path, tmp_path: Path
         os.utime(path, (time.time() + 60,) * 2, follow_symlinks=False)
     again = run_failing_mpi(mpi, 2, words, cwd=tmp_path)
     assert again.returncode == 2 and "already holds a trace" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "launch", "remedy"),
+    [
+        ([], ["mpiexec", "-n", "2", "app.py", "-x"], "mpiexec -n 2 {} run app.py -x"),
+        (["-n", "2"], ["mpiexec", "app.py"], "mpiexec -n 2 {} run app.py"),
+        (["-n", "3"], ["mpirun", "-np", "2", "app.py"], "mpirun -np 2 {} run app.py"),
+        (["-n", "2"], ["srun"], "srun -n 2 {} run app"),
+    ],
+)
+def test_a_launcher_as_the_program(
+    options: list[str], launch: list[str], remedy: str, mpich: Mpi, app: Path
+) -> None:
+    line = refused(verb(mpich, "run", *options, *launch), app.parent, 2)
+    assert f"{launch[0]} starts the ranks" in line
+    assert f"`{remedy.format(f'{mpich.python} -m mpiprof')}`" in line
