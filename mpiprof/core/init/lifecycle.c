@@ -30,7 +30,7 @@
 
 enum { NOTHING, INIT, A_SESSION };
 static atomic_int sessions, begun_by; /* INIT or A_SESSION, set once per process */
-static bool ended;
+static bool ended, launched_alone;    /* launched_alone: without a launcher */
 
 static bool writes_meta(int rank)
 {
@@ -202,6 +202,7 @@ void lifecycle_initialising(const char *wrapped)
     recorder.wrapped = wrapped;
     if (atomic_exchange(&begun, true) || !pmpi_find_functions())
         return;
+    launched_alone = library_setting_rank() < 0; /* MPI_Init may set these variables */
     options_read();
     single_thread_start();
     hooks = (struct hooks){.ended = select_ended,
@@ -284,7 +285,12 @@ static void end_report(void)
     if (here != NULL && strncmp(folder, here, strlen(here)) == 0 && folder[strlen(here)] == '/')
         skip = strlen(here) + 1;
     free(here);
-    recorder_print("trace of %d ranks in %s", recorder.size, folder + skip);
+    recorder_print("trace of %d rank%s in %s", recorder.size, &"s"[recorder.size == 1],
+                   folder + skip);
+    if (recorder.size == 1 && launched_alone)
+        recorder_print(
+            "only 1 rank ran, without -n and without a launcher: `%s run -n 4 ...` runs 4",
+            recorder.options.invocation);
 
     struct text named = {0};
 

@@ -155,7 +155,7 @@ void library_setting_write_topology(struct text *t)
     text_add(t, "}");
 }
 
-/* Return the rank that the launcher assigned to this process, or 0 if it assigned none. */
+/* Return the rank that the launcher assigned to this process, or -1 without a launcher. */
 int library_setting_rank(void)
 {
     static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
@@ -167,5 +167,5 @@ int library_setting_rank(void)
         if (rank != NULL)
             return atoi(rank);
     }
-    return 0;
+    return -1;
 }
