@@ -95,6 +95,7 @@ def check_all_verbs(folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) 
         return pages[-1]
 
     monkeypatch.chdir(folder.parent)
+    monkeypatch.setattr("mpiprof.reports.table.terminal_width", lambda: 100_000)
     monkeypatch.setattr("support.mutants.json.dumps", dump)
     outputs = []
     commands = mutants.list_commands
