@@ -42,6 +42,14 @@ class Period:
     offset: int
 
 
+COLUMNS = (
+    *("phase", "first_instance", "last_instance", "begin_ns", "end_ns", "instances"),
+    *("average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "wait_ns", "total_wait_ns"),
+    *("latest_rank", "latest_share", "algorithm"),
+    *("period", "period_offset", "period_worst_imbalance_ns"),
+)
+
+
 def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     """Return one row per phase, in order.
 
@@ -65,12 +73,13 @@ def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     )
     period, edges = find_edges(signal, number[known_rows], last)
     bounds = [0, *known_rows[edges].tolist(), len(series)]
-    skipped = (number[-1] - number[0] + 1) / len(series)
+    skipped = (np.ptp(number) + 1) / len(series) if len(series) else 1.0
     rows = [
         _make_row(series.iloc[a:b], i, period, trace.clock_error_ns, skipped)
         for i, (a, b) in enumerate(itertools.pairwise(bounds))
+        if a < b
     ]
-    return pd.DataFrame(rows).astype({"latest_rank": "Int64"})
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"latest_rank": "Int64"})
 
 
 def _make_row(
