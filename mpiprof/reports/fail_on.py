@@ -2,7 +2,9 @@
 
 A condition compares columns with values, joined by `and`, `or` and brackets; `and` binds first. A
 column of times may be written without its `_ns`. Values carry a unit of the column's quantity: a
-time, a size or a share. A number without a unit is in ns, in bytes, or the share itself.
+time, a size or a share. A time has no unit if it is 0 or compared with the name with `_ns`. A share
+without % is at most 1.
+A size without a unit is in bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ TOKEN_PATTERN = re.compile(r"\s*([()]|[<>=!]+|'[^']*'|\"[^\"]*\"|[^\s()<>=!'\"]+
 VALUE_PATTERN = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Zµ%]*)")
 # The units of a quantity, and an example of a value; other quantities are plain numbers.
 COLUMN_UNITS: dict[str, tuple[Mapping[str, float], str]] = {
-    "duration": ({"": 1.0, **TIMES}, "a time, such as 200us, 5ms or 1s"),
+    "duration": (TIMES, "a time with its unit, such as 200us, 5ms or 1s"),
     "size": (SIZES, "a size, such as 100, 64K or 1M"),
     "share": ({"": 1.0, "%": 0.01}, "a share, such as 30% or 0.3"),
 }
@@ -141,7 +143,7 @@ class _Parser:
             return Comparison(column, sign, value.strip("'\""))
         if self.left and self.left[0] in (*TIMES, *SIZES, "%"):  # "1 s"
             value += self.left.pop(0)
-        return Comparison(column, sign, self.parse_number(column, value))
+        return Comparison(column, sign, self.parse_number(name, column, value))
 
     def parse_column(self, name: str) -> str:
         column_by_name = by_name(self.numbers, self.texts)
@@ -150,11 +152,17 @@ class _Parser:
         remedy = suggest_names(name, column_by_name)
         raise UsageError(f"no column {name!r} in {self.expression!r}; {remedy}")
 
-    def parse_number(self, column: str, text: str) -> float:
+    def parse_number(self, name: str, column: str, text: str) -> float:
         units, expected = COLUMN_UNITS.get(columns.quantity_of(column), NUMBER)
         match = VALUE_PATTERN.fullmatch(text)
         number, unit = match.groups() if match else ("nan", "")
-        value = float(number) * units.get(unit, units.get(unit.upper(), math.nan))
+        factor = units.get(unit, units.get(unit.upper(), math.nan))
+        if units is TIMES and not unit and (float(number) == 0 or name.endswith("_ns")):
+            factor = 1.0
+        value = float(number) * factor
+        is_part = units is COLUMN_UNITS["share"][0] and not column.endswith("_change")
+        if is_part and not unit and abs(value) > 1:
+            value = math.nan  # "wait_share > 20" is meant in percent
         if not math.isfinite(value):
             raise UsageError(f"{text!r} in {self.expression!r}: {column} is {expected}")
         return value
