@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.delay_findings import find_delay_findings
@@ -67,9 +68,19 @@ def _other_findings(trace: Trace, callsite: int) -> list[Finding]:
         return []
     if _is_hidden_by_clocks(trace, row):
         return [_clock_finding(trace, row)]
-    if row["operation"] != "barrier":
+    if row["operation"] != "barrier" or _accesses_shared_data(trace):
         return []
     return list(_barrier_findings(trace, callsite, _common_evidence(row)))
+
+
+def _accesses_shared_data(trace: Trace) -> bool:
+    """Return whether a program uses windows or files of MPI, whose accesses barriers may order.
+
+    Calls of one rank are known by their time only, not by their place, so all barriers count.
+    """
+    operations = {shape.operation for shape in trace.tables.shapes}
+    spent = trace.spent[["one_sided", "files"]].to_numpy(np.float64)
+    return any(name.startswith(("win_", "file_")) for name in operations) or bool((spent > 0).any())
 
 
 def _is_hidden_by_clocks(trace: Trace, row: Any) -> bool:

@@ -11,6 +11,7 @@ from support.late_traces import MS, steps
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.types import Float
 
 
@@ -29,13 +30,19 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     assert finding.cost_ns == 6 * (arrivals.max(1) - without).sum()
 
 
-def loop_of_barriers(tmp_path: Path, late: Float, alone: int = 0) -> Any:
+def loop_of_barriers(tmp_path: Path, late: Float, alone: int = 0, shared: str = "") -> Any:
     """Return a loop of 4 ranks with a barrier and at once a broadcast of rank 0.
 
     late: lateness after the previous broadcast. alone: number of barriers that rank 3 calls alone
-    at the same call site at the end.
+    at the same call site at the end. shared: a collective on a window or file before the loop, or
+    a class of calls of one rank.
     """
     synthetic, now = Synthetic(4), np.full(4, 10 * MS)
+    if shared in OUTSIDE_CLASSES:
+        spent = [1000 * (name == shared) for name in OUTSIDE_CLASSES]
+        synthetic.spent = dict.fromkeys(range(4), spent)
+    elif shared:
+        synthetic.add_collective(shared, now - MS, now, site="md.py:2:setup")
     for row in late:
         came = now + row.astype(np.int64)
         synthetic.add_collective(
@@ -74,6 +81,15 @@ def test_a_barrier_costs_the_sum_of_moving_lateness(tmp_path: Path) -> None:
     causes = trace.causes(0)
     with_it, without = late.max(1).sum(), late.sum(0).max()
     assert causes.saved_ns == pytest.approx(4 * (with_it - without), rel=0.1)
+
+
+@pytest.mark.parametrize("shared", ["", "win_allocate", "file_open", "one_sided", "files"])
+def test_barriers_between_accesses_to_windows_and_files_stay(tmp_path: Path, shared: str) -> None:
+    late = np.full((100, 4), 0.1 * MS)
+    for i in range(100):
+        late[i, 1 + i % 3] += 3 * MS
+    causes = [one.cause for one in loop_of_barriers(tmp_path, late, shared=shared).findings()]
+    assert ("barrier" in causes) == (not shared)
 
 
 def test_barriers_of_one_rank_save_nothing(tmp_path: Path) -> None:
