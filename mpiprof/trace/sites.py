@@ -13,6 +13,7 @@ from typing import Any
 
 from mpiprof import elf
 from mpiprof.interface.untrusted_text import clean_text
+from mpiprof.trace.function_names import shorten_function
 from mpiprof.trace.validation import check_integer, check_object, check_optional, check_text
 
 SourceLocation = tuple[str, int, str]
@@ -89,7 +90,7 @@ def format_site(site: Site) -> str:
     name = Path(str(file)).name if file else ""
     line = site.get("line")
     where = f"{name}:{line}" if line else name
-    function = site.get("function")
+    function = shorten_function(str(site.get("function") or ""))
     text = " ".join(str(part) for part in (where, function) if part) or "unknown place"
     text = f"{text}, {site['method']}" if site.get("method") else text
     return f"{text} (called at {site['caller']})" if site.get("caller") else text
@@ -115,6 +116,7 @@ def matches_pattern(operation: str, sites: Sequence[Site], pattern: str) -> bool
     """
     texts = [
         f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {format_site(site)}\n"
+        f"{site.get('function') or ''}\n"
         f"{operation} {format_site(site)}"
         for site in sites
     ] or [operation]
