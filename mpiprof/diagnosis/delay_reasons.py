@@ -30,6 +30,7 @@ MOVED = "moved between processors"
 GARBAGE_COLLECTION = "garbage collection"
 UNTRACKED_CALLS = "untracked calls"  # one-sided and file calls of MPI
 UNKNOWN = "unknown"
+PROCESSOR_REASONS = (SLOWER_PROCESSOR, PREEMPTED, THROTTLED)  # not the work of the program
 REASONS = (
     *(MORE_WORK, SLOWER_PROCESSOR, PREEMPTED, THROTTLED, BLOCKED, PAGE_FAULTS, MOVED),
     *(GARBAGE_COLLECTION, UNTRACKED_CALLS, UNKNOWN),

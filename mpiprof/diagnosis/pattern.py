@@ -81,6 +81,9 @@ def count_late_instances(pattern: Pattern, matrix: WorkMatrix) -> int:
         return pattern.shows
     if not len(rows) or not len(other_rows):
         return int((np.nanmax(work_ns, 0) > pattern.late_ns / 2).sum())
+    if pattern.cause == "moving":  # another rank in each instance, and seldom all of them
+        apart = np.nanmax(work_ns[rows], 0) - column_medians(work_ns)
+        return int((apart > pattern.late_ns / 2).sum())
     apart = work_ns[rows[0]] - column_medians(work_ns[other_rows])
     apart = -apart if pattern.cause == "early" else apart
     return int((apart > pattern.late_ns / 2).sum())

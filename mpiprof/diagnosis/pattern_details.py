@@ -31,15 +31,16 @@ def find_spared_ranks(trace: Trace, pattern: Pattern) -> list[int]:
     return np.setdiff1d(np.arange(trace.ranks), pattern.ranks).tolist() if is_majority else []
 
 
-def find_stay(matrix: DelayMatrix, pattern: Pattern) -> int:
-    """Return the number of columns for which the delay stays at a rank before it moves.
+def find_stay(matrix: DelayMatrix, pattern: Pattern) -> list[int]:
+    """Return the least and most columns for which the delay stays at a rank before it moves.
 
-    It is that of most columns, because noise divides the stay at some ranks.
+    They are the quartiles over the columns, because noise divides the stay at some ranks.
     """
     latest = np.nanargmax(matrix.work_ns[:, pattern.instances], axis=0)
     edges = np.flatnonzero(np.diff(latest)) + 1
     lengths = np.diff([0, *edges, len(latest)])
-    return round(float(np.median(np.repeat(lengths, lengths))))
+    quartiles = np.quantile(np.repeat(lengths, lengths), (0.25, 0.75), method="inverted_cdf")
+    return [int(length) for length in quartiles]
 
 
 def find_lateness(matrix: DelayMatrix, pattern: Pattern) -> list[tuple[int, float]]:

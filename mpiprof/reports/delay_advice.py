@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mpiprof.diagnosis.delay_reasons import BLOCKED
+from mpiprof.diagnosis.delay_reasons import BLOCKED, PREEMPTED, SLOWER_PROCESSOR, THROTTLED
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import format_ranks, format_share
 from mpiprof.reports.blamed_ranks import name_ranks, takes_plural
-from mpiprof.reports.delay_sentences import format_call, main_location, rises
+from mpiprof.reports.delay_sentences import format_call, main_location, main_reason
+from mpiprof.reports.delay_steps import rises
 from mpiprof.trace.sites import label_site
 
 # By the records that would show more causes.
 REMEDIES = {
     "messages": "Record events, with --messages auto.",
     "instances": "Record a larger part of the calls (--sample).",
+}
+# By the reason of a delay that is not the work of the program.
+PROCESSOR_ADVICE = {
+    PREEMPTED: "Check for other processes on the processors of {ranks}, and give each rank a "
+    "processor of its own.",
+    THROTTLED: "Raise the processor quota of the control group of {ranks}, or start fewer ranks "
+    "in it.",
+    SLOWER_PROCESSOR: "Check the clock frequency of the processors of {ranks}, and for other load "
+    "on these nodes.",
 }
 
 
@@ -42,6 +52,8 @@ def delay_advice(finding: Finding) -> str:
     if finding.cause == "early":
         return f"Give {format_ranks(finding.ranks)} more of the work, or the other ranks less."
     who = name_ranks(finding) if finding.ranks else "the late ranks"
+    if advice := PROCESSOR_ADVICE.get(main_reason(finding) or ""):
+        return advice.format(ranks=who)
     do = "do" if takes_plural(finding) or not finding.ranks else "does"
     location = main_location(finding.evidence)
     if location is None:
@@ -51,8 +63,7 @@ def delay_advice(finding: Finding) -> str:
         return f"Look at the algorithm and the sizes of {before}, and at who else comes late to it."
     grows = finding.evidence["grows"]
     more = " Look for what grows there." if grows and rises(grows) else ""
-    found = finding.evidence["reason"]
-    if finding.evidence["spared"] and found is not None and found["reason"] == BLOCKED:
+    if finding.evidence["spared"] and main_reason(finding) == BLOCKED:
         return f"Look for a file or a lock that {who} wait for between these calls."
     code = _code_sentence(finding, location)
     return f"Look at what {who} {do} between these calls.{code}{more}"

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from mpiprof.diagnosis import delay_reasons as reasons
-from mpiprof.diagnosis import trends
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,
-    format_ordinal,
     format_ranks,
     format_share,
     format_time,
 )
 from mpiprof.reports.blamed_ranks import name_ranks, takes_plural
+from mpiprof.reports.delay_steps import (
+    MAX_SPANS,
+    change_sentence,
+    counts_steps,
+    join_texts,
+    stay_clause,
+    steps_clause,
+)
 from mpiprof.reports.savings import divide_saving
 from mpiprof.reports.site_labels import format_callsite, format_site, format_wait_site
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import locate_label
 
-MAX_SPANS = 3
 MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
 WHOLE_SHARE = 0.95
 MAX_RATIO = 1.2  # between delays that are reported as one
@@ -72,7 +78,7 @@ def _noise_clause(finding: Finding) -> str:
     if missing is not None:
         return f"the records do not show the cause of the waiting{besides}: {MISSING[missing]}"
     if omitted := finding.evidence["omitted"]:
-        places = _join([_format_place(location) for location in omitted], "and")
+        places = join_texts([_format_place(location) for location in omitted], "and")
         too_many = f"the work {places} has too many intervals to be compared"
         return f"the cause of the waiting{besides} is not known, because {too_many}"
     if finding.evidence["instances"] == 1:
@@ -86,7 +92,7 @@ def _noise_clause(finding: Finding) -> str:
 def _gradient_clause(finding: Finding) -> str:
     evidence, ranks = finding.evidence, format_ranks(finding.ranks)
     most = f"up to {_format_late(finding)} per {evidence['unit']} at {ranks}"
-    steps = _steps_clause(finding) if evidence["spans"] else ""
+    steps = steps_clause(finding) if evidence["spans"] else ""
     return f"work grows along the ranks{_location_clause(evidence)}, {most}{steps}"
 
 
@@ -98,7 +104,7 @@ def _moving_clause(finding: Finding) -> str:
     if evidence["speed"]:
         moves = f", and this moves by {abs(evidence['speed']):.2g} ranks per {unit}"
         return f"{who} up to {late} longer than the other ranks{location}{moves}"
-    moves = f", {evidence['stay']} {unit}s each" if evidence["stay"] > 1 else ""
+    moves = stay_clause(evidence)
     if finding.period:
         moves += f", the same rank again after {finding.period} {unit}s"
     elif evidence["reverses"]:
@@ -112,7 +118,7 @@ def _moving_clause(finding: Finding) -> str:
 
 def _early_clause(finding: Finding) -> str:
     subject, s = format_ranks(finding.ranks), _verb_ending(finding)
-    less = f"{_format_late(finding)} less than the other ranks{_steps_clause(finding)}"
+    less = f"{_format_late(finding)} less than the other ranks{steps_clause(finding)}"
     return f"{subject} work{s} {less}, and wait{s} for them"
 
 
@@ -180,7 +186,7 @@ def _verb_ending(finding: Finding) -> str:
 
 
 def _where_and_when(finding: Finding) -> str:
-    return f"{_location_clause(finding.evidence)}{_steps_clause(finding)}"
+    return f"{_location_clause(finding.evidence)}{steps_clause(finding)}"
 
 
 def _differ(late_by_rank: Sequence[tuple[int, float]]) -> bool:
@@ -222,6 +228,12 @@ def reason_sentence(finding: Finding) -> str:
     return capitalise(f"{amount}{REASONS[found['reason']]}.")
 
 
+def main_reason(finding: Finding) -> str | None:
+    """Return the reason of a delay, an entry of REASONS, or None if it is unknown."""
+    found = finding.evidence.get("reason")
+    return None if found is None else found["reason"]
+
+
 def sharing_sentence(shared: Mapping[str, Any]) -> str:
     """Return how long the ranks of a node wait for the processors that they share."""
     ranks, processors = format_count(shared["ranks"]), format_count(shared["processors"])
@@ -245,44 +257,24 @@ def _basis_sentences(trace: Trace, finding: Finding) -> str:
     if evidence["instances"] == 1:
         return f"One {unit} does not tell a habit from an accident."
     if evidence["grows"]:
-        return f"{_change_sentence(finding)} {meaning}"
+        return f"{change_sentence(finding)} {meaning}"
     if evidence["levels"]:
         levels = evidence["levels"][:MAX_SPANS]
+        if any(after[0] <= before[1] for before, after in pairwise(levels)):
+            ends = [format_time(bound([ns for *_, ns in levels])) for bound in (min, max)]
+            return f"The delay changes between {' and '.join(ends)}. {meaning}"
         parts = [f"{format_time(ns)} in {unit}s {first} to {last}" for first, last, ns in levels]
         return f"The delay is {', then '.join(parts)}. {meaning}"
-    if finding.cause in ("rank", "periodic", "moving"):
+    if finding.cause in ("rank", "periodic", "moving") and not counts_steps(finding):
         late, all_ = format_count(evidence["late_instances"]), format_count(evidence["instances"])
         recorded = "recorded " * evidence["sampled"]
         return f"This holds in {late} of {all_} {recorded}{unit}s. {meaning}"
     return meaning
 
 
-def _change_sentence(finding: Finding) -> str:
-    """Return how a delay changes gradually."""
-    evidence, unit = finding.evidence, finding.evidence["unit"]
-    first, last = (format_time(time) if time else "nothing" for time in evidence["grows"])
-    change = f"The delay {'grows' if rises(evidence['grows']) else 'shrinks'}"
-    if evidence["until"] is not None:
-        course = "constant" if evidence["course"] == trends.LEVEL else "nearly constant"
-        ends = f"from {first} in {unit} {finding.first_instance} to {last} in {unit}"
-        return f"{change} {ends} {evidence['until']}, and is {course} then."
-    manner = {trends.SQUARE: "faster and faster", trends.LEVELLING: "more and more slowly"}
-    return f"{change} {manner.get(evidence['course'], 'steadily')}, from {first} to {last}."
-
-
-def rises(grows: Sequence[float]) -> bool:
-    """Return whether a delay is longer at the end than at the begin."""
-    return grows[1] > grows[0]
-
-
 def _join_or(texts: Sequence[str]) -> str:
     """Return some texts as "a, b or c", "" for none or too many."""
-    return "" if len(texts) > MAX_SPANS else _join(texts, "or")
-
-
-def _join(texts: Sequence[str], word: str) -> str:
-    """Return some texts as "a, b and c", with any word for "and"; "" for none."""
-    return f"{', '.join(texts[:-1])} {word} {texts[-1]}" if len(texts) > 1 else "".join(texts)
+    return "" if len(texts) > MAX_SPANS else join_texts(texts, "or")
 
 
 def saving_sentence(trace: Trace, finding: Finding) -> str:
@@ -302,48 +294,8 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
     without, today = format_time(run_ns - saved), format_time(run_ns)
     run = "the recorded part" if is_part else "the run"
     parts = [f"{format_time(ns)} of {name}" for name, ns in divide_saving(finding)]
-    divided = f", saving {_join(parts, 'and')}" if parts and not about else ""
+    divided = f", saving {join_texts(parts, 'and')}" if parts and not about else ""
     return f"{with_it}, {run} would take {about}{without} instead of {today}{divided}."
-
-
-def _steps_clause(finding: Finding) -> str:
-    """Return the steps or repetitions that a finding covers, as the end of a clause."""
-    evidence = finding.evidence
-    spans, count, unit = evidence["spans"], evidence["instances"], evidence["unit"]
-    end = evidence["recorded"][1]
-    if finding.cause == "periodic" and finding.period:
-        offsets = evidence["offsets"]
-        if len(offsets) == 1:
-            first = offsets[0]
-            if finding.first_instance - evidence["recorded"][0] >= finding.period:
-                first = finding.first_instance
-            return f", in every {format_ordinal(finding.period)} {unit} from {unit} {first} on"
-        return f", in {len(offsets)} of every {finding.period} {unit}s"
-    if count == 1:
-        return f", in the only {'recorded ' * evidence['sampled']}{unit}"
-    if not spans:
-        return f", in each {unit}{_change_clause(evidence)}"
-    parts = [
-        f"{first}" if first == last else f"{first} to {'the end' if last >= end else last}"
-        for first, last in spans
-    ]
-    if len(spans) > MAX_SPANS:
-        covered = sum(last - first + 1 for first, last in spans)
-        some = f", in {format_count(covered)} of {format_count(count)} {unit}s: "
-        return f"{some}{', '.join(parts[:MAX_SPANS])}, ..., {parts[-1]}"
-    plural = "s" if len(spans) > 1 or spans[0][0] != spans[0][1] else ""
-    # Users can count steps, but not the repetitions that are long enough to be recorded.
-    onset = evidence["onset_ns"] if unit == "repetition" else None
-    since = "" if onset is None else f" ({format_time(onset)} after MPI_Init)"
-    return f", in {unit}{plural} {_join(parts, 'and')}{since}{_change_clause(evidence)}"
-
-
-def _change_clause(evidence: Mapping[str, Any]) -> str:
-    """Return whether a delay grows or shrinks gradually, and until when."""
-    if not evidence["grows"]:
-        return ""
-    until = "" if evidence["until"] is None else f" until {evidence['unit']} {evidence['until']}"
-    return f", {'growing' if rises(evidence['grows']) else 'shrinking'}{until}"
 
 
 def _location_clause(evidence: Mapping[str, Any]) -> str:

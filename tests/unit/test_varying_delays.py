@@ -105,4 +105,5 @@ def test_a_varying_delay_in_noise_is_one_cause(ranks: int, seed: int, tmp_path: 
     assert [one.ranks for one in findings if one.ranks] == [(LATE_RANK,)]
     assert findings[0].cost_ns == pytest.approx(cost_ns, rel=0.1)
     assert findings[0].evidence["instances"] == 80
-    assert delay_clause(trace, findings[0]).endswith("in each step")
+    late_steps = findings[0].evidence["late_instances"]
+    assert delay_clause(trace, findings[0]).endswith(f"in {late_steps} of 80 steps")
