@@ -127,15 +127,14 @@ def read_trace(args: argparse.Namespace) -> tuple[Trace, str]:
 
 
 def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
-    """Return the machine to simulate; raises UsageError if none is known."""
+    """Return the machine to simulate; raises UsageError if the trace cannot be modelled."""
+    from mpiprof.diagnosis.tuning_refusal import find_refusal
     from mpiprof.model import machine
 
-    table = trace.machine
-    if table is None:
-        why = f"not usable ({trace.machine_fault})" if trace.machine_fault else "not known"
-        remedy = "measure the machine with `calibrate -o FILE` and pass --machine FILE"
-        raise UsageError(f"{trace.path}: message times are {why}: {remedy}")
-    return machine.machine_of_table(table, str(args.machine or trace.path / "meta.json"))
+    if refusal := find_refusal(trace):
+        raise UsageError(f"{trace.path}: {refusal}")
+    assert trace.machine is not None
+    return machine.machine_of_table(trace.machine, str(args.machine or trace.path / "meta.json"))
 
 
 def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:

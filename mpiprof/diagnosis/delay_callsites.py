@@ -67,6 +67,19 @@ class CallsiteWaits:
         return np.array([by_callsite.get(callsite, 0.0) for callsite in callsites], np.float64)
 
 
+def count_most_calls(trace: Trace, callsites: Sequence[Callsite]) -> int:
+    """Return the largest number of recorded calls of a rank at one of some call sites."""
+    sums, counts = trace.message_sums, [0]
+    for callsite in callsites:
+        if isinstance(callsite, int):
+            counts.append(int(trace.callsites["instances"][callsite]))
+        else:
+            operation, site = callsite
+            here = sums[(sums["operation"] == operation) & (sums["site_id"] == site)]
+            counts.append(int(here.groupby("rank")["calls"].sum().max()) if len(here) else 0)
+    return max(counts)
+
+
 def choose_callsites(at_ns: Mapping[Callsite, float]) -> list[Callsite]:
     """Return the call sites with most waiting, which are followed to its causes."""
     order = sorted(at_ns, key=lambda callsite: -at_ns[callsite])

@@ -19,7 +19,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mpiprof.diagnosis.chosen_waits import ChosenWaits, choose_waits, choose_window_waits
-from mpiprof.diagnosis.delay_callsites import choose_callsites, find_main_callsite, list_sites
+from mpiprof.diagnosis.delay_callsites import (
+    choose_callsites,
+    count_most_calls,
+    find_main_callsite,
+    list_sites,
+)
 from mpiprof.diagnosis.delay_evidence import (
     PatternEvidence,
     WorkEvidence,
@@ -153,6 +158,8 @@ def _find(
     rest_at = list_sites(callsites, np.maximum(rest_at_ns, 0.0), sums.at_ns)
     rest = sums.waiting_ns - sum(finding.cost_ns for finding in findings)
     if not findings or rest >= MIN_REST_SHARE * sums.waiting_ns:
+        # A run without meetings is one step, in which ranks may wait many times.
+        count = max(count, count_most_calls(trace, [at.callsite for at in rest_at]))
         evidence: dict[str, Any] = {"work": None, "instances": count, "besides": bool(findings)}
         evidence["missing"] = _find_missing_records(trace, sums) if sums.is_hidden else None
         evidence["inside"] = _find_collective_inside(trace, sums)

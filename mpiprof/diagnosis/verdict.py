@@ -18,7 +18,7 @@ class Verdict:
     - beside: if that finding is certain, an uncertain finding that costs more.
     - others: all further findings on waiting that are not negligible.
     - waiting, collective: shares of all ranks' run time; waiting is NaN if it is unknown.
-    - waiting_for_messages: a part of waiting.
+    - waiting_for_messages: a part of waiting; the rest of it is a part of collective.
     - gain: the largest gain from another algorithm, or None.
     """
 
@@ -30,6 +30,11 @@ class Verdict:
     collective: float
     gain: Finding | None
     others: tuple[Finding, ...] = ()
+
+    @property
+    def collective_without_waiting(self) -> float:
+        """Share of all ranks' run time in collectives but not waiting."""
+        return max(self.collective - (self.waiting - self.waiting_for_messages), 0.0)
 
 
 def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 
 UNKNOWN = "–"
 MAX_TEXT = 300  # characters of a text from a trace on a page
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 FACTOR_UNITS = (("K", 1e3), ("M", 1e6), ("G", 1e9))
+SHARE_ROUNDING = 1e-6  # by which sums of parts may differ from their whole
 MIN_ERROR_SHARE = 0.005  # of a time, from which its error is shown
 SIZE_UNITS = (("KB", 2.0**10), ("MB", 2.0**20), ("GB", 2.0**30), ("TB", 2.0**40))
 
@@ -85,7 +87,18 @@ def format_round_size(number: float) -> str:
 
 
 def format_share(value: float) -> str:
-    """Return a fraction in percent."""
+    """Return a part of a whole in percent; values outside 0 to 1 are an internal fault."""
+    if math.isnan(value):
+        return UNKNOWN
+    if not -SHARE_ROUNDING <= value <= 1 + SHARE_ROUNDING:
+        fact = f"A share is {100 * value:.0f} % instead of 0 to 100 %"
+        warnings.warn(f"{fact}, so it is shown as unknown. Report this trace.", stacklevel=2)
+        return UNKNOWN
+    return format_percent(min(max(value, 0.0), 1.0))
+
+
+def format_percent(value: float) -> str:
+    """Return a ratio in percent, which may be above 1 or below 0, unlike a share."""
     if math.isnan(value):
         return UNKNOWN
     percent = 100 * value

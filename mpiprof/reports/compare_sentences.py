@@ -11,8 +11,8 @@ from mpiprof.diagnosis.run_variation import MAX_REPETITIONS
 from mpiprof.interface.format_units import (
     capitalise,
     format_change,
+    format_percent,
     format_ranks,
-    format_share,
     format_time,
     lower_first,
 )
@@ -99,7 +99,7 @@ def format_relative_change(change: RunTimeChange) -> str:
     """
     before = max(change.before_ns, 1.0)
     text = format_change(change.change_ns / before)
-    return text if change.is_vague else f"{text} ± {format_share(change.interval_ns / before)}"
+    return text if change.is_vague else f"{text} ± {format_percent(change.interval_ns / before)}"
 
 
 def _name_summaries(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
@@ -239,7 +239,7 @@ def _certainty_sentence(difference: Difference, runs: int, other_runs: int) -> s
         chance = "chance is what these runs differ by among themselves"
         sentences.append(f"Times are means over {runs} and {other_runs} runs, and {chance}.")
     elif difference.tested_ns > 0:
-        usual = format_share(difference.usual_ns / difference.tested_ns)
+        usual = format_percent(difference.usual_ns / difference.tested_ns)
         sentences.append(f"Two runs of an unchanged program usually differ by up to {usual}.")
     sentences.append(_repetition_sentence(difference, runs, other_runs))
     return " ".join(filter(None, sentences))
@@ -253,7 +253,7 @@ def _repetition_sentence(difference: Difference, runs: int, other_runs: int) -> 
     change, count = recommended
     number = f"more than {MAX_REPETITIONS}" if count > MAX_REPETITIONS else f"{count}"
     command = "" if max(runs, other_runs) > 1 else ", and `compare A1 A2 ... --to B1 B2 ...`"
-    return f"To detect a change of {format_share(change)}, record {number} runs of each{command}."
+    return f"To detect a change of {format_percent(change)}, record {number} runs of each{command}."
 
 
 def _advice_sentence(

@@ -8,13 +8,20 @@ from typing import Any
 import pandas as pd
 
 from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
+from mpiprof.diagnosis.delay_reasons import PROCESSOR_REASONS
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
+from mpiprof.diagnosis.tuning_refusal import is_tunable
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.run_times import lacks_complete_instances
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
-from mpiprof.reports.delay_sentences import reason_sentence, saving_sentence, sharing_sentence
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
+from mpiprof.reports.delay_sentences import (
+    main_reason,
+    reason_sentence,
+    saving_sentence,
+    sharing_sentence,
+)
 from mpiprof.reports.phrases import share_bounds, share_in_words
 from mpiprof.reports.sentences import advise, finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
@@ -26,6 +33,7 @@ from mpiprof.reports.unknown_waiting import (
 from mpiprof.trace import Trace
 
 NO_FINDING = "Nothing stands out"
+TUNE_ADVICE = ": `tune` looks for a faster algorithm"
 MAIN_SHARE = 0.5  # minimum share of the instances in which a rank is last
 # No algorithm removes these.
 LOAD_CAUSES = ("rank", "early", "gradient", "periodic", "moving", "node")
@@ -37,8 +45,8 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
 
     If the calls themselves take longer than the waiting, the last line also reports them.
     """
-    lines = _waiting_lines(trace, verdict)
     call_sentence = _call_time_sentence(trace, verdict)
+    lines = _waiting_lines(trace, verdict, is_tunable=TUNE_ADVICE in call_sentence)
     if call_sentence:
         idle = lines[-1].startswith(NO_FINDING)
         lines[-1] = f"{'No waiting stands out.' if idle else lines[-1]} {call_sentence}"
@@ -64,7 +72,8 @@ def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
         yield f"No rank calls MPI from {begin} to {end} ({share} of the run)."
 
 
-def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
+def _waiting_lines(trace: Trace, verdict: Verdict, *, is_tunable: bool) -> list[str]:
+    """Return the lines on the waiting; is_tunable: another sentence recommends `tune`."""
     if lacks_complete_instances(trace) and not len(find_located_waits(trace)):
         return [_unknown_waiting_sentence(trace, verdict)]
     ends = share_bounds(trace, trace.run_times.total_wait)
@@ -77,11 +86,11 @@ def _waiting_lines(trace: Trace, verdict: Verdict) -> list[str]:
     if trace.record == "summary" and verdict.waiting >= NEGLIGIBLE_SHARE:
         return [first, *_summary_lines(trace, verdict)]
     if verdict.worst is None:
-        call_share = format_share(verdict.collective - verdict.waiting)
-        nothing = f"{NO_FINDING}; the calls themselves take {call_share} of the time."
+        call_share = format_share(verdict.collective_without_waiting)
+        nothing = f"{NO_FINDING}; the collectives themselves take {call_share} of the time."
         return [first, unknown_waiting_sentence(trace) or nothing]
     problem, do = _problem_sentence(trace, verdict, verdict.worst), advise(trace, verdict.worst)
-    algorithm_sentence = _algorithm_sentence(trace, verdict)
+    algorithm_sentence = "" if is_tunable else _algorithm_sentence(trace, verdict)
     others = [of for of in [_others_sentence(trace, verdict)] if of]
     if verdict.beside is None:
         return [first, problem, do + algorithm_sentence, *others]
@@ -97,9 +106,9 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
         return ""
     # Calls that create communicators and similar objects cannot be tuned.
     operations = trace.callsites["operation"].map(base_operation)
-    is_tunable = ~operations.isin(MANAGEMENT_COLLECTIVES)
+    is_communication = ~operations.isin(MANAGEMENT_COLLECTIVES)
     # Any part of the time may be waiting if no instance is complete.
-    table = trace.callsites[is_tunable & (trace.callsites["complete_instances"] > 0)]
+    table = trace.callsites[is_communication & (trace.callsites["complete_instances"] > 0)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
     call_share = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
     if call_share < max(verdict.waiting, NOTABLE_SHARE):
@@ -108,11 +117,9 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
     callsite = int(worst)
     part = lower_first(share_in_words(float(busy[callsite]) / float(busy.sum())))
     operation = table["operation"][callsite]
-    do = ": `tune` looks for a faster algorithm"
+    do = TUNE_ADVICE if is_tunable(trace, operation) else ""
     if operation != base_operation(operation):
         do = ": a rank that computes between its start and its Wait may hold up the others"
-    elif trace.record == "summary" or OPERATIONS[operation].wait_rule is WaitRule.RANK_FOR_SOURCES:
-        do = ""
     if trace.ranks_without_records:
         do = f", or it is waiting for {describe_lost_ranks(trace)}"
     amount = f"more than the waiting, {format_share(call_share)} of all ranks' time"
@@ -179,9 +186,14 @@ def _algorithm_sentence(trace: Trace, verdict: Verdict) -> str:
         gained = format_time(float(verdict.gain.cost_ns))
         site = format_callsite(trace, verdict.gain.callsites[0])
         return f" Besides, {verdict.gain.algorithm} would save {gained} at {site}."
-    sure = verdict.worst
-    assert sure is not None
-    return " No algorithm would help: it is the load." if sure.cause in LOAD_CAUSES else ""
+    assert verdict.worst is not None
+    return load_sentence(verdict.worst)
+
+
+def load_sentence(finding: Finding) -> str:
+    """Return that no algorithm removes a finding, if it is the load of its ranks, otherwise ""."""
+    is_load = finding.cause in LOAD_CAUSES and main_reason(finding) not in PROCESSOR_REASONS
+    return " No algorithm would help: it is the load." if is_load else ""
 
 
 def callsite_problems(trace: Trace, row: Mapping[str, Any]) -> list[str]:

@@ -26,7 +26,7 @@ SHOWN_SHARE = 0.01  # of all ranks' time, below which messages are not reported
 def reported_message_ns(trace: Trace) -> float:
     """Return all ranks' time in calls on messages, or 0 if it is too short to be reported."""
     message_ns = float(trace.message_sums["total_ns"].sum())
-    return message_ns if message_ns >= SHOWN_SHARE * trace.process_time_ns else 0.0
+    return message_ns if message_ns >= SHOWN_SHARE * trace.whole_process_time_ns else 0.0
 
 
 def reported_callsites(trace: Trace) -> Any:
@@ -128,7 +128,7 @@ def message_columns(rows: Any, findings: Sequence[Finding] = ()) -> list[Column]
 
 def message_facts(trace: Trace) -> str:
     """Return the time in messages and the waiting in it, or "" if it is too short."""
-    message_ns, whole = reported_message_ns(trace), float(trace.process_time_ns)
+    message_ns, whole = reported_message_ns(trace), float(trace.whole_process_time_ns)
     if not message_ns:
         return ""
     wait_ns = float(find_located_waits(trace)["wait_ns"].sum())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiprof.diagnosis.scaling import Scaling
-from mpiprof.interface.format_units import capitalise, format_count, format_share, format_time
+from mpiprof.interface.format_units import capitalise, format_count, format_percent, format_time
 from mpiprof.reports import json
 from mpiprof.reports.efficiency_table import COLUMNS, LEGEND, efficiency_columns
 from mpiprof.reports.table import Column, render, wrap_paragraph
@@ -34,7 +34,7 @@ def scaling_sentences(scaling: Scaling) -> str:
     if not scaling.factor:
         return f"{text} No factor loses 2 % or more."
     names = {**COLUMNS, "communication": "communication", "computation": "computation"}
-    before, after = format_share(scaling.before), format_share(scaling.after)
+    before, after = format_percent(scaling.before), format_percent(scaling.after)
     name = capitalise(names[scaling.factor])
     return f"{text} {name} loses most: {after} instead of {before}."
 
@@ -48,7 +48,7 @@ def scaling_text(scaling: Scaling) -> str:
         Column("speed-up", [_format_multiple(row["speedup"]) for row in rows]),
         Column("perfect", [_format_multiple(row["ideal_speedup"]) for row in rows], drop=1),
         *efficiency_columns(rows),
-        Column("computation", [format_share(row["computation"]) for row in rows]),
+        Column("computation", [format_percent(row["computation"]) for row in rows]),
     ]
     if any(row["runs"] > 1 for row in rows):
         columns.insert(1, Column("runs", [format_count(row["runs"]) for row in rows]))

@@ -144,9 +144,16 @@ class Records(Folder):
                 first = min(starts, default=None)
             if last is None:
                 last = max((c[-1].last_ns() for c in chunks), default=first)
+                if first is not None and last is not None:
+                    last = max(last, first + self._longest_spent_ns(rank))
             if first is not None and last is not None:
                 spans[rank] = (first, max(first, last))
         return spans
+
+    def _longest_spent_ns(self, rank: int) -> int:
+        """Return the longest time of a thread in calls without records, such as polls."""
+        spent = (sum(times) for (of, _), times in self.logs.outside_ns.items() if of == rank)
+        return max(spent, default=0)
 
     @cached_property
     def spans(self) -> dict[int, tuple[int, int]]:
@@ -196,6 +203,11 @@ class Records(Folder):
     def process_time_ns(self) -> int:
         """Time of all ranks together, or of all their threads if several have calls."""
         return int(self.duration_ns) * self.thread_count
+
+    @property
+    def whole_process_time_ns(self) -> int:
+        """Time of all ranks or threads in the whole run, which sums of all calls cover."""
+        return int(self.run_ns) * self.thread_count
 
     # Rings
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.diagnosis.tuning_refusal import find_refusal
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.progress import show_work
@@ -84,8 +85,7 @@ class _Rows:
 def list_works(trace: Trace, most: int) -> list[Work]:
     """Return all works of a trace, the costliest first; raises TraceError without arrivals."""
     if trace.record == "summary":
-        fact = "recorded as summary, without arrivals"
-        raise TraceError(f"{trace.path}: {fact}: record it with --record events")
+        raise TraceError(f"{trace.path}: {find_refusal(trace)}")
     labels = _Labels(trace)
     groups: dict[tuple[Any, ...], list[_Rows]] = {}
     for rows in _collect_rows(trace).values():

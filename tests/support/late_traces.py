@@ -24,7 +24,7 @@ def one_site(
     start = (np.arange(count)[:, None] + 1) * STEP
     arrivals = np.rint(start + late * MS).astype(np.int64)
     exits = np.repeat(arrivals.max(1, keepdims=True) + 50_000, ranks, 1)
-    synthetic.ended_ns = (count + 2) * STEP
+    synthetic.ended_ns = max((count + 2) * STEP, int(exits.max()))
     synthetic.add_collective(operation, arrivals, exits, site="md.py:93:exchange")
     return mpiprof.open(synthetic.write(tmp_path / "trace"))
 

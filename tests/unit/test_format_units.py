@@ -65,3 +65,14 @@ def test_a_time_has_its_error(ns: float, error_ns: float, text: str) -> None:
 def test_instances_count_from_0() -> None:
     assert format_instance(0, 40) == "instance 0 of 0–39"
     assert format_instance(0, 1) == "the only instance"
+
+
+@pytest.mark.parametrize("value", [-0.01, 1.01, 3.61, float("inf")])
+def test_a_share_outside_0_to_100_percent_is_an_internal_fault(value: float) -> None:
+    with pytest.warns(UserWarning, match="instead of 0 to 100 %"):
+        assert format_share(value) == "–"
+
+
+def test_rounding_leaves_shares_between_0_and_100_percent() -> None:
+    assert format_share(-1e-9) == "0 %"
+    assert format_share(1 + 1e-9) == "100 %"

@@ -15,7 +15,7 @@ from mpiprof.bench.harness.figures import Figure, Series
 from mpiprof.bench.harness.study import Row, format_cell
 from mpiprof.bench.papers.paper_values import PaperValues
 from mpiprof.bench.papers.runs import Run
-from mpiprof.interface.format_units import format_share
+from mpiprof.interface.format_units import format_percent
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
 # A counter-example in the paper's own model, which depends on no machine, shows that a statement is
@@ -134,7 +134,7 @@ def judge_values(
     pairs = "; ".join(
         f"{key}: {format_cell(v)} ({format_cell(expected[key])})" for key, v in measured.items()
     )
-    near = f"within {format_share(error)} of" if error else "equal to"
+    near = f"within {format_percent(error)} of" if error else "equal to"
     reason = f"{near} the paper's number. Here, and (in the paper): {pairs}"
     return judge_share(sum(close), len(close), reason)
 

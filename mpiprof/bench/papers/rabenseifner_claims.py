@@ -23,7 +23,7 @@ from mpiprof.bench.papers.reduction_formulas import largest_exponent_gap, paper_
 from mpiprof.bench.papers.schedule_pictures import trace_schedule
 from mpiprof.bench.studies.reduction import MPICH_1, PROTOCOLS
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import format_round_size, format_share
+from mpiprof.interface.format_units import format_percent, format_round_size
 from mpiprof.model import catalogue
 from mpiprof.model.machine import Machine
 from mpiprof.model.schedule import Problem
@@ -102,7 +102,7 @@ def _judge_costs(rows: Sequence[Row]) -> Verdict:
     ratios = [row["time / formula"] for row in rows]
     right = sum(abs(ratio - 1) <= ERROR for ratio in ratios)
     span = f"time / formula: {min(ratios):.3g} to {max(ratios):.3g}"
-    reason = f"cases are within {format_share(ERROR)} of their formula ({span})"
+    reason = f"cases are within {format_percent(ERROR)} of their formula ({span})"
     return judge_share(right, len(rows), reason)
 
 
@@ -180,7 +180,7 @@ def check_short_doubling(results: Results) -> Verdict:
         if 32 < n <= 1024
     ]
     right = sum(ratio <= BIG_DIFFERENCE for ratio in ratios)
-    within = f"cells are within {format_share(BIG_DIFFERENCE - 1)} of the fastest"
+    within = f"cells are within {format_percent(BIG_DIFFERENCE - 1)} of the fastest"
     reason = f"{within}; up to {max(ratios):.3g} times"
     return judge_share(right, len(ratios), reason)
 

@@ -27,7 +27,7 @@ from mpiprof.bench.studies.reduction_profile import (
     plot_savings,
     sum_savings,
 )
-from mpiprof.interface.format_units import format_share
+from mpiprof.interface.format_units import format_percent
 
 KB, MB = 1 << 10, 1 << 20
 CALLS = {  # of each number of processes, by operation and bytes
@@ -59,7 +59,7 @@ def show_figure_1(results: Results) -> Content:
 def state_savings(results: Results) -> Verdict:
     """Return the savings over the synthetic profile, which is not the paper's."""
     savings = sum_savings(results.rows["profile"])
-    texts = ", ".join(f"{name} {format_share(saving)}" for name, saving in savings.items())
+    texts = ", ".join(f"{name} {format_percent(saving)}" for name, saving in savings.items())
     fact = (
         "the paper's profile and the vendor's library are not available; a synthetic profile, with "
     )

@@ -26,7 +26,7 @@ from mpiprof.bench.harness.runner import publish_report
 from mpiprof.bench.harness.study import Report, Row, Setup
 from mpiprof.bench.studies.reduction import MPICH_1, PARTS, PROTOCOLS, UNITS
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.format_units import format_share
+from mpiprof.interface.format_units import format_percent
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine, machine_of_table, read
 from mpiprof.model.schedule import Problem
@@ -189,7 +189,7 @@ def plot_savings(savings: Mapping[str, float], library: str = STAND_IN) -> Bars:
         "fastest protocol": [1 - saving for saving in savings.values()],
     }
     title = "Time in reductions over a profile (Figure 1)"
-    return Bars(title, list(savings), series, "share of time", format_share)
+    return Bars(title, list(savings), series, "share of time", format_percent)
 
 
 # ---- the command
@@ -217,7 +217,7 @@ def run(path: Path, options: Options, table: Path | None) -> None:
         raise MpiprofError(f"{fact}: measure them with `bench reduction --processes`")
     savings = sum_savings(rows)
     notes = [f"Baseline: {library}."]
-    notes += [f"{name}: {format_share(saving)} saved" for name, saving in savings.items()]
+    notes += [f"{name}: {format_percent(saving)} saved" for name, saving in savings.items()]
     if len(rows) < len(profile):
         notes.append(f"{len(profile) - len(rows)} of {len(profile)} entries have unknown times.")
     print(f"{TITLE}: {len(profile)} kinds of calls in {path}.")

@@ -194,11 +194,9 @@ def describe_reason(finding: Finding) -> tuple[str, str, str]:
 
 
 def _make_advice(trace: Trace, finding: Finding) -> str:
-    load = finding.cause in conclusion.LOAD_CAUSES
-    no_help = " No algorithm would help: it is the load." if load else ""
     if finding.cause == "algorithm":
         return "Run it with this algorithm:"
-    return f"{sentences.advise(trace, finding)}{no_help}"
+    return f"{sentences.advise(trace, finding)}{conclusion.load_sentence(finding)}"
 
 
 def _make_command(trace: Trace, finding: Finding, path: Path) -> str:
