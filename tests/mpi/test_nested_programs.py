@@ -271,6 +271,15 @@ def test_skipped_package(mpi: Mpi, tmp_path: Path) -> None:
         assert raw_trace.read(trace).of(0)[0].frames[0]["function"] == function
 
 
+def test_a_module_of_a_skipped_package_keeps_its_innermost_frame(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: `python -m` leaves the frames of runpy as the only ones of no skipped package."""
+    ring = [str(mpi.python), "-m", "mpi4py.bench", "ringtest", "-q", "-n", "8", "-l", "2"]
+    run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "trace"), "--", *ring], check=True)
+    for rank in range(2):
+        frames = [call.frames[0] for call in raw_trace.read(tmp_path / "trace").of(rank)]
+        assert {Path(frame["file"]).name for frame in frames} == {"bench.py"}, frames
+
+
 def test_names_of_sites_are_equal_across_runs_and_ranks(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks, twice: address space randomisation has no effect on names."""
     program = str(compiled(mpi, "exit_modes.c"))

@@ -105,6 +105,9 @@ static bool file_skipped(const char *file)
 
     if (names_package(file, "mpi4py", 6))
         return true;
+    /* It runs `python -m MODULE`, so the innermost skipped frame is that of the module. */
+    if (strcmp(file, "<frozen runpy>") == 0 || names_package(file, "runpy", 5))
+        return true;
     while (list != NULL && *list != '\0') {
         const size_t length = strcspn(list, ":");
 
