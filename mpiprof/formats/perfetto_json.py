@@ -220,8 +220,8 @@ def _message_call_events(calls: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
         how = f'"ph":"X","dur":{format_us(left - enter)}' if left else '"ph":"B"'
         tail = f',"peer":{peer}' if peer >= 0 else ""
         yield (
-            f'{{{how},"name":"{operation}","cat":"message",{tracks.track_ids(rank, thread)},'
-            f'"ts":{tracks.format_time(enter)},'
+            f'{{{how},"name":{json.dumps(operation)},"cat":"message",'
+            f'{tracks.track_ids(rank, thread)},"ts":{tracks.format_time(enter)},'
             f'"args":{{"site":{json.dumps(site)},"messages":{messages}{tail}}}}}'
         )
 

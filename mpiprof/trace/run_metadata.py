@@ -22,6 +22,7 @@ from mpiprof.trace.validation import (
     check_flag,
     check_integer,
     check_list,
+    check_number,
     check_object,
     check_optional,
     check_text,
@@ -42,6 +43,25 @@ _LIBRARY: Mapping[str, Check] = {
     "multiple": check_flag,
     "settings": check_object,
 }
+_check_numbers = partial(check_list, check=check_number)
+# trace/machine.py checks whether the times are plausible.
+_LINK: Mapping[str, Check] = {
+    **dict.fromkeys(("alpha_ns", "beta_ns_per_byte"), check_number),
+    **dict.fromkeys(
+        ("pace_ns_per_byte", "buffer_bytes"), partial(check_optional, check=check_number)
+    ),
+    **dict.fromkeys(("sizes", "undisturbed_rounds"), partial(check_list, check=check_integer)),
+    **dict.fromkeys(("one_way_ns", "both_ways_ns", "spread"), _check_numbers),
+}
+_check_link = partial(check_optional, check=partial(check_fields, checks=_LINK))
+_MACHINE: Mapping[str, Check] = {
+    "source": check_text,
+    **dict.fromkeys(("within", "between"), _check_link),
+    **dict.fromkeys(
+        ("gamma_sum_ns_per_byte", "gamma_maxloc_ns_per_byte", "page_fault_ns"),
+        partial(check_optional, check=check_number),
+    ),
+}
 _FIELDS: Mapping[str, Check] = {
     **dict.fromkeys(("mpiprof", "program", "commit", "mpi", "abi"), check_text),
     **dict.fromkeys(("job", "started", "record"), check_text),
@@ -53,7 +73,7 @@ _FIELDS: Mapping[str, Check] = {
     "options": partial(check_fields, checks=_OPTIONS),
     "clock": partial(check_fields, checks=_CLOCK),
     "library": partial(check_fields, checks=_LIBRARY),
-    "machine": partial(check_optional, check=check_object),  # see trace/machine.py
+    "machine": partial(check_optional, check=partial(check_fields, checks=_MACHINE)),
 }
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from mpiprof.interface.untrusted_files import read_file
 from mpiprof.interface.untrusted_text import parse_json
-from mpiprof.operations import AUTO, ROBUST
+from mpiprof.operations import AUTO, OPERATIONS, ROBUST
 from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.sites import Site, describe_sites, is_program, label_site, parse_frame
 
@@ -163,6 +163,8 @@ def _parse_row(line: dict[str, Any]) -> dict[str, Any] | None:
         value = line.get(name)
         row[name] = float(value) if value is not None and _is_number(value) else float("nan")
     if kind == "key":
+        if row["operation"] not in OPERATIONS:
+            return None
         # Older traces have only `auto`.
         row["mode"] = ROBUST if line.get("mode") == ROBUST else AUTO
         row["sites"] = _raw_sites(line)

@@ -78,6 +78,9 @@ def test_a_process_of_the_wrong_type_is_a_damaged_line(tmp_path: Path, value: An
         ("program", 7),
         ("started", {}),
         ("machine", "x"),
+        ("machine", {"between": True}),
+        ("machine", {"within": {"alpha_ns": "x"}}),
+        ("machine", {"within": {"sizes": 3}}),
         ("sample", "x"),
     ],
 )
