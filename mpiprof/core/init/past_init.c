@@ -57,6 +57,17 @@ static bool is_program(void)
     return descriptor >= 0 && length == 0 && matched < LENGTH;
 }
 
+static bool has_changed(int folder, const char *name)
+{
+    struct stat s;
+    const int entry = openat(folder, name, O_PATH | O_CLOEXEC);
+    const bool changed = entry >= 0 && signal_guard_file_status(entry, &s) && s.st_mtime >= begun;
+
+    if (entry >= 0)
+        close(entry);
+    return changed;
+}
+
 /* Return true if a process below this one has made a trace: the folder that -o names, or a folder
  * whose name begins as MPIPROF_BASE does and that has changed since this process began. */
 static bool has_trace(void)
@@ -64,7 +75,6 @@ static bool has_trace(void)
     const char *const named = getenv("MPIPROF_TRACE"), *const base = getenv("MPIPROF_BASE");
     const char *const slash = strrchr(base, '/');
     bool found = false;
-    struct stat s;
 
     if (named != NULL && *named != '\0')
         return access(named, F_OK) == 0;
@@ -78,7 +88,7 @@ static bool has_trace(void)
         return true;
     for (const struct dirent *e; !found && (e = readdir(entries)) != NULL;)
         found = strncmp(e->d_name, slash + 1, strlen(slash + 1)) == 0 &&
-                fstatat(dirfd(entries), e->d_name, &s, 0) == 0 && s.st_mtime >= begun;
+                has_changed(dirfd(entries), e->d_name);
     closedir(entries);
     return found;
 }
