@@ -94,9 +94,11 @@ def test_exit_code_is_that_of_the_program(mpi: Mpi, failing: Path, tmp_path: Pat
 
 
 def test_never_initialised(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank: a program without MPI_Init runs unchanged and leaves no trace."""
+    """On 1 rank: a program without MPI_Init runs unchanged; one line states the missing trace."""
     ended = run([*words_for(mpi, tmp_path / "trace"), "--", failing, "nothing"])
-    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "", "")
+    assert (ended.returncode, ended.stdout) == (7, "")
+    assert ended.stderr.startswith("mpiprof: no MPI call was recorded: ")
+    assert ended.stderr.count("\n") == 1
     assert not (tmp_path / "trace").exists()
 
 

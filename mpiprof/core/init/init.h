@@ -10,6 +10,7 @@
 void options_read(void);
 int64_t options_fingerprint(void);
 void options_clear_environment(void);
+const char *options_variable(const char *name);
 
 /* ---- detection of unrecorded parts of a launch (mpmd.c) */
 

@@ -70,6 +70,12 @@
 
 static uint64_t compared_hash; /* hash of the variables that ranks compare */
 
+/* Return a variable in a process that has not called MPI_Init, which reads the options. */
+const char *options_variable(const char *name)
+{
+    return getenv(name);
+}
+
 /* Return a copy of the variable's text, because the program may change its environment. */
 static const char *text_of(const char *name, const char *otherwise, bool compared)
 {

@@ -18,6 +18,7 @@
 
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
+#include "init/init.h"
 #include "tracefile/tracefile.h"
 
 static pid_t process, parent;
@@ -41,7 +42,7 @@ static bool is_program(void)
     ssize_t length = 0;
     bool differs = false;
 
-    if (getenv("MPIPROF_BASE") == NULL || getppid() != parent)
+    if (options_variable("MPIPROF_BASE") == NULL || getppid() != parent)
         return false;
     snprintf(path, sizeof path, "/proc/%d/environ", (int)parent);
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
@@ -72,7 +73,8 @@ static bool has_changed(int folder, const char *name)
  * whose name begins as MPIPROF_BASE does and that has changed since this process began. */
 static bool has_trace(void)
 {
-    const char *const named = getenv("MPIPROF_TRACE"), *const base = getenv("MPIPROF_BASE");
+    const char *const named = options_variable("MPIPROF_TRACE"), *const base = options_variable(
+                                                                     "MPIPROF_BASE");
     const char *const slash = strrchr(base, '/');
     bool found = false;
 
@@ -102,8 +104,8 @@ __attribute__((destructor)) static void end(void)
         return;
     *(void **)&initialised = symbol_lookup_address("PMPI_Initialized");
     if (initialised == NULL || initialised(&flag) != MPI_SUCCESS || !flag) {
-        if (getenv("MPIPROF_QUIET") == NULL && getenv("MPIPROF_UNRECORDED") == NULL &&
-            is_program() && !has_trace())
+        if (options_variable("MPIPROF_QUIET") == NULL &&
+            options_variable("MPIPROF_UNRECORDED") == NULL && is_program() && !has_trace())
             recorder_print("no MPI call was recorded: no process of the program called MPI_Init, "
                            "so there is no trace: check that the program uses MPI, and starts its "
                            "MPI programs on this machine and with this environment");
