@@ -39,9 +39,13 @@ static void frame_add(struct text *t, const void *address)
     const bool program = info.dli_fbase == program_base && executable[0] != '\0';
     struct text path = {0};
 
-    if (!program && info.dli_fname[0] != '/' && site_folder[0] != '\0')
-        text_add(&path, "%s/%s", site_folder, info.dli_fname);
-    text_json(t, program ? executable : path.bytes != NULL ? path.bytes : info.dli_fname, -1);
+    const char *file = info.dli_fname;
+
+    while (strncmp(file, "./", 2) == 0)
+        file += 2;
+    if (!program && file[0] != '/' && site_folder[0] != '\0')
+        text_add(&path, "%s/%s", site_folder, file);
+    text_json(t, program ? executable : path.bytes != NULL ? path.bytes : file, -1);
     text_free(&path);
     text_add(t, ", \"offset\": %ld, \"symbol\": ", (long)(inside - (const char *)info.dli_fbase));
     if (info.dli_sname == NULL) {
