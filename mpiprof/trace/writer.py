@@ -24,7 +24,7 @@ from mpiprof.trace.types import (
 )
 
 CHUNK_BYTES, HEADER_BYTES, RECORD_BYTES = 65536, 64, 32
-SIGNAL_AT = 4096  # offset of the time of the first fatal signal
+SIGNAL_AT = 2048  # offset of the time of the first fatal signal
 RECORDS_PER_CHUNK = (CHUNK_BYTES - HEADER_BYTES) // RECORD_BYTES
 RECORD_FIELDS = [
     ["enter_ns", "<i8", 0],

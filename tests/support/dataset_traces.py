@@ -51,9 +51,8 @@ def several(folder: Path) -> Path:
     for name, size in (("odd", 2), ("even", 3)):
         arrivals = MS * np.arange(1, 301)[:, None] + np.arange(size) * 70_001
         site = "both.py:7:step"
-        trace.add_collective(
-            "barrier", arrivals, arrivals * 0 + arrivals.max() + 9, name, site=site
-        )
+        exits = np.broadcast_to(arrivals.max(1, keepdims=True) + 9, arrivals.shape)
+        trace.add_collective("barrier", arrivals, exits, name, site=site)
     trace.ended_ns = (MAX_READ_RECORDS + 802) * MS
     return trace.write(folder)
 

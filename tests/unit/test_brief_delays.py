@@ -60,8 +60,8 @@ def test_an_onset_with_few_steps_around_it_is_named(
     [
         (100, (11, 47, 83), 8, "in steps 11, 47 and 83."),
         (14, (3, 9), 8, "in steps 3 and 9."),
-        (100, (11, 47, 83, 84, 91), 4, "in 5 of 100 steps: 11, 47, 83 to 84, ..., 91."),
-        (100, (11, 47, 83, 84, 91), 2, "in 5 of 100 steps: 11, 47, 83 to 84, ..., 91."),
+        (100, (11, 47, 83, 84, 91), 4, "in 5 of 100 steps: 11, 47, 83 to 84 and 91."),
+        (100, (11, 47, 83, 84, 91), 2, "in 5 of 100 steps: 11, 47, 83 to 84 and 91."),
     ],
 )
 def test_a_few_long_breaks_of_one_rank_are_named(

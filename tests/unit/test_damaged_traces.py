@@ -212,17 +212,19 @@ def test_tables_alone_are_a_trace_without_calls(tmp_path: Path) -> None:
 
 
 def test_a_chunk_counts_once_beside_its_live_window(tmp_path: Path) -> None:
-    trace = Synthetic(1)
-    trace.add_collective("barrier", [[1000]], [[2000]])
-    records = trace.records[0][0]
+    trace = Synthetic(2)
+    trace.add_collective("barrier", [[1000, 1000]], [[2000, 2000]])
     folder = trace.write(tmp_path / "t")
-    (folder / "rank-000000.log").write_bytes(
-        make_head_chunk()
-        + make_chunks(records, 0, 0, 0, window=True)
-        + make_chunks(records, 0, 0, 0, False)
-    )
+    for rank in range(2):
+        records = trace.records[rank][0]
+        (folder / f"rank-{rank:06d}.log").write_bytes(
+            make_head_chunk()
+            + make_chunks(records, rank, 0, 0, window=True)
+            + make_chunks(records, rank, 0, 0, False)
+        )
     opened = mpiprof.open(folder)
     assert opened.callsites["instances"].tolist() == [1]
+    assert len(opened.events) == 2
     assert opened.problems == []
 
 
