@@ -18,9 +18,10 @@ MESSAGES = "/callsites?callsite=waitall:"  # the link of the overview adds the s
 PATHS = {
     "sixty-four": (
         *(MESSAGES, "/", "/callsites?callsite=0&sizes=1", "/messages", "/functions", "/live"),
-        *("/compare?with=hung", "/algorithms"),
+        *("/compare?with=second", "/algorithms"),
     ),
     "hung": ("/live",),
+    "second": (),
 }
 FORMATS = {"svg", "png", "csv", "link"}
 # Names of the pictures without an explanation or without a menu. Pictures in rows of tables are

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import unit_of
+from mpiprof.interface.format_units import format_share, unit_of
 from mpiprof.interface.installation import install_command
 from mpiprof.interface.svg import BLUE, CYCLE, GREY
 
@@ -99,6 +99,8 @@ class Bars:
 
         bars = pd.DataFrame(self.series, index=list(self.groups))
         bars.plot.bar(ax=axes, rot=0, color=list(CYCLE), ylabel=self.y_label)
+        if self.text is format_share:
+            axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(lambda value, _: self.text(value))
         axes.grid(axis="y", alpha=0.4)
         axes.legend(fontsize="small")

@@ -44,8 +44,8 @@ def draw_stages(stages: Sequence[Stage], arrival: Stage, label: str, *, tall: bo
     x = y = 1.0
     sum_ns = 0.0
     for stage in stages:
-        share = stage.added_ns / whole
-        parts += _draw_box(x, y, width, stage, format_share(max(share, 0.0)), share >= MAIN_SHARE)
+        share = min(max(stage.added_ns / whole, 0.0), 1.0)
+        parts += _draw_box(x, y, width, stage, format_share(share), share >= MAIN_SHARE)
         sum_ns += stage.added_ns
         share = min(max(sum_ns / whole, 0.0), 1.0)
         parts.append(_draw_arrow(x, y, share, tall=tall))
