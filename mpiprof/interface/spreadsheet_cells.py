@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_FORMULA = re.compile(r"[\s\x00]*[=+\-@＝＋－＠]")
+_FORMULA = re.compile(r"[\s\x00]*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
