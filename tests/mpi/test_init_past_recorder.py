@@ -32,7 +32,7 @@ def test_a_program_that_loads_the_library_has_no_profiler(mpi: Mpi, tmp_path: Pa
     library = mpi.bin.parent / "lib" / LIBRARY_FILES[mpi.name]
     words = [str(mpi.python), "-m", "mpiprof", "run", "--mpi", mpi.name, "-o", "trace", "--"]
     ended = run_mpi(mpi, 2, [*words, program, library], cwd=tmp_path, check=True)
-    assert ended.stdout == "running\n" * 2
+    assert ended.stdout.count("running") == 2  # the launcher may mix the lines of two ranks
     assert not (tmp_path / "trace" / "meta.json").exists()
     assert ended.stderr.count("the program loads the MPI library itself") == 1
     assert "profiler" not in ended.stderr and "its own MPI_Init" not in ended.stderr
