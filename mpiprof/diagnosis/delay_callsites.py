@@ -75,8 +75,8 @@ def count_most_calls(trace: Trace, callsites: Sequence[Callsite]) -> int:
             counts.append(int(trace.callsites["instances"][callsite]))
         else:
             operation, site = callsite
-            here = sums[(sums["operation"] == operation) & (sums["site_id"] == site)]
-            counts.append(int(here.groupby("rank")["calls"].sum().max()) if len(here) else 0)
+            rows = sums[(sums["operation"] == operation) & (sums["site_id"] == site)]
+            counts.append(int(rows.groupby("rank")["calls"].sum().max()) if len(rows) else 0)
     return max(counts)
 
 

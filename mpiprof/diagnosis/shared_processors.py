@@ -51,14 +51,14 @@ def find_shared_processors(
     allowed: dict[str, dict[int, frozenset[int]]] = {}
     for rank, node in nodes.items():
         allowed.setdefault(node, {})[rank] = frozenset(affinity.get(rank, ()))
-    found = [
+    crowds = [
         _measure_queue(rows[rows["rank"].isin(ranks)], ranks, processors)
         for by_rank in allowed.values()
         if all(by_rank.values())
         for ranks, processors in _list_crowds(by_rank)
     ]
-    costly = (one for one in found if one.is_costly)
-    return max(costly, key=lambda one: one.queue_ratio, default=None)
+    costly = (crowd for crowd in crowds if crowd.is_costly)
+    return max(costly, key=lambda crowd: crowd.queue_ratio, default=None)
 
 
 def _list_crowds(
@@ -66,7 +66,7 @@ def _list_crowds(
 ) -> Iterator[tuple[list[int], frozenset[int]]]:
     """Yield the ranks of a node that may run only on some set of fewer processors, and the set."""
     for processors in {*allowed.values(), frozenset().union(*allowed.values())}:
-        ranks = [rank for rank, own in allowed.items() if own <= processors]
+        ranks = [rank for rank, affinity in allowed.items() if affinity <= processors]
         if len(processors) < len(ranks):
             yield ranks, processors
 

@@ -28,7 +28,9 @@ def ended_sentences(trace: Trace, verdict: Verdict, waiting: str) -> str:
         return f"The job ended before MPI_Finalize; {unknown}."
     end = verdict.end
     if end is None or (end.after_ns is None and end.signals):
-        return "The job ended before MPI_Finalize; where its ranks were does not tell why."
+        return (
+            "The job ended before MPI_Finalize; the last calls of its ranks do not show the reason."
+        )
     if end.after_ns is None:
         unknown = "no rank recorded a signal, as after SIGKILL, so the time of the end is unknown"
         duration = " The duration of this wait is unknown." if waiting else ""

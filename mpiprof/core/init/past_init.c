@@ -73,8 +73,8 @@ static bool has_changed(int folder, const char *name)
  * whose name begins as MPIPROF_BASE does and that has changed since this process began. */
 static bool has_trace(void)
 {
-    const char *const named = options_variable("MPIPROF_TRACE"), *const base = options_variable(
-                                                                     "MPIPROF_BASE");
+    const char *const named = options_variable("MPIPROF_TRACE");
+    const char *const base = options_variable("MPIPROF_BASE");
     const char *const slash = strrchr(base, '/');
     bool found = false;
 

@@ -3,9 +3,9 @@
  *
  * All members of an instance must make the same choice. So it depends only on values that MPI makes
  * the members agree on: operation, the bytes that all members know, the communicator's identity and
- * the number of earlier blocking collectives. Rules are equal on all ranks (rules.c); an override for a call site is
- * converted to an override for a key (key.c). Values that only one rank knows (its datatype's
- * layout, MPI_IN_PLACE at the root, a wrong argument) do not affect the choice.
+ * the number of earlier blocking collectives. Rules are equal on all ranks (rules.c); an override
+ * for a call site is converted to an override for a key (key.c). Values that only one rank knows
+ * (its datatype's layout, MPI_IN_PLACE at the root, a wrong argument) do not affect the choice.
  */
 #include "selection/dispatch/select.h"
 
