@@ -72,6 +72,7 @@ def sum_times(data: TraceData, state: PageState) -> TimeSums:
     if data.trace.record == "summary":
         wait = min(float(filtered_callsites(data, state)["total_wait_ns"].sum()), elapsed)
     lost = data.trace.ranks_without_records.intersection(ranks["rank"].tolist())
+    local = data.derive("local_sums")
     return TimeSums(
         float(data.trace.process_time_ns) * len(ranks) / max(data.trace.ranks, 1),
         elapsed,
@@ -80,6 +81,7 @@ def sum_times(data: TraceData, state: PageState) -> TimeSums:
         float(ranks["point_to_point_ns"].sum()),
         float(everything["message_wait_ns"].sum()),
         float(data.trace.duration_ns) * len(lost),
+        float(local["total_ns"][local["rank"].isin(ranks["rank"])].sum()),
     )
 
 

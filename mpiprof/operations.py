@@ -210,9 +210,9 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 # Calls of all members that move no user data: creation of communicators, calls on windows and
-# files, MPI_Finalize. Their wait rule is UNSPECIFIED. The other functions of these families are not
-# recorded, because not all members call them or they only start. For MPI_Comm_free, no rank waits
-# in either library.
+# files, MPI_Finalize. Their wait rule is UNSPECIFIED. The other functions of these families are
+# LOCAL_OPERATIONS, because not all members call them or they only start. For MPI_Comm_free, no rank
+# waits in either library.
 MANAGEMENT_COLLECTIVES = (
     *("comm_dup", "comm_dup_with_info", "comm_split", "comm_split_type", "comm_create"),
     *("cart_create", "graph_create", "dist_graph_create", "dist_graph_create_adjacent", "cart_sub"),
@@ -232,6 +232,10 @@ MANAGEMENT_COLLECTIVES = (
     "finalize",
 )
 
+COMPLETION_OPERATIONS = (  # calls on requests
+    *("wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"),
+    *("request_get_status", "start", "startall", "request_free", "cancel"),
+)
 # Calls on messages, which are recorded by call site and peer (core/record/message.c).
 MESSAGE_OPERATIONS = (
     *("send", "bsend", "ssend", "rsend", "recv", "sendrecv", "sendrecv_replace"),
@@ -239,9 +243,51 @@ MESSAGE_OPERATIONS = (
     *("isend", "ibsend", "issend", "irsend", "irecv", "imrecv", "isendrecv", "isendrecv_replace"),
     *("send_init", "bsend_init", "ssend_init", "rsend_init", "recv_init"),
     *("psend_init", "precv_init"),
-    *("wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"),
-    *("request_get_status", "start", "startall", "request_free", "cancel"),
+    *COMPLETION_OPERATIONS,
 )
+
+ONE_SIDED_OPERATIONS = (
+    *("put", "get", "accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap"),
+    *("rput", "rget", "raccumulate", "rget_accumulate"),
+    *("win_lock", "win_lock_all", "win_unlock", "win_unlock_all"),
+    *("win_flush", "win_flush_all", "win_flush_local", "win_flush_local_all", "win_sync"),
+    *("win_post", "win_start", "win_complete", "win_wait", "win_test"),
+)
+FILE_OPERATIONS = (
+    *("file_read", "file_write", "file_read_at", "file_write_at"),
+    *("file_read_shared", "file_write_shared"),
+    *("file_iread", "file_iwrite", "file_iread_at", "file_iwrite_at"),
+    *("file_iread_shared", "file_iwrite_shared", "file_iread_all", "file_iwrite_all"),
+    *("file_iread_at_all", "file_iwrite_at_all", "file_delete"),
+)
+PARTITION_OPERATIONS = ("pready", "pready_range", "parrived")
+# Calls of one rank that have neither a sequence number nor messages, which are recorded by call
+# site.
+LOCAL_OPERATIONS = (
+    *(*PARTITION_OPERATIONS, *ONE_SIDED_OPERATIONS, *FILE_OPERATIONS),
+    *("comm_idup", "comm_idup_with_info", "comm_create_group", "comm_create_from_group"),
+    *("intercomm_create_from_groups", "comm_join", "comm_free"),
+)
+
+
+def call_class(operation: str) -> str:
+    """Return the class of a call: collective, point_to_point, completion, one_sided, files, other.
+
+    completion: calls on requests. other: LOCAL_OPERATIONS of no other class.
+    """
+    classes = {
+        "completion": COMPLETION_OPERATIONS,
+        "point_to_point": (*MESSAGE_OPERATIONS, *PARTITION_OPERATIONS),
+        "one_sided": ONE_SIDED_OPERATIONS,
+        "files": FILE_OPERATIONS,
+        "other": LOCAL_OPERATIONS,
+    }
+    return next((name for name, members in classes.items() if operation in members), "collective")
+
+
+def function_name(operation: str) -> str:
+    """Return the name of an operation's MPI function: MPI_Win_lock for win_lock."""
+    return f"MPI_{operation.capitalize()}"
 
 
 def base_operation(operation: str) -> str:

@@ -24,12 +24,12 @@ class CallFreeStretch:
 def find_call_free_stretch(trace: Trace) -> CallFreeStretch | None:
     """Return the longest time that no rank spends in MPI, None if it is short or unknown.
 
-    Source: the recorded intervals between calls, which end at calls that are not recorded, too.
-    Runs that do not fit in memory have no result.
+    Source: the recorded intervals between calls that contain no call of `Trace.local_sums`. Runs
+    that do not fit in memory have no result.
     """
     if trace.record == "summary" or trace.sampling_interval > 1 or not fits_in_memory(trace):
         return None
-    table = trace.intervals
+    table = trace.intervals[trace.intervals["untracked_ns"] <= 0]
     begin, end = (table[name].to_numpy(np.int64) for name in ("begin_ns", "end_ns"))
     if not len(table) or table["thread"].nunique() > 1:
         return None

@@ -1,8 +1,9 @@
 """Reason of a delay: what a thread did in its intervals that others did not do in theirs.
 
 Each interval is divided into parts that add up to its length: on the processor, in the run queue,
-and neither. Garbage collection, page faults, calls that are not recorded and throttling are parts
-of these. A reason's share of the delay is the difference of the mean parts.
+and neither. Garbage collection, page faults, calls that are not recorded, throttling and the work
+of other threads are parts of these. A reason's share of the delay is the difference of the mean
+parts.
 
 On a busy machine all threads wait for processors, for a time that grows with their processor time.
 This common time is added to the reasons for more processor time. Only a thread that waits longer
@@ -24,6 +25,7 @@ MORE_WORK = "more work"  # more instructions, or more processor time without cou
 SLOWER_PROCESSOR = "slower processor"  # equal instructions, fewer per second
 PREEMPTED = "preempted"  # ready to run for longer than the others, per processor time
 THROTTLED = "throttled"  # stopped by the quota of its control group
+OTHER_THREADS = "other threads"  # off the processor while another thread of the process runs
 BLOCKED = "blocked"  # waiting for sleep, files, locks: neither running nor ready
 PAGE_FAULTS = "page faults"
 MOVED = "moved between processors"
@@ -33,7 +35,7 @@ UNKNOWN = "unknown"
 PROCESSOR_REASONS = (SLOWER_PROCESSOR, PREEMPTED, THROTTLED)  # not the work of the program
 REASONS = (
     *(MORE_WORK, SLOWER_PROCESSOR, PREEMPTED, THROTTLED, BLOCKED, PAGE_FAULTS, MOVED),
-    *(GARBAGE_COLLECTION, UNTRACKED_CALLS, UNKNOWN),
+    *(GARBAGE_COLLECTION, UNTRACKED_CALLS, OTHER_THREADS, UNKNOWN),
 )
 
 MINOR_FAULT_NS = 1000.0  # of a page fault without input, if its time was not measured
@@ -192,10 +194,13 @@ def _divide_states(
     stretch = 1 + common / np.maximum(running, 1)
     handled = counted["minor_faults"] + INPUT_FAULT_FACTOR * counted["major_faults"]
     faults = np.minimum(fault_ns * handled * stretch, running + common)
+    blocked = blocked - (untracked - untracked_ready)
+    others = np.minimum(counted["other_threads_ns"], blocked)
     return {
         MORE_WORK: running + common - faults,
         PREEMPTED: queue - common,
-        BLOCKED: blocked - (untracked - untracked_ready),
+        BLOCKED: blocked - others,
+        OTHER_THREADS: others,
         PAGE_FAULTS: faults,
         GARBAGE_COLLECTION: collected,
         UNTRACKED_CALLS: untracked,
@@ -205,12 +210,12 @@ def _divide_states(
 # Counters that are sums over time.
 _EXTENSIVE = (
     *("processor_ns", "queue_ns", "instructions", "minor_faults", "major_faults"),
-    *("untracked_ns", "gc_ns"),
+    *("untracked_ns", "gc_ns", "other_threads_ns"),
 )
 _COUNTERS = (
     *("gap_ns", "processor_ns", "queue_ns", "voluntary", "instructions", "minor_faults"),
     *("major_faults", "untracked_ns", "gc_ns", "first_processor", "last_processor"),
-    *("pressure_since_ns", "throttled_ns"),
+    *("pressure_since_ns", "throttled_ns", "other_threads_ns"),
 )
 
 

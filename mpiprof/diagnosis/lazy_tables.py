@@ -81,6 +81,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "instances": tables.make_instances,
     "intervals": interval_table.make_intervals,
     "located_waits": make_located_waits,
+    "local_sums": message_tables.make_local_sums,
     "matrix": tables.make_matrix,
     "matrix_ranks": tables.matrix_ranks,
     "message_callsites": make_message_callsites,

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import TAG_CLASSES, MessageCounts, Unreceived
 from mpiprof.trace.messages import RECEIVED_FLAG, UNSURE, read_message_logs
 from mpiprof.trace.metadata import Communicator
+from mpiprof.trace.types import LOCAL_CALL
 
 WAITS_FOR_ALL = ("wait", "waitall")
 WAITS_FOR_ANY = ("waitany", "waitsome")
@@ -108,6 +111,24 @@ def find_waits(trace: Trace, rank: int) -> list[MessageWait]:
             )
         )
     return waits
+
+
+def find_local_calls(trace: Trace, rank: int) -> list[MessageWait]:
+    """Return the open calls on windows, files, communicators etc. (operations.LOCAL_OPERATIONS)."""
+    shapes, clock = trace.tables.shapes, trace.clock_of(rank)
+    shape_map = np.append(trace.tables.shape_map(rank), -1)
+    found = []
+    for chunks in trace.message_chunks(rank):
+        records = chunks[-1].read()
+        is_open = (records["kind"] == LOCAL_CALL) & (records["exit_ns"] == 0)
+        open_calls = records[is_open]
+        enter_ns = clock.to_global(open_calls["enter_ns"].astype(np.int64)).tolist()
+        indices = shape_map.take(open_calls["shape"].astype(np.int64), mode="clip").tolist()
+        for thread, begin_ns, index in zip(open_calls["thread"], enter_ns, indices, strict=True):
+            if index >= 0:
+                shape = shapes[index]
+                found.append(MessageWait(rank, int(thread), shape.operation, shape.site, begin_ns))
+    return found
 
 
 class MessageNeeds:

@@ -93,7 +93,8 @@ def find_suspects(
     if now_ns is None:
         return []
     unfinished = [p for p in positions if not p.finished]
-    waits = (now_ns - wait.enter_ns >= threshold.ns for p in unfinished for wait in p.waits)
+    calls_of = ((*p.waits, *p.local_calls) for p in unfinished)
+    waits = (now_ns - wait.enter_ns >= threshold.ns for calls in calls_of for wait in calls)
     if any(waits) or select_lasting(positions, pending, now_ns, threshold):
         # A rank with a free thread is included only if its threads in MPI are known.
         return [p.rank for p in unfinished if not p.open or (p.free and p.tasks)]

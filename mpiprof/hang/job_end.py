@@ -78,7 +78,7 @@ def describe_end(trace: Trace, positions: Positions, end_ns: int | None, signals
     unfinished = [position for position in positions if not position.finished]
     calls: list[Call | MessageWait] = []
     for position in unfinished:
-        calls += [*position.open, *position.waits]
+        calls += [*position.open, *position.waits, *position.local_calls]
     longest = min(calls, key=lambda call: call.enter_ns, default=None)
     lasted_ns = 0 if longest is None else max(end_ns - longest.enter_ns, 0)
     return JobEnd(end_ns - int(trace.run_start_ns), signals, longest, lasted_ns)

@@ -97,6 +97,7 @@ def _find_verdict(job: Job) -> Verdict:
         or _find_missing(job, silent)
         or (None if silent else _find_started_only(job))
         or _find_message_wait(job)
+        or _find_blocked(job)
     )
     may_have_died = bool(perhaps) and not job.positions[perhaps[0]].unlogged
     if hangs is None and may_have_died and job.fatal_signals.came_from_launcher:
@@ -196,6 +197,9 @@ def _missing_verdict(job: Job, instance: Pending, absent: Sequence[int]) -> Verd
     if not logged:  # each of these ranks may be waiting for other ranks
         return job.undecided(absent, instance, "unlogged")
     kind, ranks, reason = job.describe_outside(logged)
+    blocked = [rank for rank in logged if job.positions[rank].local_calls]
+    if blocked and reason != "files":  # a process may poll while it waits in a call
+        return job.verdict("blocked", blocked, instance)
     if kind == "stalled":
         return job.verdict(kind, ranks, instance, reason)
     idle = [rank for rank in logged if between[rank] not in WAITS_FOR_MESSAGES]
@@ -240,6 +244,15 @@ def _find_message_wait(job: Job) -> Verdict | None:
     if job.ended and not job.is_lasting(last_ns):
         return None
     return job.verdict("point_to_point", waiting, reason=job.positions[waiting[0]].between)
+
+
+def _find_blocked(job: Job) -> Verdict | None:
+    """Detect ranks that have long been in calls which are recorded by call site only."""
+    blocked = [
+        p.rank for p in job.positions
+        if not p.finished and any(job.is_lasting(call.enter_ns) for call in p.local_calls)
+    ]  # fmt: skip
+    return job.verdict("blocked", blocked) if blocked else None
 
 
 def _unclear_verdict(job: Job) -> Verdict | None:

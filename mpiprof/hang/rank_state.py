@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mpiprof.hang.blocking_calls import MessageWait, find_waits
+from mpiprof.hang.blocking_calls import MessageWait, find_local_calls, find_waits
 from mpiprof.trace import Trace
-from mpiprof.trace.layout import CALL_CLASSES
+from mpiprof.trace.current_function import CurrentFunction
 from mpiprof.trace.log import count_capacity
 from mpiprof.trace.metadata import Call, Key, Shape
 from mpiprof.trace.rank_arrays import Block, get_column
@@ -31,7 +31,8 @@ RECENT_CALLS, MAX_RECENT_CALLS = 256, 1 << 17
 class Position:
     """State of one rank: its open calls, last closed call, and uncompleted operations.
 
-    open: collectives. waits: blocking message calls.
+    open: collectives. waits: blocking message calls. local_calls: calls on windows, files,
+    communicators etc. that are recorded by call site only.
     """
 
     rank: int
@@ -41,6 +42,7 @@ class Position:
     between: str = ""  # class of the unrecorded call that all its threads are in, or ""
     open: list[Call] = field(default_factory=list)
     waits: list[MessageWait] = field(default_factory=list)
+    local_calls: list[MessageWait] = field(default_factory=list)
     last: Call | None = None
     started: dict[Key, Call] = field(default_factory=dict)
     free: int = 0  # threads in no open call, of those that made calls and have not ended
@@ -59,14 +61,14 @@ class Position:
         """State as in the JSON: finished, inside (a recorded call), outside or unknown."""
         if self.finished:
             return "finished"
-        if self.open or self.waits or self.between == "collective":
+        if self.open or self.waits or self.local_calls or self.between == "collective":
             return "inside"
         return "unknown" if self.is_unknown or self.unlogged else "outside"
 
     @property
     def current(self) -> Call | MessageWait | None:
         """The open call, or the last closed call."""
-        open_calls: list[Call | MessageWait] = [*self.open, *self.waits]
+        open_calls: list[Call | MessageWait] = [*self.open, *self.waits, *self.local_calls]
         return max(open_calls, key=lambda call: call.enter_ns) if open_calls else self.last
 
     def last_seen(self, communicator: int | None = None) -> Call | MessageWait | None:
@@ -212,10 +214,11 @@ def _find_position(
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
     position.unlogged = trace.record == "summary"
     position.recent = deque(maxlen=max(16, min(RECENT_CALLS, MAX_RECENT_CALLS // trace.ranks)))
-    inside = _unrecorded_calls(trace, rank)
-    if inside and min(inside) >= 0:
-        position.between = CALL_CLASSES[inside[0]]
+    functions = _current_functions(trace, rank)
+    if functions:
+        position.between = functions[0].call_class
     position.waits = list(waits)
+    position.local_calls = find_local_calls(trace, rank)
     position.threads_in_calls = {wait.thread for wait in waits}
     for thread, block in tail.read_older(NEWEST_CHUNKS):
         _update_position(trace, block, position, thread)
@@ -226,7 +229,7 @@ def _find_position(
     if position.finished:  # the end record precedes the wait for other ranks in MPI_Finalize
         position.open = [call for call in position.open if call.operation == "finalize"]
         position.finished = not position.open
-        position.started, position.waits = {}, []
+        position.started, position.waits, position.local_calls = {}, [], []
     return position
 
 
@@ -236,12 +239,16 @@ def _message_threads(trace: Trace, rank: int) -> list[int]:
     return [chunks[0].thread for chunks in threads if not chunks[0].is_summed()]
 
 
-def _unrecorded_calls(trace: Trace, rank: int) -> list[int]:
-    """Return the unrecorded call of each thread; windows of totals belong to no thread."""
+def _current_functions(trace: Trace, rank: int) -> list[CurrentFunction]:
+    """Return the call that each thread is in, or [] if a thread is outside MPI.
+
+    Windows of totals belong to no thread. A call with an open record does not count.
+    """
     windows = [chunks[-1] for chunks in trace.thread_chunks(rank) if chunks]
-    classes = trace.logs.open_call_class
     threads = [(rank, window.thread) for window in windows if not window.is_summed()]
-    return [classes[thread] for thread in threads if thread in classes]
+    known = [trace.logs.functions[thread] for thread in threads if thread in trace.logs.functions]
+    functions = [function for function in known if function is not None]
+    return functions if len(functions) == len(known) else []
 
 
 def _update_position(trace: Trace, block: Block, position: Position, thread: int) -> None:
@@ -266,7 +273,7 @@ def _update_position(trace: Trace, block: Block, position: Position, thread: int
     wait = _current_wait(position, thread, block.take(calls))
     task = trace.logs.tasks.get((position.rank, thread), -1)
     position.free += bool(calls.any() and not still and task and wait is None)
-    if task > 0 and (still or trace.logs.open_call_class.get((position.rank, thread), -1) >= 0):
+    if task > 0 and (still or trace.logs.functions.get((position.rank, thread)) is not None):
         position.tasks.append(task)
     newest_calls = np.flatnonzero(kinds == CALL)[-(position.recent.maxlen or 0) :]
     position.recent.extend(call_at(i) for i in newest_calls.tolist())

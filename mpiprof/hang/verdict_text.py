@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiprof.hang import disagreement_text, end_text, job_verdict, rank_state, wait_text
+from mpiprof.hang import (
+    disagreement_text,
+    end_text,
+    job_verdict,
+    local_call_text,
+    rank_state,
+    wait_text,
+)
 from mpiprof.hang.hang_threshold import HangThreshold, find_suspects, read_threshold
+from mpiprof.hang.local_call_text import local_call_sentences
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Positions
 from mpiprof.hang.verdict import NO_FAULT, Verdict
@@ -30,11 +38,12 @@ TITLES = {
     "missing": "MISSING RANK",
     "dead": "DEAD RANK",
     "point_to_point": "BLOCKED IN POINT-TO-POINT",
+    "blocked": "BLOCKED IN MPI",
     "stalled": "STALLED",
     "undecided": "UNDECIDED",
 }
 STATES = {"stalled": "stalled", "dead": "dying", "undecided": "stalled"}
-INSPECTED_KINDS = ("missing", "stalled", "point_to_point")
+INSPECTED_KINDS = ("missing", "stalled", "point_to_point", "blocked")
 CALL_CLASSES = {"point_to_point": "a point-to-point call", "completion": "MPI_Wait or MPI_Test"}
 
 
@@ -147,6 +156,11 @@ def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: 
         last = _last_seen(trace, positions, verdict.odd_ranks)
         advice = f"Compare who sends with who receives{last}."
         return f"{_stuck_clause(verdict)}: a message is missing. {advice}"
+    if verdict.kind == "blocked":
+        waits = _waiting_sentence(trace, positions, verdict, now) if verdict.pending else ""
+        outside = local_call_text.list_outside(positions, verdict.odd_ranks)
+        last = _last_seen(trace, positions, outside)
+        return f"{waits} {local_call_sentences(trace, positions, verdict, now, last)}".lstrip()
     if verdict.reason == "unwritten":
         lost = format_ranks(sorted(trace.unwritten_ranks))
         why = f"records of {lost} could not be written, as on a full disk"

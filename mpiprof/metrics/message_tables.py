@@ -12,6 +12,7 @@ import pandas as pd
 from mpiprof.metrics.message_partners import find_local, find_partners
 from mpiprof.metrics.message_rows import COLUMNS, MessageRows, pack_messages
 from mpiprof.metrics.tables import label_sites
+from mpiprof.operations import MESSAGE_OPERATIONS
 from mpiprof.trace.intervals import Intervals
 from mpiprof.trace.message_counts import TAG_CLASSES
 from mpiprof.trace.messages import DOUBTFUL, MessageCalls, read_message_logs, read_sums
@@ -20,7 +21,7 @@ from mpiprof.trace.trace import Trace
 
 SUMS = ("calls", "total_ns", "longest_ns", "sent", "received")
 Make: TypeAlias = Callable[[Trace], pd.DataFrame]
-SUMS_TABLE = "message_sums"  # has plain texts, the other tables have categories
+SUMS_TABLES = ("message_sums", "local_sums")  # have plain texts, the other tables have categories
 TEXTS = {"operation", "site"}
 MAX_NS = np.iinfo(np.int64).max
 SHAPE_COLUMNS = ("operation", "site", "site_id", "communicator", "peer")
@@ -36,7 +37,7 @@ def read_if_stored(make: Make) -> Make:
         if stored is None:
             return make(trace)
         columns: dict[str, Any] = {**stored}
-        if name != SUMS_TABLE:
+        if name not in SUMS_TABLES:
             facts: dict[str, Any] = trace.derive("shape_facts")
             for text in columns:
                 of = text.rpartition("_")[2]
@@ -55,6 +56,22 @@ def make_message_sums(trace: Trace) -> pd.DataFrame:
     rank; -1 without a peer), calls, total_ns and longest_ns (time in the calls), sent and received
     (bytes; of a nonblocking receive with an ignored status, the size of its buffer).
     """
+    sums = _make_sums(trace)
+    return sums[sums["operation"].isin(MESSAGE_OPERATIONS)].reset_index(drop=True)
+
+
+@read_if_stored
+def make_local_sums(trace: Trace) -> pd.DataFrame:
+    """Return one row per rank and call site, with sums over all calls of one rank without messages.
+
+    These calls concern partitions, windows, files, the creation of communicators, and
+    communicators of one rank. The columns are those of `message_sums`.
+    """
+    sums = _make_sums(trace)
+    return sums[~sums["operation"].isin(MESSAGE_OPERATIONS)].reset_index(drop=True)
+
+
+def _make_sums(trace: Trace) -> pd.DataFrame:
     sums = [read_sums(trace, rank) for rank in trace.ranks_with_messages]
     counts = [len(of_rank["shape"]) for of_rank in sums]
     ranks = np.repeat(np.array(trace.ranks_with_messages, np.int64), counts)

@@ -41,10 +41,11 @@ REASONS = {
     reasons.PREEMPTED: "preemption: ready to run, while other processes have the processor",
     reasons.THROTTLED: "the quota of the control group: throttled",
     reasons.BLOCKED: f"time off the processor: {BLOCKED}",
+    reasons.OTHER_THREADS: "the work of another thread, for which the calling thread waits",
     reasons.PAGE_FAULTS: "page faults",
     reasons.MOVED: "moves between processors",
     reasons.GARBAGE_COLLECTION: "garbage collection",
-    reasons.UNTRACKED_CALLS: "one-sided and file calls of MPI",
+    reasons.UNTRACKED_CALLS: "one-sided, file and other calls of MPI",
 }
 
 # By the records that would show more causes.

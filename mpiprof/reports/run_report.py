@@ -22,6 +22,7 @@ from mpiprof.reports import (
     sentences,
     text,
 )
+from mpiprof.reports.local_table import local_section
 from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.reports.terminal_sections import Section, join_sections
@@ -59,6 +60,7 @@ def report_run(
     if messages := message_table.message_section(trace, findings, rows):
         heading, messages = messages.split("\n", 1)
         sections.append(Section(heading, messages))
+    sections.append(Section(*local_section(trace, rows)))
     reasons = [f"{capitalise(reason)}." for reason in text.explain_addresses(trace)]
     sections += [Section("", wrap_paragraph(reason, 0)) for reason in reasons]
     sections.append(Section("About this trace", facts))

@@ -25,8 +25,9 @@ class Intervals:
 
     Counters of the thread, from gap_ns before begin_ns to end_ns: processor_ns, queue_ns (waiting
     for a processor), voluntary and involuntary (context switches), instructions and cycles in user
-    space, minor_faults, major_faults, untracked_ns (in one-sided and file calls), gc_ns (pauses of
-    Python's garbage collector), first_processor, last_processor (numbers).
+    space, minor_faults, major_faults, untracked_ns (in calls of local_sums), gc_ns (pauses of
+    Python's garbage collector), first_processor, last_processor (numbers), other_threads_ns
+    (processor time of the other threads of the process).
 
     Of the node, from pressure_since_ns to end_ns; most intervals have no reading: throttled_ns (of
     all threads of the control group), and pressure (PSI): processor_pressure_ns, io_pressure_ns,
@@ -52,6 +53,7 @@ class Intervals:
     gc_ns: Int
     first_processor: Int
     last_processor: Int
+    other_threads_ns: Int
     pressure_since_ns: Int
     throttled_ns: Int
     processor_pressure_ns: Int

@@ -15,7 +15,7 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace.checksum import is_line_intact
-from mpiprof.trace.validation import check_object
+from mpiprof.trace.validation import check_object, check_text
 
 # NumPy raises SyntaxError for some type names.
 LAYOUT_ERRORS = (ValueError, LookupError, TypeError, RecursionError, ArithmeticError, SyntaxError)
@@ -30,8 +30,8 @@ HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
 SIGNAL = np.dtype([("at_ns", "<i8"), ("siblings", "<i8")])
 # Fields of newer headers: a thread's time in unrecorded calls, by class.
 OUTSIDE_CLASSES = ("point_to_point", "completion", "one_sided", "files")
-# Meaning of a window's `inside` mark, counted from 1: the thread is in an unrecorded call of this
-# class. "collective" is one that is not sampled, or paused.
+# In older headers, meaning of a window's `inside` mark, counted from 1: the thread is in a call of
+# this class without a record. "collective" is one that is not sampled, or paused.
 CALL_CLASSES = (*OUTSIDE_CLASSES, "collective")
 
 
@@ -46,6 +46,7 @@ class Layout:
     has_checksums: bool = False
     ring_bytes: int = 0  # size of a rank's ring of newest events; 0 if the log has all events
     signal_offset: int = 0  # of the first fatal signal (SIGNAL) in the log; 0 if it has none
+    operations: tuple[str, ...] = ()  # by the mark `function` in a window's header, from 1
 
     @property
     def checksum_offset(self) -> int:
@@ -124,4 +125,5 @@ def _parse_line(line: bytes) -> Layout:
     signal_offset = int(described.get("signal_at", 0))
     if not 0 <= signal_offset <= chunk - SIGNAL.itemsize:
         raise ValueError("an impossible location of the signal")
-    return Layout(chunk, header_bytes, record, header, checked, ring, signal_offset)
+    operations = tuple(map(check_text, described.get("operations", ())))
+    return Layout(chunk, header_bytes, record, header, checked, ring, signal_offset, operations)

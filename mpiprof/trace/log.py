@@ -16,15 +16,9 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace.checksum import compute_checksum
+from mpiprof.trace.current_function import CurrentFunction, find_function
 from mpiprof.trace.files import Content, File, MemoryFile, list_files, read_bytes
-from mpiprof.trace.layout import (
-    CALL_CLASSES,
-    MAGIC,
-    MAX_HEAD_BYTES,
-    OUTSIDE_CLASSES,
-    SIGNAL,
-    parse_layout,
-)
+from mpiprof.trace.layout import MAGIC, MAX_HEAD_BYTES, OUTSIDE_CLASSES, SIGNAL, parse_layout
 from mpiprof.trace.pack import MAX_CHUNKS
 from mpiprof.trace.types import (
     CALL,
@@ -270,7 +264,7 @@ class Logs:
 
     messages: chunks with messages, in order per (rank, thread).
     spent: ns of each thread in the calls of OUTSIDE_CLASSES, from logs with these fields.
-    inside: index into INSIDE of the unrecorded call that a thread is in, or -1.
+    functions: the call that a thread is in, unless it has an open record of a collective.
     signals: the signal that ended a rank, if recorded. senders: who sent it (SENDER_* of
     trace.types).
     tasks: the system's id of each thread, 0 if it has ended; from logs with this field.
@@ -282,7 +276,7 @@ class Logs:
     truncated: bool = False
     outside_ns: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     opened: list[LogFile] = field(default_factory=list)
-    open_call_class: dict[tuple[int, int], int] = field(default_factory=dict)
+    functions: dict[tuple[int, int], CurrentFunction | None] = field(default_factory=dict)
     signals: dict[int, int] = field(default_factory=dict)
     senders: dict[int, int] = field(default_factory=dict)
     tasks: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -341,8 +335,8 @@ def _add_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> Non
             logs.messages.setdefault(key, []).append(chunk)
             continue
         logs.threads.setdefault(key, []).append(chunk)
-        if chunk.live and {"inside", "signal"} <= fields:
-            logs.open_call_class[key] = min(int(head["inside"]), len(CALL_CLASSES)) - 1
+        if chunk.live and "signal" in fields:
+            logs.functions[key] = find_function(log.layout, head)
             if int(head["signal"]):
                 logs.senders[rank], logs.signals[rank] = divmod(int(head["signal"]), SENDER_UNIT)
             if "task" in fields:

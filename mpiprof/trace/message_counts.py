@@ -19,7 +19,7 @@ TAG_CLASSES = 16  # as in core/tracefile/event.h
 # with other tags (core/record/message_number.c). The lower bits are the count alone.
 COUNT_PERIOD = 1 << 18
 COUNTS_END = TAG_CLASSES  # class in the record after which a process counts no more messages
-POINT_TO_POINT = 0  # index into trace.layout.OUTSIDE_CLASSES and CALL_CLASSES
+POINT_TO_POINT = 0  # index into trace.layout.OUTSIDE_CLASSES
 
 CountKey = tuple[int, int, int]  # communicator, peer (world rank), class of tags
 
@@ -147,7 +147,8 @@ def _has_sent_nothing(trace: Records, rank: int) -> bool:
     """Return whether a rank without counts has made no message call."""
     keys = [key for key in trace.logs.threads if key[0] == rank]
     spent = [trace.logs.outside_ns.get(key) for key in keys]
-    inside = (trace.logs.open_call_class.get(key) == POINT_TO_POINT for key in keys)
+    functions = [trace.logs.functions.get(key) for key in keys]
+    inside = (f is not None and f.call_class == "point_to_point" for f in functions)
     known = bool(keys) and all(times is not None for times in spent)
     return (
         known

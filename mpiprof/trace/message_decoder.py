@@ -20,11 +20,11 @@ from mpiprof.trace.writer import RECORD_TYPE
 
 MAP_NORESERVE = 0x4000  # mmap.MAP_NORESERVE from Python 3.13 on
 MIN_HUGE_BYTES = 1 << 26  # less memory would be large in proportion to a page of 2 MiB
-DISTANCE_MAX = 3  # records of a thread that the decoder keeps
+DISTANCE_MAX = 4  # records of a thread that the decoder keeps
 COUNTERS = (
     *("gap_ns", "processor_ns", "queue_ns", "voluntary", "involuntary", "instructions", "cycles"),
     *("minor_faults", "major_faults", "untracked_ns", "gc_ns"),
-    *("first_processor", "last_processor"),
+    *("first_processor", "last_processor", "other_threads_ns"),
 )
 PRESSURES = (
     *("pressure_since_ns", "throttled_ns"),

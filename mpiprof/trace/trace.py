@@ -216,6 +216,10 @@ class Trace(Records):
     message_sums: Table = _derived(
         "message_sums", "One row per rank, call site and peer: sums of all calls on messages."
     )
+    local_sums: Table = _derived(
+        "local_sums",
+        "One row per rank and call site: sums of calls of one rank on windows, files, etc.",
+    )
     message_calls: Table = _derived(
         "message_calls", "One row per logged call on messages: times, call site, peer."
     )

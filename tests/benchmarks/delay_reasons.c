@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -163,6 +164,23 @@ static void neighbour_end(void)
     waitpid(neighbour, NULL, 0);
 }
 
+/* ---- another thread computes, and the calling thread waits for it */
+
+static void *thread_run(void *unused)
+{
+    (void)unused;
+    compute(LATE_MS);
+    return NULL;
+}
+
+static void thread_late(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, thread_run, NULL) == 0)
+        pthread_join(thread, NULL);
+}
+
 /* ---- untracked calls: a file of MPI */
 
 static MPI_File mpi_file;
@@ -204,6 +222,7 @@ static const struct reason {
     {"touch", nothing, touch_late, nothing, false},
     {"neighbour", neighbour_start, nothing, neighbour_end, true},
     {"quota", nothing, nothing, nothing, true},
+    {"thread", nothing, thread_late, nothing, false},
     {"untracked", mpi_file_open, mpi_file_write, mpi_file_remove, false},
 };
 

@@ -38,6 +38,7 @@ RIGHT = {
     "cold": delay_reasons.PAGE_FAULTS,
     "touch": delay_reasons.PAGE_FAULTS,
     "neighbour": delay_reasons.PREEMPTED,
+    "thread": delay_reasons.OTHER_THREADS,
     "quota": delay_reasons.THROTTLED,
     "untracked": delay_reasons.UNTRACKED_CALLS,
     "collection": delay_reasons.GARBAGE_COLLECTION,
@@ -139,7 +140,7 @@ def run_once(name: str, program: Path) -> str:
 def rows(planted: list[str], times: int) -> Iterator[Row]:
     """Run each planted reason several times, and yield its results."""
     with tempfile.TemporaryDirectory() as folder:
-        program = jobs.compiled(SOURCE, Path(folder), "-g").path
+        program = jobs.compiled(SOURCE, Path(folder), "-g", "-pthread").path
         for name in planted:
             judgements = (run_once(name, program) for _ in range(times * MAX_REPEATS))
             counts = Counter(islice((j for j in judgements if j != "disturbed"), times))

@@ -19,7 +19,7 @@ def record_steps(mpi: Mpi, name: str, folder: Path) -> planted.Steps:
     """Record a program with a planted reason."""
     folder.mkdir()
     run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder / "trace"), "--"]
-    program = compiled(mpi, planted.SOURCE, "-O1")
+    program = compiled(mpi, planted.SOURCE, "-O1", "-pthread")
     with planted.program_words(name, program, folder, str(mpi.python)) as words:
         run_mpi(mpi, 2, [*run, *words], check=True)
     return planted.read_steps(mpiprof.open(folder / "trace"))

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.trace.types import INTERVAL, INTERVAL_COUNTS, INTERVAL_PRESSURE, INTERVAL_TIMES, Array
+from mpiprof.trace.types import (
+    INTERVAL,
+    INTERVAL_COUNTS,
+    INTERVAL_PRESSURE,
+    INTERVAL_THREADS,
+    INTERVAL_TIMES,
+    Array,
+)
 from support.message_traces import record
 
 UNKNOWN_US, UNKNOWN_PROCESSOR = 0xFFFFFFFF, 0xFFFF  # as in core/python_api/message_decode.c
@@ -21,6 +28,7 @@ COUNTERS = {
     "gc_ns": 4000,
     "first_processor": 11,
     "last_processor": 12,
+    "other_threads_ns": 80,
 }
 PRESSURE = {
     "pressure_since_ns": 15,
@@ -31,12 +39,13 @@ PRESSURE = {
 }
 
 
-def counters() -> tuple[Array, Array]:
-    """Return the records of COUNTERS."""
+def counters(*, threads: bool = True) -> tuple[Array, ...]:
+    """Return the records of COUNTERS. threads: with the processor time of other threads."""
     times = record(INTERVAL_TIMES, enter_ns=70, exit_ns=5, sequence=1, shape=2, outside_ns=3)
     times["thread"] = 11
     counts = {"enter_ns": 10**12, "exit_ns": 2 * 10**12, "sequence": 8, "shape": 9}
-    return times, record(INTERVAL_COUNTS, **counts, outside_ns=4, thread=12)
+    last = record(INTERVAL_COUNTS, **counts, outside_ns=4, thread=12)
+    return (record(INTERVAL_THREADS, enter_ns=80), times, last) if threads else (times, last)
 
 
 def pressure() -> Array:

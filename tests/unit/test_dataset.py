@@ -139,7 +139,7 @@ def test_others_can_read_messages_and_intervals(pairs: dict[str, tuple[Path, Pat
         known = trace.derive(name)
         found = pd.read_parquet(dataset.find_table(to, name))
         assert list(found.columns) == list(known.columns) == list(meanings)
-        assert len(known) > 30
+        assert len(known) > 30 or name == "local_sums"  # its calls are those on windows, files etc.
         for column in known:
             assert found[column].tolist() == known[column].tolist(), (name, column)
 
@@ -153,6 +153,9 @@ def test_tables_of_messages_and_intervals_are_exported(
     read = pd.read_csv if to == "csv" else pd.read_parquet
     for table in export_columns.EXPORTED_TABLES:
         known = trace.derive(table)
+        if not len(known):  # without calls on windows, files etc.
+            assert table == "local_sums"
+            continue
         found = read(f"{name}-{table}.{to}").fillna("")
         assert list(found.columns) == list(known.columns)
         for column in known:

@@ -30,7 +30,7 @@ USUAL: dict[str, Any] = {
     **{"rank": 0, "begin_ns": 0, "end_ns": LENGTH, "gap_ns": 0, "processor_ns": LENGTH},
     **{"queue_ns": 0, "voluntary": 0, "instructions": -1, "minor_faults": 0, "major_faults": 0},
     **{"untracked_ns": 0, "gc_ns": 0, "first_processor": 1, "last_processor": 1},
-    **{"pressure_since_ns": -1, "throttled_ns": -1},
+    **{"pressure_since_ns": -1, "throttled_ns": -1, "other_threads_ns": 0},
 }
 
 
@@ -59,6 +59,7 @@ PLANTED: dict[str, tuple[str, dict[str, Any]]] = {
     "work": (delay_reasons.MORE_WORK, {"processor_ns": LENGTH + DELAY}),
     "sleep": (delay_reasons.BLOCKED, {"voluntary": 1}),
     "neighbour": (delay_reasons.PREEMPTED, {"queue_ns": DELAY}),
+    "another thread": (delay_reasons.OTHER_THREADS, {"other_threads_ns": 3 * DELAY}),
     "collection": (
         delay_reasons.GARBAGE_COLLECTION,
         {"processor_ns": LENGTH + DELAY, "gc_ns": DELAY},

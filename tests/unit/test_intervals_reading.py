@@ -73,21 +73,30 @@ def test_counters_belong_to_the_next_interval(tmp_path: Path) -> None:
 def test_unknown_counters_are_negative(tmp_path: Path) -> None:
     made = MessageTrace()
     send = made.shape(0, "send", 1)
-    times, counts = counters()
+    times, counts = counters(threads=False)
     times["exit_ns"], times["outside_ns"] = -1, UNKNOWN_US
     counts["enter_ns"] = counts["exit_ns"] = -1
     counts["outside_ns"], counts["thread"] = UNKNOWN_US, UNKNOWN_PROCESSOR
     made.add_chunk(0, interval(send, send, 10, 20, times, counts))
     trace = made.write(tmp_path / "t")
     names = ("queue_ns", "untracked_ns", "instructions", "cycles", "gc_ns", "last_processor")
-    expected = dict.fromkeys(names, -1)
+    expected = dict.fromkeys((*names, "other_threads_ns"), -1)
     assert values_of(trace, 0, expected) == expected
+
+
+def test_other_threads_without_a_record_did_not_run(tmp_path: Path) -> None:
+    made = MessageTrace()
+    send = made.shape(0, "send", 1)
+    times, counts = counters(threads=False)
+    times["choice"] = 1  # their time was read
+    made.add_chunk(0, interval(send, send, 10, 20, times, counts))
+    assert made.write(tmp_path / "t").intervals["other_threads_ns"].tolist() == [0]
 
 
 def test_damaged_intervals_are_ignored_and_noted(tmp_path: Path) -> None:
     made = MessageTrace()
     send = made.shape(0, "send", 1)
-    times, counts = counters()
+    times, counts = counters(threads=False)
     times["enter_ns"] = -70
     made.add_chunk(
         0,
@@ -120,7 +129,7 @@ def test_packing_keeps_intervals(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     records = []
     for number in range(300):
-        times, counts = counters()
+        times, counts = counters(threads=False)
         times["enter_ns"], counts["enter_ns"] = random.integers(1, 1 << 61, 2)
         times["exit_ns"] = times["enter_ns"] - 1  # a duration of -1
         begin = number * 1000

@@ -18,8 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mpiprof.core.generator.other_functions import FAMILIES
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
+from mpiprof.operations import (
+    LOCAL_OPERATIONS,
+    MANAGEMENT_COLLECTIVES,
+    MESSAGE_OPERATIONS,
+    OPERATIONS,
+)
 
+RECORDED = (*MANAGEMENT_COLLECTIVES, *MESSAGE_OPERATIONS, *LOCAL_OPERATIONS)
 COLLECTIVES = {name: operation.parameters for name, operation in OPERATIONS.items()}
 
 
@@ -186,8 +192,7 @@ def other_functions() -> list[Function]:
         for key, words in table.items():
             stem, _, level = key.partition("@")
             base = stem.rstrip("*")
-            is_recorded = base.lower() in (*MANAGEMENT_COLLECTIVES, *MESSAGE_OPERATIONS)
-            operation = base.lower() if is_recorded else ""
+            operation = base.lower() if base.lower() in RECORDED else ""
             parameters = _parameters(words)
             functions.append(
                 Function(f"MPI_{base}", parameters, family, operation, level=level or "3")

@@ -1,8 +1,8 @@
 """Tables of wrapped functions besides the collectives: name -> parameters (see collectives.py).
 
-Some functions only add to a rank's times. Others are called by all members of a communicator,
-window or file, and are recorded like collectives. `*` marks a large-count form, `@` the level of
-the standard.
+Functions that all members of a communicator, window or file call are recorded like collectives, and
+calls of one rank by call site (mpiprof/operations.py). `*` marks a large-count form, `@` the level
+of the standard.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "Psend_init@4": "cbuf partitions partition_count datatype dest tag comm info out_request",
         "Precv_init@4": "buf partitions partition_count datatype source tag comm info out_request",
     },
-    # Only the time of these functions is added up, by family.
+    # LOCAL_OPERATIONS of mpiprof/operations.py, without those that create or free communicators.
     "partitions": {
         "Pready@4": "partition request_value",
         "Pready_range@4": "partition_low partition_high request_value",

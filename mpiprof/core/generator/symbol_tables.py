@@ -9,6 +9,7 @@ from mpiprof.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
 from mpiprof.libraries import NEEDS, find_algorithms
 from mpiprof.libraries.table import MPICH, OPENMPI
 from mpiprof.operations import (
+    LOCAL_OPERATIONS,
     MANAGEMENT_COLLECTIVES,
     MESSAGE_OPERATIONS,
     OPERATIONS,
@@ -123,10 +124,11 @@ def natives_header(abi: str) -> str:
     lines += [f"#define NATIVE_NAME_BYTES {max(map(len, names)) + 1}", "#define NATIVE_NAMES \\"]
     lines += [f'    "{name}", \\' for name in names]
     operations = [operation_name(name, form) for name in COLLECTIVES for form in FORMS]
-    operations += (*MANAGEMENT_COLLECTIVES, *MESSAGE_OPERATIONS)
+    operations += (*MANAGEMENT_COLLECTIVES, *MESSAGE_OPERATIONS, *LOCAL_OPERATIONS)
     lines += ["", "enum operation {", *(f"    OP_{operation}," for operation in operations)]
     lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{MANAGEMENT_COLLECTIVES[0]},"]
-    lines += [f"    OP_MESSAGES = OP_{MESSAGE_OPERATIONS[0]}", "};"]
+    lines += [f"    OP_MESSAGES = OP_{MESSAGE_OPERATIONS[0]},"]
+    lines += [f"    OP_LOCAL = OP_{LOCAL_OPERATIONS[0]}", "};"]
     lines += ["enum wait_rule {", *(f"    WAIT_{rule.name}," for rule in WaitRule), "};"]
     unspecified = f"WAIT_{WaitRule.UNSPECIFIED.name}"
     lines += facts(lambda o: f"WAIT_{o.wait_rule.name}", "OPERATION_WAIT_RULES", unspecified)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mpiprof.core.generator.collectives import Function
+from mpiprof.core.generator.local_bodies import gathered_lines, local_lines
 from mpiprof.core.generator.symbol_tables import has, operation_name
 
 # parameter -> the member of `struct arguments` with its address
@@ -188,25 +189,6 @@ def message_lines(function: Function, fortran: bool, call: str) -> list[str]:
     ]
 
 
-def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> list[str]:
-    """Return the lines of a call that is recorded on an entry, and its class of time otherwise.
-
-    A function without an operation is only called.
-    """
-    if not function.operation:
-        return [call]
-    error = "*ierror" if fortran else "error"
-    address = "address" if fortran else "CALLER()"
-    spent = {"window": "ONE_SIDED", "file": "FILES"}.get(function.family, "NOTHING")
-    return [
-        "struct management_collective g;",
-        f"management_collective_begin(&g, OP_{function.operation}, {entry}, SPENT_{spent}, "
-        f"{address});",
-        call,
-        f"management_collective_end(&g, {error}, SPENT_{spent});",
-    ]
-
-
 def handle_of(function: Function, fortran: bool) -> tuple[str, str]:
     """Return the communicator, window or file that a call names, and the one that it creates."""
     handle = next((p for p in function.parameters if p.kind in ("comm", "win", "file")), None)
@@ -373,10 +355,7 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
     if function.family == "point_to_point":
         return message_lines(function, fortran, call)
     if function.family in ("partitions", "one_sided", "files"):
-        family = "point_to_point" if function.family == "partitions" else function.family
-        kind = f"SPENT_{family.upper()}"
-        begin = f"const int64_t since = unrecorded_begin({kind});"
-        return [begin, call, f"unrecorded_end(since, {kind});"]
+        return local_lines(function, fortran, call)
     if function.family == "completion":
         return completion_lines(function, fortran, call)
     if function.family == "communicator":

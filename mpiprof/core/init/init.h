@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "base/recorder.h"
-#include "record/call.h"
+#include "record/management_collectives.h"
 
 /* ---- options that the launcher passes in environment variables (options.c) */
 
@@ -71,3 +71,8 @@ void lifecycle_aborting(void);
 void lifecycle_session(int error, MPI_Session session);
 void lifecycle_session_ending(void);
 bool lifecycle_group_created(MPI_Comm comm);
+
+/* ---- end of the record (end_record.c) */
+
+void end_record_write(const char *reason, bool again);
+void end_record_report(bool launched_alone);

@@ -30,7 +30,7 @@
 
 enum { NOTHING, INIT, A_SESSION };
 static atomic_int sessions, begun_by; /* INIT or A_SESSION, set once per process */
-static bool ended, launched_alone;    /* launched_alone: without a launcher */
+static bool launched_alone;           /* without a launcher */
 
 static bool writes_meta(int rank)
 {
@@ -258,50 +258,6 @@ bool lifecycle_group_created(MPI_Comm comm)
 
 /* ---- end */
 
-/* Write the end record without heap memory: programs call MPI_Abort in signal handlers, where the
- * heap's lock may be taken. */
-static void end_write(const char *reason)
-{
-    char line[400];
-    struct text t = {.bytes = line, .room = sizeof line};
-
-    if (ended)
-        return;
-    ended = true;
-    text_add(&t,
-             "{\"rank\": %d, \"end\": {\"at_ns\": %lld, \"reason\": \"%s\", \"dropped\": %llu, ",
-             recorder.rank, (long long)now_ns(), reason, (unsigned long long)record_dropped());
-    text_add(&t, "\"recorder_ns\": %lld, \"chunks\": %u}}\n", (long long)record_overhead_ns(),
-             file_chunk_count());
-    file_write_line(&t);
-}
-
-static void end_report(void)
-{
-    const char *const folder = recorder.folder;
-    char *const here = getcwd(NULL, 0);
-    size_t skip = 0;
-
-    if (here != NULL && strncmp(folder, here, strlen(here)) == 0 && folder[strlen(here)] == '/')
-        skip = strlen(here) + 1;
-    free(here);
-    recorder_print("trace of %d rank%s in %s", recorder.size, &"s"[recorder.size == 1],
-                   folder + skip);
-    if (recorder.size == 1 && launched_alone)
-        recorder_print(
-            "only 1 rank ran, without -n and without a launcher: `%s run -n 4 ...` runs 4",
-            recorder.options.invocation);
-
-    struct text named = {0};
-
-    if (folder[skip] == '-')
-        text_add(&named, "./"); /* prevents parsing as an option */
-    text_quoted(&named, folder + skip);
-    if (named.bytes != NULL && !named.cut)
-        recorder_print("next: %s report %s", recorder.options.invocation, named.bytes);
-    text_free(&named);
-}
-
 /* End recording, between the recorded entry and exit of MPI_Finalize. */
 static void end_recording(void)
 {
@@ -317,13 +273,13 @@ static void end_recording(void)
         clock_synchronise("finalize", now_ns() + WAIT_FINALIZE_NS);
         pmpi.Comm_free(&recorder.private);
     }
-    end_write("finalize");
+    end_record_write("finalize", false);
     pmpi.Group_free(&recorder.world);
     if (record_dropped() > 0 && !recorder.passive)
         recorder_print("rank %d: %llu calls are missing from the trace", recorder.rank,
                        (unsigned long long)record_dropped());
     if (recorder.speaks && !recorder.passive)
-        end_report();
+        end_record_report(launched_alone);
 }
 
 void lifecycle_finalising(struct management_collective *g, const void *address)
@@ -331,8 +287,10 @@ void lifecycle_finalising(struct management_collective *g, const void *address)
     struct communicator *const world =
         atomic_load(&recorder.active) && !recorder.sessions ? comm_find(MPI_COMM_WORLD) : NULL;
 
-    management_collective_begin(g, OP_finalize, management_collective_order(world), SPENT_NOTHING,
-                                address);
+    g->recorded = false;
+    if (world != NULL && world->size > 1)
+        management_collective_begin(g, OP_finalize, management_collective_order(world), SPENT_OTHER,
+                                    address);
     end_recording();
 }
 
@@ -341,9 +299,8 @@ void lifecycle_finalising(struct management_collective *g, const void *address)
 void lifecycle_finalised(struct management_collective *g, int error)
 {
     if (error == MPI_SUCCESS && g->recorded) {
-        management_collective_end(g, error, SPENT_NOTHING);
-        ended = false;
-        end_write("finalize");
+        management_collective_end(g, error);
+        end_record_write("finalize", true);
     }
     if (error == MPI_SUCCESS)
         mpi_t_end();
@@ -354,7 +311,7 @@ void lifecycle_finalised(struct management_collective *g, int error)
 void lifecycle_aborting(void)
 {
     if (atomic_load(&recorder.active))
-        end_write("abort");
+        end_record_write("abort", false);
 }
 
 void lifecycle_session_ending(void)

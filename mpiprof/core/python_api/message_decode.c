@@ -10,7 +10,7 @@
 
 enum {
     UNKNOWN = -1,     /* in place of a shape or a counter */
-    DISTANCE_MAX = 3, /* from the first record of an interval to the interval */
+    DISTANCE_MAX = 4, /* from the first record of an interval to the interval */
     UNKNOWN_PROCESSOR = 0xffff
 };
 #define NO_SHAPE UINT32_MAX
@@ -38,6 +38,7 @@ struct decoder {
     int64_t *counted; /* of the counters: row of their interval; then as in trace/intervals.py */
     int64_t *gap_ns, *processor_ns, *queue_ns, *voluntary, *involuntary, *instructions, *cycles;
     int64_t *minor_faults, *major_faults, *untracked_ns, *gc_ns, *first_processor, *last_processor;
+    int64_t *other_threads_ns;
     int64_t *pressed; /* of the readings of the node: row of their interval */
     int64_t *since_ns, *throttled_ns, *processor_pressure_ns, *io_pressure_ns, *memory_pressure_ns;
 };
@@ -123,9 +124,11 @@ static bool is_possible(int64_t value)
     return value >= UNKNOWN && value <= MAX_VALUE;
 }
 
-/* Writes the counters of an interval to the next row, and returns true if they are possible. */
-static bool set_counters(const struct decoder *d, const struct record *times,
-                         const struct record *counts, const struct record *r)
+/* Writes the counters of an interval to the next row, and returns true if they are possible.
+ * threads: NULL if the other threads of the process did not run, or are unknown. */
+static bool set_counters(const struct decoder *d, const struct record *threads,
+                         const struct record *times, const struct record *counts,
+                         const struct record *r)
 {
     const int64_t row = d->counters;
 
@@ -143,8 +146,12 @@ static bool set_counters(const struct decoder *d, const struct record *times,
     d->major_faults[row] = counts->shape;
     d->gc_ns[row] = count_us(counts->outside_ns);
     d->last_processor[row] = processor_number(counts->thread);
-    return is_possible(times->enter_ns) && is_possible(times->exit_ns) &&
-           is_possible(counts->enter_ns) && is_possible(counts->exit_ns);
+    d->other_threads_ns[row] = threads != NULL      ? threads->enter_ns
+                               : times->choice == 1 ? 0
+                                                    : UNKNOWN;
+    return is_possible(d->other_threads_ns[row]) && is_possible(times->enter_ns) &&
+           is_possible(times->exit_ns) && is_possible(counts->enter_ns) &&
+           is_possible(counts->exit_ns);
 }
 
 /* Writes the reading of the node, likewise. */
@@ -169,7 +176,9 @@ static void add_interval(struct decoder *d, const struct record *r,
     const int32_t ahead = r->sequence == NO_SHAPE ? UNKNOWN : joint_shape(d, r->sequence);
     const bool has_counters =
         before[0]->kind == KIND_interval_counts && before[1]->kind == KIND_interval_times;
-    const struct record *const pressure = before[has_counters ? 2 : 0];
+    const struct record *const threads =
+        has_counters && before[2]->kind == KIND_interval_threads ? before[2] : NULL;
+    const struct record *const pressure = before[has_counters ? 2 + (threads != NULL) : 0];
     const bool has_pressure = pressure->kind == KIND_interval_pressure;
     const int64_t row = d->intervals;
 
@@ -178,7 +187,7 @@ static void add_interval(struct decoder *d, const struct record *r,
         return;
     if (r->enter_ns < d->low_ns || r->enter_ns > r->exit_ns || r->exit_ns > d->high_ns ||
         (after < 0 && r->shape != NO_SHAPE) || (ahead < 0 && r->sequence != NO_SHAPE) ||
-        (has_counters && !set_counters(d, before[1], before[0], r)) ||
+        (has_counters && !set_counters(d, threads, before[1], before[0], r)) ||
         (has_pressure && !set_pressure(d, pressure))) {
         d->damaged_intervals++;
         return;

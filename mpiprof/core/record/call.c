@@ -103,7 +103,7 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
 {
     if (c->comm != NULL) {
         if (!is_logged(c)) {
-            unrecorded_mark(SPENT_NOTHING);
+            function_enter(c->operation);
             interval_forget();
             return;
         }
@@ -281,10 +281,8 @@ void call_leave(struct call *c)
 
     call_settle(c);
     t->call = NULL;
-    if (c->site == NULL && t->window != NULL) { /* call_note has called unrecorded_mark */
-        record_check();
-        t->window->head.inside = 0;
-    }
+    if (c->site == NULL) /* call_note has called function_enter */
+        function_leave();
     if (presite_sample_is_on)
         presite_sample_left();
     if (c->begin_ns != 0 && c->exit_ns != 0)

@@ -158,45 +158,6 @@ static inline void call_arguments_entered(struct call *c, const struct arguments
         call_arguments_expected(c, a);
 }
 
-/* ---- time in calls that have no record: those of the wrappers and of management_collectives.c */
-
-static inline int64_t unrecorded_begin(enum spent what)
-{
-    if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
-        (self.call != NULL && call_within(__builtin_frame_address(0))))
-        return 0;
-    if (what != SPENT_NOTHING)
-        unrecorded_mark(what);
-    return now_ns();
-}
-
-/* Add to the time that this thread spent in calls without a record. Only point-to-point time goes
- * to the next record, because the analysis of arrivals accounts for messages only. */
-static inline void unrecorded_add(enum spent what, int64_t ns)
-{
-    if (what <= SPENT_COMPLETION)
-        self.unrecorded_ns += ns;
-    if (self.window == NULL && !record_window_ensure())
-        return;
-    record_check();
-    struct chunk_head *const head = &self.window->head;
-
-    head->inside = 0;
-    switch (what) {
-    case SPENT_POINT_TO_POINT: head->point_to_point_ns += ns; break;
-    case SPENT_COMPLETION: head->completion_ns += ns; break;
-    case SPENT_ONE_SIDED: head->one_sided_ns += ns; break;
-    case SPENT_FILES: head->files_ns += ns; break;
-    case SPENT_NOTHING: break;
-    }
-}
-
-static inline void unrecorded_end(int64_t since, enum spent what)
-{
-    if (since != 0)
-        unrecorded_add(what, now_ns() - since);
-}
-
 /* ---- pending nonblocking and persistent collectives (request.c) */
 
 struct request {
@@ -209,19 +170,6 @@ struct request {
 void request_add(const struct call *c, MPI_Request handle);
 struct request *request_reserve(MPI_Request handle);
 void request_remove(struct request *r);
-
-/* ---- collective calls that are recorded only (management_collectives.c) */
-
-struct management_collective {
-    struct call call;
-    int64_t since;
-    bool recorded;
-};
-struct call_order management_collective_order(struct communicator *comm);
-struct call_order management_collective_creation_order(const struct creation *c);
-void management_collective_begin(struct management_collective *g, int operation,
-                                 struct call_order at, enum spent what, const void *address);
-void management_collective_end(struct management_collective *g, int error, enum spent what);
 
 /* ---- wrappers of the program's error handlers (error_handler.c) */
 

@@ -1,7 +1,7 @@
 /* Log of the intervals between calls that took INTERVAL_NS or longer, with the thread's counters.
  *
  * The records are in the log of messages (message_log.c): now and then one of the node's pressure
- * (node_pressure.c), two of counters, then the interval. Counters are differences of two readings,
+ * (node_pressure.c), two or three of counters, then the interval. Counters are differences of two readings,
  * each of which takes about 2 us.
  *
  *   first    at the end of a call, if INTERVAL_NS have passed since the last reading, and the last
@@ -20,6 +20,8 @@
 #include "record/node_pressure.h"
 #include "record/record.h"
 
+enum { OTHER_THREADS_NS = 20000 }; /* less is not recorded */
+
 static bool gc_is_counted;
 
 static uint32_t value_saturate(int64_t value)
@@ -33,17 +35,28 @@ static int64_t value_difference(int64_t before, int64_t now)
     return before < 0 || now < before ? -1 : now - before;
 }
 
+/* Return the processor time of the other threads between two readings, which are not exactly
+ * simultaneous for the thread and the process. */
+static int64_t other_threads_ns(const struct counters *a, const struct counters *b)
+{
+    return b->process_ns - a->process_ns - (b->processor_ns - a->processor_ns);
+}
+
 static void counters_write(struct record *r, const struct counters *a, const struct counters *b)
 {
     const int64_t gc_us = (b->gc_ns - a->gc_ns) / 1000;
+    const int64_t untracked_us = (b->untracked_ns - a->untracked_ns + 999) / 1000; /* 0: no call */
 
+    if (other_threads_ns(a, b) >= OTHER_THREADS_NS)
+        *r++ = (struct record){.enter_ns = other_threads_ns(a, b), .kind = KIND_interval_threads};
     r[0] = (struct record){.enter_ns = b->processor_ns - a->processor_ns,
                            .exit_ns = value_difference(a->queue_ns, b->queue_ns),
                            .sequence = value_saturate(b->voluntary - a->voluntary),
                            .shape = value_saturate(b->involuntary - a->involuntary),
-                           .outside_ns = value_saturate((b->untracked_ns - a->untracked_ns) / 1000),
+                           .outside_ns = value_saturate(untracked_us),
                            .thread = a->processor,
-                           .kind = KIND_interval_times};
+                           .kind = KIND_interval_times,
+                           .choice = 1};
     r[1] = (struct record){.enter_ns = value_difference(a->instructions, b->instructions),
                            .exit_ns = value_difference(a->cycles, b->cycles),
                            .sequence = value_saturate(b->minor_faults - a->minor_faults),
@@ -58,7 +71,8 @@ void interval_read_counters(struct interval *i)
 {
     record_check();
     interval_counter_read(i, &i->last);
-    i->last.untracked_ns = self.window->head.one_sided_ns + self.window->head.files_ns;
+    i->last.untracked_ns =
+        self.window->head.one_sided_ns + self.window->head.files_ns + self.other_ns;
     i->expected &= ~(UINT64_C(1) << i->shape % 64);
 }
 
@@ -66,12 +80,15 @@ void interval_read_counters(struct interval *i)
 int64_t interval_log(struct interval *i, int64_t enter_ns, uint32_t shape)
 {
     const struct counters before = i->last;
-    const int counters = before.at_ns != 0 ? 2 : 0;
 
     if (record_is_paused())
         return enter_ns;
     record_check();
     const int64_t pressure_since = node_pressure_due(i->left_ns, enter_ns);
+
+    interval_read_counters(i);
+    const bool has_threads = other_threads_ns(&before, &i->last) >= OTHER_THREADS_NS;
+    const int counters = before.at_ns != 0 ? 2 + has_threads : 0;
     const int parts = counters + (pressure_since != 0);
     struct record *const r = message_log_records(parts);
 
@@ -79,7 +96,6 @@ int64_t interval_log(struct interval *i, int64_t enter_ns, uint32_t shape)
         interval_end();
         return enter_ns;
     }
-    interval_read_counters(i);
     i->expected |= UINT64_C(1) << i->shape % 64;
     if (pressure_since != 0)
         node_pressure_read(r, pressure_since);

@@ -1,5 +1,5 @@
 /* Counters of a thread: its time on the processor and in the run queue, context switches, page
- * faults, instructions and cycles.
+ * faults, instructions and cycles; and the processor time of all threads.
  *
  * The state of a thread is on the heap, and only its thread uses it. An unavailable source is noted
  * once in the tables, and is not queried again.
@@ -105,30 +105,37 @@ struct interval *interval_counter_open(void)
     return i;
 }
 
+static int64_t time_in_ns(const struct timespec *t)
+{
+    return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
+}
+
 void interval_counter_read(const struct interval *i, struct counters *now)
 {
-    struct timespec processor = {0};
+    struct timespec processor = {0}, process = {0};
     struct rusage used = {0};
     int64_t counts[2] = {-1, -1};
     const int number = sched_getcpu(), kept = errno;
 
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &process);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &processor);
     getrusage(RUSAGE_THREAD, &used);
     if (i->perf.descriptors[0] >= 0)
         perf_counters_read(&i->perf, counts);
-    *now = (struct counters){
-        .processor_ns = (int64_t)processor.tv_sec * 1000000000 + processor.tv_nsec,
-        .queue_ns = queue_read(&i->queue),
-        .instructions = counts[0],
-        .cycles = counts[1],
-        .voluntary = used.ru_nvcsw,
-        .involuntary = used.ru_nivcsw,
-        .minor_faults = used.ru_minflt,
-        .major_faults = used.ru_majflt,
-        .processor = number >= 0 && number < UNKNOWN_PROCESSOR ? (uint16_t)number
-                                                               : (uint16_t)UNKNOWN_PROCESSOR,
-        .gc_ns = i->gc_ns,
-        .at_ns = now_ns()};
+    *now = (struct counters){.processor_ns = time_in_ns(&processor),
+                             .process_ns = time_in_ns(&process),
+                             .queue_ns = queue_read(&i->queue),
+                             .instructions = counts[0],
+                             .cycles = counts[1],
+                             .voluntary = used.ru_nvcsw,
+                             .involuntary = used.ru_nivcsw,
+                             .minor_faults = used.ru_minflt,
+                             .major_faults = used.ru_majflt,
+                             .processor = number >= 0 && number < UNKNOWN_PROCESSOR
+                                              ? (uint16_t)number
+                                              : (uint16_t)UNKNOWN_PROCESSOR,
+                             .gc_ns = i->gc_ns,
+                             .at_ns = now_ns()};
     errno = kept;
 }
 

@@ -16,12 +16,12 @@ void perf_counters_close(struct perf_counters *p);
 /* ---- all counters (interval_counters.c) */
 
 enum { UNKNOWN_PROCESSOR = UINT16_MAX };
-struct counters {  /* of the thread's life, except at_ns and processor */
-    int64_t at_ns; /* 0 if never read */
-    int64_t processor_ns;
-    int64_t queue_ns;               /* waiting for a processor; -1 if unknown */
-    int64_t instructions, cycles;   /* in user space; -1 if unknown */
-    int64_t voluntary, involuntary; /* context switches */
+struct counters {                     /* of the thread's life, except at_ns and processor */
+    int64_t at_ns;                    /* 0 if never read */
+    int64_t processor_ns, process_ns; /* on processors: of the thread, and of all threads */
+    int64_t queue_ns;                 /* waiting for a processor; -1 if unknown */
+    int64_t instructions, cycles;     /* in user space; -1 if unknown */
+    int64_t voluntary, involuntary;   /* context switches */
     int64_t minor_faults, major_faults;
     int64_t untracked_ns, gc_ns; /* the caller sets these */
     uint16_t processor;

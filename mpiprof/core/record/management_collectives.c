@@ -3,9 +3,10 @@
  *
  * A late rank delays the other ranks in them, but mpiprof has no algorithm for them and collects no
  * statistics. The wrappers enter this file from any thread. comm.c and window_file_comm.c
- * have counted the call before, whether it is recorded or not.
+ * have counted the call before, whether it is recorded or not. A call on a communicator of one rank,
+ * or on one that is unknown, is recorded by call site only.
  */
-#include "record/call.h"
+#include "record/management_collectives.h"
 
 /* Return the next sequence number on a communicator, window or file. */
 struct call_order management_collective_order(struct communicator *comm)
@@ -31,20 +32,18 @@ void management_collective_begin(struct management_collective *g, int operation,
 {
     const bool outermost = self.call == NULL || !call_within(&g->call);
 
-    g->since = 0;
     g->recorded = at.comm != NULL && at.comm->size + at.comm->remote_size > 1 && outermost &&
                   atomic_load_explicit(&recorder.active, memory_order_relaxed);
     if (g->recorded)
         call_begin_counted(&g->call, operation, &at, address);
     else
-        g->since = unrecorded_begin(what);
+        message_begin_local(&g->local, operation, what, address);
 }
 
-void management_collective_end(struct management_collective *g, int error, enum spent what)
+void management_collective_end(struct management_collective *g, int error)
 {
     if (!g->recorded) {
-        if (what != SPENT_NOTHING)
-            unrecorded_end(g->since, what);
+        message_end_local(&g->local, error);
         return;
     }
     if (call_end(&g->call, error))

@@ -77,6 +77,11 @@ static int call_parts(const struct message_call *m)
     return call_has_part(m, &m->sent) + call_has_part(m, &m->received);
 }
 
+static enum kind call_kind(const struct message_call *m)
+{
+    return m->is_local ? KIND_local_call : KIND_message_call;
+}
+
 /* Write a call and its messages behind the used records. Returns the call's record, or NULL. */
 static struct record *call_write(const struct message_call *m)
 {
@@ -98,7 +103,7 @@ void message_begin_active(struct message_call *m, int operation, const struct me
 {
     const enum message_level level = atomic_load_explicit(&message_level, memory_order_relaxed);
 
-    unrecorded_mark(SPENT_POINT_TO_POINT);
+    function_enter(operation);
     m->outer = self.message;
     m->stamp = ++self.last_stamp;
     self.message = (struct activity){m, m->stamp};
@@ -122,17 +127,19 @@ void message_begin_active(struct message_call *m, int operation, const struct me
                 m->open = call_write(m);
         }
     }
-    interval_add_samples(interval_shape(m->shape));
+    if (!m->is_local) /* an interval contains local calls, and counts their time */
+        interval_add_samples(interval_shape(m->shape));
     const int64_t now = now_ns();
 
-    m->enter_ns = interval_enter(m, now, interval_shape(m->shape));
+    m->enter_ns = m->is_local ? now : interval_enter(m, now, interval_shape(m->shape));
+    function_entered(m->enter_ns);
     if (m->open != NULL && m->enter_ns != now) /* an interval has replaced the open call */
         m->open = call_write(m);
     if (m->open == NULL)
         return;
     for (int i = 1; i <= call_parts(m); i++)
         (m->open - i)->enter_ns = m->enter_ns;
-    message_log_open(m->open, m->enter_ns);
+    message_log_open(m->open, call_kind(m), m->enter_ns);
 }
 
 /* Add the time of a call. Returns its end, or 0 if it is not recorded or has failed. */
@@ -143,8 +150,9 @@ static int64_t call_finish(struct message_call *m, int error)
     const int64_t now = now_ns();
 
     self.message = m->outer;
-    interval_leave(m, now, interval_shape(m->shape));
-    unrecorded_add(SPENT_POINT_TO_POINT, now - m->enter_ns);
+    if (!m->is_local)
+        interval_leave(m, now, interval_shape(m->shape));
+    spent_add(m->spent, now - m->enter_ns);
     if (m->shape == NULL)
         return 0;
     message_side_leave(&m->sent);
@@ -200,7 +208,7 @@ static void call_record(struct message_call *m, int64_t now)
         }
     }
     if (logged != NULL)
-        message_log_close(logged, call_parts(m), KIND_message_call, m->enter_ns, now);
+        message_log_close(logged, call_parts(m), call_kind(m), m->enter_ns, now);
     else if (m->open != NULL)
         message_log_clear(call_parts(m));
 }

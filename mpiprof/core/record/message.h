@@ -26,6 +26,8 @@ struct message_call {
     int64_t enter_ns; /* 0 if the call is not recorded */
     const struct call_shape *shape;
     struct record *open;
+    enum spent spent;      /* class of its time */
+    bool is_local;         /* it has no messages: a call on a window, file, communicator etc. */
     bool creates_request;  /* a persistent one */
     bool numbered;         /* its messages have numbers, or get them at their completion */
     struct activity outer; /* the call of this thread whose callback made this call */
@@ -46,10 +48,32 @@ void message_posted(struct message_call *m, int error, const struct message_argu
 static inline void message_begin(struct message_call *m, int operation,
                                  const struct message_arguments *a, const void *address)
 {
+    m->spent = SPENT_POINT_TO_POINT;
+    m->is_local = false;
     m->enter_ns = 0;
     if (atomic_load_explicit(&recorder.active, memory_order_relaxed) &&
         (self.call == NULL || !call_within(m)))
         message_begin_active(m, operation, a, address);
+}
+
+/* Begin and end a call of one rank that has no messages (mpiprof/operations.py). */
+static inline void message_begin_local(struct message_call *m, int operation, enum spent spent,
+                                       const void *address)
+{
+    const struct message_arguments none = {
+        .comm = COMM_NONE, .sent = {NO_MESSAGE, 0}, .received = {NO_MESSAGE, 0}};
+
+    m->spent = spent;
+    m->is_local = true;
+    m->enter_ns = 0;
+    if (atomic_load_explicit(&recorder.active, memory_order_relaxed) &&
+        (self.call == NULL || !call_within(m)))
+        message_begin_active(m, operation, &none, address);
+}
+
+static inline void message_end_local(struct message_call *m, int error)
+{
+    message_end(m, error, NULL, NULL, false);
 }
 
 /* Return the address for the status that the library fills. */

@@ -95,10 +95,11 @@ static inline void message_completion_enter(struct request_completion *w)
     const int64_t now = now_ns();
 
     w->since = interval_enter(w, now, c->interval_shape);
+    function_entered(w->since);
     if (c->open != NULL && w->since != now) /* an interval has replaced the open call */
         c->open = message_completion_write(c);
     if (c->open != NULL)
-        message_log_open(c->open, w->since);
+        message_log_open(c->open, KIND_message_call, w->since);
 }
 
 static inline const void *message_completion_status(const struct request_completion *w, int i)

@@ -18,8 +18,8 @@ struct message_part {
 
 /* ---- records behind the used ones of the window, and records that are part of the log
  *
- * The caller has called record_check since the last native call, as unrecorded_mark and
- * unrecorded_add do. */
+ * The caller has called record_check since the last native call, as function_enter and spent_add
+ * do. */
 
 enum { MOST_PARTS = 256, LONG_CALL_NS = 20000 };
 extern atomic_bool message_log_is_full;
@@ -63,10 +63,10 @@ static inline void message_log_call(struct record *r, const struct call_shape *s
 }
 
 /* Publish a call that is open. The next call replaces it. */
-static inline void message_log_open(struct record *r, int64_t enter_ns)
+static inline void message_log_open(struct record *r, enum kind kind, int64_t enter_ns)
 {
     r->enter_ns = enter_ns;
-    record_publish(r, KIND_message_call);
+    record_publish(r, kind);
 }
 
 /* Publish a call that has ended, or an interval, as a part of the log. */

@@ -38,7 +38,7 @@ struct recent { /* lookup results of the thread's last calls, by return address 
 struct thread {
     struct recent recent[RECENT];
     struct chunk *window, *messages; /* messages: window of the message log */
-    int64_t unrecorded_ns, recorder_ns;
+    int64_t unrecorded_ns, other_ns, recorder_ns;
     const void *fortran_caller;
     /* The active calls of this thread. They may have been abandoned: check with unwind_is_live()
      * first. */
@@ -166,16 +166,53 @@ static inline bool record_is_sampled(uint64_t identity, uint32_t sequence, int64
     return k <= 1 || hash_mix(hash_mix(identity, sequence), (uint64_t)start) % k == 0;
 }
 
-/* ---- current unrecorded call of a thread, stored in its window (call.h, and call.c
- * for calls that are not sampled) */
+/* ---- the call that a thread is in, stored in its window for readers during the call */
 
-enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_NOTHING };
-
-/* Store the current call's type in the thread's window, for readers during the call. SPENT_NOTHING
- * means a collective without a record. */
-static inline void unrecorded_mark(enum spent what)
+static inline void function_enter(int operation)
 {
     record_check();
-    if (self.window != NULL || record_window_ensure())
-        self.window->head.inside = (uint16_t)(what + 1);
+    if (self.window == NULL && !record_window_ensure())
+        return;
+    self.window->head.since_ns = 0;
+    self.window->head.function = (uint16_t)(operation + 1);
+}
+
+/* Store the begin of the call. */
+static inline void function_entered(int64_t since_ns)
+{
+    if (self.window != NULL)
+        self.window->head.since_ns = since_ns;
+}
+
+static inline void function_leave(void)
+{
+    if (self.window == NULL)
+        return;
+    record_check();
+    self.window->head.function = 0;
+}
+
+/* ---- time in calls that are no collectives, summed up by class in the thread's window */
+
+enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_OTHER };
+
+/* End a call, and add its time. Only point-to-point time goes to the next record, because the
+ * analysis of arrivals accounts for messages only. */
+static inline void spent_add(enum spent what, int64_t ns)
+{
+    if (what <= SPENT_COMPLETION)
+        self.unrecorded_ns += ns;
+    if (self.window == NULL && !record_window_ensure())
+        return;
+    record_check();
+    struct chunk_head *const head = &self.window->head;
+
+    head->function = 0;
+    switch (what) {
+    case SPENT_POINT_TO_POINT: head->point_to_point_ns += ns; break;
+    case SPENT_COMPLETION: head->completion_ns += ns; break;
+    case SPENT_ONE_SIDED: head->one_sided_ns += ns; break;
+    case SPENT_FILES: head->files_ns += ns; break;
+    case SPENT_OTHER: self.other_ns += ns; break;
+    }
 }

@@ -57,7 +57,7 @@ static void collectives_find(struct request_completion *w)
 /* Find the recorded requests of a Wait or Test before the native call. */
 void request_completion_begin_active(struct request_completion *w)
 {
-    unrecorded_mark(SPENT_COMPLETION);
+    function_enter(w->operation);
     if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && w->count > 0 &&
         w->handles != NULL)
         collectives_find(w);
@@ -85,7 +85,7 @@ static int64_t observation_time(struct request_completion *w)
     const int64_t now = w->outside ? now_ns() : 0;
 
     if (w->outside) {
-        unrecorded_add(SPENT_COMPLETION, now - w->since);
+        spent_add(SPENT_COMPLETION, now - w->since);
         interval_leave(w, now, w->messages.interval_shape);
     }
     return now;
@@ -121,7 +121,7 @@ static void observation_discard(struct request_completion *w, int64_t now)
     if (!w->outside)
         return;
     interval_leave(w, now, w->messages.interval_shape);
-    unrecorded_add(SPENT_NOTHING, 0);
+    function_leave();
     if (has_requests(w))
         self.completion = w->outer;
     entries_release(w);

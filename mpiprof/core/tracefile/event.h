@@ -14,10 +14,14 @@
  *   sent, received  part of the next message_call: enter_ns is the time when the message was posted,
  *                 exit_ns its bytes, sequence its number, outside_ns its tag, choice its flags
  *   message_call  open while exit_ns is 0; sequence is the number of its parts
+ *   local_call    of one rank on a window, file, communicator etc.; open while exit_ns is 0
  *   interval      between two calls; sequence is the shape of the call before it, shape that of the
  *                 call after it (UINT32_MAX: unknown), outside_ns the time before enter_ns that its
  *                 counters include
- *   interval_times, interval_counts  counters of the next interval (record/interval.c)
+ *   interval_times, interval_counts  counters of the next interval (record/interval.c); choice of
+ *                 interval_times is 1 if the processor time of other threads is known
+ *   interval_threads  before interval_times, if other threads of the process ran: enter_ns is their
+ *                 processor time
  *   interval_pressure  of the node, until the next interval's end (record/node_pressure.c)
  *   summary       of the calls of a shape, as above
  *   message_count of the messages with one peer in one class of tags (message_number.c), updated in
@@ -32,8 +36,11 @@
  *   dropped, *_ns  calls dropped by its thread so far, and time in calls without a record
  *   content        1 in chunks of messages, 0 in others
  *   check          checksum once nothing more is written to the chunk (checksum.c); 0 before
- *   inside         in a live window: type of the unrecorded call that the thread is in, or 0; shows
- *                  a rank that never returns from such a call (call.h)
+ *   function       in a live window: 1 + operation (an index into the first line's `operations`) of
+ *                  the call that the thread is in, or 0 if it is outside MPI or in a call with an open
+ *                  record; shows a rank that never returns from such a call (record.h)
+ *   since_ns       begin of that call; 0 before it is known
+ *   reserved_*     0; the header is a multiple of a record
  *   signal         the signal that ended the process, or 0, and its sender << 8 (fatal_signals.c)
  *   task           the thread's system id, which shows whether the thread computes or is in MPI;
  *                  0 if the thread has ended or the window belongs to no thread
@@ -59,14 +66,18 @@
     X(uint8_t, content, "u1")                                                                      \
     X(uint32_t, check, "<u4")                                                                      \
     X(uint32_t, serial, "<u4")                                                                     \
-    X(uint16_t, inside, "<u2")                                                                     \
+    X(uint16_t, function, "<u2")                                                                   \
     X(uint16_t, signal, "<u2")                                                                     \
     X(uint32_t, dropped, "<u4")                                                                    \
     X(uint32_t, task, "<u4")                                                                       \
     X(int64_t, point_to_point_ns, "<i8")                                                           \
     X(int64_t, completion_ns, "<i8")                                                               \
     X(int64_t, one_sided_ns, "<i8")                                                                \
-    X(int64_t, files_ns, "<i8")
+    X(int64_t, files_ns, "<i8")                                                                    \
+    X(int64_t, since_ns, "<i8")                                                                    \
+    X(int64_t, reserved_0, "<i8")                                                                  \
+    X(int64_t, reserved_1, "<i8")                                                                  \
+    X(int64_t, reserved_2, "<i8")
 
 #define KINDS(X)                                                                                   \
     X(empty)                                                                                       \
@@ -83,7 +94,9 @@
     X(interval)                                                                                    \
     X(interval_times)                                                                              \
     X(interval_counts)                                                                             \
-    X(interval_pressure)
+    X(interval_pressure)                                                                           \
+    X(local_call)                                                                                  \
+    X(interval_threads)
 
 #define MEMBER(type, name, format) type name;
 struct record {
@@ -114,7 +127,7 @@ enum extension {
     EXT_END
 };
 
-enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 64, CHUNK_RECORDS = (CHUNK_BYTES - CHUNK_HEAD) / 32 };
+enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 96, CHUNK_RECORDS = (CHUNK_BYTES - CHUNK_HEAD) / 32 };
 #define CHUNK_MAGIC 0x6863504Du
 
 /* Flags of a message in a call. */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/operation.h"
 #include "base/recorder.h"
 
 static void format_add(struct text *t)
@@ -37,6 +38,9 @@ static void format_add(struct text *t)
     comma = ", ";
     KINDS(KIND)
 #undef KIND
+    text_add(t, "], \"operations\": [");
+    for (int i = 0; i < OP_COUNT; i++)
+        text_add(t, "%s\"%s\"", i > 0 ? ", " : "", operation_names[i]);
     text_add(t, "], \"signal_at\": %zu", offsetof(struct log_header, signal_ns));
     if (recorder.options.ring > 0)
         text_add(t, ", \"ring_bytes\": %lld", (long long)recorder.options.ring);

@@ -38,7 +38,7 @@ void checksum_close(struct text *t);
 
 /* ---- the first chunk of a log (log_header.c) */
 
-enum { HEAD_TEXT = 4096, HEAD_CLAIMS = 15000 };
+enum { HEAD_TEXT = 8192, HEAD_CLAIMS = 14000 };
 #define HEAD_RELEASED UINT32_MAX /* a released claim; 0 ends the list */
 
 struct log_header {

@@ -19,6 +19,7 @@ WIDTHS = {"wide": 1232.0, "narrow": 366.0}  # by class: of the bar of time in px
 TIME_PARTS = {  # name, colour and whether ranks wait, by part of TimeSums.compose
     "lost": ("no records", "line2", False),
     "outside": ("computing", "q1", False),
+    "local": ("other MPI functions", "q3", False),
     "point to point": ("messages", "q2", False),
     "waiting for messages": ("for messages", "late", True),
     "work": ("collectives", "q3", False),
@@ -34,7 +35,7 @@ class TimeSums:
 
     whole_ns: of the run. elapsed_ns, wait_ns: in collectives that pass the filters.
     collective_ns: in all collectives. message_ns, message_wait_ns: in point-to-point calls.
-    lost_ns: of ranks whose records are lost.
+    lost_ns: of ranks whose records are lost. local_ns: in calls on windows, files etc.
     """
 
     whole_ns: float
@@ -44,6 +45,7 @@ class TimeSums:
     message_ns: float
     message_wait_ns: float
     lost_ns: float = 0.0
+    local_ns: float = 0.0
 
     def compose(self) -> dict[str, float]:
         """Return the time by part (of TIME_PARTS); the parts sum to the whole.
@@ -53,9 +55,11 @@ class TimeSums:
         outside = max(self.whole_ns - self.collective_ns - self.lost_ns, 0.0)
         between = min(self.message_ns, outside)
         waited = min(self.message_wait_ns, between)
+        local = min(self.local_ns, outside - between)
         return {
             "lost": self.lost_ns,
-            "outside": outside - between,
+            "outside": outside - between - local,
+            "local": local,
             "point to point": between - waited,
             "waiting for messages": waited,
             "work": self.elapsed_ns - self.wait_ns,
@@ -79,7 +83,8 @@ def sum_times(trace: Trace) -> TimeSums:
     waits = float(find_located_waits(trace)["wait_ns"].sum())
     whole = float(trace.process_time_ns)
     lost_ns = float(trace.duration_ns) * len(trace.ranks_without_records)
-    return TimeSums(whole, elapsed, wait, elapsed, message_ns, waits, lost_ns)
+    local_ns = float(trace.local_sums["total_ns"].sum())
+    return TimeSums(whole, elapsed, wait, elapsed, message_ns, waits, lost_ns, local_ns)
 
 
 def list_time_parts(trace: Trace, sums: TimeSums, ranks: int) -> list[TimePart]:

@@ -1,0 +1,48 @@
+"""Calls of one rank on windows and files are recorded by call site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from support.compilation import compiled
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
+from mpiprof.operations import LOCAL_OPERATIONS, call_class, function_name
+from mpiprof.reports.local_table import local_section
+
+STEPS, LATE_NS = 20, 20_000_000  # as in local_calls.c
+OTHERS = (*("win_lock", "get", "win_unlock", "file_open", "file_write_at", "file_close"),)
+
+
+def test_calls_and_waiting_are_summed_by_call_site_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    program = compiled(mpi, "local_calls.c", "-g")
+    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
+    run_mpi(mpi, 2, [*run, str(program), str(tmp_path / "data")], check=True)
+    trace = mpiprof.open(folder)
+    assert trace.is_complete and not trace.problems
+    rows = {(row["rank"], row["operation"]): row for row in trace.local_sums.to_dict("records")}
+    epochs = {0: ("win_start", "put", "win_complete"), 1: ("win_post", "win_wait")}
+    expected = {(rank, name): STEPS for rank, names in epochs.items() for name in names}
+    expected |= {(0, name): 1 for name in OTHERS}
+    assert {key: rows[key]["calls"] for key in expected if key in rows} == expected
+    assert not {name for _, name in rows} & {"finalize", "barrier"}
+    waited = sum(rows[0, name]["total_ns"] for name in ("win_start", "win_complete"))
+    assert waited >= 0.9 * STEPS * LATE_NS
+    assert str(rows[0, "win_start"]["site"]).startswith("local_calls.c:")
+    # An interval with such calls is no stretch without calls.
+    assert find_call_free_stretch(trace) is None
+    title, table = local_section(trace, 20)
+    assert title == "Other MPI functions by time" and "MPI_Win_" in table
+
+
+def test_every_local_operation_has_a_class_and_a_name() -> None:
+    assert function_name("win_lock_all") == "MPI_Win_lock_all"
+    classes = np.unique([call_class(name) for name in LOCAL_OPERATIONS]).tolist()
+    assert classes == ["files", "one_sided", "other", "point_to_point"]
+    assert call_class("win_fence") == call_class("iallreduce") == "collective"
+    assert call_class("waitall") == "completion" and call_class("recv") == "point_to_point"
