@@ -34,7 +34,7 @@ RECHECK_S = 2.0  # between checks of a job in which a rank computes
 # Validity of another node's report, and the time for which a node's report is awaited.
 STALE_S, LATE_S = 30.0, 60.0
 # Errors that prove a hang, even if some rank computes.
-CERTAIN_KINDS = ("operation", "root", "count", "type", "reduction", "order", "dead")
+CERTAIN_KINDS = ("operation", "root", "count", "type", "reduction", "calls", "order", "dead")
 LAUNCHER_VARIABLES = re.compile(r"(PMI|PMIX|OMPI|PRTE|HYDI|HYDRA|MPI|MPIPROF)_.*|LD_PRELOAD")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mpiprof.hang import wait_graph
+from mpiprof.hang.first_divergence import find_first_divergence
 from mpiprof.hang.first_failure import find_first_dead, signal_names
 from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold
 from mpiprof.hang.job_end import describe_end
@@ -23,6 +24,7 @@ from mpiprof.hang.waiting_ranks import find_waiting_ranks
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
+from mpiprof.trace.metadata import Call
 
 
 def conclude(
@@ -34,10 +36,26 @@ def conclude(
 ) -> Verdict:
     """Return the verdict on a job; class `none` if there is no sign of a fault."""
     job = Job(trace, positions, pending, processes, threshold)
-    verdict = _find_verdict(job)
+    verdict = _explain_by_divergence(job, _find_verdict(job))
     gone = _list_gone(job, verdict)
     waits = find_waiting_ranks(job, gone) if gone else ()
     return replace(verdict, waits=waits, processes=processes, further=_find_further(job, verdict))
+
+
+def _explain_by_divergence(job: Job, verdict: Verdict) -> Verdict:
+    """Return the verdict that ranks made more or fewer calls, if the fault is a consequence."""
+    if verdict.kind in ("none", "dead", "stalled"):
+        return verdict
+    links = (*verdict.cycle, *verdict.chain)
+    keys = [link.call.key for link in links if isinstance(link.call, Call)]
+    keys += [item.key for item in (verdict.disagreement, verdict.pending) if item is not None]
+    found = find_first_divergence(job.trace, job.positions)
+    if found is None or not any(
+        key[0] == found.communicator and key[1] >= found.sequence for key in keys
+    ):
+        return verdict
+    sites = tuple(dict.fromkeys([found.calls[0].site, found.next_call.site]))
+    return Verdict("calls", found.odd_ranks, sites, divergence=found, ended=job.ended)
 
 
 def _list_gone(job: Job, verdict: Verdict) -> list[int]:
@@ -55,7 +73,12 @@ def _find_further(job: Job, verdict: Verdict) -> tuple[Verdict, ...]:
     """Return further verdicts, on instances that wait for ranks unrelated to `verdict`."""
     # After a death, or an end without a record, the state of the remaining ranks is unknown.
     noted = any((job.trace.logs.signals | job.processes.signals).values())
-    ends = verdict.kind in ("none", "dead") or verdict.all_finished or (verdict.ended and not noted)
+    # Ranks that made other numbers of calls wait in several operations as a consequence.
+    ends = (
+        verdict.kind in ("none", "dead", "calls")
+        or verdict.all_finished
+        or (verdict.ended and not noted)
+    )
     if ends or any(position.is_unknown for position in job.positions):
         return ()
     named_ranks = {*verdict.odd_ranks, *verdict.may_still_arrive}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from mpiprof.hang.first_divergence import Divergence
 from mpiprof.hang.first_end import read_first_end
 from mpiprof.hang.first_failure import FatalSignals
 from mpiprof.hang.hang_threshold import (
@@ -31,6 +32,7 @@ class Verdict:
     odd_ranks: tuple[int, ...] = ()
     sites: tuple[int, ...] = ()  # call sites concerned
     disagreement: Disagreement | None = None
+    divergence: Divergence | None = None
     cycle: tuple[Link, ...] = ()  # in the wait-for graph
     chain: tuple[Link, ...] = ()  # in the wait-for graph, from a waiting rank to the odd ranks
     waits: tuple[Link, ...] = ()  # of ranks that wait for dead or finished ranks, direct first

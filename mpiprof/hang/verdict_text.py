@@ -34,7 +34,8 @@ TITLES = {
     "count": "DIFFERENT SIZES",
     "type": "DIFFERENT DATATYPES",
     "reduction": "DIFFERENT REDUCTIONS",
-    "order": "CROSSED ORDER",
+    "calls": "DIFFERENT NUMBERS OF CALLS",
+    "order": "CIRCULAR WAIT",
     "missing": "MISSING RANK",
     "dead": "DEAD RANK",
     "point_to_point": "BLOCKED IN POINT-TO-POINT",
@@ -146,6 +147,8 @@ def format_verdict(
 def _fault_sentences(trace: Trace, positions: Positions, verdict: Verdict, now: int | None) -> str:
     if verdict.disagreement is not None:
         return disagreement_text.disagreement_sentences(trace, verdict.disagreement)
+    if verdict.divergence is not None:
+        return disagreement_text.divergence_sentences(trace, verdict.divergence)
     if verdict.kind == "dead":
         return _dead_sentences(trace, positions, verdict, now)
     if verdict.cycle:

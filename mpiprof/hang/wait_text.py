@@ -138,7 +138,10 @@ def _circle_rule(cycle: Sequence[Link]) -> str:
             return _mismatch_rule(link, link.others[0])
     receives = [link.need.message.received for link in cycle if isinstance(link, MessageLink)]
     if not receives:
-        return "All ranks must call the collectives of different communicators in one order."
+        return (
+            "All ranks must call the collectives of different communicators in the same order, and "
+            "equally often."
+        )
     for link in cycle:
         if isinstance(link.call, Call):
             deed = "send" if receives[0] else "receive"

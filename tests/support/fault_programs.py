@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,22 @@ from support.wait_until import HANG_S
 def watch(
     case: Case, mpi: Mpi, folder: Path, source: str | Path | None = None, *flags: str
 ) -> list[dict[str, Any]]:
-    """Run a case and return every verdict up to the last, oldest first.
+    """Run a case and return its verdicts, as `watch_command` does."""
+    compiler = mpi.mpifort if str(source).endswith("F90") else None
+    program = compiled(mpi, source or case.source, *flags, compiler=compiler)
+    return watch_command(["--", str(program), *case.words], case.ranks, mpi, folder)
+
+
+def watch_command(
+    command: Sequence[str], ranks: int, mpi: Mpi, folder: Path
+) -> list[dict[str, Any]]:
+    """Run a program and return every verdict up to the last, oldest first.
 
     Ends with the first verdict that is not `none`, or when the job has ended.
     """
-    compiler = mpi.mpifort if str(source).endswith("F90") else None
-    program = compiled(mpi, source or case.source, *flags, compiler=compiler)
-    launch = [*mpi.mpiexec(case.ranks), str(mpi.python), "-m", "mpiprof", "run", "-o", "t", "--"]
+    launch = [*mpi.mpiexec(ranks), str(mpi.python), "-m", "mpiprof", "run", "-o", "t"]
     job = start(
-        [*launch, str(program), *case.words],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [*launch, *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     printed: list[dict[str, Any]] = []
     deadline = time.monotonic() + HANG_S
