@@ -15,8 +15,8 @@ import numpy as np
 
 from mpiprof.hang.blocking_calls import MessageWait, find_local_calls, find_waits
 from mpiprof.trace import Trace
+from mpiprof.trace.chunks import count_capacity
 from mpiprof.trace.current_function import CurrentFunction
-from mpiprof.trace.log import count_capacity
 from mpiprof.trace.metadata import Call, Key, Shape
 from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.stream import ThreadStream

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.trace.log import Chunk, count_capacity
+from mpiprof.trace.chunks import Chunk, count_capacity
 from mpiprof.trace.memory_limit import memory_limit_bytes
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace

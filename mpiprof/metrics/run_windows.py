@@ -24,7 +24,7 @@ from mpiprof.metrics.analysis_memory import (
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.log import Chunk, count_capacity
+from mpiprof.trace.chunks import Chunk, count_capacity
 from mpiprof.trace.time_window import (
     END_NS,
     MARGIN_CHUNKS,

@@ -16,8 +16,8 @@ import numpy as np
 
 from mpiprof.trace import writer
 from mpiprof.trace.checksum import add_checksum, compute_checksum
+from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.layout import OUTSIDE_CLASSES
-from mpiprof.trace.log import MESSAGES
 from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, START, Array, Int
 from mpiprof.trace.writer import CHUNK_BYTES, RECORD_TYPE
 

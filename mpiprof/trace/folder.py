@@ -13,8 +13,8 @@ from typing import Any
 
 from mpiprof.errors import NoTraceError, TraceError
 from mpiprof.interface.format_units import format_ranks
+from mpiprof.trace.chunks import Chunk, count_capacity, open_logs
 from mpiprof.trace.files import File, list_files
-from mpiprof.trace.log import Chunk, count_capacity, open_logs
 from mpiprof.trace.malloc_tuning import pause_garbage_collection
 from mpiprof.trace.run_metadata import FILE, RANK_LIMIT, read_metadata
 from mpiprof.trace.tables import read_tables
@@ -94,7 +94,7 @@ class Folder:
         ends, known = self.tables.ends, with_logs | self.tables.processes.keys()
         self.ranks = self._count_ranks(known)
         self._silent = self.tables.shape_ids.keys() - with_logs
-        chunks: Counter[int] = Counter()
+        chunks = Counter(self.logs.unused)
         for threads in (self.logs.threads, self.logs.messages):
             for (rank, _), of_thread in threads.items():
                 chunks[rank] += len(of_thread)

@@ -21,7 +21,7 @@ from mpiprof.trace.validation import check_object, check_text
 LAYOUT_ERRORS = (ValueError, LookupError, TypeError, RecursionError, ArithmeticError, SyntaxError)
 MAGIC = 0x6863504D
 MAX_HEAD_BYTES = 1 << 14  # maximum length of the first line, bytes
-VERSION = 2  # in version 2, each finished chunk has a checksum
+VERSION = 3  # since 2, each finished chunk has a checksum; since 3, chunks of messages are packed
 UINT32_FIELDS = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, at most 32 bits
 REQUIRED_FIELDS = ("enter_ns", "exit_ns", "choice", *UINT32_FIELDS)
 HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")

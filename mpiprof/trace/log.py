@@ -7,33 +7,18 @@ a live recorder truncates would kill the reader (SIGBUS).
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace.checksum import compute_checksum
-from mpiprof.trace.current_function import CurrentFunction, find_function
-from mpiprof.trace.files import Content, File, MemoryFile, list_files, read_bytes
-from mpiprof.trace.layout import MAGIC, MAX_HEAD_BYTES, OUTSIDE_CLASSES, SIGNAL, parse_layout
+from mpiprof.trace.files import Content, File, MemoryFile, read_bytes
+from mpiprof.trace.layout import MAX_HEAD_BYTES, SIGNAL, parse_layout
+from mpiprof.trace.message_unpack import PackedRecords
 from mpiprof.trace.pack import MAX_CHUNKS
-from mpiprof.trace.types import (
-    CALL,
-    COMPLETION,
-    EXTENSION,
-    LONGEST_CALL,
-    MESSAGE_COUNT,
-    SENDER_UNIT,
-    STATISTICS,
-    SUMMARY,
-    Array,
-    Problems,
-)
+from mpiprof.trace.types import Array, Problems
 
-MESSAGES = 1  # content of a chunk: messages, not calls of collectives
 READ_CHUNKS = 8  # that are read at a time, so that their records remain in the cache
 MAX_RING = 1 << 16  # chunks of a log of rings, which is copied into memory
 COPY_ATTEMPTS = 20  # attempts to copy a ring that is overwritten meanwhile
@@ -186,6 +171,26 @@ class LogFile:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         yield records[:filled]
 
+    def read_packed(self, chunk: int, length: int) -> Iterator[Array]:
+        """Yield the records of a packed chunk, 1 x records, which are valid until the next.
+
+        length: bytes of the records. Damage ends the records, and is noted.
+        """
+        layout = self.layout
+        raw, size = np.zeros(layout.chunk_bytes, np.uint8), 0
+        try:
+            with self.file.open() as content:
+                size = content.read(raw.data, chunk * layout.chunk_bytes)
+        except OSError as error:
+            raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
+        if not self._check(chunk, raw[:size]):
+            return
+        packed = PackedRecords(raw[layout.header_bytes : size][:length])
+        for records in packed:
+            yield records[None]
+        if packed.is_damaged:
+            self._intact[chunk], self.damaged = False, True
+
     def read(self, pieces: list[tuple[int, int, int]]) -> Array:
         """Return records start..stop of each (chunk, start, stop) as one structured array.
 
@@ -205,170 +210,3 @@ class LogFile:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         records: Array = raw[:filled].view(layout.record)
         return records
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Location of one chunk of a thread's records."""
-
-    log: LogFile
-    index: int
-    serial: int
-    live: bool
-    thread: int = 0
-
-    def read(self, most: int = sys.maxsize) -> Array:
-        """Return its first records, or all of them."""
-        return self.log.read([(self.index, 0, min(most, self.log.layout.capacity))])
-
-    def first_ns(self) -> int | None:
-        """Return the entry time of its first call on its node's clock, or None without calls."""
-        calls = _select_calls(self.read(16))
-        return int(calls["enter_ns"][0]) if len(calls) else None
-
-    def last_ns(self) -> int:
-        """Return the end of its last call on its node's clock, or 0 if unknown."""
-        records = self.read()
-        calls = _select_calls(records)
-        if len(calls):
-            # Not the maximum, because one damaged time would become the length of the run.
-            return max(int(calls["enter_ns"][-1]), int(calls["exit_ns"][-1]))
-        longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST_CALL)
-        return int(records["enter_ns"][longest].max(initial=0))
-
-    def is_summed(self) -> bool:
-        """Return whether the chunk begins with totals. Events are in other threads' chunks."""
-        totals = (SUMMARY, STATISTICS, MESSAGE_COUNT)
-        return bool(np.isin(self.read(1)["kind"], totals).any())
-
-    def was_reused(self) -> bool:
-        """Return whether a live window was reused for the next chunk since its header was read."""
-        is_copy = self.log.file is not self.log.source
-        if not self.live or is_copy:
-            return False
-        return self.log.read_header(self.index).get("serial") != self.serial
-
-
-def count_capacity(chunks: Iterable[Chunk]) -> int:
-    """Return how many records some chunks have room for."""
-    return sum(chunk.log.layout.capacity for chunk in chunks)
-
-
-def _select_calls(records: Array) -> Array:
-    return records[(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
-
-
-@dataclass
-class Logs:
-    """All logs of a trace: chunks in order per (rank, thread), and each thread's dropped records.
-
-    messages: chunks with messages, in order per (rank, thread).
-    spent: ns of each thread in the calls of OUTSIDE_CLASSES, from logs with these fields.
-    functions: the call that a thread is in, unless it has an open record of a collective.
-    signals: the signal that ended a rank, if recorded. senders: who sent it (SENDER_* of
-    trace.types).
-    tasks: the system's id of each thread, 0 if it has ended; from logs with this field.
-    """
-
-    threads: dict[tuple[int, int], list[Chunk]] = field(default_factory=dict)
-    messages: dict[tuple[int, int], list[Chunk]] = field(default_factory=dict)
-    dropped: dict[tuple[int, int], int] = field(default_factory=dict)
-    truncated: bool = False
-    outside_ns: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    opened: list[LogFile] = field(default_factory=list)
-    functions: dict[tuple[int, int], CurrentFunction | None] = field(default_factory=dict)
-    signals: dict[int, int] = field(default_factory=dict)
-    senders: dict[int, int] = field(default_factory=dict)
-    tasks: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    @property
-    def is_damaged(self) -> bool:
-        """True if any log was found damaged while it was read."""
-        return any(log.damaged for log in self.opened)
-
-
-def open_logs(folder: Path, limit: int, problems: Problems, live: bool = False) -> Logs:
-    """Open every *.log of a folder; ranks at or beyond `limit` count as damage.
-
-    live: whether the job may be running.
-    """
-    logs = Logs()
-    for file in list_files(folder, ".log"):
-        try:
-            log = LogFile(file, problems, live)
-        except TraceError as error:
-            problems.add(str(error))
-            logs.truncated = True
-            continue
-        logs.opened.append(log)
-        logs.truncated |= log.cut
-        _add_chunks(log, limit, logs, problems)
-    for threads in (logs.threads, logs.messages):
-        for key, chunks in threads.items():
-            chunks = threads[key] = _sort_by_serial(key, chunks, problems)
-            if chunks[-1].log.layout.ring_bytes:
-                threads[key] = _after_last_gap(chunks)
-            elif lost := chunks[-1].serial + 1 - len(chunks):
-                problems.add(f"rank {key[0]}: {lost} chunks of thread {key[1]} are missing")
-                logs.truncated = True
-    return logs
-
-
-def _add_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> None:
-    headers = log.headers
-    fields = set(headers.dtype.names or ())
-    valid = headers["magic"] == MAGIC
-    known = valid & (headers["rank"] < limit)
-    for count, problem in (
-        ((~valid & (headers["magic"] != 0)).sum(), "are damaged and"),
-        ((valid & ~known).sum(), "of ranks that do not exist are"),
-    ):
-        if count:
-            problems.add(f"{log.name}: {count} chunks {problem} ignored")
-            logs.truncated = True
-    has_outside = fields >= {f"{name}_ns" for name in OUTSIDE_CLASSES}
-    for index in np.flatnonzero(known).tolist():
-        head = headers[index]
-        key = rank, thread = int(head["rank"]), int(head["thread"])
-        chunk = Chunk(log, index, int(head["serial"]), int(head["window"]) != 0, thread)
-        if "content" in fields and int(head["content"]) == MESSAGES:
-            logs.messages.setdefault(key, []).append(chunk)
-            continue
-        logs.threads.setdefault(key, []).append(chunk)
-        if chunk.live and "signal" in fields:
-            logs.functions[key] = find_function(log.layout, head)
-            if int(head["signal"]):
-                logs.senders[rank], logs.signals[rank] = divmod(int(head["signal"]), SENDER_UNIT)
-            if "task" in fields:
-                logs.tasks[key] = int(head["task"])
-        dropped = int(head["dropped"])
-        if dropped < 1 << 48:
-            logs.dropped[key] = max(logs.dropped.get(key, 0), dropped)
-        else:
-            problems.add(f"{log.name}: a chunk has a damaged count of dropped records")
-        if has_outside:
-            spent = [int(head[f"{name}_ns"]) for name in OUTSIDE_CLASSES]
-            if all(0 <= ns < 1 << 62 for ns in spent):
-                logs.outside_ns[key] = list(map(max, spent, logs.outside_ns.get(key, spent)))
-            else:
-                problems.add(f"{log.name}: a chunk has damaged times")
-
-
-def _sort_by_serial(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> list[Chunk]:
-    """Sort chunks by serial number; a chunk replaces the live window that it was copied from."""
-    best: dict[int, Chunk] = {}
-    for chunk in chunks:
-        known = best.get(chunk.serial)
-        if known is None or (known.live and not chunk.live):
-            best[chunk.serial] = chunk
-        elif known.live == chunk.live:
-            problems.add(f"rank {key[0]}: two chunks have the same number; the second is ignored")
-    return sorted(best.values(), key=lambda c: c.serial)
-
-
-def _after_last_gap(chunks: list[Chunk]) -> list[Chunk]:
-    """Return the chunks of a ring after its last gap; earlier chunks are being overwritten."""
-    first = len(chunks) - 1
-    while first > 0 and chunks[first - 1].serial == chunks[first].serial - 1:
-        first -= 1
-    return chunks[first:]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.trace.log import Chunk
+from mpiprof.trace.chunks import Chunk
 from mpiprof.trace.records import Records
 from mpiprof.trace.types import MESSAGE_COUNT
 

@@ -12,8 +12,8 @@ from itertools import groupby
 
 import numpy as np
 
+from mpiprof.trace.chunks import Chunk, count_capacity
 from mpiprof.trace.intervals import Intervals, make_intervals
-from mpiprof.trace.log import Chunk, count_capacity
 from mpiprof.trace.message_decoder import COLUMNS, MessageDecoder, count_rows
 from mpiprof.trace.records import Records
 from mpiprof.trace.types import EXTENSION, LONGEST_CALL, RECEIVED, SENT, SUMMARY, Array, Int, Int32
@@ -116,14 +116,17 @@ def read_sums(trace: Records, rank: int) -> dict[str, Int]:
 
 
 def read_intact(trace: Records, chunks: Sequence[Chunk]) -> Iterator[Array]:
-    """Yield the records of a thread, chunks x records, without damaged chunks, which are noted.
+    """Yield the records of a thread, rows of records, without damaged chunks, which are noted.
 
     The records are valid until the next ones are read.
     """
-    count = 0
-    for log, of_log in groupby(chunks, key=lambda chunk: chunk.log):
-        for records in log.read_intact([chunk.index for chunk in of_log]):
-            count += len(records)
-            yield records
-    if count < len(chunks):
-        trace.problems.add("a chunk of messages has a wrong checksum and is ignored")
+    groups = groupby(chunks, key=lambda chunk: (chunk.log, chunk.packed_bytes >= 0))
+    for (log, is_packed), of_log in groups:
+        group = list(of_log)
+        if is_packed:
+            for chunk in group:
+                yield from log.read_packed(chunk.index, chunk.packed_bytes)
+        else:
+            yield from log.read_intact([chunk.index for chunk in group])
+        if not all(log.is_intact(chunk.index) for chunk in group):
+            trace.problems.add("a chunk of messages has a wrong checksum and is ignored")

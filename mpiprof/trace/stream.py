@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.trace.log import Chunk
+from mpiprof.trace.chunks import Chunk
 from mpiprof.trace.rank_arrays import Block, concatenate, get_column
 from mpiprof.trace.types import (
     CALL,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.log import Chunk
+from mpiprof.trace.chunks import Chunk
 from mpiprof.trace.match import BATCH_RECORDS
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, COMPLETION, INTERVAL, MESSAGE_CALL, START, Bool, Int

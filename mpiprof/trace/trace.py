@@ -14,7 +14,7 @@ import numpy as np
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.log import count_capacity
+from mpiprof.trace.chunks import count_capacity
 from mpiprof.trace.match import BATCH_RECORDS
 from mpiprof.trace.memory_limit import memory_limit_bytes
 from mpiprof.trace.records import Records

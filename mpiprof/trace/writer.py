@@ -101,7 +101,7 @@ def make_chunks(
 
     inside: mark of the unrecorded call that the thread is in (index into trace.layout.CALL_CLASSES,
     from 1). signal: the signal that ended the process. spent: ns in the calls of
-    trace.layout.OUTSIDE_CLASSES. content: trace.log.MESSAGES for messages.
+    trace.layout.OUTSIDE_CLASSES. content: trace.chunks.MESSAGES for messages.
     """
     count = max(-(-len(records) // RECORDS_PER_CHUNK), 1)
     fields = EXTENDED_HEADER_FIELDS if spent else HEADER_FIELDS

@@ -27,7 +27,7 @@ from mpiprof.metrics.analysis_memory import BYTES_PER_MESSAGE_RECORD
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import END_NS, Program
 from mpiprof.testing.program_log import HAVE_BEGIN, HAVE_END
-from mpiprof.trace.log import MESSAGES
+from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.types import CALL, RECEIVED_PART, SENT_PART, Array
 from mpiprof.trace.writer import (
     RECORD_TYPE,

@@ -11,8 +11,8 @@ import mpiprof
 from mpiprof.hang import job_verdict, rank_state, verdict_text
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.verdict import Verdict
+from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.layout import OUTSIDE_CLASSES
-from mpiprof.trace.log import MESSAGES
 from mpiprof.trace.message_counts import COUNTS_END, TAG_CLASSES
 from mpiprof.trace.messages import UNSURE, WILDCARD
 from mpiprof.trace.types import MESSAGE_COUNT, RECEIVED_PART, SENT_PART, Array

@@ -11,7 +11,7 @@ import numpy as np
 import mpiprof
 from mpiprof.testing.synthetic import Synthetic, add_chunk_checksum, upgrade_folder
 from mpiprof.trace.checksum import add_checksum
-from mpiprof.trace.log import MESSAGES
+from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.messages import COMPLETE
 from mpiprof.trace.types import MESSAGE_CALL, Array
 from mpiprof.trace.writer import (

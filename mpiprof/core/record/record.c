@@ -10,6 +10,7 @@
 #include "record/call.h"
 #include "record/interval_counters.h"
 #include "record/record.h"
+#include "tracefile/message_pack.h"
 #include "tracefile/tracefile.h"
 
 _Thread_local struct thread self;
@@ -19,6 +20,7 @@ static bool thread_key_made; /* if false, thread_key is 0, which may belong to o
 struct free_window {         /* windows of a thread that has ended */
     struct free_window *next;
     struct chunk *window, *messages;
+    struct message_pack *pack;
     uint32_t used_records, used_messages;
 };
 static struct free_window *free_windows;   /* protected by recorder.lock */
@@ -59,6 +61,7 @@ static void thread_end(void *unused)
     if (s != NULL && atomic_load(&recorder.active)) {
         *s = (struct free_window){.window = t->window,
                                   .messages = t->messages,
+                                  .pack = t->pack,
                                   .used_records = t->used_records,
                                   .used_messages = t->used_messages};
         recorder_lock();
@@ -84,6 +87,7 @@ static void thread_begin(struct thread *t)
         t->window = s->window;
         t->used_records = s->used_records;
         t->messages = s->messages;
+        t->pack = s->pack;
         t->used_messages = s->used_messages;
         t->number = t->window->head.thread;
     }
@@ -102,17 +106,23 @@ static void thread_begin(struct thread *t)
         pthread_setspecific(thread_key, t);
 }
 
-/* Append a window to the log, and clear it. */
-static bool window_append(struct chunk *w, uint32_t *used)
+/* Clear a window whose contents are elsewhere in the log. */
+void record_window_clear(struct chunk *w, uint32_t *used)
 {
-    if (!file_window_append(w))
-        return false;
     /* While the serial equals that of the appended chunk, readers ignore the window. */
     memset(w->records, 0, sizeof w->records);
     atomic_thread_fence(memory_order_release);
     w->head.serial++;
     atomic_thread_fence(memory_order_release);
     *used = 0;
+}
+
+/* Append a window to the log, and clear it. */
+bool record_window_append(struct chunk *w, uint32_t *used)
+{
+    if (!file_window_append(w))
+        return false;
+    record_window_clear(w, used);
     return true;
 }
 
@@ -136,16 +146,6 @@ bool record_messages_ensure(void)
         !atomic_load(&recorder.limited))
         t->messages = file_window_create(t->number, CONTENT_MESSAGES);
     return t->messages != NULL;
-}
-
-/* Append this thread's messages to the log, without the messages of a call that was not logged.
- * Otherwise they would become part of the first call of the next chunk. */
-bool record_messages_append(void)
-{
-    struct record *const all = self.messages->records;
-
-    memset(&all[self.used_messages], 0, (CHUNK_RECORDS - self.used_messages) * sizeof *all);
-    return window_append(self.messages, &self.used_messages);
 }
 
 /* Check the file's length before a write, in the cases that no handler can cover (bus_error.c). */
@@ -183,7 +183,7 @@ static struct record *records_reserve(struct thread *t, uint32_t count)
     if (t->used_records + count > CHUNK_RECORDS) {
         if (file_is_full()) /* not dropped: the call is added to the totals instead */
             return NULL;
-        if (!window_append(t->window, &t->used_records)) {
+        if (!record_window_append(t->window, &t->used_records)) {
             record_drop();
             return NULL;
         }
@@ -310,7 +310,7 @@ void record_flush(void)
      * window. In a ring, a partial window would take a whole slot. */
     if (recorder.options.ring == 0 && t->call == NULL && t->window != NULL && t->used_records > 0 &&
         !atomic_load(&recorder.stopped) && !file_is_full())
-        window_append(t->window, &t->used_records);
+        record_window_append(t->window, &t->used_records);
 }
 
 void record_signal(int number, int sender)
@@ -327,6 +327,8 @@ void record_signal(int number, int sender)
         file_window_seal(self.window);
     if (self.messages != NULL)
         file_window_seal(self.messages);
+    if (self.pack != NULL)
+        file_window_seal(self.pack->chunk);
 }
 
 int64_t record_overhead_ns(void)

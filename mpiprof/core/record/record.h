@@ -13,6 +13,7 @@ struct call_shape;
 struct shape_group;
 struct site;
 struct message_entry;
+struct message_pack;
 struct interval;
 
 enum { RECENT = 8 };
@@ -38,6 +39,7 @@ struct recent { /* lookup results of the thread's last calls, by return address 
 struct thread {
     struct recent recent[RECENT];
     struct chunk *window, *messages; /* messages: window of the message log */
+    struct message_pack *pack;       /* its earlier contents; on the heap, NULL before them */
     int64_t unrecorded_ns, other_ns, recorder_ns;
     const void *fortran_caller;
     /* The active calls of this thread. They may have been abandoned: check with unwind_is_live()
@@ -64,7 +66,8 @@ struct record *record_statistics(uint32_t shape);
 struct record *record_message_count(uint32_t shape);
 struct record *record_totals(enum content content, struct call_shape *shape);
 bool record_messages_ensure(void);
-bool record_messages_append(void);
+bool record_window_append(struct chunk *w, uint32_t *used);
+void record_window_clear(struct chunk *w, uint32_t *used);
 void record_start_up(void);
 void record_flush(void);
 void record_signal(int number, int sender); /* called in a signal handler */

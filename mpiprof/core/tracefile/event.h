@@ -34,12 +34,15 @@
  * Fields of a chunk's header:
  *
  *   dropped, *_ns  calls dropped by its thread so far, and time in calls without a record
- *   content        1 in chunks of messages, 0 in others
+ *   content        1 in chunks of messages, 2 in chunks of packed messages (message_pack.h), else 0
  *   check          checksum once nothing more is written to the chunk (checksum.c); 0 before
  *   function       in a live window: 1 + operation (an index into the first line's `operations`) of
  *                  the call that the thread is in, or 0 if it is outside MPI or in a call with an open
  *                  record; shows a rank that never returns from such a call (record.h)
  *   since_ns       begin of that call; 0 before it is known
+ *   packed         in chunks of packed messages: bytes of the records, and number of the windows
+ *                  that they filled << 32; written last
+ *   first_window   serial of the first of these windows
  *   reserved_*     0; the header is a multiple of a record
  *   signal         the signal that ended the process, or 0, and its sender << 8 (fatal_signals.c)
  *   task           the thread's system id, which shows whether the thread computes or is in MPI;
@@ -75,8 +78,9 @@
     X(int64_t, one_sided_ns, "<i8")                                                                \
     X(int64_t, files_ns, "<i8")                                                                    \
     X(int64_t, since_ns, "<i8")                                                                    \
-    X(int64_t, reserved_0, "<i8")                                                                  \
-    X(int64_t, reserved_1, "<i8")                                                                  \
+    X(int64_t, packed, "<i8")                                                                      \
+    X(uint32_t, first_window, "<u4")                                                               \
+    X(uint32_t, reserved_1, "<u4")                                                                 \
     X(int64_t, reserved_2, "<i8")
 
 #define KINDS(X)                                                                                   \
@@ -139,7 +143,7 @@ enum {
     PART_CANCELLED = 16 /* the program has requested to cancel it */
 };
 
-enum content { CONTENT_CALLS, CONTENT_MESSAGES };
+enum content { CONTENT_CALLS, CONTENT_MESSAGES, CONTENT_PACKED };
 
 /* Messages are counted by tag modulo TAG_CLASSES. */
 enum { TAG_CLASSES = 16, COUNTS_END = TAG_CLASSES };

@@ -15,7 +15,7 @@ static void format_add(struct text *t)
 {
     const char *comma = "";
 
-    text_add(t, "{\"format\": \"mpiprof log\", \"version\": 2, \"chunk_bytes\": %d, ", CHUNK_BYTES);
+    text_add(t, "{\"format\": \"mpiprof log\", \"version\": 3, \"chunk_bytes\": %d, ", CHUNK_BYTES);
     text_add(t, "\"header_bytes\": %d, \"record_bytes\": %zu, \"record\": [", CHUNK_HEAD,
              sizeof(struct record));
 #define FIELD(type, name, format)                                                                  \

@@ -26,8 +26,8 @@ from mpiprof.formats.otf2.regions import Regions, classify_regions
 from mpiprof.formats.otf2.shapes import RankTables
 from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.operations import OPERATIONS
+from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.layout import OUTSIDE_CLASSES
-from mpiprof.trace.log import MESSAGES
 from mpiprof.trace.types import COMPLETION, Array, Int
 from mpiprof.trace.writer import make_chunks, make_head_chunk, pad_messages
 

@@ -1,0 +1,51 @@
+"""Every message call of a fast program is in the trace, in few bytes, also if a rank is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from support.compilation import compiled
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+
+EXCHANGES = 20_000
+MOST_BYTES = 16  # of a call, on average
+WINDOWS_BYTES = 8 * 65536  # windows that threads fill, and the head of a log
+
+
+def record(mpi: Mpi, folder: Path, end: str) -> mpiprof.Trace:
+    program = compiled(mpi, "messages_many.c")
+    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", str(folder)]
+    run_mpi(mpi, 2, [*run, "--", program, str(EXCHANGES), end], check=end == "leave")
+    return mpiprof.open(folder)
+
+
+def test_every_call_is_recorded_in_few_bytes(mpi: Mpi, tmp_path: Path) -> None:
+    trace = record(mpi, tmp_path / "t", "leave")
+    assert trace.is_complete and trace.problems == []
+    calls, messages = trace.message_calls, trace.messages
+    for rank in range(2):
+        of_rank = calls[calls["rank"] == rank]
+        names = of_rank["operation"].tolist()
+        pair = ["send", "recv"] if rank == 0 else ["recv", "send"]
+        assert names == pair * EXCHANGES
+        times = of_rank[["enter_ns", "exit_ns"]].to_numpy().ravel()
+        assert (np.diff(times) >= 0).all()
+        log = tmp_path / "t" / f"rank-{rank:06d}.log"
+        assert log.stat().st_size - WINDOWS_BYTES < MOST_BYTES * 2 * EXCHANGES
+    assert len(messages) == 4 * EXCHANGES
+    assert (messages["partner"] >= 0).all()
+    assert (messages["bytes"] == 4).all()
+
+
+def test_a_killed_rank_loses_no_call(mpi: Mpi, tmp_path: Path) -> None:
+    """The last calls are in the window, the others in packed chunks."""
+    trace = record(mpi, tmp_path / "t", "kill")
+    calls = trace.message_calls
+    of_rank = calls[(calls["rank"] == 1) & (calls["exit_ns"] > 0)]
+    assert len(of_rank) == 2 * EXCHANGES
+    sums = trace.message_sums
+    assert sums[sums["rank"] == 1]["calls"].sum() == 2 * EXCHANGES
