@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.reports.overview import callsite_rows
-from mpiprof.reports.overview.time_sums import TimeSums
+from mpiprof.reports.overview.time_sums import TimeSums, sum_window_waits
 from mpiprof.reports.rank_locations import describe_location
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.sites import label_site
@@ -82,6 +82,7 @@ def sum_times(data: TraceData, state: PageState) -> TimeSums:
         float(everything["message_wait_ns"].sum()),
         float(data.trace.duration_ns) * len(lost),
         float(local["total_ns"][local["rank"].isin(ranks["rank"])].sum()),
+        sum_window_waits(data.trace, ranks["rank"].tolist()),
     )
 
 

@@ -34,7 +34,11 @@ from mpiprof.metrics.efficiencies import make_efficiencies
 from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.message_callsite_sums import make_located_waits
 from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
-from mpiprof.metrics.message_waits import find_postings, make_message_waits
+from mpiprof.metrics.message_waits import (
+    find_postings,
+    find_run_one_sided_waits,
+    make_message_waits,
+)
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
 from mpiprof.metrics.run_counts import find_run_counts
 from mpiprof.metrics.run_times import make_run_times
@@ -87,6 +91,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "message_callsites": make_message_callsites,
     "message_matrix": make_message_matrix,
     "message_calls": message_tables.make_message_calls,
+    "one_sided_waits": find_run_one_sided_waits,
     "open_windows": _find_window_opener,
     "message_logs": message_tables.read_message_tables,
     "message_rows": message_tables.find_message_rows,

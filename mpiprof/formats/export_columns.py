@@ -89,6 +89,8 @@ MESSAGE_COLUMNS = {  # tables of messages and local calls in a data set, by name
         "enter_ns": "when the rank called",
         "exit_ns": "when it returned; 0 while open",
         "messages": "number of messages that the call sends, receives or completes",
+        "epoch": "number of a MPI_Win_post or MPI_Win_start on its window, else 0",
+        "lock": "type of a lock: 1 exclusive, 2 shared; 0 in other calls",
     },
     "messages": {
         "call": "row of the table of message calls",

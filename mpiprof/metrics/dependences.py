@@ -11,13 +11,14 @@ intervals of work are beside them (short_receives.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.message_waits import EAGER, NEVER, Postings
+from mpiprof.metrics.one_sided_waits import OneSidedWait
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
 from mpiprof.metrics.short_receives import ShortReceives, find_short_receives
 from mpiprof.metrics.wait_states import Group
@@ -70,6 +71,7 @@ def find_dependences(trace: Trace) -> Dependences:
     postings, index = _take_postings(trace)
     collector.add_messages(postings, index)
     collector.add_tests(trace, postings)
+    collector.add_one_sided(trace.derive("one_sided_waits"))
     collector.add_short_receives(find_short_receives(trace))
     return collector.join()
 
@@ -165,6 +167,17 @@ class DependenceCollector:
         self._add(awaited, until, number, no_gap)
         self._add(rank, until, -1 - number, until - begin)
         self.count += len(number)
+
+    def add_one_sided(self, waits: Sequence[OneSidedWait]) -> None:
+        """Add one dependence per wait in a call on a window."""
+        until = np.array([wait.until_ns for wait in waits], np.int64)
+        begin = np.array([wait.call.enter_ns for wait in waits], np.int64)
+        awaited = np.array([wait.awaited for wait in waits], np.int64)
+        rank = np.array([wait.call.rank for wait in waits], np.int64)
+        number = self.count + np.arange(len(waits))
+        self._add(awaited, until, number, np.zeros_like(until))
+        self._add(rank, until, -1 - number, until - begin)
+        self.count += len(waits)
 
     def add_short_receives(self, short: ShortReceives) -> None:
         """Add one dependence per message."""

@@ -86,10 +86,12 @@ def _make_sums(trace: Trace) -> pd.DataFrame:
 
 @read_if_stored
 def make_message_calls(trace: Trace) -> pd.DataFrame:
-    """Return one row per logged call on messages, by rank, thread and time.
+    """Return one row per logged call on messages, windows, files etc., by rank, thread and time.
 
-    rank, thread, operation, site, site_id, communicator, peer, enter_ns, exit_ns (0 if open),
-    messages (number of messages that the call sends, receives or completes).
+    rank, thread, operation, site, site_id, communicator (or window or file; the group of
+    MPI_Win_post and MPI_Win_start), peer, enter_ns, exit_ns (0 if open), messages (number of
+    messages that the call sends, receives or completes), epoch (number of a MPI_Win_post or
+    MPI_Win_start on its window, else 0), lock (1 exclusive, 2 shared, 0 other calls).
     """
     calls: pd.DataFrame = trace.derive("message_logs")[0]
     return calls
@@ -135,6 +137,7 @@ def _make_calls(trace: Trace, of: MessageCalls) -> pd.DataFrame:
     columns: dict[str, Any] = {"rank": of.rank, "thread": of.thread}
     columns |= describe_shapes(trace, of.shape)
     columns |= {"enter_ns": of.enter_ns, "exit_ns": of.exit_ns, "messages": of.parts}
+    columns |= {"epoch": of.epoch, "lock": of.lock}
     return pd.DataFrame(columns, copy=False)
 
 

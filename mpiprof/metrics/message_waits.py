@@ -35,12 +35,19 @@ from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.activities import find_activities
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_rows import MessageRows
+from mpiprof.metrics.one_sided_waits import (
+    ONE_SIDED_STATES,
+    OneSidedWait,
+    find_one_sided_waits,
+    tabulate_waits,
+)
 from mpiprof.metrics.posting_times import set_posting_times
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
-STATES = "late_sender", "wrong_order", "late_receiver"
+MESSAGE_STATES = "late_sender", "wrong_order", "late_receiver"
+STATES = (*MESSAGE_STATES, *ONE_SIDED_STATES)
 PLACE = ["communicator", "peer", "site_id"]  # of a shape
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
@@ -83,11 +90,12 @@ class Postings:
 
 
 def make_message_waits(trace: Trace) -> pd.DataFrame:
-    """Return one row per call on messages that waits for another rank, by call.
+    """Return one row per call on messages or windows that waits for another rank, by call.
 
-    call (row of `message_calls`), message (row of `messages`), rank, awaited (rank), state,
-    begin_ns (of the call, or of earlier tests in vain), until_ns (when the awaited rank posted the
-    message), wait_ns. Empty if the trace is too large to be analysed at once, which is noted.
+    call (row of `message_calls`), message (row of `messages`, -1 in calls on windows), rank,
+    awaited (rank), state, begin_ns (of the call, or of earlier tests in vain), until_ns (when the
+    awaited rank posted the message, or let the call on a window continue), wait_ns. Empty if the
+    trace is too large to be analysed at once, which is noted.
     """
     waits = {name: np.zeros(0, dtype) for name, dtype in WAITS.items()}
     if fits_in_memory(trace) and len(trace.message_calls):
@@ -97,7 +105,25 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
             waits = {name: of[is_here] for name, of in waits.items()}
     columns: dict[str, Any] = dict(waits)
     columns["state"] = pd.Categorical.from_codes(columns["state"], pd.Index(STATES))
-    return pd.DataFrame(columns, copy=False)
+    found = pd.DataFrame(columns, copy=False)
+    one_sided: list[OneSidedWait] = trace.derive("one_sided_waits")
+    if not one_sided:
+        return found
+    table = tabulate_waits(one_sided)
+    table["state"] = pd.Categorical(table["state"], pd.Index(STATES))
+    joined = pd.concat([found, table]).sort_values("call", kind="stable", ignore_index=True)
+    return joined.astype({"state": found["state"].dtype})
+
+
+def find_run_one_sided_waits(trace: Trace) -> list[OneSidedWait]:
+    """Return the waits in calls on windows; of a window of time, those that begin in it."""
+    if not fits_in_memory(trace):
+        return []
+    waits = find_one_sided_waits(trace)
+    if isinstance(trace, TraceWindow):
+        begins = np.array([wait.call.enter_ns for wait in waits], np.int64)
+        waits = [waits[i] for i in np.flatnonzero(trace.covers(begins))]
+    return waits
 
 
 def find_postings(trace: Trace) -> Postings:

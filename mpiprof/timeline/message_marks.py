@@ -14,12 +14,13 @@ from mpiprof.timeline.wait_chain import list_records
 from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
 from mpiprof.trace import Trace
 from mpiprof.trace.time_window import TraceWindow
-from mpiprof.trace.types import Bool, Int
+from mpiprof.trace.types import Array, Bool, Int
 
 MAX_WAITS = 300  # of a window, the longest first
 MAX_CALLS = 1500  # of a window without a wait that is shown, the longest first
 MAX_MARKS = 1 << 17  # calls, and waits, of each window of a trace that is analysed in windows
 WINDOW_SHIFT = 40  # of the number of a window in the numbers of its calls
+OF_MESSAGE = "source", "tag", "bytes"  # columns of waits for a message; -1 in calls on windows
 MIN_PIXELS = 1.5  # length of the shortest wait or call that is shown
 
 
@@ -97,6 +98,11 @@ def _read_longest_marks(window: TraceWindow) -> MessageMarks:
     return MessageMarks(longest, marks.waits.nlargest(MAX_MARKS, "wait_ns"))
 
 
+def _take_known(values: Array, rows: Int) -> Array:
+    """Return the values of some rows, -1 for row -1."""
+    return np.append(values, -1)[rows]
+
+
 def _read_marks(trace: Trace) -> MessageMarks:
     """Return all calls on messages of a trace or a window, and the waits for messages."""
     waits, calls, messages = trace.message_waits, trace.message_calls, trace.messages
@@ -106,9 +112,7 @@ def _read_marks(trace: Trace) -> MessageMarks:
         site=calls["site"].astype(str).to_numpy()[call],
         communicator=calls["communicator"].to_numpy()[call],
         end_ns=calls["exit_ns"].to_numpy()[call],
-        source=messages["source"].to_numpy()[message],
-        tag=messages["tag"].to_numpy()[message],
-        bytes=messages["bytes"].to_numpy()[message],
+        **{name: _take_known(messages[name].to_numpy(), message) for name in OF_MESSAGE},
     )
     enter, exit_ = (calls[name].to_numpy(np.int64) for name in ("enter_ns", "exit_ns"))
     order = np.argsort(enter, kind="stable")

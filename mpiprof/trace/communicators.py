@@ -12,6 +12,8 @@ from mpiprof.trace.metadata import Communicator, Tables
 from mpiprof.trace.types import Int
 from mpiprof.trace.validation import check_integer, check_list, check_text
 
+GROUP = "group"  # origin of the group in MPI_Win_post and MPI_Win_start
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -40,6 +42,8 @@ class Communicators:
         identity = check_text(row["identity"])
         if "like" in row:
             return self._index_of_window(rank, row)
+        if row.get("how") == GROUP:
+            return self._index_of_group(rank, row)
         inter = row.get("inter") is True
         members = self._resolve_runs(identity, row.get("members"))
         remote = self._resolve_runs(identity, row.get("remote"))
@@ -71,6 +75,14 @@ class Communicators:
         index = self._find_index(rank, row, of, like.size, like.is_local, like.is_inter)
         self.tables.duplicates[index] = like.index
         return index
+
+    def _index_of_group(self, rank: int, row: dict[str, Any]) -> int:
+        """Return the index of the group of an epoch on a window, which may lack the rank."""
+        of = self._find_groups(row.get("members"), None)
+        size = check_integer(row.get("size", 0), 0, self.limit)
+        if len(of.rank_group) != size:
+            raise ValueError("the size differs from the number of members")
+        return self._find_index(rank, row, of, size, row.get("local") is True, inter=False)
 
     def _find_index(
         self, rank: int, row: dict[str, Any], of: Groups, size: int, local: bool, inter: bool

@@ -45,7 +45,7 @@ MESSAGE = np.dtype(
 COLUMNS: dict[str, dict[str, Any]] = {
     "calls": {
         **dict.fromkeys(("enter_ns", "exit_ns", "parts"), np.int64),
-        **dict.fromkeys(("rank", "thread", "shape"), np.int32),
+        **dict.fromkeys(("rank", "thread", "shape", "epoch", "lock"), np.int32),
     },
     "parts": {"messages": MESSAGE},
     "intervals": {

@@ -22,6 +22,7 @@ from mpiprof.trace.types import EXTENSION, LONGEST_CALL, RECEIVED, SENT, SUMMARY
 # (core/python_api/messages.h).
 UNSURE, WILDCARD, COMPLETE, UNKNOWN_PEER, CANCELLED = 1, 2, 4, 8, 16
 RECEIVED_FLAG, DOUBTFUL = 32, 64
+EXCLUSIVE, SHARED = 1, 2  # types of a lock (core/record/local_call.h)
 RECORDED_FLAGS = RECEIVED_FLAG - 1
 SUM_RECORDS = 4  # a summary and its extensions
 
@@ -31,7 +32,9 @@ class MessageCalls:
     """Logged calls of some ranks by rank, thread and time, and their messages; an array per field.
 
     rank, enter_ns, exit_ns: on the joint clock; exit_ns is 0 if the call is open. shape: index into
-    Tables.shapes. thread: number. parts: number of messages, of which some may be missing below.
+    Tables.shapes. thread: number. epoch: number of a MPI_Win_post or MPI_Win_start on its window, 0
+    of other calls. lock: EXCLUSIVE or SHARED in calls that lock a window, else 0. parts: number of
+    messages, of which some may be missing below.
     messages: rows of message_decoder.MESSAGE in the order of their calls.
     """
 
@@ -40,6 +43,8 @@ class MessageCalls:
     exit_ns: Int
     shape: Int32
     thread: Int32
+    epoch: Int32
+    lock: Int32
     parts: Int
     messages: Array
 

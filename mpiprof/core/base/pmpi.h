@@ -107,7 +107,8 @@
     X(Session_f2c, MPI_Session)                                                                    \
     X(Win_f2c, MPI_Win)                                                                            \
     X(File_f2c, MPI_File)                                                                          \
-    X(Op_f2c, MPI_Op)
+    X(Op_f2c, MPI_Op)                                                                              \
+    X(Group_f2c, MPI_Group)
 
 struct pmpi {
 #define MEMBER(name, parameters) int(*name) parameters;
@@ -181,6 +182,7 @@ static inline int64_t status_bytes(const void *status)
 #define op_f2c(f) pmpi.Op_f2c(f)
 #define session_f2c(f) (pmpi.Session_f2c != NULL ? pmpi.Session_f2c(f) : NULL)
 #define win_f2c(f) (pmpi.Win_f2c != NULL ? pmpi.Win_f2c(f) : NULL)
+#define group_f2c(f) (pmpi.Group_f2c != NULL ? pmpi.Group_f2c(f) : MPI_GROUP_NULL)
 #elif defined(MPIPROF_ABI_mpich) /* a Fortran handle is the C handle */
 #define comm_f2c(f) (f)
 #define type_f2c(f) (f)
@@ -188,5 +190,6 @@ static inline int64_t status_bytes(const void *status)
 #define op_f2c(f) (f)
 #define session_f2c(f) (f)
 #define win_f2c(f) (f)
+#define group_f2c(f) (f)
 #endif
 #define file_f2c(f) (pmpi.File_f2c != NULL ? pmpi.File_f2c(f) : NULL)

@@ -9,9 +9,11 @@ from mpiprof.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
 from mpiprof.libraries import NEEDS, find_algorithms
 from mpiprof.libraries.table import MPICH, OPENMPI
 from mpiprof.operations import (
+    FILE_OPERATIONS,
     LOCAL_OPERATIONS,
     MANAGEMENT_COLLECTIVES,
     MESSAGE_OPERATIONS,
+    ONE_SIDED_OPERATIONS,
     OPERATIONS,
     Operation,
     WaitRule,
@@ -128,7 +130,10 @@ def natives_header(abi: str) -> str:
     lines += ["", "enum operation {", *(f"    OP_{operation}," for operation in operations)]
     lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{MANAGEMENT_COLLECTIVES[0]},"]
     lines += [f"    OP_MESSAGES = OP_{MESSAGE_OPERATIONS[0]},"]
-    lines += [f"    OP_LOCAL = OP_{LOCAL_OPERATIONS[0]}", "};"]
+    lines += [f"    OP_LOCAL = OP_{LOCAL_OPERATIONS[0]},"]
+    lines += [f"    OP_ONE_SIDED = OP_{ONE_SIDED_OPERATIONS[0]},"]
+    lines += [f"    OP_FILES = OP_{FILE_OPERATIONS[0]},"]
+    lines += [f"    OP_FILES_END = OP_{FILE_OPERATIONS[-1]} + 1", "};"]
     lines += ["enum wait_rule {", *(f"    WAIT_{rule.name}," for rule in WaitRule), "};"]
     unspecified = f"WAIT_{WaitRule.UNSPECIFIED.name}"
     lines += facts(lambda o: f"WAIT_{o.wait_rule.name}", "OPERATION_WAIT_RULES", unspecified)

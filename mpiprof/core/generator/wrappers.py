@@ -30,6 +30,7 @@ HEADERS = (
     "record/call",
     "record/completion",
     "record/communicator",
+    "record/local_call",
     "record/management_collectives",
     "selection/dispatch/select",
 )

@@ -31,7 +31,7 @@ struct decoder {
     } room;                                   /* sizes of the tables in rows */
     struct record last[DISTANCE_MAX];         /* the thread's last records; empty at its begin */
     int64_t *enter_ns, *exit_ns, *part_count; /* of each call */
-    int32_t *call_rank, *call_thread, *call_shape;
+    int32_t *call_rank, *call_thread, *call_shape, *call_epoch, *call_lock;
     struct message *messages;   /* of each part */
     int64_t *begin_ns, *end_ns; /* of each interval */
     int32_t *interval_rank, *interval_thread, *before_shape, *after_shape;
@@ -103,7 +103,11 @@ static void add_call(struct decoder *d, const struct record *r)
     d->exit_ns[row] = r->exit_ns == 0 ? 0 : to_global(d, r->exit_ns);
     d->call_rank[row] = (int32_t)d->rank;
     d->call_thread[row] = r->thread;
-    d->part_count[row] = r->sequence;
+    const bool is_local = r->kind == KIND_local_call;
+
+    d->part_count[row] = is_local ? 0 : r->sequence;
+    d->call_epoch[row] = is_local ? (int32_t)r->sequence : 0;
+    d->call_lock[row] = is_local ? r->choice : 0;
     d->call_shape[row] = shape;
     d->calls++;
     d->owned_parts = d->parts;
@@ -218,7 +222,7 @@ PUBLIC void message_decode_count(const char *block, int64_t chunks, int64_t coun
     for (int64_t chunk = 0; chunk < chunks; chunk++)
         for (int64_t i = 0; i < count; i++)
             kinds[chunk_records(block, chunk, stride)[i].kind]++;
-    rows[0] += kinds[KIND_message_call];
+    rows[0] += kinds[KIND_message_call] + kinds[KIND_local_call];
     rows[1] += kinds[KIND_sent] + kinds[KIND_received];
     rows[2] += kinds[KIND_interval];
     rows[3] += kinds[KIND_interval_counts];
@@ -233,7 +237,7 @@ static void decode_chunk(struct decoder *d, const struct record *records, int64_
 
         if (r->kind == KIND_sent || r->kind == KIND_received) {
             add_part(d, r);
-        } else if (r->kind == KIND_message_call) {
+        } else if (r->kind == KIND_message_call || r->kind == KIND_local_call) {
             add_call(d, r);
         } else if (r->kind == KIND_interval) {
             const struct record *before[DISTANCE_MAX];

@@ -209,6 +209,32 @@ struct communicator *comm_derive(const struct communicator *like, const char *ho
     return c;
 }
 
+/* Create an entry for the members of a group, which may lack this process. Returns NULL if memory is
+ * insufficient. */
+struct communicator *comm_derive_group(const struct communicator *window, uint64_t identity,
+                                       const struct members *m)
+{
+    struct communicator *const c = calloc(1, sizeof *c);
+    struct text t = {0};
+
+    if (c == NULL)
+        return NULL;
+    c->identity = identity;
+    c->handle = MPI_COMM_NULL;
+    c->size = m->count;
+    c->local = window->local;
+    c->id = ++entry_count;
+    text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
+             recorder.rank, c->id, (unsigned long long)c->identity);
+    text_add(&t, "\"%016llx\", \"how\": \"group\", \"local\": %s, \"size\": %d, \"members\": ",
+             (unsigned long long)window->identity, c->local ? "true" : "false", c->size);
+    members_write_runs(&t, m);
+    text_add(&t, "}\n");
+    file_write_line(&t);
+    text_free(&t);
+    return c;
+}
+
 struct communicator *comm_adopt(MPI_Comm comm)
 {
     const struct creation how = {.how = "unknown"};

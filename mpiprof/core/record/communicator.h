@@ -17,6 +17,9 @@ struct derived_entries {             /* window_file_comm.c */
     struct communicator *creator;    /* on which windows and files are created */
     struct communicator *persistent; /* rows of persistent operations, if the entry is shared */
 };
+struct epochs { /* of a window (local_call.c) */
+    atomic_uint posts, starts;
+};
 struct open_receives {            /* message_side.c */
     atomic_int wildcards;         /* for any source or any tag, posted and not complete */
     atomic_uint beside_wildcards; /* receives that were numbered while wildcards were open */
@@ -42,6 +45,7 @@ struct communicator {
     struct topology topology;
     struct derived_entries derived;
     struct open_receives receives;
+    struct epochs epochs;
 };
 enum { HISTORY_CREATION = 255 };
 /* Addresses of the arguments that a call received; NULL if it has no such argument. */
@@ -96,6 +100,9 @@ void comm_name_changed(MPI_Comm comm, int error);
 extern struct communicator *_Atomic comm_first; /* MPI_COMM_WORLD except under Sessions */
 extern atomic_int comm_live_count; /* communicators that the program has created and not freed */
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
+struct members;
+struct communicator *comm_derive_group(const struct communicator *window, uint64_t identity,
+                                       const struct members *m);
 
 /* Return true on rank 0 of the private communicator, which decides for all members. */
 static inline bool comm_is_leader(const struct communicator *k)
@@ -113,9 +120,11 @@ struct members {
 struct members members_all(int size);
 bool members_are_all(const struct members *m);
 struct members members_of(MPI_Comm comm, bool remote, int size);
+struct members members_of_group(MPI_Group group);
 uint64_t members_hash(const struct members *m);
 int members_lowest(const struct members *m);
 void members_write(struct text *t, const struct members *m);
+void members_write_runs(struct text *t, const struct members *m);
 
 /* ---- identity of a communicator (comm_id.c) */
 
@@ -150,6 +159,8 @@ void window_file_comm_creation_begin(struct creation *c, MPI_Comm comm);
 void window_file_comm_register(struct map *table, uint64_t key, const struct creation *c);
 struct communicator *window_file_comm_unlink(struct map *table, uint64_t key);
 void window_file_comm_freed(struct map *table, uint64_t key, struct communicator *c, int error);
+const struct communicator *window_file_comm_group(const struct communicator *window,
+                                                  MPI_Group group);
 
 /* ---- detection of calls that the library rejected before its first message (refusal.c) */
 

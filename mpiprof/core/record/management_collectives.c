@@ -37,13 +37,13 @@ void management_collective_begin(struct management_collective *g, int operation,
     if (g->recorded)
         call_begin_counted(&g->call, operation, &at, address);
     else
-        message_begin_local(&g->local, operation, what, address);
+        local_call_begin_alone(&g->local, operation, what, address);
 }
 
 void management_collective_end(struct management_collective *g, int error)
 {
     if (!g->recorded) {
-        message_end_local(&g->local, error);
+        local_call_end(&g->local, error, NULL);
         return;
     }
     if (call_end(&g->call, error))

@@ -2,7 +2,7 @@
 #pragma once
 #include "record/call.h"
 #include "record/communicator.h"
-#include "record/message.h"
+#include "record/local_call.h"
 #include "record/record.h"
 
 struct management_collective {

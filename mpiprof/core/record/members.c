@@ -25,17 +25,16 @@ bool members_are_all(const struct members *m)
     return all;
 }
 
-struct members members_of(MPI_Comm comm, bool remote, int size)
+/* Return the first `most` members of a group. */
+static struct members members_first(MPI_Group group, int most)
 {
     struct members m = {0};
-    MPI_Group group;
     int *own;
 
-    if ((remote ? pmpi.Comm_remote_group : pmpi.Comm_group)(comm, &group) != MPI_SUCCESS)
+    if (pmpi.Group_size(group, &m.count) != MPI_SUCCESS)
         return (struct members){.foreign = true};
-    pmpi.Group_size(group, &m.count);
-    if (m.count > size) /* in MPICH 5.0, a smaller Cartesian communicator has its parent's group */
-        m.count = size;
+    if (m.count > most)
+        m.count = most;
     own = memory_allocate(sizeof *own * (size_t)(m.count + 1));
     m.ranks = memory_allocate(sizeof *own * (size_t)(m.count + 1));
     m.foreign = own == NULL || m.ranks == NULL || recorder.world == MPI_GROUP_NULL;
@@ -47,8 +46,25 @@ struct members members_of(MPI_Comm comm, bool remote, int size)
     for (int i = 0; !m.foreign && i < m.count; i++)
         m.foreign = m.ranks[i] == MPI_UNDEFINED;
     memory_free(own);
+    return m;
+}
+
+struct members members_of(MPI_Comm comm, bool remote, int size)
+{
+    MPI_Group group;
+
+    if ((remote ? pmpi.Comm_remote_group : pmpi.Comm_group)(comm, &group) != MPI_SUCCESS)
+        return (struct members){.foreign = true};
+    /* in MPICH 5.0, a smaller Cartesian communicator has its parent's group */
+    const struct members m = members_first(group, size);
+
     pmpi.Group_free(&group);
     return m;
+}
+
+struct members members_of_group(MPI_Group group)
+{
+    return members_first(group, INT_MAX);
 }
 
 uint64_t members_hash(const struct members *m)
@@ -88,18 +104,9 @@ static bool are_few_runs(const struct members *m)
     return runs <= recorder.options.runs;
 }
 
-/* Write runs of equal steps: [[first, last, step], ...]. If irregular members have too many runs,
- * only the first member writes them; the others write that member's rank. */
-void members_write(struct text *t, const struct members *m)
+/* Write runs of equal steps: [[first, last, step], ...]. */
+void members_write_runs(struct text *t, const struct members *m)
 {
-    if (m->foreign) {
-        text_add(t, "null");
-        return;
-    }
-    if (m->ranks[0] != recorder.rank && !are_few_runs(m)) {
-        text_add(t, "%d", m->ranks[0]);
-        return;
-    }
     text_add(t, "[");
     for (int i = 0; i < m->count;) {
         int step = 1;
@@ -109,4 +116,16 @@ void members_write(struct text *t, const struct members *m)
         i = last + 1;
     }
     text_add(t, "]");
+}
+
+/* Write the members as runs. If irregular members have too many runs, only the first member writes
+ * them; the others write that member's rank. */
+void members_write(struct text *t, const struct members *m)
+{
+    if (m->foreign)
+        text_add(t, "null");
+    else if (m->ranks[0] != recorder.rank && !are_few_runs(m))
+        text_add(t, "%d", m->ranks[0]);
+    else
+        members_write_runs(t, m);
 }

@@ -83,7 +83,7 @@ static enum kind call_kind(const struct message_call *m)
 }
 
 /* Write a call and its messages behind the used records. Returns the call's record, or NULL. */
-static struct record *call_write(const struct message_call *m)
+struct record *message_write(const struct message_call *m)
 {
     const int parts = call_parts(m);
     struct record *const r = message_log_records(parts);
@@ -95,7 +95,24 @@ static struct record *call_write(const struct message_call *m)
     if (call_has_part(m, &m->received))
         message_log_part(r + parts - 1, &m->received.part);
     message_log_call(r + parts, m->shape, parts);
+    if (m->is_local) {
+        r->sequence = m->epoch;
+        r->choice = m->choice;
+    }
     return r + parts;
+}
+
+/* Return the shape of a call on a window or file, or that of its call site if the object or the
+ * target is unknown. */
+static const struct call_shape *shape_on_object(struct message_call *m, int operation,
+                                                const struct message_arguments *a,
+                                                const void *address)
+{
+    const struct message_entry *const e =
+        message_shape_find(operation, a->sent.rank, false, a->object, address);
+
+    m->sent.group = e != NULL ? e->side.group : NULL;
+    return e != NULL ? e->side.part.shape : message_shape_without_comm(operation, address);
 }
 
 void message_begin_active(struct message_call *m, int operation, const struct message_arguments *a,
@@ -112,10 +129,12 @@ void message_begin_active(struct message_call *m, int operation, const struct me
     m->numbered = false;
     m->creates_request = operation >= OP_send_init && operation <= OP_precv_init;
     if (level != MESSAGES_OFF && !atomic_load_explicit(&recorder.stopped, memory_order_relaxed)) {
-        message_side_begin(&m->sent, operation, a->sent, false, a->comm, address);
+        message_side_begin(&m->sent, operation, m->is_local ? a->received : a->sent, false, a->comm,
+                           address);
         message_side_begin(&m->received, operation, a->received, true, a->comm, address);
         m->shape = m->received.comm != NULL   ? m->received.part.shape
                    : a->comm != MPI_COMM_NULL ? m->sent.part.shape
+                   : a->object != 0           ? shape_on_object(m, operation, a, address)
                                               : message_shape_without_comm(operation, address);
         m->numbered = level > MESSAGES_SUMS && m->shape != NULL;
         if (m->numbered) {
@@ -124,17 +143,16 @@ void message_begin_active(struct message_call *m, int operation, const struct me
             if (m->received.comm != NULL && !m->creates_request)
                 message_side_post(&m->received, 0, 1);
             if (!record_is_paused())
-                m->open = call_write(m);
+                m->open = message_write(m);
         }
     }
-    if (!m->is_local) /* an interval contains local calls, and counts their time */
-        interval_add_samples(interval_shape(m->shape));
+    interval_add_samples(interval_shape(m->shape));
     const int64_t now = now_ns();
 
-    m->enter_ns = m->is_local ? now : interval_enter(m, now, interval_shape(m->shape));
+    m->enter_ns = interval_enter(m, now, interval_shape(m->shape));
     function_entered(m->enter_ns);
     if (m->open != NULL && m->enter_ns != now) /* an interval has replaced the open call */
-        m->open = call_write(m);
+        m->open = message_write(m);
     if (m->open == NULL)
         return;
     for (int i = 1; i <= call_parts(m); i++)
@@ -143,15 +161,14 @@ void message_begin_active(struct message_call *m, int operation, const struct me
 }
 
 /* Add the time of a call. Returns its end, or 0 if it is not recorded or has failed. */
-static int64_t call_finish(struct message_call *m, int error)
+int64_t message_finish(struct message_call *m, int error)
 {
     if (m->enter_ns == 0)
         return 0;
     const int64_t now = now_ns();
 
     self.message = m->outer;
-    if (!m->is_local)
-        interval_leave(m, now, interval_shape(m->shape));
+    interval_leave(m, now, interval_shape(m->shape));
     spent_add(m->spent, now - m->enter_ns);
     if (m->shape == NULL)
         return 0;
@@ -171,7 +188,7 @@ static int64_t call_finish(struct message_call *m, int error)
 /* End a call before the program's error handler runs, because the handler may never return. */
 void message_failed(struct message_call *m, int error)
 {
-    call_finish(m, error);
+    message_finish(m, error);
     m->enter_ns = 0;
 }
 
@@ -204,7 +221,7 @@ static void call_record(struct message_call *m, int64_t now)
         call_add(m, elapsed);
         if (message_is_logged(elapsed)) {
             m->sent.part.posted_ns = m->received.part.posted_ns = m->enter_ns;
-            logged = call_write(m);
+            logged = message_write(m);
         }
     }
     if (logged != NULL)
@@ -223,8 +240,7 @@ static int64_t bytes_of_type(const struct message_arguments *a, const struct mes
 }
 
 /* Return the bytes of one message of a call that the library has accepted. */
-static inline int64_t buffer_bytes(const struct message_arguments *a,
-                                   const struct message_buffer *b)
+int64_t message_buffer_bytes(const struct message_arguments *a, const struct message_buffer *b)
 {
     const int64_t count = a->large ? *(const MPI_Count *)b->count : *(const int *)b->count;
     const int64_t each = a->fortran ? -1 : predefined_bytes(*(const MPI_Datatype *)b->type);
@@ -237,12 +253,12 @@ static inline int64_t buffer_bytes(const struct message_arguments *a,
 void message_end(struct message_call *m, int error, const struct message_arguments *a,
                  const void *status, bool matched)
 {
-    const int64_t now = call_finish(m, error);
+    const int64_t now = message_finish(m, error);
 
     if (now == 0)
         return;
     if (m->sent.comm != NULL) {
-        m->sent.part.bytes = message_side_exists(&m->sent) ? buffer_bytes(a, &a->send) : 0;
+        m->sent.part.bytes = message_side_exists(&m->sent) ? message_buffer_bytes(a, &a->send) : 0;
         message_side_complete(&m->sent, NULL);
     }
     if (m->received.comm != NULL && matched)
@@ -259,7 +275,7 @@ enum { EAGER_BYTES = 2048 };
 void message_posted(struct message_call *m, int error, const struct message_arguments *a,
                     MPI_Request request)
 {
-    const int64_t now = call_finish(m, error);
+    const int64_t now = message_finish(m, error);
 
     if (now == 0)
         return;
@@ -267,14 +283,15 @@ void message_posted(struct message_call *m, int error, const struct message_argu
 
     m->received.part.posted_ns = m->sent.part.posted_ns = m->enter_ns;
     if (message_side_exists(&m->sent)) {
-        m->sent.part.bytes = buffer_bytes(a, &a->send);
+        m->sent.part.bytes = message_buffer_bytes(a, &a->send);
         if (tracked && m->received.comm == NULL &&
             (m->creates_request || m->sent.part.bytes >= EAGER_BYTES ||
              m->sent.group->operation == OP_issend))
             message_request_add(&m->sent, request, m->creates_request);
     }
     if (tracked && message_side_exists(&m->received)) {
-        m->received.most_bytes = buffer_bytes(a, a->recv.type != NULL ? &a->recv : &a->send);
+        m->received.most_bytes =
+            message_buffer_bytes(a, a->recv.type != NULL ? &a->recv : &a->send);
         message_request_add(&m->received, request, m->creates_request);
     }
     call_record(m, now);

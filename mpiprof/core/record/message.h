@@ -18,9 +18,11 @@ struct message_buffer { /* addresses of the arguments, as in struct side */
 struct message_arguments {
     struct message_buffer send, recv; /* of the sent and of the received message */
     MPI_Comm comm;
-    struct envelope sent, received;
-    int partitions; /* 0 if the message is not partitioned */
+    uint64_t object; /* map_key of the window or file of a call without messages, or 0 */
+    struct envelope sent, received; /* sent: also the target of a call on a window */
+    int partitions;                 /* 0 if the message is not partitioned */
     bool large, fortran;
+    uint8_t lock; /* enum lock_type of a call that locks a window */
 };
 struct message_call {
     int64_t enter_ns; /* 0 if the call is not recorded */
@@ -28,6 +30,8 @@ struct message_call {
     struct record *open;
     enum spent spent;      /* class of its time */
     bool is_local;         /* it has no messages: a call on a window, file, communicator etc. */
+    uint8_t choice;        /* of the record of a local call: enum lock_type */
+    uint32_t epoch;        /* number of a MPI_Win_post or MPI_Win_start on its window, else 0 */
     bool creates_request;  /* a persistent one */
     bool numbered;         /* its messages have numbers, or get them at their completion */
     struct activity outer; /* the call of this thread whose callback made this call */
@@ -40,6 +44,9 @@ void message_check_cost(int64_t now);
 void message_begin_active(struct message_call *m, int operation, const struct message_arguments *a,
                           const void *address);
 void message_failed(struct message_call *m, int error);
+int64_t message_finish(struct message_call *m, int error);
+struct record *message_write(const struct message_call *m);
+int64_t message_buffer_bytes(const struct message_arguments *a, const struct message_buffer *b);
 void message_end(struct message_call *m, int error, const struct message_arguments *a,
                  const void *status, bool matched);
 void message_posted(struct message_call *m, int error, const struct message_arguments *a,
@@ -54,26 +61,6 @@ static inline void message_begin(struct message_call *m, int operation,
     if (atomic_load_explicit(&recorder.active, memory_order_relaxed) &&
         (self.call == NULL || !call_within(m)))
         message_begin_active(m, operation, a, address);
-}
-
-/* Begin and end a call of one rank that has no messages (mpiprof/operations.py). */
-static inline void message_begin_local(struct message_call *m, int operation, enum spent spent,
-                                       const void *address)
-{
-    const struct message_arguments none = {
-        .comm = COMM_NONE, .sent = {NO_MESSAGE, 0}, .received = {NO_MESSAGE, 0}};
-
-    m->spent = spent;
-    m->is_local = true;
-    m->enter_ns = 0;
-    if (atomic_load_explicit(&recorder.active, memory_order_relaxed) &&
-        (self.call == NULL || !call_within(m)))
-        message_begin_active(m, operation, &none, address);
-}
-
-static inline void message_end_local(struct message_call *m, int error)
-{
-    message_end(m, error, NULL, NULL, false);
 }
 
 /* Return the address for the status that the library fills. */

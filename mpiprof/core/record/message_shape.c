@@ -1,6 +1,7 @@
 /* Shapes of message calls: operation, communicator, call site and peer.
  *
- * The results of a thread's last lookups are cached by call site, communicator and peer: in sets of
+ * Calls on windows and files have shapes of their window or file. The results of a thread's last
+ * lookups are cached by call site, communicator (or window or file) and peer: in sets of
  * a few entries each, the newest first.
  */
 #include <string.h>
@@ -49,17 +50,30 @@ static void side_describe(struct message_side *s, int operation, int rank, bool 
     s->peeked = operation == OP_probe || operation == OP_iprobe;
     s->numbered_late =
         wildcard || (rank >= 0 && (s->peeked || operation == OP_mprobe || operation == OP_improbe));
-    s->peer = rank >= 0 && !partitioned ? message_number_peer(s->comm, rank) : NULL;
+    s->peer = rank >= 0 && !partitioned && operation < OP_LOCAL ? message_number_peer(s->comm, rank)
+                                                                : NULL;
     /* Equivalent communicators share their identity in the tables (comm_id.c), so the number of
      * the communicator is a part of the number of its messages. */
     s->comm_number = equivalent != 0 ? (uint32_t)hash_mix((uint64_t)equivalent, 0) : 0;
 }
 
-static bool entry_fill(struct message_entry *e, int operation, int rank, bool received,
-                       MPI_Comm comm, const void *caller, struct site *site)
+/* Return the entry of a call's communicator, window or file, or NULL if it is unknown. Calls without
+ * one, such as a Wait, are recorded on the first communicator. */
+static struct communicator *object_find(int operation, uint64_t object)
 {
-    /* Calls without a communicator, such as a Wait, are recorded on the first one. */
-    struct communicator *const c = comm == COMM_NONE ? atomic_load(&comm_first) : comm_find(comm);
+    if (object == map_key(COMM_NONE))
+        return atomic_load(&comm_first);
+    if (operation >= OP_ONE_SIDED && operation < OP_FILES)
+        return map_get(&window_file_comm_windows, object);
+    if (operation >= OP_FILES && operation < OP_FILES_END)
+        return map_get(&window_file_comm_files, object);
+    return comm_find((MPI_Comm)(uintptr_t)object);
+}
+
+static bool entry_fill(struct message_entry *e, int operation, int rank, bool received,
+                       uint64_t object, const void *caller, struct site *site)
+{
+    struct communicator *const c = object_find(operation, object);
     const int members = c == NULL ? 0 : c->inter ? c->remote_size : c->size;
     struct message_side *const s = &e->side;
 
@@ -73,7 +87,7 @@ static bool entry_fill(struct message_entry *e, int operation, int rank, bool re
     if (s->group == NULL)
         return false;
     s->comm = c;
-    e->handle = comm;
+    e->object = object;
     e->operation = operation;
     side_describe(s, operation, rank, received);
     s->part.shape = message_shape_of_peer(s->group, rank);
@@ -90,10 +104,10 @@ bool message_shape_make_cache(void)
 
 /* Replace the oldest entry of a set by the results of a lookup in the tables. */
 const struct message_entry *message_shape_fill(struct message_entry *set, int operation, int rank,
-                                               bool received, MPI_Comm comm, const void *caller,
+                                               bool received, uint64_t object, const void *caller,
                                                struct site *site)
 {
     memmove(set + 1, set, (SHAPE_SET_ENTRIES - 1) * sizeof *set);
     set->site = site != NULL ? (const void *)site : caller;
-    return entry_fill(set, operation, rank, received, comm, caller, site) ? set : NULL;
+    return entry_fill(set, operation, rank, received, object, caller, site) ? set : NULL;
 }

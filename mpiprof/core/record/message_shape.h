@@ -30,7 +30,7 @@ struct message_side {
 };
 struct message_entry { /* lookup results of one of the thread's last calls */
     const void *site;  /* or the address of a native call */
-    MPI_Comm handle;
+    uint64_t object;   /* handle of its communicator, window or file */
     int operation;
     uint32_t generation;
     struct message_side side; /* of a message with a tag; the shape is NULL if there is none */
@@ -39,21 +39,23 @@ struct message_entry { /* lookup results of one of the thread's last calls */
 enum { SHAPE_SETS = 16, SHAPE_SET_ENTRIES = 4 };
 
 const struct message_entry *message_shape_fill(struct message_entry *set, int operation, int rank,
-                                               bool received, MPI_Comm comm, const void *caller,
+                                               bool received, uint64_t object, const void *caller,
                                                struct site *site);
 const struct call_shape *message_shape_of_peer(struct shape_group *group, int rank);
 bool message_shape_make_cache(void);
 
 /* Return the shape and peer of a call, from the thread's cache or from the tables. Returns NULL if
- * the communicator is unknown, or if no process has the rank. Negative ranks are no peers. */
+ * the object is unknown, or if no process has the rank. Negative ranks are no peers.
+ *
+ * object: map_key of the handle of the call's communicator, window or file. */
 static inline const struct message_entry *message_shape_find(int operation, int rank, bool received,
-                                                             MPI_Comm comm, const void *address)
+                                                             uint64_t object, const void *address)
 {
     struct site *const site = python_site();
     const void *const caller = self.fortran_caller != NULL ? self.fortran_caller : address;
     const void *const key = site != NULL ? (const void *)site : caller;
-    const uint64_t hash = ((uint64_t)(uintptr_t)key >> 2) + (uint64_t)rank * 5 +
-                          (uint64_t)operation * 3 + map_key(comm);
+    const uint64_t hash =
+        ((uint64_t)(uintptr_t)key >> 2) + (uint64_t)rank * 5 + (uint64_t)operation * 3 + object;
 
     if (self.message_entries == NULL && !message_shape_make_cache())
         return NULL;
@@ -62,12 +64,12 @@ static inline const struct message_entry *message_shape_find(int operation, int 
 
     if (site != NULL || recorder.options.stack == 1)
         for (struct message_entry *e = set; e < set + SHAPE_SET_ENTRIES; e++)
-            if (e->site == key && e->side.envelope.rank == rank && e->handle == comm &&
+            if (e->site == key && e->side.envelope.rank == rank && e->object == object &&
                 e->operation == operation && e->side.part.received == received &&
                 e->side.part.shape != NULL &&
                 e->generation == atomic_load_explicit(&recorder.generation, memory_order_relaxed))
                 return e;
-    return message_shape_fill(set, operation, rank, received, comm, caller, site);
+    return message_shape_fill(set, operation, rank, received, object, caller, site);
 }
 
 /* Add to the sums of a shape. The calling thread has a window, so a second thread is known. */
@@ -92,7 +94,7 @@ static inline const struct call_shape *message_shape_without_comm(int operation,
                                                                   const void *address)
 {
     const struct message_entry *const e =
-        message_shape_find(operation, NO_MESSAGE, false, COMM_NONE, address);
+        message_shape_find(operation, NO_MESSAGE, false, map_key(COMM_NONE), address);
 
     return e != NULL ? e->side.part.shape : NULL;
 }

@@ -24,8 +24,9 @@ static inline void message_side_begin(struct message_side *s, int operation, str
                                       bool received, MPI_Comm comm, const void *address)
 {
     const struct message_entry *const entry =
-        e.rank != NO_MESSAGE ? message_shape_find(operation, e.rank, received, comm, address)
-                             : NULL;
+        e.rank != NO_MESSAGE
+            ? message_shape_find(operation, e.rank, received, map_key(comm), address)
+            : NULL;
 
     if (entry == NULL) {
         s->comm = NULL;

@@ -64,15 +64,21 @@ void window_file_comm_creation_begin(struct creation *c, MPI_Comm comm)
         c->sequence = c->parent->next++;
 }
 
+static void handle_map(struct map *table, uint64_t key, struct communicator *c)
+{
+    recorder_lock();
+    map_put(table, key, c);
+    atomic_fetch_add(&recorder.generation, 1); /* invalidates the threads' caches */
+    recorder_unlock();
+}
+
 void window_file_comm_register(struct map *table, uint64_t key, const struct creation *c)
 {
     if (!c->counted || !has_table_space())
         return;
     struct communicator *const entry = comm_derive(c->parent, c->how, c->sequence);
 
-    recorder_lock();
-    map_put(table, key, entry);
-    recorder_unlock();
+    handle_map(table, key, entry);
 }
 
 /* Remove an entry from its table before the library may reuse the handle in another thread. */
@@ -80,20 +86,41 @@ struct communicator *window_file_comm_unlink(struct map *table, uint64_t key)
 {
     struct communicator *const c = atomic_load(&recorder.active) ? map_get(table, key) : NULL;
 
-    if (c != NULL) {
-        recorder_lock();
-        map_put(table, key, NULL);
-        recorder_unlock();
-    }
+    if (c != NULL)
+        handle_map(table, key, NULL);
     return c;
 }
 
 /* Restore the entry after the call if the handle could not be freed. */
 void window_file_comm_freed(struct map *table, uint64_t key, struct communicator *c, int error)
 {
-    if (c == NULL || error == MPI_SUCCESS)
-        return;
-    recorder_lock();
-    map_put(table, key, c);
-    recorder_unlock();
+    if (c != NULL && error != MPI_SUCCESS)
+        handle_map(table, key, c);
+}
+
+static struct communicator *group_find(const struct communicator *window, const struct members *m)
+{
+    static struct map groups; /* identity -> struct communicator * */
+    const uint64_t identity = hash_mix(hash_text(window->identity, "group", -1), members_hash(m));
+    struct communicator *entry = map_get(&groups, identity);
+
+    if (entry == NULL && has_table_space()) {
+        entry = comm_derive_group(window, identity, m);
+        recorder_lock();
+        map_put(&groups, identity, entry);
+        recorder_unlock();
+    }
+    return entry;
+}
+
+/* Return the entry for the members of a group in an epoch of a window. The group has members.
+ * Returns NULL if one of them is unknown, or beyond MOST_HANDLES. */
+const struct communicator *window_file_comm_group(const struct communicator *window,
+                                                  MPI_Group group)
+{
+    struct members m = members_of_group(group);
+    const struct communicator *const entry = m.foreign ? NULL : group_find(window, &m);
+
+    memory_free(m.ranks);
+    return entry;
 }

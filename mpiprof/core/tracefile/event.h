@@ -14,7 +14,8 @@
  *   sent, received  part of the next message_call: enter_ns is the time when the message was posted,
  *                 exit_ns its bytes, sequence its number, outside_ns its tag, choice its flags
  *   message_call  open while exit_ns is 0; sequence is the number of its parts
- *   local_call    of one rank on a window, file, communicator etc.; open while exit_ns is 0
+ *   local_call    of one rank on a window, file, communicator etc.; open while exit_ns is 0; sequence
+ *                 is the number of a post or start on its window, choice the enum lock_type
  *   interval      between two calls; sequence is the shape of the call before it, shape that of the
  *                 call after it (UINT32_MAX: unknown), outside_ns the time before enter_ns that its
  *                 counters include

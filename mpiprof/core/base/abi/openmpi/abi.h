@@ -59,6 +59,8 @@ enum {
     MPI_ANY_TAG = -1,
     MPI_PROC_NULL = -2,
     MPI_THREAD_MULTIPLE = 3,
+    MPI_LOCK_EXCLUSIVE = 1,
+    MPI_LOCK_SHARED = 2,
     MPI_TAG_UB = 0,
     MPI_APPNUM = 4,
     MPI_COMBINER_NAMED = 0,

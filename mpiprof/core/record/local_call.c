@@ -1,0 +1,114 @@
+/* Calls of one rank without messages: on windows, files and partitions, and those that create or free
+ * communicators.
+ *
+ * Every call adds its time and bytes to the sums of its shape: operation, window or file, call site
+ * and target. A long call is also logged. Calls that begin or end an epoch of a window are always
+ * logged, because another rank may wait for them. MPI_Win_post and MPI_Win_start have their group in
+ * place of the window, and a number on their window, by which the two sides are matched
+ * (metrics/one_sided_waits.py).
+ *
+ * Threads: any; the state of a call is on its thread's stack. Arguments are read after the library
+ * has accepted them.
+ */
+#include "record/local_call.h"
+
+#include "base/pmpi.h"
+#include "record/call.h"
+#include "record/communicator.h"
+#include "record/message_log.h"
+#include "record/message_shape.h"
+
+enum { LOGGED_CALL_COST_NS = 100 }; /* of a call that is logged, whatever its length */
+
+/* Add a call to the sums of its shape, and log it if it is long or must be known. */
+static void call_record(struct message_call *m, int64_t now, int64_t sent, int64_t received,
+                        bool always)
+{
+    const int64_t elapsed = now - m->enter_ns;
+    const bool logs_some =
+        atomic_load_explicit(&message_level, memory_order_relaxed) > MESSAGES_SUMS;
+    struct record *logged = NULL;
+
+    if (!record_is_paused()) {
+        message_shape_add(m->shape, 1, elapsed, sent, received);
+        if (message_is_logged(elapsed) || (always && logs_some))
+            logged = message_write(m);
+    }
+    if (logged != NULL)
+        message_log_close(logged, 0, KIND_local_call, m->enter_ns, now);
+    else if (m->open != NULL)
+        message_log_clear(0);
+    if (always)
+        message_cost_add(LOGGED_CALL_COST_NS, now);
+}
+
+static int64_t buffer_bytes(const struct message_arguments *a, const struct message_buffer *b)
+{
+    const bool has_target = a->sent.rank >= 0 || a->sent.rank == NO_MESSAGE;
+
+    return b->type != NULL && has_target ? message_buffer_bytes(a, b) : 0;
+}
+
+/* End a call. a: NULL if it moves no data. */
+void local_call_end(struct message_call *m, int error, const struct message_arguments *a)
+{
+    const int64_t now = message_finish(m, error);
+
+    if (now == 0)
+        return;
+    const int64_t sent = a != NULL ? buffer_bytes(a, &a->send) : 0;
+    const int64_t received = a != NULL ? buffer_bytes(a, &a->recv) : 0;
+
+    call_record(m, now, sent, received, false);
+}
+
+/* End a call that may begin or end an epoch. */
+void local_call_end_epoch(struct message_call *m, int error, bool changed)
+{
+    const int64_t now = message_finish(m, error);
+
+    if (now != 0)
+        call_record(m, now, 0, 0, changed);
+}
+
+/* Replace the window by the group in the shape of a call. */
+static void shape_set_group(struct message_call *m, const struct communicator *window,
+                            MPI_Group group)
+{
+    const struct communicator *const members = window_file_comm_group(window, group);
+    const struct shape_group *const f =
+        members != NULL ? call_shapes_find(m->sent.group->operation, members, m->sent.group->site)
+                        : NULL;
+
+    if (f != NULL)
+        m->shape = &f->base;
+}
+
+/* Return true unless a group is empty. Open MPI accepts a null handle. */
+static bool group_has_members(MPI_Group group)
+{
+    int members = 0;
+
+    return group != MPI_GROUP_NULL && pmpi.Group_size(group, &members) == MPI_SUCCESS &&
+           members > 0;
+}
+
+/* End MPI_Win_post or MPI_Win_start. window: map_key of its handle. */
+void local_call_end_group(struct message_call *m, int error, uint64_t window, MPI_Group group)
+{
+    const int64_t now = message_finish(m, error);
+
+    if (now == 0)
+        return;
+    struct communicator *const entry = map_get(&window_file_comm_windows, window);
+
+    if (entry != NULL && m->sent.group != NULL && group_has_members(group)) {
+        atomic_uint *const count =
+            m->sent.group->operation == OP_win_post ? &entry->epochs.posts : &entry->epochs.starts;
+
+        m->epoch = atomic_fetch_add_explicit(count, 1, memory_order_relaxed) + 1;
+        if (!record_is_paused())
+            shape_set_group(m, entry, group);
+    }
+    call_record(m, now, 0, 0, true);
+}
