@@ -30,6 +30,7 @@ from mpiprof.reports.unknown_waiting import (
     unknown_waiting_sentence,
     waiting_verb,
 )
+from mpiprof.reports.wait_words import name_waits
 from mpiprof.trace import Trace
 
 NO_FINDING = "Nothing stands out"
@@ -82,7 +83,7 @@ def _waiting_lines(trace: Trace, verdict: Verdict, *, is_tunable: bool) -> list[
     first = f"{amount} of all ranks' time {is_waiting} in collectives."
     if verdict.waiting_for_messages >= NEGLIGIBLE_SHARE:
         part = lower_first(share_in_words(verdict.waiting_for_messages / verdict.waiting))
-        first = f"{amount} of all ranks' time {is_waiting}, {part} of it for messages."
+        first = f"{amount} of all ranks' time {is_waiting}, {part} of it {name_waits(trace)}."
     if trace.record == "summary" and verdict.waiting >= NEGLIGIBLE_SHARE:
         return [first, *_summary_lines(trace, verdict)]
     if verdict.worst is None:

@@ -19,6 +19,7 @@ from mpiprof.interface.format_units import (
 from mpiprof.metrics.message_callsite_sums import are_waits_known
 from mpiprof.reports.blamed_ranks import name_ranks, takes_plural
 from mpiprof.reports.site_labels import describe_site
+from mpiprof.reports.wait_words import name_waits, split_reason
 from mpiprof.trace import Trace
 
 MIN_SHARE = 0.1  # of the waiting for messages, from which a finding is the headline
@@ -68,7 +69,7 @@ def headline(trace: Trace, pairs: pd.DataFrame, cause: MessageCause | None = Non
         (capitalise(name_ranks(cause.finding)), "late"),
         (" cause " if takes_plural(cause.finding) else " causes ", ""),
         (format_share(cause.share), "strong"),
-        (" of the waiting for messages.", ""),
+        (f" of the waiting {name_waits(trace)}.", ""),
     ]
 
 
@@ -78,6 +79,8 @@ def describe_pair(trace: Trace, row: Any) -> Words:
     reason = [(" for messages of ", ""), awaited, (", in ", "")]
     if 2 * row["send_wait_ns"] > row["wait_ns"]:
         reason = [(" until ", ""), awaited, (" receives its message, in ", "")]
+    if (words := split_reason(str(row["operation"]))) is not None:
+        reason = [(words[0], ""), awaited, (f"{words[1]}, in ", "")]
     return [
         (f"Rank {row['rank']}", "strong"),
         (" waits ", ""),
@@ -109,7 +112,7 @@ def further_sentences(
     if not whole > 0:
         return []
     if cause is None:
-        return [_most_awaited(pairs, whole)]
+        return [_most_awaited(trace, pairs, whole)]
     direct = pairs[pairs["awaited"].isin(cause.finding.ranks)]
     share = float(direct["wait_ns"].sum()) / whole
     them = format_ranks(cause.finding.ranks)
@@ -119,7 +122,7 @@ def further_sentences(
     return [f"{sentence}.", _join(describe_pair(trace, pairs.iloc[0]))]
 
 
-def _most_awaited(pairs: pd.DataFrame, whole: float) -> str:
+def _most_awaited(trace: Trace, pairs: pd.DataFrame, whole: float) -> str:
     """Return the share of the rank for which the others wait most."""
     sums = pairs.groupby("awaited")["wait_ns"].sum().sort_values(ascending=False, kind="stable")
     rank = int(sums.index[0])
@@ -127,7 +130,7 @@ def _most_awaited(pairs: pd.DataFrame, whole: float) -> str:
     one = len(waiting) == 1
     who = f"rank {waiting[0]} waits" if one else f"{format_count(len(waiting))} ranks wait"
     share = format_share(float(sums.iloc[0]) / whole)
-    fact = f"{share} of all waiting for messages is for rank {rank}; {who} for it."
+    fact = f"{share} of all waiting {name_waits(trace)} is for rank {rank}; {who} for it."
     return f"{fact} No rank is known to cause it: an awaited rank may wait itself."
 
 

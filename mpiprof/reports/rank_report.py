@@ -12,6 +12,7 @@ from mpiprof.interface.terminal_colour import paint
 from mpiprof.reports import text
 from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.reports.terminal_sections import Section, join_sections
+from mpiprof.reports.wait_words import name_waits
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import locate_label
 
@@ -100,7 +101,7 @@ def report_rank(
     sections.append(Section("", _describe_rank(trace, rank), essential=True))
     if chains:
         table = f"{_make_table(chains)}\n{wrap_paragraph(LEGEND)}"
-        title = "Its longest waits, in collectives and for messages"
+        title = f"Its longest waits, in collectives and {name_waits(trace, rank)}"
         sections.append(Section(title, table, essential=True))
         sections.append(Section("The longest wait, back to its cause", _list_links(chains[0])))
     cause = chains[0].cause if chains else -1
@@ -117,7 +118,8 @@ def _describe_rank(trace: Trace, rank: int) -> str:
     rows = [row for row in text.rank_times_as_data(trace) if row["rank"] == rank]
     if not rows:
         return f"{title}: no call was recorded."
-    names = {"collective_wait_ns": "in collectives", "message_wait_ns": "for messages"}
+    others = name_waits(trace, rank)
+    names = {"collective_wait_ns": "in collectives", "message_wait_ns": others}
     values = {where: rows[0][name] for name, where in names.items()}
     known = {where: float(ns) for where, ns in values.items() if ns is not None and ns == ns}
     if not known:

@@ -11,9 +11,13 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 
 import mpiprof
+from mpiprof.metrics.message_callsite_sums import find_located_waits
+from mpiprof.metrics.waiting_pairs import list_waiting_pairs
 from mpiprof.reports.local_table import local_section
+from mpiprof.reports.message_pairs import describe_pair
+from mpiprof.reports.wait_words import name_waits
 
-STEPS, LATE_NS = 5, 40_000_000  # as in one_sided_waits.c
+STEPS, LATE_NS = 12, 40_000_000  # as in one_sided_waits.c
 RANKS = {"post": 2, "complete": 3, "fence": 3, "exclusive": 4, "shared": 4}
 
 
@@ -73,3 +77,7 @@ def test_ranks_wait_for_the_holder_of_a_lock_on_4_ranks(
     assert {awaited for _, awaited in sums} - waiting == {1}
     assert sum(count for count, _ in sums.values()) >= len(waiting) * (STEPS - 1)
     assert trace.delays.iloc[0]["rank"] == 1
+    pairs = list_waiting_pairs(find_located_waits(trace))
+    sentence = "".join(word for word, _ in describe_pair(trace, pairs.iloc[0]))
+    assert " releases its lock, in " in sentence and "calls of win_" in sentence
+    assert name_waits(trace, 3) == "on windows"
