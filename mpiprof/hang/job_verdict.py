@@ -216,7 +216,10 @@ def _find_missing(job: Job, silent: bool) -> Verdict | None:
 def _missing_verdict(job: Job, instance: Pending, absent: Sequence[int]) -> Verdict:
     """Return the verdict on missing ranks that wait for no rank, by their activity."""
     between = {rank: job.positions[rank].between for rank in absent}
-    logged = [rank for rank in absent if between[rank] != "collective"]
+    logged = [
+        rank for rank in absent
+        if between[rank] != "collective" or job.positions[rank].local_calls
+    ]  # fmt: skip
     if not logged:  # each of these ranks may be waiting for other ranks
         return job.undecided(absent, instance, "unlogged")
     kind, ranks, reason = job.describe_outside(logged)

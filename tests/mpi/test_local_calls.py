@@ -22,7 +22,9 @@ def test_calls_and_waiting_are_summed_by_call_site_on_2_ranks(mpi: Mpi, tmp_path
     folder = tmp_path / "t"
     program = compiled(mpi, "local_calls.c", "-g")
     run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
-    run_mpi(mpi, 2, [*run, str(program), str(tmp_path / "data")], check=True)
+    run_mpi(
+        mpi, 2, [*run, str(program), str(tmp_path / "data"), str(tmp_path / "shared")], check=True
+    )
     trace = mpiprof.open(folder)
     assert trace.is_complete and not trace.problems
     rows = {(row["rank"], row["operation"]): row for row in trace.local_sums.to_dict("records")}
@@ -31,6 +33,17 @@ def test_calls_and_waiting_are_summed_by_call_site_on_2_ranks(mpi: Mpi, tmp_path
     expected |= {(0, name): 1 for name in OTHERS}
     assert {key: rows[key]["calls"] for key in expected if key in rows} == expected
     assert not {name for _, name in rows} & {"finalize", "barrier"}
+    moved = {
+        (row["rank"], row["operation"]): (row["sent"], row["received"])
+        for row in trace.local_sums.to_dict("records")
+        if trace.tables.communicators[row["communicator"]].origin == "file"
+    }
+    assert moved == {
+        (0, "file_iwrite_at"): (12, 0),
+        (0, "file_iread_all"): (0, 4),
+        (1, "file_read_at"): (0, 8),
+        (1, "file_iread_all"): (0, 4),
+    }
     waited = sum(rows[0, name]["total_ns"] for name in ("win_start", "win_complete"))
     assert waited >= 0.9 * STEPS * LATE_NS
     assert str(rows[0, "win_start"]["site"]).startswith("local_calls.c:")

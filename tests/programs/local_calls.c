@@ -1,9 +1,10 @@
 /* Calls of one rank on windows and files, on 2 ranks.
  *
- *     local_calls FILE
+ *     local_calls FILE SHARED_FILE
  *
  * In each of STEPS epochs, rank 1 sleeps LATE_MS before it exposes its window, so rank 0 waits for
- * it in MPI_Win_start or MPI_Win_complete. Then rank 0 makes each of the other calls once.
+ * it in MPI_Win_start or MPI_Win_complete. Then rank 0 makes each of the other calls once,
+ * and both ranks use a file.
  */
 #include <mpi.h>
 #include <time.h>
@@ -50,6 +51,28 @@ static void others(const char *name, MPI_Win window)
     MPI_File_close(&file);
 }
 
+/* Rank 0 writes 3 ints, rank 1 reads 2 of them, and both start to read 1. */
+static void shared_file(const char *name)
+{
+    MPI_File file;
+    MPI_Request request;
+    int values[3] = {1, 2, 3};
+
+    MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    if (rank == 0) {
+        MPI_File_iwrite_at(file, 0, values, 3, MPI_INT, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_File_sync(file);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_File_sync(file);
+    if (rank == 1)
+        MPI_File_read_at(file, 0, values, 2, MPI_INT, MPI_STATUS_IGNORE);
+    MPI_File_iread_all(file, values, 1, MPI_INT, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_File_close(&file);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Group world, other;
@@ -67,6 +90,8 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0 && argc > 1)
         others(argv[1], window);
+    if (argc > 2)
+        shared_file(argv[2]);
     MPI_Win_free(&window);
     MPI_Group_free(&world);
     MPI_Group_free(&other);
