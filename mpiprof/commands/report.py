@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     changes = parse_changes(args.what_if)
     to = output_ending(args)
     check_rank_options(args)
-    from mpiprof.hang import verdict_text
+    from mpiprof.hang import exception_text, verdict_text
     from mpiprof.metrics import columns
     from mpiprof.reports import json, phrases, what_if
     from mpiprof.reports.table import wrap_paragraph
@@ -111,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
     above = []
     if wrong := verdict_text.fault_line(trace):
         above.append(terminal_colour.paint(wrap_paragraph(wrong, 0), "late"))
+    elif raised := exception_text.raised_sentences(trace):
+        above.append(terminal_colour.paint(wrap_paragraph(raised, 0), "late"))
     if lost := phrases.loss_sentence(trace):
         above.append(wrap_paragraph(lost, 0))
     if prediction is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpiprof.hang.exception_text import ended_by_exception
 from mpiprof.hang.exit_status import describe_exit
 from mpiprof.hang.first_end import read_first_end
 from mpiprof.hang.job_end import JobEnd
@@ -52,6 +53,8 @@ def _longest_wait(trace: Trace, end: JobEnd) -> str:
 
 def exception_sentence(trace: Trace, positions: Positions, ranks: Sequence[int]) -> str:
     """Return a sentence on a Python exception that may have ended ranks, "" in other programs."""
+    if set(ranks) & ended_by_exception(trace, positions):
+        return ""  # the verdict names the exception
     # mpi4py calls MPI_Finalize at exit, also after an exception.
     status = _find_exit_status(trace, ranks)
     if status is not None and status != EXCEPTION_STATUS:

@@ -8,6 +8,7 @@ from typing import Any
 from mpiprof.hang import (
     disagreement_text,
     end_text,
+    exception_text,
     job_verdict,
     local_call_text,
     rank_state,
@@ -127,7 +128,8 @@ def format_verdict(
     """Return the fault, its location and the advice in a few sentences."""
     if not verdict.is_bad:
         return "Nothing is wrong that can be told."
-    sentences = _fault_sentences(trace, positions, verdict, now)
+    raised = exception_text.raised_sentences(trace, positions, verdict.processes)
+    sentences = f"{raised} {_fault_sentences(trace, positions, verdict, now)}".lstrip()
     if verdict.all_finished:
         return f"{sentences} The job went on to its end all the same: check its results."
     further_text = "".join(

@@ -52,6 +52,9 @@ def make_report(
         "coverage": coverage_as_data(trace),
         "verdict": verdict_as_data(trace, make_verdict(trace, findings)),
         "findings": [finding_as_data(trace, finding) for finding in findings],
+        "exceptions": [
+            raised.as_data() for of_rank in trace.tables.exceptions.values() for raised in of_rank
+        ],
         "notes": list(trace.notes),
         "spawned": spawned_jobs.describe_spawned(trace),
     }

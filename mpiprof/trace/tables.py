@@ -17,6 +17,7 @@ import numpy as np
 from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace.checksum import is_line_intact, remove_checksum
 from mpiprof.trace.communicators import Communicators
+from mpiprof.trace.exceptions import parse_exception
 from mpiprof.trace.files import list_files, read_content
 from mpiprof.trace.metadata import Communicator, SampleKey, Shape, Tables
 from mpiprof.trace.run_metadata import RANK_LIMIT
@@ -134,6 +135,9 @@ class _Reader:
             self.where.append((rank, *known, *shapes))
         elif "note" in row:
             tables.notes.append((rank, check_text(row["note"])))
+        elif "exception" in row:
+            raised = parse_exception(rank, row["exception"])
+            tables.exceptions.setdefault(rank, []).append(raised)
         elif "missing_counter" in row:
             missing = check_object(row["missing_counter"])
             tables.missing_counters.append(

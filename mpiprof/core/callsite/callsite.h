@@ -61,6 +61,10 @@ bool python_site_is_initialised(void);       /* calls that need no GIL are safe 
 struct site *python_site_of(object *thread); /* requires the GIL */
 /* Return true if Python has ended and the address is in its library or in mpi4py's module. */
 bool python_site_is_exit_address(const void *address);
+bool python_site_is_mpi4py(const void *address);
+bool python_site_is_skipped_file(const char *file);
+void python_site_add_text(struct text *t, const object *text, size_t most);
+void python_site_add_location(struct text *t, const struct frame_place *p);
 void python_site_start(void);
 bool python_site_can_take_gil(void);
 void python_site_clear_preload(const char *value);
@@ -76,6 +80,11 @@ struct python_method { /* PyMethodDef */
 bool python_hook_add(const char *module_name, const char *attribute, const char *method_name,
                      struct python_method *function);
 bool python_hook_at_exit(void (*stop)(void));
+
+/* ---- exceptions that end a Python program or a thread of it (python_exception.c) */
+
+void python_exception_start(void);
+void python_exception_abort(const void *address); /* of the caller of MPI_Abort */
 
 /* ---- pauses of Python's garbage collector (python_gc.c) */
 

@@ -42,14 +42,14 @@ bool python_site_can_take_gil(void)
 
 /* ---- names */
 
-/* Add a str as UTF-8. Surrogates, as in file names of unknown encodings, become question marks, and
- * so does an unknown or empty str. */
-static void text_of(struct text *t, const object *text)
+/* Add a str as UTF-8, cut to a number of bytes. Surrogates, as in file names of unknown encodings,
+ * become question marks, and so does an unknown or empty str. */
+void python_site_add_text(struct text *t, const object *text, size_t most)
 {
     const ptrdiff_t length = text != NULL ? py.PyUnicode_GetLength(text) : 0;
     const size_t before = t->length;
 
-    for (ptrdiff_t i = 0; i < length && t->length - before < LONGEST_NAME; i++) {
+    for (ptrdiff_t i = 0; i < length && t->length - before < most; i++) {
         static const uint32_t lead[] = {0, 0xc0, 0xe0, 0xf0};
         const uint32_t read = py.PyUnicode_ReadChar(text, i);
         const uint32_t c = read >= 0xd800 && read < 0xe000 ? '?' : read;
@@ -99,7 +99,8 @@ static bool names_package(const char *file, const char *package, size_t length)
     return end != NULL && end[strlen(part)] == '\0';
 }
 
-static bool file_skipped(const char *file)
+/* Return true for files of mpi4py, runpy and the packages of --skip-package. */
+bool python_site_is_skipped_file(const char *file)
 {
     const char *list = recorder.options.skip_packages;
 
@@ -126,8 +127,8 @@ static bool place_skipped(const struct frame_place *p)
     if (kind == NULL) {
         struct text file = {0};
 
-        text_of(&file, p->file);
-        kind = file.bytes != NULL && file_skipped(file.bytes) ? &skipped : &shown;
+        python_site_add_text(&file, p->file, LONGEST_NAME);
+        kind = file.bytes != NULL && python_site_is_skipped_file(file.bytes) ? &skipped : &shown;
         text_free(&file);
         recorder_lock();
         map_put(&file_kinds, p->file_key, kind);
@@ -136,7 +137,8 @@ static bool place_skipped(const struct frame_place *p)
     return kind == &skipped;
 }
 
-static void location_add(struct text *t, const struct frame_place *p)
+/* Append a location as JSON. Its code is needed only if its line is not looked up yet. */
+void python_site_add_location(struct text *t, const struct frame_place *p)
 {
     struct text path = {0}, name = {0};
     const int line = p->line >= 0 ? p->line : py.PyCode_Addr2Line(p->code, p->at);
@@ -145,8 +147,8 @@ static void location_add(struct text *t, const struct frame_place *p)
 
     if (first != '/' && first != '<' && site_folder[0] != '\0')
         text_add(&path, "%s/", site_folder);
-    text_of(&path, p->file);
-    text_of(&name, p->name);
+    python_site_add_text(&path, p->file, LONGEST_NAME);
+    python_site_add_text(&name, p->name, LONGEST_NAME);
     text_add(t, t->length > 0 ? ", {\"file\": " : "{\"file\": ");
     text_json(t, path.bytes != NULL ? path.bytes : "?", -1);
     text_add(t, ", \"line\": %d, \"function\": ", line > 0 ? line : 0);
@@ -197,7 +199,7 @@ static struct site *site_of_frames(next_place *next, object *innermost, int most
     frame = innermost;
     for (int i = 0; i < (count > 0 ? count : 1) && next(&frame, &p);)
         if (count == 0 || !place_skipped(&p)) {
-            location_add(&t, &p);
+            python_site_add_location(&t, &p);
             i++;
         }
     if (count == 0)
@@ -249,6 +251,15 @@ struct site *python_site_read(void)
     return s;
 }
 
+/* Return true if the address is in mpi4py's module. */
+bool python_site_is_mpi4py(const void *address)
+{
+    Dl_info caller = {0};
+
+    return python_site_is_possible && dladdr((const char *)address - 1, &caller) != 0 &&
+           caller.dli_fname != NULL && strstr(caller.dli_fname, "/mpi4py/MPI.") != NULL;
+}
+
 bool python_site_is_exit_address(const void *address)
 {
     Dl_info caller = {0}, python = {0};
@@ -256,7 +267,7 @@ bool python_site_is_exit_address(const void *address)
     if (!python_site_is_possible || recorder.options.python == PYTHON_NEVER ||
         python_site_is_initialised() || dladdr((const char *)address - 1, &caller) == 0)
         return false;
-    if (caller.dli_fname != NULL && strstr(caller.dli_fname, "/mpi4py/MPI.") != NULL)
+    if (python_site_is_mpi4py(address))
         return true;
     return dladdr(*(void **)&py.Py_IsInitialized, &python) != 0 &&
            python.dli_fbase == caller.dli_fbase;

@@ -323,7 +323,7 @@ LIFECYCLE_LINES = {
         "{call}",
         "lifecycle_finalised(&g, {error});",
     ],
-    "MPI_Abort": ["lifecycle_aborting();", "{call}"],
+    "MPI_Abort": ["lifecycle_aborting({address});", "{call}"],
     "MPI_Session_init": [
         "lifecycle_initialising(WRAPPED_LEVEL);",
         "{call}",

@@ -183,6 +183,7 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
     if (!recorder.passive)
         fatal_signal_install();
     presite_sample_start();
+    python_exception_start();
     message_level_start();
     interval_start();
     if (recorder.options.summary && recorder.options.sample > 1)
@@ -308,10 +309,12 @@ void lifecycle_finalised(struct management_collective *g, int error)
     bus_error_uninstall();
 }
 
-void lifecycle_aborting(void)
+void lifecycle_aborting(const void *address)
 {
-    if (atomic_load(&recorder.active))
-        end_record_write("abort", false);
+    if (!atomic_load(&recorder.active))
+        return;
+    python_exception_abort(address);
+    end_record_write("abort", false);
 }
 
 void lifecycle_session_ending(void)

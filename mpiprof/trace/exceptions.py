@@ -1,0 +1,55 @@
+"""Python exceptions that ended a rank or a thread of it, as the recorder wrote them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mpiprof.trace.sites import format_site, parse_frame
+from mpiprof.trace.validation import check_integer, check_list, check_object, check_text
+
+UNCAUGHT, THREAD, ABORT = "uncaught", "thread", "abort"
+INTERRUPT = "KeyboardInterrupt"
+MAX_MESSAGE = 200  # characters
+
+
+@dataclass(frozen=True)
+class RaisedException:
+    """An exception of one rank.
+
+    at_ns: time on the clock of its node. how: UNCAUGHT, THREAD if no `except` of a thread caught
+    it, or ABORT if the program handled it and called MPI_Abort. message: "" if unknown. frame: the
+    location that raised it, None if unknown.
+    """
+
+    rank: int
+    at_ns: int
+    how: str
+    type: str
+    message: str
+    frame: dict[str, Any] | None
+
+    def describe(self) -> str:
+        """Return type, message and location: "ValueError (bad shape) at solve.py:88 main"."""
+        text = f"{self.type} ({self.message})" if self.message else self.type
+        return text if self.frame is None else f"{text} at {format_site(self.frame)}"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the exception in the schema of the JSON output, without its time."""
+        frame = self.frame or {"file": None, "line": None, "function": None}
+        text = {"type": self.type, "message": self.message}
+        return {"rank": self.rank, "how": self.how, **text, **frame}
+
+
+def parse_exception(rank: int, value: Any) -> RaisedException:
+    """Return an exception from its line in the tables; raises ValueError or KeyError."""
+    row = check_object(value)
+    frames = check_list(row["frames"], parse_frame)
+    return RaisedException(
+        rank,
+        check_integer(row["at_ns"]),
+        check_text(row["how"]),
+        check_text(row["type"])[:MAX_MESSAGE] or "an exception",
+        check_text(row["message"])[:MAX_MESSAGE].strip(),
+        frames[0] if frames and "file" in frames[0] else None,
+    )

@@ -1,0 +1,86 @@
+"""Python exceptions that end a rank or a thread are recorded, and the program stays as it is."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support import PROGRAMS
+from support.jobs import end, run, start
+from support.mpis import Mpi
+from support.wait_until import wait_until
+
+import mpiprof
+from mpiprof.errors import TraceError
+from mpiprof.hang import verdict_text
+
+PROGRAM = PROGRAMS / "exceptions_raised.py"
+LINES = PROGRAM.read_text().splitlines()
+# How the program ends, and the recorded (how, type, message, line of the source that raised it).
+CASES = {
+    "uncaught": ("uncaught", "ValueError", "bad shape " + "x" * 190, "ValueError("),
+    "own text": ("uncaught", "SilentError", "", "SilentError("),
+    "own hook": ("uncaught", "RuntimeError", "own hook", "RuntimeError("),
+    "exit hook": ("uncaught", "RuntimeError", "exit hook", "RuntimeError("),
+    "abort hook": ("uncaught", "RuntimeError", "abort hook", "RuntimeError("),
+    "thread": ("thread", "KeyError", "'key'", "lambda: EMPTY"),
+    "thread hook": ("thread", "KeyError", "'key'", "lambda: EMPTY"),
+    "interrupt": ("uncaught", "KeyboardInterrupt", "", "raise KeyboardInterrupt"),
+    "abort": ("abort", "FileNotFoundError", "[Errno 2] no input", "raise OSError"),
+    "exit": None,
+    "thread exit": None,
+    "handled": None,
+}
+# Numbers that differ between runs of one program.
+VOLATILE = re.compile(r"\[[^\]\s]*:\d+\]|0x[0-9a-f]+|Thread-\d+")
+
+
+@pytest.mark.parametrize("how", CASES)
+def test_an_exception_is_recorded_and_the_program_is_as_without(
+    how: str, mpi: Mpi, tmp_path: Path
+) -> None:
+    """One rank without a launcher, bare and recorded: same exit code and same standard error."""
+    words = [str(mpi.python), str(PROGRAM), how]
+    bare = run(words, cwd=tmp_path)
+    folder = tmp_path / "t"
+    recorded = run(
+        [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--", *words],
+        cwd=tmp_path,
+    )
+    assert recorded.returncode == bare.returncode
+    assert VOLATILE.sub("", recorded.stderr) == VOLATILE.sub("", bare.stderr)
+    expected = CASES[how]
+    exceptions = mpiprof.open(folder).tables.exceptions.get(0, [])
+    if expected is None:
+        assert exceptions == []
+        return
+    (raised,) = exceptions
+    assert (raised.how, raised.type, raised.message) == expected[:3]
+    assert raised.frame is not None and raised.frame["file"] == str(PROGRAM)
+    assert expected[3] in LINES[raised.frame["line"] - 1]
+
+
+def verdict_of(folder: Path) -> str:
+    """Return the verdict on a job that runs, "" before its trace can be read."""
+    try:
+        text = verdict_text.trace_verdict(mpiprof.open(folder))[1]
+    except TraceError:
+        return ""
+    return text if "raised" in text else ""
+
+
+def test_a_verdict_names_the_exception_for_which_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: rank 1 raises, and mpi4py waits in MPI_Finalize for rank 0, or aborts."""
+    folder = tmp_path / "t"
+    record = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
+    job = start([*mpi.mpiexec(2), *record, str(mpi.python), str(PROGRAM), "own hook"])
+    try:
+        text = wait_until(partial(verdict_of, folder), "the verdict names the exception", job)
+    finally:
+        end(job)
+    line = next(i for i, text in enumerate(LINES, 1) if "RuntimeError(" in text)
+    where = f"exceptions_raised.py:{line} act"
+    assert text.startswith(f"Rank 1 raised RuntimeError (own hook) at {where} and has left."), text
+    assert "may be the reason" not in text
