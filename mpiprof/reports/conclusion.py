@@ -25,6 +25,7 @@ from mpiprof.reports.delay_sentences import (
 from mpiprof.reports.phrases import share_bounds, share_in_words
 from mpiprof.reports.sentences import advise, finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.stalled_calls import explain_calls, stalled_sentences
 from mpiprof.reports.unknown_waiting import (
     describe_lost_ranks,
     unknown_waiting_sentence,
@@ -56,6 +57,7 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
 
 def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yield facts on the whole run that no sentence on a finding contains."""
+    yield from stalled_sentences(trace)
     unknown = unknown_waiting_sentence(trace) if verdict.worst is not None else ""
     if unknown:
         yield unknown
@@ -118,7 +120,8 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
     callsite = int(worst)
     part = lower_first(share_in_words(float(busy[callsite]) / float(busy.sum())))
     operation = table["operation"][callsite]
-    do = TUNE_ADVICE if is_tunable(trace, operation) else ""
+    is_stalled = explain_calls(trace, float(busy.sum()))
+    do = TUNE_ADVICE if is_tunable(trace, operation) and not is_stalled else ""
     if operation != base_operation(operation):
         do = ": a rank that computes between its start and its Wait may hold up the others"
     if trace.ranks_without_records:

@@ -17,6 +17,7 @@ from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports import conclusion, sentences, spawned_jobs
 from mpiprof.reports.site_labels import site_as_data
+from mpiprof.reports.stalled_calls import stalled_as_data
 from mpiprof.trace import Trace
 
 NAN = float("nan")
@@ -55,6 +56,7 @@ def make_report(
         "exceptions": [
             raised.as_data() for of_rank in trace.tables.exceptions.values() for raised in of_rank
         ],
+        "stalled_calls": stalled_as_data(trace),
         "notes": list(trace.notes),
         "spawned": spawned_jobs.describe_spawned(trace),
     }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mpiprof.trace.exceptions import RaisedException
+from mpiprof.trace.stalled_calls import StalledCall
 from mpiprof.trace.types import Int
 
 Key = tuple[int, int, int]  # communicator, sequence number, persistent operation's start (or 0)
@@ -134,6 +135,7 @@ class Tables:
     clocks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)
     exceptions: dict[int, list[RaisedException]] = field(default_factory=dict)
+    stalled_calls: list[StalledCall] = field(default_factory=list)
     # (rank, counter, reason), if the intervals of a rank lack a counter
     missing_counters: list[tuple[int, str, str]] = field(default_factory=list)
     sites: list[tuple[dict[str, Any], ...]] = field(default_factory=list)

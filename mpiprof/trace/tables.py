@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from mpiprof.trace.files import list_files, read_content
 from mpiprof.trace.metadata import Communicator, SampleKey, Shape, Tables
 from mpiprof.trace.run_metadata import RANK_LIMIT
 from mpiprof.trace.sites import group_by_lines, parse_frame
+from mpiprof.trace.stalled_calls import StalledCall, parse_stalled_call
 from mpiprof.trace.types import Problems
 from mpiprof.trace.validation import (
     check_integer,
@@ -63,6 +65,7 @@ class _Reader:
         }
         self.naming: list[tuple[int, int, str]] = []
         self.where: list[tuple[int, ...]] = []
+        self.stalled: list[StalledCall] = []  # with the rank's own numbers of shapes
         self.checked = False  # set by the first line with a checksum; then all lines must have one
         self.rows: dict[bytes, Any] = {}  # by the text after the rank
         self.site_of_row: dict[int, int] = {}  # by the id() of a row
@@ -138,6 +141,8 @@ class _Reader:
         elif "exception" in row:
             raised = parse_exception(rank, row["exception"])
             tables.exceptions.setdefault(rank, []).append(raised)
+        elif "stalled_call" in row:
+            self.stalled.append(parse_stalled_call(rank, row["stalled_call"]))
         elif "missing_counter" in row:
             missing = check_object(row["missing_counter"])
             tables.missing_counters.append(
@@ -180,6 +185,9 @@ class _Reader:
             self.tables.shape_ids[rank][list(ids)] = list(ids.values())
         site_of_shape = {key: self.tables.shapes[index].site for key, index in shapes.items()}
         self._resolve_presite_samples(site_of_shape)
+        self.tables.stalled_calls = [
+            replace(call, shape=shapes.get((call.rank, call.shape), -1)) for call in self.stalled
+        ]
 
     def _resolve_presite_samples(self, site_of_shape: dict[tuple[int, int], int]) -> None:
         sums = self.tables.presite_samples

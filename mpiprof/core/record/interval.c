@@ -9,6 +9,8 @@
  *            record contains how long before the interval it was.
  *   second   at the end of the interval. Its time belongs to the interval.
  *
+ * Calls are judged by readings of the same counters (stalled_call.c).
+ *
  * Threads: any; a thread's state is its own.
  */
 #include "record/interval.h"
@@ -108,7 +110,17 @@ int64_t interval_log(struct interval *i, int64_t enter_ns, uint32_t shape)
     const int64_t now = now_ns();
 
     message_log_close(r + parts, parts, KIND_interval, i->left_ns, now);
+    i->entered_ns = now;
     return now;
+}
+
+/* Read the counters at the end of a long call, and judge the call. */
+void interval_check_call(struct interval *i, int64_t exit_ns, uint32_t shape)
+{
+    const struct counters before = i->last;
+
+    interval_read_counters(i);
+    stalled_call_check(&before, &i->last, i->entered_ns, exit_ns, shape);
 }
 
 /* Python's garbage collector begins or ends a pause of the calling thread. */

@@ -4,6 +4,7 @@
 #include "record/call.h"
 #include "record/interval_counters.h"
 #include "record/record.h"
+#include "record/stalled_call.h"
 
 /* Shorter intervals are not logged. One reading of the counters takes about 2 us. */
 enum { INTERVAL_NS = 200000 };
@@ -13,6 +14,7 @@ void interval_start(void);
 void interval_end(void);
 int64_t interval_log(struct interval *i, int64_t enter_ns, uint32_t shape);
 void interval_read_counters(struct interval *i);
+void interval_check_call(struct interval *i, int64_t exit_ns, uint32_t shape);
 
 static inline uint32_t interval_shape(const struct call_shape *shape)
 {
@@ -46,11 +48,12 @@ static inline int64_t interval_enter(const void *call, int64_t enter_ns, uint32_
         i->left_ns = INT64_MAX; /* the end of an abandoned call is unknown */
     }
     i->inside = call;
+    i->entered_ns = enter_ns;
     return enter_ns - i->left_ns >= INTERVAL_NS ? interval_log(i, enter_ns, shape) : enter_ns;
 }
 
 /* End a call. Its time until the next call becomes an interval. The counters are read if that is
- * likely to be long. */
+ * likely to be long, or if the call was. exit_ns: INT64_MAX if unknown. */
 static inline void interval_leave(const void *call, int64_t exit_ns, uint32_t shape)
 {
     struct interval *const i = self.interval;
@@ -62,7 +65,12 @@ static inline void interval_leave(const void *call, int64_t exit_ns, uint32_t sh
     i->shape = shape;
     if (presite_sample_is_on)
         presite_sample_left();
-    if (exit_ns - i->last.at_ns >= INTERVAL_NS && (i->expected >> shape % 64 & 1) != 0)
+    if (exit_ns == INT64_MAX)
+        return;
+    if (exit_ns - i->entered_ns >= STALLED_CALL_NS)
+        interval_check_call(i, exit_ns, shape);
+    else if (exit_ns - i->last.at_ns >= INTERVAL_NS &&
+             ((i->expected >> shape % 64 & 1) != 0 || exit_ns - i->last.at_ns >= UNREAD_NS))
         interval_read_counters(i);
 }
 

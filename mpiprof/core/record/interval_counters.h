@@ -29,6 +29,7 @@ struct counters {                     /* of the thread's life, except at_ns and 
 struct interval {         /* state of a thread */
     const void *inside;   /* the call that the thread is in */
     int64_t left_ns;      /* end of the previous call; INT64_MAX if unknown */
+    int64_t entered_ns;   /* begin of the call that the thread is in */
     uint32_t shape;       /* of the previous call */
     uint64_t expected;    /* bit `shape % 64`: the last interval after such a call was long */
     struct counters last; /* at the last reading */

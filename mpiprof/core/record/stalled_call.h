@@ -1,0 +1,10 @@
+/* Calls of which the thread had no processor for most of the time (stalled_call.c). */
+#pragma once
+#include "record/interval_counters.h"
+
+/* The counters are read at the end of longer calls, and after every UNREAD_NS, so that the reading
+ * before a call is seldom much older than the call. */
+enum { STALLED_CALL_NS = 1000000, UNREAD_NS = 10000000 };
+
+void stalled_call_check(const struct counters *before, const struct counters *after,
+                        int64_t enter_ns, int64_t exit_ns, uint32_t shape);
