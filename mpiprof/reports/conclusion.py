@@ -23,6 +23,7 @@ from mpiprof.reports.delay_sentences import (
     sharing_sentence,
 )
 from mpiprof.reports.phrases import share_bounds, share_in_words
+from mpiprof.reports.processor_facts import overload_sentence
 from mpiprof.reports.sentences import advise, finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.reports.stalled_calls import explain_calls, stalled_sentences
@@ -68,6 +69,8 @@ def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
         shared = trace.derive("shared_processors")
     if shared is not None:
         yield sharing_sentence(shared)
+    elif not is_named and (overload := overload_sentence(trace)):
+        yield overload
     stretch = find_call_free_stretch(trace)
     if stretch is not None:
         begin, end = (format_time(float(of)) for of in (stretch.begin_ns, stretch.end_ns))

@@ -16,6 +16,7 @@ from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports import conclusion, sentences, spawned_jobs
+from mpiprof.reports.processor_facts import processors_as_data
 from mpiprof.reports.site_labels import site_as_data
 from mpiprof.reports.stalled_calls import stalled_as_data
 from mpiprof.trace import Trace
@@ -56,6 +57,7 @@ def make_report(
         "exceptions": [
             raised.as_data() for of_rank in trace.tables.exceptions.values() for raised in of_rank
         ],
+        "processors": processors_as_data(trace),
         "stalled_calls": stalled_as_data(trace),
         "notes": list(trace.notes),
         "spawned": spawned_jobs.describe_spawned(trace),

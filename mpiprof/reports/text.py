@@ -27,6 +27,7 @@ from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.efficiency_table import efficiency_fact
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.message_table import message_facts
+from mpiprof.reports.processor_facts import processor_fact
 from mpiprof.reports.site_labels import exact_pattern, explain_address, lacks_line
 from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
 from mpiprof.trace import Trace
@@ -76,6 +77,8 @@ def fact_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[st
         ("clocks", clocks),
         ("message times", message_time_source(trace)),
     ]
+    if processors := processor_fact(trace):
+        rows.append(("processors", processors))
     if efficiency := efficiency_fact(trace):
         rows[4:4] = [("efficiency", efficiency)]
     in_messages = message_facts(trace)

@@ -28,6 +28,7 @@ from mpiprof.trace.types import Problems
 from mpiprof.trace.validation import (
     check_integer,
     check_list,
+    check_number,
     check_object,
     check_optional,
     check_text,
@@ -267,12 +268,19 @@ def _convert_or_none(convert: Converter, rank: int, row: dict[str, Any]) -> int 
 def _parse_process(listed: Any) -> dict[str, Any]:
     row = check_object(listed)
     address = check_object(row.get("switches") or {})  # of the node, from Slurm
+    quota = check_object(row.get("quota") or {})
+    environment = check_object(row.get("environment") or {})
     return {
         "host": check_text(row.get("host", "?")),
         "node": check_text(row.get("node", "?")),
         "pid": check_integer(row.get("pid", 0), 0),
         "log": check_text(row.get("log", "")),
         "processors": _parse_processors(row.get("processors")),
+        "node_processors": check_integer(row.get("node_processors", 0), 0),
+        "threads": check_integer(row.get("threads", 0), 0),
+        "quota": check_number(quota.get("processors", 0)),  # 0 without a limit
+        "quota_group": check_text(quota.get("group", "")),
+        "environment": {name: check_text(value) for name, value in environment.items()},
         "started_ns": check_optional(row.get("started_ns"), check_integer),
         "size": check_integer(row.get("size", 0), 0, RANK_LIMIT),
         "abi": check_optional(row.get("abi"), check_text),

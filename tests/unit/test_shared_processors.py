@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from support.dataset_traces import run_verb
 from support.planted_programs import MS, Noise
+from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.shared_processors import SharedProcessors, find_shared_processors
+from mpiprof.diagnosis.shared_processors import (
+    Overload,
+    SharedProcessors,
+    find_overload,
+    find_shared_processors,
+)
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.reports import conclusion
@@ -126,3 +135,66 @@ def test_a_report_on_another_cause_states_that_ranks_share_processors(
     longest = 3 + len(searched)
     assert f"8 ranks share 2 processors, and wait for one {longest} times as long" in lines[-1]
     assert len(searched) == (3 if in_windows else 1)
+
+
+def process(
+    processors: tuple[int, ...], quota: float = 0, group: str = "", **environment: str
+) -> dict[str, Any]:
+    """Return a process as in `trace.tables.processes`."""
+    fixed = {"node": "n", "host": "h", "node_processors": 8, "threads": 1}
+    limits = {"processors": processors, "quota": quota, "quota_group": group}
+    return {**fixed, **limits, "environment": environment}
+
+
+@pytest.mark.parametrize(
+    ("of_rank", "expected"),
+    [
+        pytest.param([process((0, 1, 2, 3))] * 4, None, id="enough"),
+        pytest.param([process((0, 1))] * 3, Overload("h", 3, 3, 2, "", False), id="ranks"),
+        pytest.param(
+            [process((rank,), OMP_NUM_THREADS="1") for rank in range(4)], None, id="bound"
+        ),
+        pytest.param(
+            [process((0, 1, 2, 3), OMP_NUM_THREADS="4,2")] * 2,
+            Overload("h", 2, 8, 4, "OMP_NUM_THREADS=4", False),
+            id="threads",
+        ),
+        pytest.param(
+            [process((0, 1, 2, 3), OMP_NUM_THREADS="many", MKL_NUM_THREADS="2")] * 2, None, id="fit"
+        ),
+        pytest.param(
+            [process((0, 1, 2, 3), 1.5, "/a")] * 2, Overload("h", 2, 2, 1.5, "", True), id="quota"
+        ),
+        pytest.param(
+            [process((0, 1), 1.0, "/a"), process((0, 1), 1.0, "/b")], None, id="own quota"
+        ),
+        pytest.param([process(()), process((0,))], None, id="unknown"),
+    ],
+)
+def test_ranks_and_threads_that_exceed_their_processors(
+    of_rank: list[dict[str, Any]], expected: Overload | None
+) -> None:
+    assert find_overload(dict(enumerate(of_rank))) == expected
+
+
+def test_the_report_names_processors_and_what_exceeds_them(tmp_path: Path) -> None:
+    synthetic = Synthetic(2)
+    arrivals = synthetic.started_ns + np.arange(20)[:, None] * MS + np.array([0, 100_000])
+    synthetic.add_collective("barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
+    folder = synthetic.write(tmp_path / "t")
+    limits = {"environment": {"OMP_NUM_THREADS": "4"}, "node_processors": 2}
+    limits["quota"] = {"processors": 3, "group": "/sys/fs/cgroup/a"}
+    for path in folder.glob("*.tables"):
+        first, _, rest = path.read_text().partition("\n")
+        line = json.loads(first)
+        line["process"] |= {"node": "n", **limits}
+        path.write_text(f"{json.dumps(line)}\n{rest}")
+    code, printed, error = run_verb("report", folder, "--all")
+    flat = " ".join(printed.split())
+    fact = "2 ranks on processors 0-1, each on its own, with a quota of 3 processors"
+    assert f"{fact}, OMP_NUM_THREADS=4" in flat, (code, error, printed)
+    sentence = "2 ranks may run on 2 processors, but start up to 8 threads (OMP_NUM_THREADS=4)"
+    assert sentence in flat
+    data = json.loads(run_verb("report", folder, "--json")[1])["processors"]
+    assert data[1]["processors"] == [1] and data[1]["quota"] == 3
+    assert data[0]["environment"] == {"OMP_NUM_THREADS": "4"}

@@ -112,6 +112,7 @@ void text_format(struct text *t, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));
 void text_bytes(struct text *t, const char *bytes, size_t length);
+bool text_read(struct text *t, const char *path); /* false if it cannot be read, or is empty */
 void text_json(struct text *t, const char *string, long length);
 void text_quoted(struct text *t, const char *word);
 void text_free(struct text *t);

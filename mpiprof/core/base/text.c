@@ -1,12 +1,17 @@
 /* Growing text, JSON strings and shell words. Numbers have a decimal point in all locales. Text
  * that does not fit in memory is dropped, because readers check their lines. A text is used by one
  * thread at a time. */
+#include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
+
+enum { MOST_READ = 1 << 24 };
 
 /* The program's locale may have a decimal comma, which JSON does not allow. */
 static locale_t point_locale(void)
@@ -130,4 +135,20 @@ void text_free(struct text *t)
 {
     memory_free(t->bytes);
     *t = (struct text){0};
+}
+
+/* Append the content of a file, up to MOST_READ bytes. Returns false if the file cannot be read. */
+bool text_read(struct text *t, const char *path)
+{
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    char part[512];
+    ssize_t length;
+
+    if (descriptor < 0)
+        return false;
+    while (t->length < MOST_READ &&
+           ((length = read(descriptor, part, sizeof part)) > 0 || (length < 0 && errno == EINTR)))
+        text_add(t, "%.*s", length > 0 ? (int)length : 0, part);
+    close(descriptor);
+    return t->length > 0;
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "record/record.h"
 
 static struct sigaction program_action; /* the program's action; protected by `busy` */
 static atomic_flag busy = ATOMIC_FLAG_INIT;

@@ -88,7 +88,7 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
     char known = 0;
 
     recorder.private = MPI_COMM_NULL;
-    if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
+    if (file != NULL && writes_meta(rank) && !text_read(machine, file))
         recorder_print("cannot read the machine table %s: %s", file, strerror(errno));
     const char *const obstacle = clocks_obstacle(comm);
 

@@ -4,11 +4,8 @@
  * Options are read once, before any call is recorded. Their texts live as long as the process.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/pmpi.h"
 #include "base/recorder.h"
@@ -124,18 +121,6 @@ void options_read(void)
     o->totals = o->summary || o->ring > 0 || summary_to != NULL;
 }
 
-static bool is_one_thread(void)
-{
-    const int tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat s;
-    const bool one =
-        signal_guard_file_status(tasks, &s) && s.st_nlink == 3; /* ".", ".." and one thread */
-
-    if (tasks >= 0)
-        close(tasks);
-    return one;
-}
-
 /* Remove the recorder from LD_PRELOAD, so that later children run without it. Other libraries stay.
  *
  * Another thread may be in getenv. unsetenv moves all later variables, so that getenv might miss an
@@ -158,7 +143,9 @@ void options_clear_environment(void)
             text_add(&others, "%s%.*s", others.length > 0 ? ":" : "", (int)length, s);
         s += length + (s[length] != '\0');
     }
-    const char *const value = others.length > 0 ? others.bytes : is_one_thread() ? NULL : "";
+    const char *const value = others.length > 0          ? others.bytes
+                              : meta_thread_count() == 1 ? NULL
+                                                         : "";
 
     if (value != NULL)
         setenv("LD_PRELOAD", value, 1);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "init/init.h"
+#include "record/record.h"
 
 typedef void (*simple_handler)(int);
 typedef simple_handler (*handler_setter)(int, simple_handler);

@@ -3,9 +3,6 @@
  * One thread of a process reads them at the end of an interval of SHORTEST_NS or longer, if
  * READ_EVERY_NS have passed since the last reading. A reading takes some 10 us. It becomes a record
  * of its own before the records of that interval, with the differences from the last reading.
- *
- * A limit on processor time may belong to the group or to a group above it, in version 1 or 2 of
- * control groups. The nearest group with a limit is read.
  */
 #include "record/node_pressure.h"
 
@@ -55,72 +52,20 @@ static void source_open(struct source *s, const char *path, const char *label, i
     s->last_ns = source_read(s);
 }
 
-static bool group_is_limited(const char *group, const char *file)
-{
-    struct text path = {0}, limit = {0};
-
-    text_add(&path, "%s/%s", group, file);
-    const bool limited =
-        path.bytes != NULL && meta_read(path.bytes, &limit) && strtoll(limit.bytes, NULL, 10) > 0;
-
-    text_free(&path);
-    text_free(&limit);
-    return limited; /* "max" and -1 are no limits */
-}
-
-/* Remove the last name of a path. Returns false if only the first `base` bytes are left. */
-static bool path_shorten(struct text *path, size_t base)
-{
-    if (path->length <= base)
-        return false;
-    do
-        path->length--;
-    while (path->length > base && path->bytes[path->length] != '/');
-    path->bytes[path->length] = '\0';
-    return true;
-}
-
-/* Find the nearest group with a limit, from the group `path` below `base` upwards, and open its
- * statistics. */
-static bool throttling_open(const char *base, const char *path, bool first_version)
-{
-    const char *const limit = first_version ? "cpu.cfs_quota_us" : "cpu.max";
-    const char *const label = first_version ? "throttled_time " : "throttled_usec ";
-    struct text group = {0};
-
-    text_add(&group, "%s%s", base, path);
-    bool found = group.bytes != NULL && group_is_limited(group.bytes, limit);
-
-    while (!found && path_shorten(&group, strlen(base)))
-        found = group_is_limited(group.bytes, limit);
-    text_add(&group, "/cpu.stat");
-    if (found && group.bytes != NULL)
-        source_open(&sources[THROTTLED], group.bytes, label, first_version ? 1 : 1000);
-    text_free(&group);
-    return found;
-}
-
+/* Open the statistics of the control group that limits the process. */
 static void throttling_find(void)
 {
-    struct text groups = {0};
-    bool found = false;
+    struct control_group group;
 
     sources[THROTTLED].file.descriptor = -1;
-    if (meta_read("/proc/self/cgroup", &groups))
-        for (char *rest = groups.bytes, *line; !found && (line = strsep(&rest, "\n")) != NULL;) {
-            char *const controllers = strchr(line, ':');
-            char *const path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-
-            if (path == NULL)
-                continue;
-            if (strncmp(controllers, "::", 2) == 0)
-                found = throttling_open("/sys/fs/cgroup", path + 1, false) ||
-                        throttling_open("/sys/fs/cgroup/unified", path + 1, false);
-            else if (strstr(controllers, ":cpu,") != NULL || strstr(controllers, ":cpu:") != NULL ||
-                     strstr(controllers, ",cpu:") != NULL)
-                found = throttling_open("/sys/fs/cgroup/cpu", path + 1, true);
-        }
-    text_free(&groups);
+    if (control_group_find(&group)) {
+        text_add(&group.path, "/cpu.stat");
+        if (!group.path.cut)
+            source_open(&sources[THROTTLED], group.path.bytes,
+                        group.first_version ? "throttled_time " : "throttled_usec ",
+                        group.first_version ? 1 : 1000);
+    }
+    text_free(&group.path);
 }
 
 void node_pressure_start(void)

@@ -27,14 +27,14 @@ static const char *text_after(const struct text *t, const char *label)
 const char *perf_event_obstacle(void)
 {
     struct text status = {0}, paranoid = {0};
-    const bool known = meta_read("/proc/thread-self/status", &status);
+    const bool known = text_read(&status, "/proc/thread-self/status");
     const char *const filter = text_after(&status, "\nSeccomp:");
     const char *const able = text_after(&status, "\nCapEff:");
     const bool filtered = filter != NULL && strtol(filter, NULL, 10) != 0;
     const uint64_t capabilities = able != NULL ? strtoull(able, NULL, 16) : 0;
     const bool privileged = (capabilities >> CAPABILITY_ADMIN & 1) != 0 ||
                             (capabilities >> CAPABILITY_PERFMON & 1) != 0;
-    const bool exists = meta_read("/proc/sys/kernel/perf_event_paranoid", &paranoid);
+    const bool exists = text_read(&paranoid, "/proc/sys/kernel/perf_event_paranoid");
     const bool refused = exists && !privileged && strtol(paranoid.bytes, NULL, 10) > MOST_PARANOID;
 
     text_free(&status);

@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mpi_t.h"
 #include "base/pmpi.h"
 #include "tracefile/tracefile.h"
 
 enum { NAME_BYTES = 256, MOST_BYTES = 1024 };
+enum { MOST_VARIABLES = 32, MOST_NAME = 64, MOST_VALUE = 100 }; /* of threads, in bytes */
 
 enum { LEAST_MAJOR = 5 };
 
@@ -152,6 +154,36 @@ void library_setting_write_topology(struct text *t)
     text_json(t, address, -1);
     text_add(t, ", \"pattern\": ");
     text_json(t, pattern, -1);
+    text_add(t, "}");
+}
+
+static bool is_thread_setting(const char *name, size_t length)
+{
+    static const char threads[] = "_NUM_THREADS";
+    const size_t tail = sizeof threads - 1;
+
+    return strncmp(name, "OMP_", 4) == 0 ||
+           (length > tail && strncmp(name + length - tail, threads, tail) == 0);
+}
+
+/* Add the variables that set numbers and places of threads: OMP_* and *_NUM_THREADS. */
+void library_setting_write_threads(struct text *t)
+{
+    int count = 0;
+
+    text_add(t, ", \"environment\": {");
+    for (char **variable = environ; variable != NULL && *variable != NULL; variable++) {
+        const size_t length = strcspn(*variable, "=");
+        const char *const value = *variable + length + ((*variable)[length] == '=');
+        const size_t shown = strnlen(value, MOST_VALUE);
+
+        if (length > MOST_NAME || !is_thread_setting(*variable, length) || count == MOST_VARIABLES)
+            continue;
+        text_add(t, count++ > 0 ? ", " : "");
+        text_json(t, *variable, (long)length);
+        text_add(t, ": ");
+        text_json(t, value, (long)shown);
+    }
     text_add(t, "}");
 }
 

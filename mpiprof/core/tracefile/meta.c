@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/pmpi.h"
@@ -60,6 +61,35 @@ static void processors_add(struct text *t)
     memory_free(set);
 }
 
+/* Return the number of this process's threads, or 0 if it is unknown. */
+int meta_thread_count(void)
+{
+    const int tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat s;
+    const bool known = tasks >= 0 && signal_guard_file_status(tasks, &s);
+
+    if (tasks >= 0)
+        close(tasks);
+    return known && s.st_nlink > 2 ? (int)s.st_nlink - 2 : 0; /* without "." and ".." */
+}
+
+/* Add the limit of the control group as a number of processors, and the number of processors of the
+ * node. */
+static void processor_limit_add(struct text *t)
+{
+    struct control_group group;
+
+    if (control_group_find(&group)) {
+        text_add(t, ", \"quota\": {\"processors\": %.3f, \"group\": ",
+                 (double)group.quota_us / (double)group.period_us);
+        text_json(t, group.path.bytes, -1);
+        text_add(t, "}");
+    }
+    text_free(&group.path);
+    text_add(t, ", \"threads\": %d, \"node_processors\": %ld", meta_thread_count(),
+             sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 /* Write the first line of a rank's tables, which identifies the process. */
 void meta_write_process(const char *host, const char *node)
 {
@@ -80,24 +110,11 @@ void meta_write_process(const char *host, const char *node)
     text_add(&t, "\"mpi\": ");
     text_json(&t, meta_library(), -1);
     library_setting_write_topology(&t);
+    processor_limit_add(&t);
+    library_setting_write_threads(&t);
     text_add(&t, "}}\n");
     file_write_line(&t);
     text_free(&t);
-}
-
-/* Append a file's text to t. Returns false if the file cannot be read. */
-bool meta_read(const char *path, struct text *t)
-{
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    char part[512];
-    ssize_t length;
-
-    if (descriptor < 0)
-        return false;
-    while ((length = read(descriptor, part, sizeof part)) > 0 || (length < 0 && errno == EINTR))
-        text_add(t, "%.*s", length > 0 ? (int)length : 0, part);
-    close(descriptor);
-    return t->length > 0;
 }
 
 /* Add the settings that affect the library's selection of algorithms, if they can be queried. */

@@ -76,15 +76,25 @@ void file_close(void);
 /* ---- metadata written once at the start (meta.c) */
 
 const char *meta_library(void); /* name and version of the library, in one line */
+int meta_thread_count(void);    /* threads of this process; 0 if unknown */
 void meta_timestamp(char *stamp, size_t room);
 void meta_write_process(const char *host, const char *node);
-bool meta_read(const char *path, struct text *t);
 bool meta_write_run(bool with_world, const struct text *machine, const char *skipped);
+
+/* ---- the limit on processor time of the control group (control_group.c) */
+
+struct control_group {
+    struct text path;
+    bool first_version; /* of control groups */
+    int64_t quota_us, period_us;
+};
+bool control_group_find(struct control_group *g);
 
 /* ---- settings of the MPI library and values from the launcher (library_settings.c) */
 
 void library_setting_read(struct text *t, const char *version);
 void library_setting_write_topology(struct text *t); /* for the process's line */
+void library_setting_write_threads(struct text *t);  /* likewise */
 int library_setting_node_processes(void); /* number of this node's processes; 0 if unknown */
 int library_setting_rank(void);
 
