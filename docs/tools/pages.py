@@ -55,7 +55,7 @@ def write(folder: Path) -> None:
 
 # Every package of Python, from the one that uses no other to the one that uses most.
 PACKAGES = (
-    *("interface", "libraries", "launch", "trace", "model", "metrics", "diagnosis"),
+    *("interface", "libraries", "launch", "trace", "account", "model", "metrics", "diagnosis"),
     *("testing", "formats", "store", "timeline", "reports", "hang", "bench", "tune"),
     *("dashboard", "commands"),
 )

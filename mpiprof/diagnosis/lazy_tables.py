@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from mpiprof.account.ledger import read_ledgers
 from mpiprof.diagnosis.causes import compute_causes
 from mpiprof.diagnosis.delay_callsites import make_rank_waits
 from mpiprof.diagnosis.delay_costs import find_delays
@@ -85,6 +86,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "instances": tables.make_instances,
     "intervals": interval_table.make_intervals,
     "located_waits": make_located_waits,
+    "ledgers": read_ledgers,
     "local_sums": message_tables.make_local_sums,
     "matrix": tables.make_matrix,
     "matrix_ranks": tables.matrix_ranks,

@@ -296,6 +296,11 @@ class Trace(Records):
         conclusions: list[Any] = self.derive("conclusions", callsite)
         return conclusions
 
+    def ledgers(self, rank: int) -> list[Any]:
+        """Return the time of each thread of a rank in segments, as account.ledger.ThreadLedger."""
+        ledgers: list[Any] = self.derive("ledgers", rank)
+        return ledgers
+
     def phases(self, callsite: int | str) -> Table:
         """Return one row per phase of a call site, between changes of its imbalance."""
         phases: Table = self.derive("phases", callsite)

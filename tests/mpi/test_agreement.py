@@ -129,7 +129,7 @@ def test_each_file_and_setting_changes_the_number_of_a_build(tmp_path: Path) -> 
 
 
 # Modules that wrappers.py imports.
-GENERATOR = ("collectives", "other_functions", "symbol_tables", "wrapper_bodies")
+GENERATOR = ("collectives", "local_bodies", "other_functions", "symbol_tables", "wrapper_bodies")
 
 
 def test_a_build_is_numbered_by_all_that_is_compiled() -> None:

