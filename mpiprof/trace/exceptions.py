@@ -1,16 +1,17 @@
-"""Python exceptions that ended a rank or a thread of it, as the recorder wrote them."""
+"""Exceptions that ended a rank or a thread of it, as the recorder wrote them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from mpiprof.trace.sites import format_site, parse_frame
+from mpiprof.trace.sites import format_site, parse_frame, read_type
 from mpiprof.trace.validation import check_integer, check_list, check_object, check_text
 
-UNCAUGHT, THREAD, ABORT = "uncaught", "thread", "abort"
+UNCAUGHT, THREAD, ABORT, CXX = "uncaught", "thread", "abort", "c++"
 INTERRUPT = "KeyboardInterrupt"
-MAX_MESSAGE = 200  # characters
+MAX_MESSAGE = MAX_TYPE = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,8 @@ class RaisedException:
     """An exception of one rank.
 
     at_ns: time on the clock of its node. how: UNCAUGHT, THREAD if no `except` of a thread caught
-    it, or ABORT if the program handled it and called MPI_Abort. message: "" if unknown. frame: the
-    location that raised it, None if unknown.
+    it, ABORT if the program handled it and called MPI_Abort, or CXX for a C++ exception. message:
+    "" if unknown. frame: the location that raised it, None if unknown.
     """
 
     rank: int
@@ -45,11 +46,14 @@ def parse_exception(rank: int, value: Any) -> RaisedException:
     """Return an exception from its line in the tables; raises ValueError or KeyError."""
     row = check_object(value)
     frames = check_list(row["frames"], parse_frame)
+    how, type_name = check_text(row["how"]), check_text(row["type"])[:MAX_TYPE]
+    if how == CXX and re.fullmatch(r"[\w$.]+", type_name):
+        type_name = read_type(type_name)[:MAX_TYPE]
     return RaisedException(
         rank,
         check_integer(row["at_ns"]),
-        check_text(row["how"]),
-        check_text(row["type"])[:MAX_MESSAGE] or "an exception",
+        how,
+        type_name or "an exception",
         check_text(row["message"])[:MAX_MESSAGE].strip(),
         frames[0] if frames and "file" in frames[0] else None,
     )

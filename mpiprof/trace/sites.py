@@ -196,6 +196,12 @@ def _demangle(symbols: frozenset[str]) -> dict[str, str]:
     }
 
 
+def read_type(mangled: str) -> str:
+    """Return the readable name of a C++ type, or the mangled one without c++filt."""
+    lines = _tool_output("c++filt", ["-t", mangled])
+    return lines[0] if len(lines) == 1 else mangled
+
+
 def group_by_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
     """For each site, return the first site with frames from the same source lines."""
     # A compiler may make several calls of one line: gfortran makes one per way to pass an array.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
 from functools import partial
 from pathlib import Path
 
 import pytest
 from support import PROGRAMS
+from support.compilation import compiled
 from support.jobs import end, run, start
 from support.mpis import Mpi
 from support.wait_until import wait_until
@@ -84,3 +86,22 @@ def test_a_verdict_names_the_exception_for_which_the_others_wait(mpi: Mpi, tmp_p
     where = f"exceptions_raised.py:{line} act"
     assert text.startswith(f"Rank 1 raised RuntimeError (own hook) at {where} and has left."), text
     assert "may be the reason" not in text
+
+
+@pytest.mark.parametrize("how", ["throw", "abort"])
+def test_the_type_of_a_c_plus_plus_exception_is_recorded(
+    how: str, openmpi: Mpi, tmp_path: Path
+) -> None:
+    """One rank without a launcher ends as it does without mpiprof."""
+    compiler = str(openmpi.bin / f"mpicxx{openmpi.suffix}")
+    program = compiled(openmpi, "exceptions_raised.cpp", compiler=compiler)
+    bare = run([program, how], cwd=tmp_path)
+    words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t"), "--"]
+    recorded = run([*words, program, how], cwd=tmp_path)
+    assert recorded.returncode == bare.returncode == -signal.SIGABRT
+    trace = mpiprof.open(tmp_path / "t")
+    raised = [(of.how, of.type) for of in trace.tables.exceptions.get(0, [])]
+    assert raised == ([("c++", "std::runtime_error")] if how == "throw" else [])
+    text = verdict_text.trace_verdict(trace)[1]
+    assert text.startswith("Rank 0 raised std::runtime_error and has left.") == (how == "throw")
+    assert "Rank 0 died of SIGABRT before MPI_Finalize" in text

@@ -141,6 +141,8 @@ void fatal_signal_end(int number, siginfo_t *info, const struct sigaction *other
         const int sender = number == SIGTERM ? sender_of(info) : SENDER_UNKNOWN;
 
         record_signal(number, sender);
+        if (number == SIGABRT)
+            cxx_exception_write();
         if (sender >= SENDER_PARENT && sender < SENDER_ELSEWHERE)
             file_note_signal(now_ns(), children_of(info->si_pid));
     }
@@ -225,6 +227,7 @@ void fatal_signal_install(void)
     struct sigaction mine = {.sa_sigaction = signal_handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
     process = getpid();
+    cxx_exception_find();
     sigemptyset(&mine.sa_mask);
     for (int i = 0; i < COUNT; i++)
         if (fatal_signal_action(deadly[i], NULL, &previous_actions[i]) == 0 &&

@@ -61,6 +61,11 @@ bool fatal_signal_restore(int number, struct sigaction *a);
 void fatal_signal_install(void);
 void fatal_signal_uninstall(void);
 
+/* ---- the type of the C++ exception that ends a process (cxx_exception.c) */
+
+void cxx_exception_find(void);
+void cxx_exception_write(void);
+
 /* ---- start and end of recording, from MPI_Init to MPI_Finalize (lifecycle.c) */
 
 void lifecycle_initialising(const char *wrapped);
