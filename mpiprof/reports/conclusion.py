@@ -152,7 +152,7 @@ def _problem_sentence(trace: Trace, verdict: Verdict, finding: Finding) -> str:
     elif finding.certainty < MIN_CERTAINTY:
         sure = " came about once" if finding.evidence["instances"] == 1 else " has no sure cause"
     problem = f"{share} of it{sure}: {lower_first(problem_clause(trace, finding))}."
-    parts = problem, reason_sentence(finding), saving_sentence(trace, finding)
+    parts = problem, reason_sentence(trace, finding), saving_sentence(trace, finding)
     return " ".join(part for part in parts if part)
 
 

@@ -31,6 +31,7 @@ from mpiprof.trace.sites import locate_label
 
 MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
 WHOLE_SHARE = 0.95
+MIN_THREAD_SHARE = 0.5  # of the processor time of all other threads, for a name
 MAX_RATIO = 1.2  # between delays that are reported as one
 MIN_SAVED_SHARE = 0.005  # of the run time
 
@@ -205,11 +206,11 @@ def _list_delays(late_by_rank: Sequence[tuple[int, float]], rest: str) -> str:
 def delay_evidence(trace: Trace, finding: Finding) -> str:
     """Return the reason of a delay, what its removal would save, and the evidence."""
     basis = _basis_sentences(trace, finding)
-    parts = reason_sentence(finding), saving_sentence(trace, finding), basis
+    parts = reason_sentence(trace, finding), saving_sentence(trace, finding), basis
     return " ".join(part for part in parts if part)
 
 
-def reason_sentence(finding: Finding) -> str:
+def reason_sentence(trace: Trace, finding: Finding) -> str:
     """Return the reason of a delay, or that it is unknown; "" without counters.
 
     A rest without a pattern has a reason only if ranks share processors.
@@ -226,7 +227,20 @@ def reason_sentence(finding: Finding) -> str:
         return "The counters do not show why."
     share = found["shares"][found["reason"]]
     amount = "" if share >= WHOLE_SHARE else f"{format_share(share)} of it is "
-    return capitalise(f"{amount}{REASONS[found['reason']]}.")
+    threads = (
+        name_busy_threads(trace, finding.ranks) if found["reason"] == reasons.OTHER_THREADS else ""
+    )
+    return capitalise(f"{amount}{REASONS[found['reason']]}{threads}.")
+
+
+def name_busy_threads(trace: Trace, ranks: Sequence[int]) -> str:
+    """Return the threads of the first rank that computed most, in brackets, or "" if unknown."""
+    threads = next((trace.tables.threads[r] for r in ranks if r in trace.tables.threads), [])
+    whole = sum(named.ns for named in threads)
+    if not whole or threads[0].ns < MIN_THREAD_SHARE * whole:
+        return ""
+    first, plural = threads[0], "s" * (threads[0].count > 1)
+    return f" ({first.count} thread{plural} named {first.name})"
 
 
 def main_reason(finding: Finding) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mpiprof.trace.exceptions import RaisedException
 from mpiprof.trace.stalled_calls import StalledCall
+from mpiprof.trace.thread_times import NamedThreads
 from mpiprof.trace.types import Int
 
 Key = tuple[int, int, int]  # communicator, sequence number, persistent operation's start (or 0)
@@ -136,6 +137,8 @@ class Tables:
     notes: list[tuple[int, str]] = field(default_factory=list)
     exceptions: dict[int, list[RaisedException]] = field(default_factory=dict)
     stalled_calls: list[StalledCall] = field(default_factory=list)
+    # Threads that computed while the calling thread slept, the busiest name first.
+    threads: dict[int, list[NamedThreads]] = field(default_factory=dict)
     # (rank, counter, reason), if the intervals of a rank lack a counter
     missing_counters: list[tuple[int, str, str]] = field(default_factory=list)
     sites: list[tuple[dict[str, Any], ...]] = field(default_factory=list)

@@ -24,6 +24,7 @@ from mpiprof.trace.metadata import Communicator, SampleKey, Shape, Tables
 from mpiprof.trace.run_metadata import RANK_LIMIT
 from mpiprof.trace.sites import group_by_lines, parse_frame
 from mpiprof.trace.stalled_calls import StalledCall, parse_stalled_call
+from mpiprof.trace.thread_times import join_threads, parse_threads
 from mpiprof.trace.types import Problems
 from mpiprof.trace.validation import (
     check_integer,
@@ -142,6 +143,9 @@ class _Reader:
         elif "exception" in row:
             raised = parse_exception(rank, row["exception"])
             tables.exceptions.setdefault(rank, []).append(raised)
+        elif "threads" in row:
+            before = tables.threads.get(rank, [])
+            tables.threads[rank] = join_threads(before, parse_threads(row["threads"]))
         elif "stalled_call" in row:
             self.stalled.append(parse_stalled_call(rank, row["stalled_call"]))
         elif "missing_counter" in row:

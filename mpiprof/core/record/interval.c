@@ -21,6 +21,7 @@
 #include "record/message_log.h"
 #include "record/node_pressure.h"
 #include "record/record.h"
+#include "record/thread_times.h"
 
 enum { OTHER_THREADS_NS = 20000 }; /* less is not recorded */
 
@@ -91,6 +92,9 @@ int64_t interval_log(struct interval *i, int64_t enter_ns, uint32_t shape)
     interval_read_counters(i);
     const bool has_threads = other_threads_ns(&before, &i->last) >= OTHER_THREADS_NS;
     const int counters = before.at_ns != 0 ? 2 + has_threads : 0;
+
+    if (before.at_ns != 0 && other_threads_ns(&before, &i->last) >= BUSY_THREADS_NS)
+        thread_times_read(i->last.at_ns);
     const int parts = counters + (pressure_since != 0);
     struct record *const r = message_log_records(parts);
 
