@@ -252,6 +252,7 @@ ONE_SIDED_OPERATIONS = (
     *("win_lock", "win_lock_all", "win_unlock", "win_unlock_all"),
     *("win_flush", "win_flush_all", "win_flush_local", "win_flush_local_all", "win_sync"),
     *("win_post", "win_start", "win_complete", "win_wait", "win_test"),
+    *("win_attach", "win_detach", "win_set_info"),
 )
 FILE_OPERATIONS = (
     *("file_read", "file_write", "file_read_at", "file_write_at"),
@@ -260,13 +261,15 @@ FILE_OPERATIONS = (
     *("file_iread_shared", "file_iwrite_shared", "file_iread_all", "file_iwrite_all"),
     *("file_iread_at_all", "file_iwrite_at_all", "file_delete"),
 )
-PARTITION_OPERATIONS = ("pready", "pready_range", "parrived")
+PARTITION_OPERATIONS = ("pready", "pready_range", "pready_list", "parrived")
 # Calls of one rank that have neither a sequence number nor messages, which are recorded by call
 # site.
 LOCAL_OPERATIONS = (
     *(*PARTITION_OPERATIONS, *ONE_SIDED_OPERATIONS, *FILE_OPERATIONS),
     *("comm_idup", "comm_idup_with_info", "comm_create_group", "comm_create_from_group"),
-    *("intercomm_create_from_groups", "comm_join", "comm_free"),
+    *("intercomm_create_from_groups", "comm_join", "comm_free", "comm_set_info"),
+    *("open_port", "close_port", "publish_name", "lookup_name", "unpublish_name"),
+    *("session_get_num_psets", "session_get_nth_pset", "alloc_mem", "free_mem", "buffer_detach"),
 )
 
 

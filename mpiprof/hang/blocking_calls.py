@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mpiprof.operations import LOCAL_OPERATIONS
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import TAG_CLASSES, MessageCounts, Unreceived
 from mpiprof.trace.messages import RECEIVED_FLAG, UNSURE, read_message_logs
@@ -25,6 +26,7 @@ BLOCKING = (
     *("send", "ssend", "rsend", "recv", "sendrecv", "sendrecv_replace", "mrecv"),
     *(*PROBES, *WAITS_FOR_ALL, *WAITS_FOR_ANY),
 )
+UNKNOWN_SITE = -1
 SYNCHRONOUS = ("ssend", "issend", "ssend_init")
 
 
@@ -128,7 +130,23 @@ def find_local_calls(trace: Trace, rank: int) -> list[MessageWait]:
             if index >= 0:
                 shape = shapes[index]
                 found.append(MessageWait(rank, int(thread), shape.operation, shape.site, begin_ns))
-    return found
+    known = {call.thread for call in found}
+    return found + [call for call in _find_functions(trace, rank) if call.thread not in known]
+
+
+def _find_functions(trace: Trace, rank: int) -> list[MessageWait]:
+    """Return the calls that the threads are in according to their windows; the sites are unknown.
+
+    A call has no open record if a callback in it has made other calls, or while recording pauses.
+    """
+    clock, calls = trace.clock_of(rank), []
+    for (of, thread), function in trace.logs.functions.items():
+        if of != rank or function is None or not function.since_ns:
+            continue
+        if function.operation in LOCAL_OPERATIONS:
+            begin_ns = int(clock.to_global(np.array([function.since_ns]))[0])
+            calls.append(MessageWait(rank, thread, function.operation, UNKNOWN_SITE, begin_ns))
+    return calls
 
 
 class MessageNeeds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpiprof.hang.blocking_calls import UNKNOWN_SITE
 from mpiprof.hang.rank_state import Positions
 from mpiprof.hang.verdict import Verdict
 from mpiprof.interface.format_units import capitalise, format_ranks, format_time
@@ -37,7 +38,9 @@ def local_call_sentences(
     sentences = []
     for (operation, site), ranks in list(ranks_by_call.items())[:MAX_CALLS]:
         begin_ns = min(positions[rank].local_calls[0].enter_ns for rank in ranks)
-        where = f"{function_name(operation)} {locate_label(describe_site(trace, site))}"
+        where = function_name(operation)
+        if site != UNKNOWN_SITE:
+            where += f" {locate_label(describe_site(trace, site))}"
         be = _be(verdict, ranks)
         if now is not None and not verdict.ended:
             be = "have been" if len(ranks) > 1 else "has been"

@@ -178,6 +178,7 @@ def test_python(mpi: Mpi, tmp_path: Path) -> None:
 NOT_FROM_FORTRAN = {
     *("MPI_Comm_spawn", "MPI_Comm_spawn_multiple", "MPI_Comm_connect", "MPI_Comm_accept"),
     *("MPI_Comm_join", "MPI_Init_thread"),
+    *("MPI_Publish_name", "MPI_Lookup_name", "MPI_Unpublish_name"),
 }
 OTHERS = PROGRAMS / "fortran_other_functions.F90"
 WINDOWS = OTHERS.with_name("fortran_windows_files.F90")
@@ -313,7 +314,7 @@ def test_fortran_s_windows_and_files_on_2_ranks(
     number = ["mpif.h", "mpi", "mpi_f08"].index(binding)
     words = [system_mpi.mpifort, "-g", "-ffree-line-length-none", f"-DBINDING={number}"]
     words += [] if binding == "mpi_f08" else ["-fallow-argument-mismatch", "-w"]
-    words += ["-DSHARED"] if system_mpi.name == "mpich" else []
+    words += ["-DSHARED"] if system_mpi.name == "mpich" else ["-DPORTS"]
     program = tmp_path / "windows"
     run([*words, "-o", program, WINDOWS], cwd=tmp_path, check=True)
     argv: list[str | Path] = ["--", program, tmp_path / "data"]

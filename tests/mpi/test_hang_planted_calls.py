@@ -36,9 +36,17 @@ ALONE = {
     "fetch_and_op": (*LOCKED, "MPI_Fetch_and_op"),
     "compare_and_swap": (*LOCKED, "MPI_Compare_and_swap"),
     "comm_create_group": ("MPI_Comm_create_group",),
+    "comm_free": ("MPI_Comm_free",),  # in a callback that has made another call
     "comm_create_from_group": ("MPI_Comm_create_from_group",),
 }
-OFTEN = ("win_fence", "file_write_ordered", "win_wait", "win_unlock_all", "comm_create_group")
+OFTEN = (
+    "win_fence",
+    "file_write_ordered",
+    "win_wait",
+    "win_unlock_all",
+    "comm_create_group",
+    "comm_free",
+)
 
 
 def names(calls: Any) -> list[Any]:

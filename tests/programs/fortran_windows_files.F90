@@ -1,6 +1,6 @@
 ! Calls every wrapped function of windows and files once from Fortran, on 2 ranks, and checks the
 ! data. BINDING: 0 mpif.h, 1 mpi, 2 mpi_f08. SHARED: shared file pointers too, with which Open MPI
-! 4.1 now and then ends by SIGBUS. Its argument is the name of a file.
+! 4.1 now and then ends by SIGBUS. PORTS: ports too. Its argument is the name of a file.
 #if BINDING == 2
 #define COMM type(MPI_Comm)
 #define GROUP type(MPI_Group)
@@ -56,16 +56,42 @@ contains
 
   subroutine making()
     WINDOW :: one, two, three
+    HINTS :: info
+    integer, target, asynchronous, save :: attached(4)
+    integer, asynchronous, save :: room(1000)
+    integer, pointer :: memory(:)
+    character(MPI_MAX_PORT_NAME) :: port
 #if BINDING == 2
-    type(c_ptr) :: base
+    type(c_ptr) :: base, detached
 #else
     integer(MPI_ADDRESS_KIND) :: base
+    integer :: detached(2)
 #endif
+    integer :: length
 
     call MPI_Win_allocate(8_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, MPI_COMM_WORLD, base, one, ierror)
     call MPI_Win_allocate_shared(8_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, MPI_COMM_WORLD, base, two, &
                                  ierror)
     call MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, three, ierror)
+    call MPI_Win_attach(three, attached, 16_MPI_ADDRESS_KIND, ierror)
+    call MPI_Win_detach(three, attached, ierror)
+    call MPI_Buffer_attach(room, 4000, ierror)
+    call MPI_Buffer_detach(detached, length, ierror)
+    call expect(length == 4000, 'the length of the buffer')
+    call MPI_Info_create(info, ierror)
+    call MPI_Win_set_info(one, info, ierror)
+    call MPI_Comm_set_info(MPI_COMM_WORLD, info, ierror)
+    call MPI_Info_free(info, ierror)
+    call MPI_Alloc_mem(8_MPI_ADDRESS_KIND, MPI_INFO_NULL, base, ierror)
+    call c_f_pointer(transfer(base, c_null_ptr), memory, (/2/))
+    memory = rank
+    call expect(all(memory == rank), 'the memory')
+    call MPI_Free_mem(memory, ierror)
+#ifdef PORTS
+    call MPI_Open_port(MPI_INFO_NULL, port, ierror)
+    call expect(len_trim(port) > 0 .and. len_trim(port) < len(port), 'the port')
+    call MPI_Close_port(port, ierror)
+#endif
     call MPI_Win_fence(0, one, ierror)
     call MPI_Win_fence(0, one, ierror)
     call MPI_Win_free(three, ierror)

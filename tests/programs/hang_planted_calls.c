@@ -136,6 +136,25 @@ static void user_reduction(void)
 
 /* ---- calls of rank 1 */
 
+static int delete_slowly(MPI_Comm object, int key, void *attribute, void *state)
+{
+    int flag;
+
+    (void)object, (void)key, (void)attribute, (void)state;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    sleep_forever();
+    return MPI_SUCCESS;
+}
+static void comm_free(void)
+{
+    int key;
+
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_slowly, &key, NULL);
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    MPI_Comm_set_attr(comm, key, NULL);
+    MPI_Comm_free(&comm);
+}
+
 static void win_wait(void)
 {
     MPI_Win_post(pair, 0, window);
@@ -266,6 +285,7 @@ static const struct planted {
     {"comm_spawn", comm_spawn, 1},
     {"comm_accept", comm_accept, 1},
     {"user_reduction", user_reduction, 1},
+    {"comm_free", comm_free, 0},
     {"win_wait", win_wait, 0},
     {"win_start", win_start, 0},
     {"win_get", win_get, 0},

@@ -46,7 +46,7 @@ class Kind:
 _ADDRESS, _HANDLE, _TEXT = "void *{}", "MPI_Fint *{}", "char *{}"
 _INTS = (
     "dims periods index edges sources degrees destinations weights sourceweights destweights "
-    "remain_dims maxprocs_array=array_of_maxprocs"
+    "remain_dims maxprocs_array=array_of_maxprocs partition_list=array_of_partitions"
 )
 _HANDLER = "MPI_Comm_errhandler_function *{}"
 _KINDS = {
@@ -55,8 +55,14 @@ _KINDS = {
     "counts": Kind("const int {}[]", _ADDRESS, "sendcounts recvcounts", "const MPI_Count {}[]"),
     "displs": Kind("const int {}[]", _ADDRESS, "sdispls rdispls displs", "const MPI_Aint {}[]"),
     "aint_displs": Kind("const MPI_Aint {}[]", _ADDRESS, "wsdispls=sdispls wrdispls=rdispls"),
-    "cbuf": Kind("const void *{}", _ADDRESS, "sendbuf cbuf=buf origin_addr compare_addr"),
-    "buf": Kind("void *{}", _ADDRESS, "recvbuf buffer buf get_addr=origin_addr result_addr"),
+    "cbuf": Kind(
+        "const void *{}", _ADDRESS, "sendbuf cbuf=buf origin_addr compare_addr const_address=base"
+    ),
+    "buf": Kind(
+        "void *{}",
+        _ADDRESS,
+        "recvbuf buffer buf get_addr=origin_addr result_addr base_address=base",
+    ),
     "type": Kind("MPI_Datatype {}", _HANDLE, "sendtype recvtype filetype"),
     "types": Kind("const MPI_Datatype {}[]", _HANDLE, "sendtypes recvtypes"),
     "op": Kind("MPI_Op {}", _HANDLE, "op"),
@@ -80,6 +86,7 @@ _KINDS = {
     "aint": Kind("MPI_Aint {}", _ADDRESS, "size target_disp"),
     "unit": Kind("int {}", _ADDRESS, "disp_unit", "MPI_Aint {}"),
     "address": Kind("void *{}", _ADDRESS, "baseptr"),
+    "session": Kind("MPI_Session {}", _HANDLE, "session_value=session"),
     "session*": Kind("MPI_Session *{}", _HANDLE, "session session_pointer=session"),
     "request": Kind("MPI_Request *{}", _HANDLE, "request out_request=request"),
     "request_value": Kind("MPI_Request {}", _HANDLE, "request_value=request"),
@@ -87,12 +94,21 @@ _KINDS = {
     "message": Kind("MPI_Message *{}", _HANDLE, "message"),
     "status": Kind("MPI_Status *{}", _ADDRESS, "status statuses"),
     "int": Kind("int {}", _HANDLE, "count_int=count spawn_count=count incount atomicity=flag"),
-    "int*": Kind("int *{}", _HANDLE, "out_index=index outcount flag argc provided"),
+    "int*": Kind(
+        "int *{}",
+        _HANDLE,
+        "out_index=index outcount flag argc provided pset_count=npset_names pset_length=pset_len",
+    ),
+    "size*": Kind("int *{}", _ADDRESS, "detached_size=size", "MPI_Count *{}"),
+    "pointer": Kind("void *{}", _ADDRESS, "detached_buffer=buffer_addr"),
     "ints": Kind("const int {}[]", _HANDLE, _INTS),
     "out_ints": Kind("int {}[]", _HANDLE, "indices errcodes"),
     "string": Kind(
-        "const char *{}", _TEXT, "stringtag port_name command comm_name filename datarep"
+        "const char *{}",
+        _TEXT,
+        "stringtag port_name command comm_name filename datarep service_name",
     ),
+    "out_string": Kind("char *{}", _TEXT, "out_port=port_name out_pset=pset_name"),
     "strings": Kind("char *{}[]", _TEXT, "argv commands"),
     "strings*": Kind("char **{}[]", _TEXT, "argvs"),
     "argv_pointer": Kind("char ***{}", _ADDRESS, "argv_pointer=argv"),

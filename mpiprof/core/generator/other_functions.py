@@ -44,6 +44,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "partitions": {
         "Pready@4": "partition request_value",
         "Pready_range@4": "partition_low partition_high request_value",
+        "Pready_list@4": "length partition_list request_value",
         "Parrived@4": "request_value partition flag",
     },
     "one_sided": {
@@ -73,6 +74,9 @@ FAMILIES: dict[str, dict[str, str]] = {
         "Win_complete": "win",
         "Win_wait": "win",
         "Win_test": "win flag",
+        "Win_attach": "win base_address size",
+        "Win_detach": "win const_address",
+        "Win_set_info": "win info",
     },
     "files": {  # called by one process, or only started
         "File_read*": f"fh {_READ} status",
@@ -92,6 +96,19 @@ FAMILIES: dict[str, dict[str, str]] = {
         "File_iread_at_all*": f"fh offset {_READ} out_request",
         "File_iwrite_at_all*": f"fh offset {_WRITE} out_request",
         "File_delete": "filename info",
+    },
+    "other": {  # ports, names, process sets and memory
+        "Open_port": "info out_port",
+        "Close_port": "port_name",
+        "Publish_name": "service_name info port_name",
+        "Lookup_name": "service_name info out_port",
+        "Unpublish_name": "service_name info port_name",
+        "Comm_set_info": "comm info",
+        "Buffer_detach*": "detached_buffer detached_size",
+        "Alloc_mem": "size info baseptr",
+        "Free_mem": "base_address",
+        "Session_get_num_psets@4": "session_value info pset_count",
+        "Session_get_nth_pset@4": "session_value info n pset_length out_pset",
     },
     # Functions with a special hook in request_completion.c, comm.c or pmpi.c. `out_comm` is a
     # communicator that the call creates. The level after `@` is the first release of the standard

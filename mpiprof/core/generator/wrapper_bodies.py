@@ -354,7 +354,7 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
         ]
     if function.family == "point_to_point":
         return message_lines(function, fortran, call)
-    if function.family in ("partitions", "one_sided", "files"):
+    if function.family in ("partitions", "one_sided", "files", "other"):
         return local_lines(function, fortran, call)
     if function.family == "completion":
         return completion_lines(function, fortran, call)

@@ -75,7 +75,7 @@ def hidden_lengths(function: Function) -> list[str]:
     return [
         f"{p.name}_length"
         for p in function.parameters
-        if p.kind in ("string", "strings", "strings*")
+        if p.kind in ("string", "out_string", "strings", "strings*")
     ]
 
 

@@ -123,6 +123,7 @@ void message_begin_active(struct message_call *m, int operation, const struct me
     function_enter(operation);
     m->outer = self.message;
     m->stamp = ++self.last_stamp;
+    m->operation = operation;
     self.message = (struct activity){m, m->stamp};
     m->shape = NULL;
     m->open = NULL;
@@ -160,6 +161,19 @@ void message_begin_active(struct message_call *m, int operation, const struct me
     message_log_open(m->open, call_kind(m), m->enter_ns);
 }
 
+/* After a call of a callback, such as one of an attribute, its thread is in the outer call again. That
+ * may have been abandoned. */
+static void function_restore(const struct message_call *m)
+{
+    const struct message_call *const outer = m->outer.object;
+
+    if ((const void *)outer <= (const void *)m || !unwind_is_live(outer) ||
+        outer->stamp != m->outer.stamp || outer->enter_ns == 0)
+        return;
+    function_enter(outer->operation);
+    function_entered(outer->enter_ns);
+}
+
 /* Add the time of a call. Returns its end, or 0 if it is not recorded or has failed. */
 int64_t message_finish(struct message_call *m, int error)
 {
@@ -170,6 +184,8 @@ int64_t message_finish(struct message_call *m, int error)
     self.message = m->outer;
     interval_leave(m, now, interval_shape(m->shape));
     spent_add(m->spent, now - m->enter_ns);
+    if (m->outer.object != NULL)
+        function_restore(m);
     if (m->shape == NULL)
         return 0;
     message_side_leave(&m->sent);

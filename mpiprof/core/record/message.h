@@ -26,6 +26,7 @@ struct message_arguments {
 };
 struct message_call {
     int64_t enter_ns; /* 0 if the call is not recorded */
+    int operation;
     const struct call_shape *shape;
     struct record *open;
     enum spent spent;      /* class of its time */
