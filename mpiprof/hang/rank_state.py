@@ -66,6 +66,11 @@ class Position:
         return "unknown" if self.is_unknown or self.unlogged else "outside"
 
     @property
+    def is_in_recorded_call(self) -> bool:
+        """Return whether the call that it is in is known, with its site."""
+        return bool(self.open or self.waits or self.local_calls)
+
+    @property
     def current(self) -> Call | MessageWait | None:
         """The open call, or the last closed call."""
         open_calls: list[Call | MessageWait] = [*self.open, *self.waits, *self.local_calls]

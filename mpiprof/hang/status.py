@@ -227,7 +227,7 @@ def _rank_section(
         if state != "finished" and living.get(position.rank) is False:
             state = _describe_end(verdict, position)
         doing = "" if call is None else f"{'after ' * bool(call.exit_ns)}{call.operation}"
-        if position.state == "inside" and not (position.open or position.waits):
+        if position.state == "inside" and not position.is_in_recorded_call:
             doing = f"not logged, {doing}" if doing else "not logged"
         # The last call of a finished rank is MPI_Finalize.
         unseen = "no readable call" if state == "finished" else "no collective yet"
@@ -311,7 +311,7 @@ def _pending_sentence(
         else:
             inside = "was in" if verdict.ended else "is in"
             doing = "last left" if call.exit_ns else inside
-            if position.state == "inside" and not (position.open or position.waits):
+            if position.state == "inside" and not position.is_in_recorded_call:
                 doing = f"{inside} a collective that is not logged, and was last seen leaving"
             since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
             when = f"{'' if call.exit_ns else 'entered '}{_format_since(trace, [since], now)}"

@@ -11,9 +11,8 @@ this origin whose group contains the rank. Libraries block in different calls of
 waits for another rank only if it began before, and ended after, the other rank let it continue.
 
 A rank that waits in its MPI_Win_complete lets others continue only after this wait, and a rank that
-waits in its MPI_Win_unlock only at the end of the call. Incompatible locks on a target were held in
-the order in which their MPI_Win_unlock ended, because a library may acquire a lock as late as in
-MPI_Win_unlock.
+waits in its MPI_Win_unlock only at the end of the call. A library may acquire a lock as late as in
+MPI_Win_unlock. Then incompatible locks were held in the order in which these calls ended.
 
 The calls that begin and end epochs are recorded whatever their length, operations if they are long.
 Posts and starts have numbers. After a missing one, the epochs of its rank are not matched.
@@ -265,21 +264,45 @@ def _find_holds(calls: Sequence[WindowCall]) -> dict[int, list[Epoch]]:
 
 def _find_lock_waits(holds: Sequence[Epoch], error_ns: int) -> Iterator[OneSidedWait]:
     """Yield the waits for locks on one target. holds: as in _find_holds."""
+    ranks = len({hold.first.rank for hold in holds})
+    for hold in holds:
+        hold.released_ns = hold.last.enter_ns
     for index, hold in enumerate(holds):
-        hold.released_ns = max(hold.released_ns, hold.last.enter_ns)
         for call in hold.calls:
-            releases = []
-            for other in (holds[i] for i in range(index - 1, -1, -1)):
-                if other.last.exit_ns <= call.enter_ns:
-                    break
-                is_exclusive = EXCLUSIVE in (hold.first.lock, other.first.lock)
-                if is_exclusive and other.released_ns <= call.exit_ns + error_ns:
-                    releases.append((other.released_ns, other.first.rank))
+            releases = [
+                (other.released_ns, other.first.rank)
+                for other in _list_beside(holds, index, ranks, call.enter_ns)
+                if EXCLUSIVE in (hold.first.lock, other.first.lock)
+                and other.released_ns <= call.exit_ns + error_ns
+                and _is_before(other, hold)
+            ]
             wait = _make_wait(call, releases, LOCK_CONTENTION, error_ns)
             if wait is not None:
                 if call is hold.last:  # which acquired the lock, and released it
                     hold.released_ns = call.exit_ns
                 yield wait
+
+
+def _list_beside(holds: Sequence[Epoch], index: int, ranks: int, since_ns: int) -> Iterator[Epoch]:
+    """Yield the holds that end after a time, up to the next one of each rank after an index."""
+    for i in range(index - 1, -1, -1):
+        if holds[i].last.exit_ns <= since_ns:
+            break
+        yield holds[i]
+    yield from holds[index + 1 : index + ranks]
+
+
+def _is_before(first: Epoch, second: Epoch) -> bool:
+    """Return whether a lock was held before an incompatible one.
+
+    A call of MPI_Win_lock that lasts until the other rank ends its epoch has waited for it. Without
+    such a call, a library has acquired the lock in MPI_Win_unlock.
+    """
+    has_second_waited = second.first.exit_ns >= first.last.enter_ns
+    has_first_waited = first.first.exit_ns >= second.last.enter_ns
+    if has_first_waited != has_second_waited:
+        return has_second_waited
+    return first.last.exit_ns < second.last.exit_ns
 
 
 def tabulate_waits(waits: Sequence[OneSidedWait]) -> pd.DataFrame:

@@ -40,12 +40,8 @@ ALONE = {
     "comm_create_from_group": ("MPI_Comm_create_from_group",),
 }
 OFTEN = (
-    "win_fence",
-    "file_write_ordered",
-    "win_wait",
-    "win_unlock_all",
-    "comm_create_group",
-    "comm_free",
+    *("win_fence", "file_write_ordered"),
+    *("win_wait", "win_unlock_all", "comm_create_group", "comm_free"),
 )
 
 

@@ -142,6 +142,14 @@ def test_a_lock_may_be_acquired_in_unlock() -> None:
     ]
 
 
+def test_the_holder_does_not_wait_for_the_next_rank() -> None:
+    """MPI_Win_unlock of rank 1 returns after that of rank 2, which got the lock later."""
+    window = Window()
+    window.lock(1, (0, 1, 500, 900))
+    window.lock(2, (100, 502, 700, 701))
+    assert window.waits() == [(2, 1, "win_lock", "lock_contention", 400)]
+
+
 def test_lock_all_is_shared_on_every_target() -> None:
     window = Window()
     window.add(1, "win_lock_all", 0, 1, lock=SHARED)
