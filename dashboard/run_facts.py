@@ -51,6 +51,8 @@ def list_facts(data: TraceData) -> list[tuple[str, Any]]:
     ]
     if trace.sampling_interval > 1:
         facts.append(("sampled", text.sampling_text(trace.sampling_interval)))
+    if record := phrases.message_record(trace):
+        facts.append(("messages", record))
     facts += [("call sites", reason) for reason in text.explain_addresses(trace)]
     facts += [("attention", line) for line in phrases.incompleteness_lines(trace)]
     notes = text.recorder_notes(trace)

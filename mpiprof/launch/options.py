@@ -157,8 +157,8 @@ class Recording:
         "auto",
         "--messages",
         choices=("auto", "all", "sums", "off"),
-        help="record of point-to-point calls: sums by call site and peer, and calls that take long "
-        "(auto) or all calls (all)",
+        help="record of point-to-point calls: every call within a budget, beyond it in windows of "
+        "time (auto), every call (all), or sums by call site and peer (sums)",
     )
     intervals: str = recorder_option(
         "on",

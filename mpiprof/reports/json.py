@@ -48,6 +48,7 @@ def make_report(
         "clock_error_ns": plain_number(trace.clock_error_ns),
         "dropped": plain_number(trace.dropped_records),
         "complete": bool(trace.is_complete),
+        "messages_complete": complete_windows_as_data(trace),
         "callsites": callsites_as_data(callsites),
         "message_callsites": message_callsites_as_data(messages),
         "summed_up": totals_by_callsite(trace),
@@ -62,6 +63,14 @@ def make_report(
         "notes": list(trace.notes),
         "spawned": spawned_jobs.describe_spawned(trace),
     }
+
+
+def complete_windows_as_data(trace: Trace) -> dict[str, Any] | None:
+    """Return the part of the run in which every message call is recorded, or None if unknown."""
+    windows = trace.complete_windows
+    if windows is None:
+        return None
+    return {"share": plain_number(trace.complete_share), "windows": len(windows)}
 
 
 def run_as_data(trace: Trace) -> dict[str, Any]:

@@ -208,3 +208,15 @@ def state_sentence(trace: Any) -> str:
             "--record summary."
         )
     return ""
+
+
+def message_record(trace: Trace) -> str:
+    """Return the share of the run whose message calls are all recorded, or "" if it is the whole.
+
+    The text is also empty if the share is unknown.
+    """
+    share, count = trace.complete_share, len(trace.complete_windows or ())
+    if share is None or share >= 1:
+        return ""
+    windows = f", in {format_count(count)} window{'s' * (count != 1)}" if count else ""
+    return f"Message calls are recorded completely for {format_share(share)} of the run{windows}"

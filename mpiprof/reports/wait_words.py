@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from mpiprof.diagnosis.finding import NEGLIGIBLE_SHARE
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.one_sided_waits import ONE_SIDED_STATES
 from mpiprof.operations import ONE_SIDED_OPERATIONS
@@ -24,7 +25,9 @@ def name_waits(trace: Trace, rank: int | None = None) -> str:
     waits = find_located_waits(trace)
     if rank is not None:
         waits = waits[waits["rank"] == rank]
-    return name_states(set(waits["state"].unique()))
+    of_state = waits["wait_ns"].groupby(waits["state"], observed=True).sum()
+    most = of_state[of_state >= NEGLIGIBLE_SHARE * of_state.sum()]
+    return name_states({str(state) for state in most.index})
 
 
 def name_states(states: Collection[str]) -> str:

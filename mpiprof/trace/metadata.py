@@ -152,6 +152,8 @@ class Tables:
     presite_samples: dict[SampleKey, tuple[int, int]] = field(default_factory=dict)  # count, ns
     limits: dict[int, int] = field(default_factory=dict)  # bytes, if the log has reached it
     limited_ns: dict[int, int] = field(default_factory=dict)  # time of it, node clock
+    # By rank: whether a stretch in which every message call is recorded begins or ends, and when
+    complete_marks: dict[int, list[tuple[bool, int]]] = field(default_factory=dict)
     truncated: bool = False
 
     def shape_map(self, rank: int) -> Int:

@@ -13,6 +13,7 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.clock import Clock
+from mpiprof.trace.complete_windows import Window, intersect_stretches, pair_marks
 from mpiprof.trace.dataset import FILE_NAME, Dataset
 from mpiprof.trace.folder import Folder
 from mpiprof.trace.machine import find_fault
@@ -172,6 +173,35 @@ class Records(Folder):
     def run_ns(self) -> int:
         """Time from the first start to the last known time of any rank."""
         return max((last for _, last in self.spans.values()), default=0) - self.run_start_ns
+
+    @cached_property
+    def complete_windows(self) -> list[Window] | None:
+        """Begin and end of the windows in which every call on messages of all ranks is recorded.
+
+        None if that is unknown: only sums were recorded, or by an earlier version.
+        """
+        marks, ranks = self.tables.complete_marks, sorted(self.spans)
+        if not ranks or not all(rank in marks for rank in ranks):
+            return None
+        of_rank = {
+            rank: [(begins, self._to_joint_ns(rank, time_ns)) for begins, time_ns in marks[rank]]
+            for rank in ranks
+        }
+        return intersect_stretches([pair_marks(of_rank[rank], *self._run_limits) for rank in ranks])
+
+    @property
+    def complete_share(self) -> float | None:
+        """Share of the run in which every call on messages is recorded; None if unknown."""
+        windows, (first_ns, last_ns) = self.complete_windows, self._run_limits
+        if windows is None:
+            return None
+        complete_ns = sum(end_ns - begin_ns for begin_ns, end_ns in windows)
+        return complete_ns / (last_ns - first_ns) if last_ns > first_ns else 1.0
+
+    @property
+    def _run_limits(self) -> Window:
+        """Time from the first start to the last known time of any rank."""
+        return self.run_start_ns, self.run_start_ns + self.run_ns
 
     @cached_property
     def calls_start_ns(self) -> int:

@@ -133,6 +133,11 @@ class _Reader:
             limit = check_object(row["limit"])
             tables.limits[rank] = check_integer(limit["bytes"], 0)
             tables.limited_ns[rank] = check_integer(limit["at_ns"])
+        elif "complete" in row:
+            mark = check_object(row["complete"])
+            is_begin = "begin_ns" in mark
+            time_ns = check_integer(mark["begin_ns" if is_begin else "end_ns"])
+            tables.complete_marks.setdefault(rank, []).append((is_begin, time_ns))
         elif "where" in row:
             values = check_object(row["where"])
             known = [check_integer(values[name], 0) for name in SAMPLE_KEYS]

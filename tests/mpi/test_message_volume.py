@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,21 +11,24 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 
 import mpiprof
+from mpiprof.reports import phrases
 
 EXCHANGES = 20_000
 MOST_BYTES = 16  # of a call, on average
 WINDOWS_BYTES = 8 * 65536  # windows that threads fill, and the head of a log
 
 
-def record(mpi: Mpi, folder: Path, end: str) -> mpiprof.Trace:
+def record(
+    mpi: Mpi, folder: Path, end: str, *options: str, count: int = EXCHANGES
+) -> mpiprof.Trace:
     program = compiled(mpi, "messages_many.c")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", str(folder)]
-    run_mpi(mpi, 2, [*run, "--", program, str(EXCHANGES), end], check=end == "leave")
+    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", *options, "-o", str(folder)]
+    run_mpi(mpi, 2, [*run, "--", program, str(count), end], check=end != "kill")
     return mpiprof.open(folder)
 
 
 def test_every_call_is_recorded_in_few_bytes(mpi: Mpi, tmp_path: Path) -> None:
-    trace = record(mpi, tmp_path / "t", "leave")
+    trace = record(mpi, tmp_path / "t", "leave", "--messages", "all")
     assert trace.is_complete and trace.problems == []
     calls, messages = trace.message_calls, trace.messages
     for rank in range(2):
@@ -43,9 +47,35 @@ def test_every_call_is_recorded_in_few_bytes(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_a_killed_rank_loses_no_call(mpi: Mpi, tmp_path: Path) -> None:
     """The last calls are in the window, the others in packed chunks."""
-    trace = record(mpi, tmp_path / "t", "kill")
+    trace = record(mpi, tmp_path / "t", "kill", "--messages", "all")
     calls = trace.message_calls
     of_rank = calls[(calls["rank"] == 1) & (calls["exit_ns"] > 0)]
     assert len(of_rank) == 2 * EXCHANGES
     sums = trace.message_sums
     assert sums[sums["rank"] == 1]["calls"].sum() == 2 * EXCHANGES
+
+
+def test_a_program_beyond_the_budget_is_recorded_in_windows(mpi: Mpi, tmp_path: Path) -> None:
+    """Numbers of messages have no gap inside of a window, and gaps outside of the windows."""
+    trace = record(mpi, tmp_path / "t", "self", "--limit", "32M", count=1_500_000)
+    assert trace.is_complete
+    windows, share = trace.complete_windows, trace.complete_share
+    assert windows is not None and share is not None
+    assert len(windows) >= 2 and 1 / 16 < share < 1
+    assert (np.diff(np.array(windows).ravel()) > 0).all()
+    messages, calls = trace.messages, trace.message_calls
+    enter_ns = calls["enter_ns"].to_numpy()[messages["call"]]
+    exit_ns = calls["exit_ns"].to_numpy()[messages["call"]]
+    gaps = 0
+    for rank in range(2):
+        of_rank = ((messages["rank"] == rank) & messages["received"]).to_numpy()
+        numbers = messages["number"].to_numpy()[of_rank].astype(np.int64)
+        gaps += int((np.diff(numbers) > 1).sum())
+        for begin, end in windows:
+            inside = (exit_ns[of_rank] > begin) & (enter_ns[of_rank] < end)
+            assert (np.diff(numbers[inside]) == 1).all()
+    assert gaps > 0
+    sentence = phrases.message_record(trace)
+    assert re.fullmatch(
+        r"Message calls .* completely for .* % of the run, in \d+ windows", sentence
+    )

@@ -80,4 +80,5 @@ def test_ranks_wait_for_the_holder_of_a_lock_on_4_ranks(
     pairs = list_waiting_pairs(waits[waits["state"] == "lock_contention"])
     sentence = "".join(word for word, _ in describe_pair(trace, pairs.iloc[0]))
     assert " releases its lock, in " in sentence and "calls of win_" in sentence
+    # Rank 3 also waits for a message of rank 2, for as long as rank 2 takes for its shared lock.
     assert name_waits(trace, 3).endswith("on windows")

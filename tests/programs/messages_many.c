@@ -1,5 +1,6 @@
-/* Two ranks that exchange many short messages. Arguments: number of exchanges, and the end: "leave",
- * or "kill" for the death of rank 1 by SIGKILL after its last message.
+/* Two ranks that exchange many short messages. Arguments: number of exchanges, and "leave", "kill"
+ * for the death of rank 1 by SIGKILL after its last message, or "self" for ranks that send each
+ * message to themselves.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -13,7 +14,12 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int i = 0; i < exchanges && rank < 2; i++) {
+    const int to_self = argc > 2 && strcmp(argv[2], "self") == 0;
+
+    for (int i = 0; i < exchanges && to_self; i++)
+        MPI_Sendrecv(&i, 1, MPI_INT, rank, 1, &value, 1, MPI_INT, rank, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    for (int i = 0; i < exchanges && rank < 2 && !to_self; i++) {
         if (rank == 0)
             MPI_Send(&i, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
         MPI_Recv(&value, 1, MPI_INT, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -23,8 +23,8 @@ SCHEMA = (
     "version trace program mpi ranks nodes duration_ns collective_ns collective_share "
     "total_wait_ns wait_share collective_wait_ns message_wait_ns collective_low_ns "
     "collective_high_ns total_wait_low_ns total_wait_high_ns efficiencies clock_error_ns dropped "
-    "complete callsites message_callsites summed_up coverage verdict findings exceptions "
-    "processors stalled_calls notes spawned selection times hang what_if"
+    "complete messages_complete callsites message_callsites summed_up coverage verdict findings "
+    "exceptions processors stalled_calls notes spawned selection times hang what_if"
 )
 CALLSITE = (
     "operation sites algorithm algorithms instances total_instances complete_instances size "

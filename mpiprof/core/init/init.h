@@ -4,6 +4,7 @@
 
 #include "base/recorder.h"
 #include "record/management_collectives.h"
+#include "record/record.h"
 
 /* ---- options that the launcher passes in environment variables (options.c) */
 

@@ -19,7 +19,7 @@
 #include "init/init.h"
 #include "record/communicator.h"
 #include "record/interval.h"
-#include "record/message.h"
+#include "record/message_epochs.h"
 #include "record/node_pressure.h"
 #include "record/record.h"
 #include "selection/dispatch/select.h"
@@ -184,7 +184,7 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
         fatal_signal_install();
     presite_sample_start();
     python_exception_start();
-    message_level_start();
+    message_epoch_start();
     interval_start();
     if (recorder.options.summary && recorder.options.sample > 1)
         file_write_note("--sample: --record summary counts every call, not one in %u",
@@ -331,10 +331,10 @@ static void pcontrol_apply(int level)
 {
     if (!atomic_load(&recorder.active))
         return;
-    if (level == 0 || level == 1)
-        atomic_store(&recorder.paused, level == 0);
-    else if (level == 2)
+    if (level == 2)
         record_flush();
+    if ((level == 0 || level == 1) && atomic_exchange(&recorder.paused, level == 0) != (level == 0))
+        message_epoch_pause(level == 0);
 }
 
 PUBLIC int MPI_Pcontrol(const int level, ...)

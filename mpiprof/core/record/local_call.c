@@ -2,8 +2,9 @@
  * communicators.
  *
  * Every call adds its time and bytes to the sums of its shape: operation, window or file, call site
- * and target. A long call is also logged. Calls that begin or end an epoch of a window are always
- * logged, because another rank may wait for them. MPI_Win_post and MPI_Win_start have their group in
+ * and target. It is also logged if it is long, or in a complete stretch of time (message_epochs.h).
+ * Calls that begin or end an epoch of a window are always logged, because another rank may wait for
+ * them. MPI_Win_post and MPI_Win_start have their group in
  * place of the window, and a number on their window, by which the two sides are matched
  * (metrics/one_sided_waits.py).
  *
@@ -15,31 +16,27 @@
 #include "base/pmpi.h"
 #include "record/call.h"
 #include "record/communicator.h"
+#include "record/message_epochs.h"
 #include "record/message_log.h"
 #include "record/message_shape.h"
 
-enum { LOGGED_CALL_COST_NS = 100 }; /* of a call that is logged, whatever its length */
-
-/* Add a call to the sums of its shape, and log it if it is long or must be known. */
+/* Add a call to the sums of its shape, and log it. always: also outside of complete stretches. */
 static void call_record(struct message_call *m, int64_t now, int64_t sent, int64_t received,
                         bool always)
 {
-    const int64_t elapsed = now - m->enter_ns;
     const bool logs_some =
-        atomic_load_explicit(&message_level, memory_order_relaxed) > MESSAGES_SUMS;
+        atomic_load_explicit(&message_epoch_level, memory_order_relaxed) > MESSAGES_SUMS;
     struct record *logged = NULL;
 
     if (!record_is_paused()) {
-        message_shape_add(m->shape, 1, elapsed, sent, received);
-        if (message_is_logged(elapsed) || (always && logs_some))
+        message_shape_add(m->shape, 1, now - m->enter_ns, sent, received);
+        if (message_is_logged(m->enter_ns, now) || (always && logs_some))
             logged = message_write(m);
     }
     if (logged != NULL)
         message_log_close(logged, 0, KIND_local_call, m->enter_ns, now);
     else if (m->open != NULL)
         message_log_clear(0);
-    if (always)
-        message_cost_add(LOGGED_CALL_COST_NS, now);
 }
 
 static int64_t buffer_bytes(const struct message_arguments *a, const struct message_buffer *b)

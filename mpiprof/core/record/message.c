@@ -1,8 +1,9 @@
 /* Calls that send and receive messages.
  *
- * Every call adds to the sums of its shape: operation, communicator, call site and peer. A call that
- * takes longer than LONG_CALL_NS is also logged with its messages. A call that takes a request
- * leaves its message to the Wait or Test that completes it (message_request.c).
+ * Every call adds to the sums of its shape: operation, communicator, call site and peer. It is also
+ * logged with its messages, in the epochs that are logged completely and if it takes long
+ * (message_epochs.h). A call that takes a request leaves its message to the Wait or Test that
+ * completes it (message_request.c).
  *
  * Threads: any; the state of a call is on its thread's stack. The library gets the program's
  * arguments, except a status where the program ignores it.
@@ -17,54 +18,6 @@
 #include "record/interval.h"
 #include "record/record.h"
 #include "tracefile/tracefile.h"
-
-/* The time that recording takes of a short call, and its largest share. */
-enum { SHORT_CALL_COST_NS = 100, MOST_SHARE_PERCENT = 2 };
-/* Checks in a row with a larger share, before only sums are recorded. */
-enum { CHECKS_BEFORE_SUMS = 4 };
-
-_Atomic enum message_level message_level;
-
-/* ---- level */
-
-void message_level_start(void)
-{
-    const char *const text = recorder.options.messages;
-    enum message_level level = strcmp(text, "off") == 0    ? MESSAGES_OFF
-                               : strcmp(text, "sums") == 0 ? MESSAGES_SUMS
-                               : strcmp(text, "all") == 0  ? MESSAGES_ALL
-                                                           : MESSAGES_AUTO;
-
-    /* A ring holds the newest collectives, and a summary no log. */
-    if (level > MESSAGES_SUMS && (recorder.options.ring > 0 || recorder.options.summary))
-        level = MESSAGES_SUMS;
-    atomic_store(&message_level, level);
-}
-
-/* Once recording has taken more than MOST_SHARE_PERCENT of the thread's time, only sums are
- * recorded. */
-void message_check_cost(int64_t now)
-{
-    static _Thread_local int64_t last_ns;
-    static _Thread_local int checks;
-    const int64_t elapsed = now - last_ns;
-    const bool exceeds = self.message_cost_ns * 100 > elapsed * MOST_SHARE_PERCENT;
-
-    checks = last_ns != 0 && exceeds ? checks + 1 : 0;
-    last_ns = now;
-    self.message_cost_ns = 0;
-    enum message_level before = MESSAGES_AUTO;
-
-    if (checks >= CHECKS_BEFORE_SUMS &&
-        atomic_compare_exchange_strong(&message_level, &before, MESSAGES_SUMS)) {
-        message_number_stop();
-        file_write_note("the program sends messages so fast that recording each would take more "
-                        "than %d %% of its time, so only sums of messages are recorded from now on",
-                        MOST_SHARE_PERCENT);
-    }
-}
-
-/* ---- calls */
 
 /* A call that creates a persistent request has no message; the starts of the request have. */
 static bool call_has_part(const struct message_call *m, const struct message_side *s)
@@ -118,7 +71,8 @@ static const struct call_shape *shape_on_object(struct message_call *m, int oper
 void message_begin_active(struct message_call *m, int operation, const struct message_arguments *a,
                           const void *address)
 {
-    const enum message_level level = atomic_load_explicit(&message_level, memory_order_relaxed);
+    const enum message_level level =
+        atomic_load_explicit(&message_epoch_level, memory_order_relaxed);
 
     function_enter(operation);
     m->outer = self.message;
@@ -225,17 +179,17 @@ static inline void call_add(const struct message_call *m, int64_t elapsed)
         message_shape_add(s->part.shape, 0, 0, sent, 0);
 }
 
-/* Log a call that took long, and add it to the sums. */
-static void call_record(struct message_call *m, int64_t now)
+/* Log a call, and add it to the sums. in_vain: it has probed and found no message. */
+static void call_record(struct message_call *m, int64_t now, bool in_vain)
 {
-    const int64_t elapsed = now - m->enter_ns;
     struct record *logged = NULL;
 
     if (!record_is_paused()) {
         if (m->received.comm != NULL) /* the peer may have become known */
             m->shape = m->received.part.shape;
-        call_add(m, elapsed);
-        if (message_is_logged(elapsed)) {
+        call_add(m, now - m->enter_ns);
+        if (message_is_logged(m->enter_ns, now) &&
+            !(in_vain && message_poll_is_omitted(m->enter_ns, now))) {
             m->sent.part.posted_ns = m->received.part.posted_ns = m->enter_ns;
             logged = message_write(m);
         }
@@ -279,9 +233,7 @@ void message_end(struct message_call *m, int error, const struct message_argumen
     }
     if (m->received.comm != NULL && matched)
         message_side_complete(&m->received, status);
-    call_record(m, now);
-    if (matched) /* a program that polls has time */
-        message_cost_add(SHORT_CALL_COST_NS, now);
+    call_record(m, now, m->received.comm != NULL && !matched);
 }
 
 /* A standard send of fewer bytes is complete when its call returns. */
@@ -310,6 +262,5 @@ void message_posted(struct message_call *m, int error, const struct message_argu
             message_buffer_bytes(a, a->recv.type != NULL ? &a->recv : &a->send);
         message_request_add(&m->received, request, m->creates_request);
     }
-    call_record(m, now);
-    message_cost_add(SHORT_CALL_COST_NS, now);
+    call_record(m, now, false);
 }

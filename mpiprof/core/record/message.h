@@ -2,15 +2,13 @@
 #pragma once
 #include "base/pmpi.h"
 #include "record/call.h"
+#include "record/message_epochs.h"
 #include "record/message_log.h"
 #include "record/message_number.h"
 #include "record/message_request.h"
 #include "record/message_shape.h"
 #include "record/message_side.h"
 #include "record/record.h"
-
-enum message_level { MESSAGES_OFF, MESSAGES_SUMS, MESSAGES_AUTO, MESSAGES_ALL };
-extern _Atomic enum message_level message_level;
 
 struct message_buffer { /* addresses of the arguments, as in struct side */
     const void *count, *type;
@@ -40,8 +38,6 @@ struct message_call {
     struct message_side sent, received;
     MPI_Status status; /* in place of a status that the program ignores */
 };
-void message_level_start(void);
-void message_check_cost(int64_t now);
 void message_begin_active(struct message_call *m, int operation, const struct message_arguments *a,
                           const void *address);
 void message_failed(struct message_call *m, int error);
@@ -69,21 +65,4 @@ static inline void *message_status(struct message_call *m, void *status, bool fo
 {
     return m->enter_ns != 0 && m->shape != NULL && status_is_ignored(status, fortran) ? &m->status
                                                                                       : status;
-}
-
-/* Return true if a call that took this long is logged with its messages. */
-static inline bool message_is_logged(int64_t elapsed)
-{
-    const enum message_level level = atomic_load_explicit(&message_level, memory_order_relaxed);
-
-    return level == MESSAGES_ALL || (level == MESSAGES_AUTO && elapsed >= LONG_CALL_NS);
-}
-
-/* Add to the time that recording has taken, and check its share after COST_BETWEEN_CHECKS_NS. */
-enum { COST_BETWEEN_CHECKS_NS = 400000 };
-static inline void message_cost_add(int64_t cost, int64_t now)
-{
-    self.message_cost_ns += cost;
-    if (self.message_cost_ns >= COST_BETWEEN_CHECKS_NS)
-        message_check_cost(now);
 }

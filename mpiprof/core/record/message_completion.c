@@ -8,9 +8,6 @@
 #include "record/message_log.h"
 #include "record/message_request.h"
 
-/* The time that recording takes of an open request in a call that completes others. */
-enum { REQUEST_COST_NS = 20 };
-
 /* Allocate the entries of a call with many requests. */
 void message_completion_allocate(struct request_completion *w)
 {
@@ -36,12 +33,6 @@ void message_completion_log(struct request_completion *w, int64_t now)
         return;
     message_log_close(r, message_completion_written_parts(c), KIND_message_call, w->since, now);
     c->open = NULL;
-}
-
-/* Add the time that recording takes of requests that stay open. */
-void message_completion_add_cost(int left, int64_t now)
-{
-    message_cost_add((int64_t)left * REQUEST_COST_NS, now);
 }
 
 static bool is_gone(const struct request_completion *w, int i)

@@ -16,7 +16,6 @@
 void message_completion_allocate(struct request_completion *w);
 bool message_completion_has_collectives(const struct request_completion *w);
 void message_completion_log(struct request_completion *w, int64_t now);
-void message_completion_add_cost(int left, int64_t now);
 void message_completion_indexed(struct request_completion *w, int i, int status);
 void message_completion_null(struct request_completion *w, int status);
 
@@ -65,7 +64,8 @@ static inline void message_completion_take(struct request_completion *w)
 static inline void message_completion_begin(struct request_completion *w)
 {
     struct message_completion *const c = &w->messages;
-    const enum message_level level = atomic_load_explicit(&message_level, memory_order_relaxed);
+    const enum message_level level =
+        atomic_load_explicit(&message_epoch_level, memory_order_relaxed);
 
     c->interval_shape = NO_SHAPE;
     if (level == MESSAGES_OFF || atomic_load_explicit(&recorder.stopped, memory_order_relaxed))
@@ -124,17 +124,16 @@ static inline bool message_completion_is_gone(const struct request_completion *w
 }
 
 /* End a call without logging it: free the entries of requests that are gone, and put the others
- * back. Returns the number of the others. */
-static inline int message_completion_discard(struct request_completion *w)
+ * back. */
+static inline void message_completion_discard(struct request_completion *w)
 {
     struct message_completion *const c = &w->messages;
-    int left = 0;
 
     if (c->open != NULL)
         message_log_clear(message_completion_written_parts(c));
     c->shape = NULL;
     if (c->entries == NULL)
-        return 0;
+        return;
     const bool single = message_request_lock();
 
     for (int i = 0; i < w->count; i++) {
@@ -147,30 +146,35 @@ static inline int message_completion_discard(struct request_completion *w)
             message_request_free(r);
         } else {
             message_request_put(r);
-            left++;
         }
     }
     message_request_unlock(single);
     if (c->entries != w->space->messages)
         free(c->entries);
     c->entries = NULL;
-    return left;
 }
 
-/* Log a call that took long, add it to the sums, and release its requests. */
+/* Return true if a Test has completed no message. */
+static inline bool message_completion_is_in_vain(const struct request_completion *w)
+{
+    if (w->operation < OP_test || w->operation > OP_testsome)
+        return false;
+    for (int i = 0; w->messages.entries != NULL && i < w->count; i++)
+        if (w->messages.entries[i] != NULL && !w->messages.entries[i]->active)
+            return false;
+    return true;
+}
+
+/* Log a call, add it to the sums, and release its requests. */
 static inline void message_completion_end(struct request_completion *w, int64_t now)
 {
     struct message_completion *const c = &w->messages;
 
     if (c->shape != NULL) {
-        const int64_t elapsed = now - w->since;
-
-        message_shape_add(c->shape, 1, elapsed, 0, 0);
-        if (message_is_logged(elapsed))
+        message_shape_add(c->shape, 1, now - w->since, 0, 0);
+        if (message_is_logged(w->since, now) &&
+            !(message_poll_is_omitted(w->since, now) && message_completion_is_in_vain(w)))
             message_completion_log(w, now);
     }
-    const int found = c->parts, left = message_completion_discard(w);
-
-    if (left > 0 && left < found) /* a program that polls has time */
-        message_completion_add_cost(left, now);
+    message_completion_discard(w);
 }

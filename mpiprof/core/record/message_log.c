@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/recorder.h"
+#include "record/message_epochs.h"
 #include "record/record.h"
 #include "tracefile/message_pack.h"
 #include "tracefile/tracefile.h"
@@ -23,10 +24,12 @@ static bool is_full(void)
 {
     if (atomic_load(&logged_bytes) + CHUNK_BYTES <= recorder.options.limit / 2 && !file_is_full())
         return false;
-    if (!atomic_exchange(&message_log_is_full, true))
-        file_write_note("messages and intervals have filled half of the log, so later messages are "
-                        "only in the sums, and later intervals are missing; raise the limit with "
-                        "--limit");
+    if (atomic_exchange(&message_log_is_full, true))
+        return true;
+    message_epoch_stop();
+    file_write_note("messages and intervals have filled half of the log, so later messages are "
+                    "only in the sums, and later intervals are missing; raise the limit with "
+                    "--limit");
     return true;
 }
 
@@ -74,6 +77,7 @@ static bool window_pack(struct message_pack *p)
 
     if (added < 0)
         return false;
+    message_epoch_count(self.used_messages, added);
     atomic_thread_fence(memory_order_release);
     __atomic_store_n(&head->packed, head->packed + ((int64_t)1 << 32) + added, __ATOMIC_RELEASE);
     record_window_clear(self.messages, &self.used_messages);

@@ -21,7 +21,7 @@ struct message_part {
  * The caller has called record_check since the last native call, as function_enter and spent_add
  * do. */
 
-enum { MOST_PARTS = 256, LONG_CALL_NS = 20000 };
+enum { MOST_PARTS = 256 };
 extern atomic_bool message_log_is_full;
 struct record *message_log_make_room(uint32_t count);
 

@@ -109,12 +109,3 @@ bool message_number_return_last(struct message_peer *peer, int tag, uint64_t cou
     count_remove(peer, tag, true);
     return true;
 }
-
-/* Record that messages are no longer counted. */
-void message_number_stop(void)
-{
-    recorder_lock();
-    if (atomic_load(&message_number_is_counted))
-        counts_end();
-    recorder_unlock();
-}

@@ -24,7 +24,6 @@ struct message_peer *message_number_peer(const struct communicator *comm, int ra
 struct record *message_number_create_count(struct message_peer *peer, int tag, uint32_t shape);
 void message_number_return(struct message_peer *peer, int tag, bool received);
 bool message_number_return_last(struct message_peer *peer, int tag, uint64_t counter);
-void message_number_stop(void);
 
 static inline unsigned message_number_class(int tag)
 {

@@ -49,7 +49,6 @@ struct thread {
     struct message_entry *message_entries; /* on the heap, because static TLS is scarce */
     struct interval *interval;             /* on the heap; NULL if intervals are not logged */
     uint64_t last_stamp;
-    int64_t message_cost_ns; /* of recording messages, since the last check of its share */
     uint32_t used_records, used_messages, number, calls;
     bool refused;
     enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* state of SIGBUS in the thread's mask */

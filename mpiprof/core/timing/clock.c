@@ -282,6 +282,7 @@ static bool comparison_start(const struct node *of, const char *when, int64_t de
         }
     }
     offset_update(at, offset + above, best / 2 + 1 + bound);
+    file_set_clock_ahead(offset + above);
     text_add(&t, "{\"rank\": %d, \"clock\": {\"node\": ", recorder.rank);
     text_json(&t, clock_node(), -1);
     text_add(&t, ", \"reference\": %lld, \"at_ns\": %lld, \"offset_ns\": %lld, ",

@@ -148,6 +148,19 @@ void file_note_signal(int64_t time_ns, int siblings)
         log_header_note_signal(head, time_ns, siblings);
 }
 
+/* Store for all ranks of the node how far the first node's clock is ahead of its clock. */
+void file_set_clock_ahead(int64_t ns)
+{
+    file_check_length();
+    if (head != NULL && !mapped_is_lost(head))
+        atomic_store(&head->clock_ahead_ns, ns);
+}
+
+int64_t file_clock_ahead(void)
+{
+    return head != NULL && !mapped_is_lost(head) ? atomic_load(&head->clock_ahead_ns) : 0;
+}
+
 /* Reserve bytes at the end of the log. Returns their offset, or 0 if the header is lost. */
 static off_t log_reserve(uint64_t bytes)
 {

@@ -43,10 +43,11 @@ enum { HEAD_TEXT = 8192, HEAD_CLAIMS = 14000 };
 
 struct log_header {
     char text[HEAD_TEXT];
-    _Atomic int64_t signal_ns; /* time of the first fatal signal of these ranks, or 0 */
-    _Atomic int64_t siblings;  /* most children of its sender, the launcher; 0: unknown */
-    _Atomic uint64_t end;      /* of the log, in bytes; 0 until the header is complete */
-    _Atomic uint64_t tables;   /* end of the tables file, in bytes */
+    _Atomic int64_t signal_ns;      /* time of the first fatal signal of these ranks, or 0 */
+    _Atomic int64_t siblings;       /* most children of its sender, the launcher; 0: unknown */
+    _Atomic int64_t clock_ahead_ns; /* of the first node's clock, before this node's; 0: unknown */
+    _Atomic uint64_t end;           /* of the log, in bytes; 0 until the header is complete */
+    _Atomic uint64_t tables;        /* end of the tables file, in bytes */
     _Atomic uint32_t claims[HEAD_CLAIMS]; /* rank + 1 */
 };
 _Static_assert(sizeof(struct log_header) <= CHUNK_BYTES, "the head is one chunk");
@@ -70,6 +71,8 @@ bool file_write(int descriptor, const struct text *t);
 bool file_write_line(const struct text *line);
 void file_write_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void file_check_length(void);
+void file_set_clock_ahead(int64_t ns);
+int64_t file_clock_ahead(void);
 void file_note_signal(int64_t time_ns, int siblings);
 void file_close(void);
 

@@ -16,6 +16,8 @@ def list_facts(trace: Trace) -> list[str]:
         facts.append(f"clocks agree within {format_time(float(trace.clock_error_ns))}")
     if trace.sampling_interval > 1:
         facts.append(f"sampled: one instance in {trace.sampling_interval}")
+    if record := phrases.message_record(trace):
+        facts.append(record[0].lower() + record[1:])
     return [fact for fact in facts if fact]
 
 

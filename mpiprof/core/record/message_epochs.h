@@ -1,0 +1,39 @@
+/* The stretches of time in which every call on messages is logged (message_epochs.c). */
+#pragma once
+#include "base/base.h"
+#include "record/record.h"
+
+enum { LONG_CALL_NS = 20000 }; /* such calls are logged in any epoch */
+
+enum message_level { MESSAGES_OFF, MESSAGES_SUMS, MESSAGES_AUTO, MESSAGES_ALL };
+extern _Atomic enum message_level message_epoch_level;
+
+/* The present epoch, on this node's clock, and whether it is logged completely. */
+extern _Atomic int64_t message_epoch_begin_ns, message_epoch_end_ns;
+extern atomic_bool message_epoch_is_complete;
+
+void message_epoch_start(void);
+void message_epoch_turn(int64_t now);
+void message_epoch_count(int64_t records, int64_t bytes);
+void message_epoch_pause(bool paused);
+void message_epoch_stop(void);
+
+/* Return true if a call is logged with its messages. Calls that began before an epoch are logged
+ * with it, because a complete epoch shows what each thread does from its first moment on. */
+static inline bool message_is_logged(int64_t enter_ns, int64_t now)
+{
+    if (atomic_load_explicit(&message_epoch_level, memory_order_relaxed) <= MESSAGES_SUMS)
+        return false;
+    if (now >= atomic_load_explicit(&message_epoch_end_ns, memory_order_relaxed))
+        message_epoch_turn(now);
+    return atomic_load_explicit(&message_epoch_is_complete, memory_order_acquire) ||
+           now - enter_ns >= LONG_CALL_NS ||
+           enter_ns < atomic_load_explicit(&message_epoch_begin_ns, memory_order_relaxed);
+}
+
+/* Return true if a probe or Test in vain is only counted: a program that polls makes millions. */
+static inline bool message_poll_is_omitted(int64_t enter_ns, int64_t now)
+{
+    return now - enter_ns < LONG_CALL_NS &&
+           atomic_load_explicit(&message_epoch_level, memory_order_relaxed) == MESSAGES_AUTO;
+}
