@@ -31,6 +31,8 @@ CASES = {
     "thread hook": ("thread", "KeyError", "'key'", "lambda: EMPTY"),
     "interrupt": ("uncaught", "KeyboardInterrupt", "", "raise KeyboardInterrupt"),
     "abort": ("abort", "FileNotFoundError", "[Errno 2] no input", "raise OSError"),
+    "thread abort": None,
+    "abort alone": None,
     "exit": None,
     "thread exit": None,
     "handled": None,
@@ -54,6 +56,10 @@ def test_an_exception_is_recorded_and_the_program_is_as_without(
     assert recorded.returncode == bare.returncode
     assert VOLATILE.sub("", recorded.stderr) == VOLATILE.sub("", bare.stderr)
     expected = CASES[how]
+    if how == "thread abort":
+        ways = [raised.how for raised in mpiprof.open(folder).tables.exceptions[0]]
+        assert ways == ["thread", "abort"]
+        return
     exceptions = mpiprof.open(folder).tables.exceptions.get(0, [])
     if expected is None:
         assert exceptions == []

@@ -63,6 +63,11 @@ def act(how: str) -> None:
         raise RuntimeError(how)
     if how == "thread":
         raise_in_thread()
+    if how == "abort alone":
+        MPI.COMM_WORLD.Abort(6)
+    if how == "thread abort":
+        raise_in_thread()
+        handle("abort")
     if how == "thread hook":
         threading.excepthook = lambda raised: own_hook(raised.exc_type)
         raise_in_thread()

@@ -47,6 +47,7 @@ static struct {
 #undef MEMBER
 
 static atomic_int written;
+static const object *last_written;                     /* only compared; changed with the GIL */
 static bool threads_are_imported, threads_are_wrapped; /* changed with the GIL */
 
 static bool api_find(void)
@@ -64,8 +65,8 @@ static bool api_find(void)
     api.float_type = dlsym(RTLD_DEFAULT, "PyFloat_Type");
     api.none_type = dlsym(RTLD_DEFAULT, "_PyNone_Type");
     api.system_exit = dlsym(RTLD_DEFAULT, "PyExc_SystemExit");
-    return complete && api.slot_type != NULL && api.tuple_type != NULL && api.system_exit != NULL &&
-           py.can_sample;
+    return complete && api.none_type != NULL && api.slot_type != NULL && api.tuple_type != NULL &&
+           api.system_exit != NULL && py.can_sample;
 }
 
 static void release(object *o)
@@ -219,6 +220,8 @@ static void exception_write(object *type, object *exception, object *traceback, 
         atomic_fetch_add(&written, 1) >= MOST_EXCEPTIONS)
         return;
     const int64_t at_ns = now_ns();
+
+    last_written = exception;
     object *const name = attribute(type, "__name__");
     const bool named = name != NULL && has_type(name, py.text_type);
     object *const message = has_plain_message(type, exception) ? api.PyObject_Str(exception) : NULL;
@@ -326,17 +329,19 @@ static bool holds_gil(void)
     return py.current != NULL && mine != NULL && py.current() == mine;
 }
 
-/* Record the exception that the calling thread handles, unless one was recorded before. A handler of
+/* Record the exception that the calling thread handles, unless it is the last recorded one. A handler of
  * a signal may call MPI_Abort, so only calls from mpi4py are considered. */
 void python_exception_abort(const void *address)
 {
     object *type = NULL, *exception = NULL, *traceback = NULL;
 
-    if (api.system_exit == NULL || atomic_load(&written) > 0 || !python_site_is_mpi4py(address) ||
+    if (api.system_exit == NULL || !python_site_is_mpi4py(address) ||
         !python_site_is_initialised() || !holds_gil())
         return;
     api.PyErr_GetExcInfo(&type, &exception, &traceback);
-    exception_write(type, exception, traceback, "abort");
+    /* Outside of `except` blocks, the three are None. */
+    if (exception != last_written && exception != NULL && !has_type(exception, api.none_type))
+        exception_write(type, exception, traceback, "abort");
     release(type);
     release(exception);
     release(traceback);
