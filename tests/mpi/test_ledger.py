@@ -21,15 +21,13 @@ from support.mpis import Mpi, wheel_mpi
 import mpiprof
 from mpiprof.account.ledger import OUTSIDE, ThreadLedger
 from mpiprof.errors import TraceError
-from mpiprof.operations import function_name
+from mpiprof.operations import OPERATIONS, base_operation, call_class, function_name
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array
 
 NEAR_NS = 5000
 # They begin and end the record.
 ENDS = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize", "MPI_Session_init", "MPI_Session_finalize"}
-# These calls have no records yet.
-UNTIMED = {"MPI_Start", "MPI_Startall", "MPI_Request_free"}
 # These have a record only if they complete or cancel a message.
 SOMETIMES = {"MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Cancel"}
 MANY_CALLS = 500
@@ -50,7 +48,7 @@ class Comparison:
 
 def _compare(trace: Trace, clock: CallClock, folder: Path) -> Comparison:
     recorded = {function_name(name) for log in trace.logs.opened for name in log.layout.operations}
-    timed = recorded - ENDS - UNTIMED
+    timed = recorded - ENDS
     numbers = [i for i, name in enumerate(clock.functions) if name.removesuffix("_c") in timed]
     found = Comparison()
     for rank in range(trace.ranks):
@@ -58,7 +56,7 @@ def _compare(trace: Trace, clock: CallClock, folder: Path) -> Comparison:
         calls = select_outermost(calls[np.isin(calls["function"], numbers)])
         # Of a session, the first communicator begins the record.
         is_recorded = calls["enter_ns"] >= trace.spans[rank][0]
-        calls = calls[is_recorded & (calls["error"] == 0)]
+        calls = calls[is_recorded]
         ledgers = trace.ledgers(rank)
         for ledger in ledgers:
             _check_sums(ledger)
@@ -106,7 +104,11 @@ def _add_differences(
         best = int(np.argmax(agree))
         contains, segments = containing[best], ledgers[best]
         inside = contains >= 0
-        found.missing += [name for name in names[~inside].tolist() if name not in SOMETIMES]
+        found.missing += [
+            str(name)
+            for name, error in zip(names[~inside], task["error"][~inside], strict=True)
+            if name not in SOMETIMES and (error == 0 or not _is_collective(str(name)))
+        ]
         used[best][contains[inside]] = True
         around = segments[contains[inside]]
         length_ns = task["exit_ns"][inside] - task["enter_ns"][inside]
@@ -115,6 +117,12 @@ def _add_differences(
         assert (equal[inside] | around["completes"]).all(), names[inside][~equal[inside]]
     for segments, is_used in zip(ledgers, used, strict=True):
         found.invented += [shapes[i].operation for i in segments["shape"][~is_used].tolist()]
+
+
+def _is_collective(function: str) -> bool:
+    """Return whether a function is a collective: one that is refused takes part in nothing."""
+    operation = function.removeprefix("MPI_").lower()
+    return base_operation(operation) in OPERATIONS or call_class(operation) == "collective"
 
 
 def _name_functions(trace: Trace, segments: Array, contains: Array) -> Array:

@@ -152,6 +152,8 @@ int64_t message_finish(struct message_call *m, int error)
     message_side_fail(&m->received, refused);
     if (m->open != NULL)
         message_log_clear(call_parts(m));
+    if (!record_is_paused())
+        message_log_plain(m->shape, call_kind(m), m->enter_ns, now);
     return 0;
 }
 

@@ -35,6 +35,13 @@ void message_completion_log(struct request_completion *w, int64_t now)
     c->open = NULL;
 }
 
+/* Add a call that completes no message to the sums of its call site, and log it. */
+void message_completion_add(const struct call_shape *shape, int64_t since, int64_t now)
+{
+    message_shape_add(shape, 1, now - since, 0, 0);
+    message_log_plain(shape, KIND_message_call, since, now);
+}
+
 static bool is_gone(const struct request_completion *w, int i)
 {
     return w->messages.entries[i] != NULL && message_completion_is_gone(w, i);

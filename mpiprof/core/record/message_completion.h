@@ -16,6 +16,7 @@
 void message_completion_allocate(struct request_completion *w);
 bool message_completion_has_collectives(const struct request_completion *w);
 void message_completion_log(struct request_completion *w, int64_t now);
+void message_completion_add(const struct call_shape *shape, int64_t since, int64_t now);
 void message_completion_indexed(struct request_completion *w, int i, int status);
 void message_completion_null(struct request_completion *w, int status);
 

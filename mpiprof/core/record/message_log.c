@@ -128,3 +128,15 @@ struct record *message_log_make_room(uint32_t count)
         return NULL;
     return &t->messages->records[t->used_messages];
 }
+
+/* Log a call without its messages: it has failed, or has started, cancelled or freed requests. */
+void message_log_plain(const struct call_shape *shape, enum kind kind, int64_t enter_ns,
+                       int64_t now)
+{
+    struct record *const r = message_is_logged(enter_ns, now) ? message_log_records(0) : NULL;
+
+    if (r == NULL)
+        return;
+    message_log_call(r, shape, 0);
+    message_log_close(r, 0, kind, enter_ns, now);
+}

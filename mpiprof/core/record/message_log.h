@@ -24,6 +24,8 @@ struct message_part {
 enum { MOST_PARTS = 256 };
 extern atomic_bool message_log_is_full;
 struct record *message_log_make_room(uint32_t count);
+void message_log_plain(const struct call_shape *shape, enum kind kind, int64_t enter_ns,
+                       int64_t now);
 
 /* Return the records for a call and its parts behind the used records, or NULL if the log has no
  * room for them. */

@@ -79,7 +79,7 @@ static void completion_record(struct request *r, int64_t since, int64_t now, boo
         request_remove(r);
 }
 
-/* Add the time of a Wait or Test, and return its end. */
+/* Add the time of a call on requests, and return its end. */
 static int64_t observation_time(struct request_completion *w)
 {
     const int64_t now = w->outside ? now_ns() : 0;
@@ -115,17 +115,19 @@ static void observation_end(struct request_completion *w, int64_t now)
     message_completion_end(w, now);
 }
 
-/* Clear the window's mark after a call other than a Wait or Test, without adding time. */
+/* End a call that starts, cancels or frees requests. It is logged without messages. */
 static void observation_discard(struct request_completion *w, int64_t now)
 {
+    const struct call_shape *const shape = w->messages.shape;
+
     if (!w->outside)
         return;
-    interval_leave(w, now, w->messages.interval_shape);
-    function_leave();
     if (has_requests(w))
         self.completion = w->outer;
     entries_release(w);
     message_completion_discard(w);
+    if (shape != NULL)
+        message_completion_add(shape, w->since, now);
 }
 
 /* An entry stays reserved until it is removed, because another thread may have a request of the
@@ -239,7 +241,7 @@ void request_completion_seen(struct request_completion *w, int error, bool done)
 /* Start, Startall. Each start is a separate instance, numbered from 1. */
 void request_completion_start(struct request_completion *w, int error)
 {
-    const int64_t now = has_requests(w) ? now_ns() : w->since;
+    const int64_t now = observation_time(w);
 
     record_check();
     for (int i = 0; error == MPI_SUCCESS && has_requests(w) && i < w->count; i++) {
@@ -263,18 +265,22 @@ void request_completion_start(struct request_completion *w, int error)
  * and readers distrust the numbers of later sends (metrics/message_tables.py). */
 void request_completion_cancel(struct request_completion *w, int error)
 {
+    const int64_t now = observation_time(w);
     struct message_request *const m = message_at(w, 0);
 
     record_check();
     if (m != NULL && error == MPI_SUCCESS)
         m->side.part.flags |= PART_CANCELLED;
-    if (w->messages.open != NULL && error == MPI_SUCCESS && (m == NULL || !m->side.part.received))
-        message_completion_log(w, now_ns());
-    observation_discard(w, w->since);
+    if (w->messages.open != NULL && error == MPI_SUCCESS && (m == NULL || !m->side.part.received)) {
+        message_completion_log(w, now);
+        w->messages.shape = NULL;
+    }
+    observation_discard(w, now);
 }
 
 void request_completion_free(struct request_completion *w, int error)
 {
+    const int64_t now = observation_time(w);
     struct request *const r = w->entries != NULL ? w->entries[0] : NULL;
 
     if (r != NULL && error == MPI_SUCCESS) {
@@ -283,5 +289,5 @@ void request_completion_free(struct request_completion *w, int error)
     }
     if (message_at(w, 0) != NULL && error == MPI_SUCCESS)
         message_at(w, 0)->persistent = false; /* so that it is released, as its handle is null */
-    observation_discard(w, w->since);
+    observation_discard(w, now);
 }
