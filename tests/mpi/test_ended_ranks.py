@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.faults import SOURCE
+from benchmarks.jobs import descendants
 from support.compilation import compiled
 from support.jobs import end, run_mpi, start
 from support.mpis import Mpi
@@ -50,6 +51,17 @@ def pids_of_waiting_ranks(folder: Path, waiting: list[int]) -> list[int]:
     return [trace.tables.processes[rank]["pid"] for rank in range(trace.ranks)]
 
 
+def send_signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def have_noted_signals(folder: Path, ranks: list[int]) -> bool:
+    """Return whether the logs have the signals of some ranks."""
+    return mpiprof.open(folder / "t").logs.signals.keys() >= set(ranks)
+
+
 def test_sigterm_from_outside_to_one_rank_or_to_all(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks, of which rank 2 sleeps and the others wait for it in a barrier."""
     program = [str(compiled(mpi, SOURCE)), "sleep", "barrier", "2", "16", "0"]
@@ -59,9 +71,13 @@ def test_sigterm_from_outside_to_one_rank_or_to_all(mpi: Mpi, tmp_path: Path) ->
         job = start([*mpi.mpiexec(3), str(mpi.python), *RECORD, "--", *program], cwd=folder)
         try:
             pids = wait_until(partial(pids_of_waiting_ranks, folder, [0, 1]), "ranks wait", job)
-            for rank in ended:
-                with suppress(ProcessLookupError):  # the launcher may be faster
-                    os.kill(pids[rank], signal.SIGTERM)
+            launcher = [pid for pid in (job.pid, *descendants(job.pid)) if pid not in pids]
+            if name == "all":  # else the launcher may kill a rank before it has seen its signal
+                send_signal(launcher, signal.SIGSTOP)
+            send_signal([pids[rank] for rank in ended], signal.SIGTERM)
+            if name == "all":
+                wait_until(partial(have_noted_signals, folder, ended), "signals are noted", job)
+                send_signal(launcher, signal.SIGCONT)
             job.wait()
         finally:
             end(job)
