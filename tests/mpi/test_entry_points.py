@@ -198,6 +198,7 @@ MESSAGE_CALLS = {
     **dict.fromkeys(("send_init", "bsend_init", "ssend_init", "rsend_init"), (2, 8)),
     **{"isend": (3, 12), "irecv": (6, 0), "recv_init": (8, 0), "imrecv": (1, 0), "probe": (1, 0)},
     **{"wait": (4, 0), "waitall": (9, 0), "waitany": (1, 0)},
+    **{"start": (2, 0), "startall": (5, 0), "cancel": (1, 0), "request_free": (8, 0)},
 }
 MESSAGE_CALLS_OF_RANK: tuple[dict[str, tuple[int, int]], ...] = (
     {"send": (1, 4), "ssend": (1, 4), "recv": (2, 0)},

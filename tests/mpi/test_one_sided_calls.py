@@ -60,5 +60,5 @@ def test_epochs_have_their_group_on_3_ranks(mpi: Mpi, tmp_path: Path) -> None:
         assert {(c.origin, *c.ranks.tolist()) for c in of} == {("group", member)}
         window = next(c for c in communicators if c.identity == of[0].parent)
         assert (window.origin, window.ranks.tolist()) == ("win", [2, 1])
-    locks = calls[calls["operation"] == "win_lock"]
+    locks = calls[(calls["operation"] == "win_lock") & (calls["lock"] > 0)]  # others have failed
     assert locks["lock"].tolist() == [2, 1] * RANKS * RANKS

@@ -261,8 +261,8 @@ void request_completion_start(struct request_completion *w, int error)
 }
 
 /* MPI_Cancel: whether the message is cancelled shows only at its completion. A cancelled send has
- * used a number that its receiver does not count. So the call is logged, unless it is on a receive,
- * and readers distrust the numbers of later sends (metrics/message_tables.py). */
+ * used a number that its receiver does not count. So the call is logged with its message, and
+ * readers distrust the numbers of later sends (metrics/message_tables.py). */
 void request_completion_cancel(struct request_completion *w, int error)
 {
     const int64_t now = observation_time(w);
@@ -271,7 +271,8 @@ void request_completion_cancel(struct request_completion *w, int error)
     record_check();
     if (m != NULL && error == MPI_SUCCESS)
         m->side.part.flags |= PART_CANCELLED;
-    if (w->messages.open != NULL && error == MPI_SUCCESS && (m == NULL || !m->side.part.received)) {
+    if (w->messages.open != NULL && error == MPI_SUCCESS) {
+        message_shape_add(w->messages.shape, 1, now - w->since, 0, 0);
         message_completion_log(w, now);
         w->messages.shape = NULL;
     }

@@ -42,7 +42,7 @@ struct thread_time {
 struct reading {
     struct thread_time threads[MOST_THREADS];
     int count;
-    char list[LIST_BYTES];
+    _Alignas(8) char list[LIST_BYTES];
 };
 
 /* Read a file of a thread into a text. Returns its length, 0 if the thread has ended. */
