@@ -23,7 +23,7 @@ import pandas as pd
 
 from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits
 from mpiprof.trace import Trace
-from mpiprof.trace.sites import label_site
+from mpiprof.trace.sites import describe_sites, label_site
 from mpiprof.trace.types import Int
 
 NS_PER_SECOND = 1e9
@@ -44,15 +44,14 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
     leaves = {
         int(row["callsite"]): tree.find_callsite(row) for row in trace.callsites.to_dict("records")
     }
-    of_messages = {
-        tuple(row[key] for key in KEYS): tree.find_callsite(row)
-        for row in trace.message_callsites.to_dict("records")
-    }
+    sums_of_messages = [*_sum_messages(trace)]
+    keys = {key for _, _, table in sums_of_messages for key in _list_keys(table)}
+    of_messages = {key: tree.find_callsite(_make_row(trace, *key)) for key in sorted(keys)}
     values = np.zeros((trace.ranks, len(tree.labels), 1 + len(SUMS)), np.int64)
     for row in trace.rank_totals.to_dict("records"):
         of = values[int(row["rank"]), leaves[int(row["callsite"])]]
         of += [row["elapsed_ns"], *(row[name] for name in SUMS)]
-    for name, by, table in _sum_messages(trace):
+    for name, by, table in sums_of_messages:
         column = 0 if name == "time" else 1 + [*SUMS.values()].index(name)
         for row in table.to_dict("records"):
             values[int(row[by]), of_messages[tuple(row[key] for key in KEYS)], column] += row["sum"]
@@ -62,12 +61,21 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
     return len(leaves) + len(of_messages)
 
 
+def _list_keys(table: pd.DataFrame) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in table[KEYS].itertuples(index=False)]
+
+
+def _make_row(trace: Trace, operation: str, site_id: int) -> dict[str, Any]:
+    """Return the operation and the sites of calls on messages, windows or files."""
+    return {"operation": operation, "sites": describe_sites(trace.tables.sites, [[site_id]])[0]}
+
+
 def _sum_messages(trace: Trace) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield sums of calls on messages: name, column of the rank, and table with `sum`."""
-    waits = find_located_waits(trace)
+    """Yield sums of calls on messages and local calls: name, column of the rank, and `sum`."""
+    waits, calls = find_located_waits(trace), pd.concat([trace.message_sums, trace.local_sums])
     for name, table, by, value in (
-        ("time", trace.message_sums, "rank", "total_ns"),
-        ("instances", trace.message_sums, "rank", "calls"),
+        ("time", calls, "rank", "total_ns"),
+        ("instances", calls, "rank", "calls"),
         ("wait", waits, "rank", "wait_ns"),
         ("caused wait", waits, "awaited", "wait_ns"),
     ):

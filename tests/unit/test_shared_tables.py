@@ -18,6 +18,7 @@ PARTS = (
     "base/hash",
     "base/mapped",
     "base/memory",
+    "base/operation",
     "base/recorder",
     "base/text",
 )

@@ -134,6 +134,8 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
         region_class = _CLASSES.get(name, IGNORED if name or region.paradigm == MPI else OTHER)
         if not by_mpiprof:
             region_class = _LIMITS.get(name, region_class)
+        elif name == "request_free":  # mpiprof records it as a call that completes nothing
+            region_class = COMPLETING
         if region_class == IGNORED and region.paradigm == MPI and not name:
             region_class = COLLECTIVE if region.role in COLLECTIVE_ROLES else IGNORED
         classes[number] = region_class
