@@ -21,9 +21,8 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace.messages import read_intact
 from mpiprof.trace.rank_arrays import get_column
-from mpiprof.trace.stream import ThreadStream
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import COMPLETION, LOCAL_CALL, MESSAGE_CALL, Array, Bool, Int, Problems
+from mpiprof.trace.types import COMPLETION, LOCAL_CALL, MESSAGE_CALL, Array, Bool, Int
 
 OUTSIDE = -1  # shape of a segment outside MPI
 COLUMNS = ("begin_ns", np.int64), ("end_ns", np.int64), ("shape", np.int32), ("completes", np.bool_)
@@ -60,19 +59,21 @@ def read_ledgers(trace: Trace, rank: int) -> list[ThreadLedger]:
     """
     if trace.dataset is not None:
         raise TraceError(f"{trace.path}: a data set has no threads: open the trace itself")
-    calls_of: dict[int, list[Array]] = {}
-    for thread, calls in (*_read_collectives(trace, rank), *_read_message_calls(trace, rank)):
-        calls_of.setdefault(thread, []).append(calls)
     begin_ns, end_ns = trace.spans.get(rank, (0, 0))
-    finalize = [shape.operation == "finalize" for shape in trace.tables.shapes] or [False]
-    for pieces in calls_of.values():
-        for calls in pieces:
-            ends = np.array(finalize)[calls["shape"]]
-            end_ns = min([end_ns, *calls["begin_ns"][ends].tolist()])
+    ends_run = np.array([shape.operation == "finalize" for shape in trace.tables.shapes])
+    calls_by_thread: dict[int, list[Array]] = {}
+    for thread, calls in (*_read_collectives(trace, rank), *_read_message_calls(trace, rank)):
+        calls_by_thread.setdefault(thread, []).append(calls)
+        if len(calls):
+            end_ns = min([end_ns, *calls["begin_ns"][ends_run[calls["shape"]]].tolist()])
     ledgers = []
-    for thread, pieces in sorted(calls_of.items()):
+    for thread, pieces in sorted(calls_by_thread.items()):
         calls = np.concatenate(pieces)
-        first_ns = begin_ns if thread == min(calls_of) else int(calls["begin_ns"].min())
+        first_ns = (
+            begin_ns
+            if thread == min(calls_by_thread)
+            else int(calls["begin_ns"].min(initial=end_ns))
+        )
         ledgers.append(ThreadLedger(rank, thread, _fill_gaps(calls, first_ns, end_ns)))
     return ledgers
 
@@ -80,13 +81,11 @@ def read_ledgers(trace: Trace, rank: int) -> list[ThreadLedger]:
 def _read_collectives(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
     """Yield thread number and calls of each block of records of collectives."""
     for stream in trace.open_stream(rank).threads:
-        thread = stream.chunks[0].thread
-        if stream.chunks[0].is_summed():
-            continue
-        reader = ThreadStream(stream.source, stream.chunks, Problems())
-        while (block := reader.read(READ_RECORDS)) is not None:
+        first = stream.chunks[0]
+        while not first.is_summed() and (block := stream.read(READ_RECORDS)) is not None:
             completes = get_column(block, "kind") == COMPLETION
-            yield thread, _make_calls(block.enter_ns, block.exit_ns, block.shape, completes)
+            columns = (block.enter_ns, block.exit_ns, block.shape, completes)
+            yield first.thread, _make_calls(*columns)
 
 
 def _read_message_calls(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
@@ -101,9 +100,8 @@ def _read_message_calls(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
             times = [calls[name].astype(np.int64) for name in ("enter_ns", "exit_ns")]
             enter_ns, exit_ns = (np.where(ns > 0, clock.to_global(ns), 0) for ns in times)
             shapes = shape_map.take(calls["shape"].astype(np.int64), mode="clip")
-            known = shapes >= 0
-            columns = (enter_ns[known], exit_ns[known], shapes[known])
-            yield chunks[0].thread, _make_calls(*columns, np.zeros(len(shapes[known]), np.bool_))
+            all_calls = _make_calls(enter_ns, exit_ns, shapes, np.zeros(len(shapes), np.bool_))
+            yield chunks[0].thread, all_calls[shapes >= 0]
 
 
 def _make_calls(enter_ns: Int, exit_ns: Int, shape: Int, completes: Bool) -> Array:

@@ -58,7 +58,7 @@ def _count_calls(trace: Trace, calls: Sequence[Call]) -> Counter[str]:
         part, _, method = str(site.get("method") or "").rpartition(" of ")
         if part != "data":
             counts[f"{method or call.operation} at {format_site({**site, 'method': None})}"] += 1
-    return counts or Counter(f"{call.operation}" for call in calls)
+    return counts or Counter(call.operation for call in calls)
 
 
 def _side_clause(trace: Trace, kind: str, side: Side) -> str:
