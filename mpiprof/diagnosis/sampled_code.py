@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mpiprof import elf
-from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.sites import describe_sites, is_system_header
 from mpiprof.trace.trace import Trace
 
 Function = tuple[str | None, str | None]  # file and name
 SYSTEM_FOLDERS = tuple(f"{folder}/" for folder in elf.DEFAULT_FOLDERS)
+# Beginnings of the names of libraries that many programs use, wherever they are installed.
+RUNTIME_LIBRARIES = (
+    *("linux-vdso", "ld-linux", "ld-musl", "libc.", "libc-", "libm.", "libm-", "libmvec", "librt."),
+    *("libdl.", "libpthread", "libstdc++", "libc++", "libgcc", "libgomp", "libomp", "libiomp"),
+    *("libgfortran", "libquadmath", "libatomic", "libflang", "libifcore", "libifport", "libimf"),
+    *("libsvml", "libirc", "libintlc", "libnv", "libpgmath", "libasan", "libubsan", "libtsan"),
+    *("libmkl", "libblas", "libcblas", "liblapack", "libopenblas", "libblis", "libflame"),
+    *("libatlas", "libarmpl", "libamath", "libamdlibm", "libsci_", "libfftw", "libscalapack"),
+    *("libmpi", "libpmpi", "libopen-pal", "libopen-rte", "libpmix", "libprrte", "libfabric"),
+    *("libucp", "libucs", "libuct", "libucm", "libjemalloc", "libtcmalloc", "libtbb"),
+)
 MIN_SAMPLES = 5  # minimum number of samples for a result
 
 
@@ -26,8 +38,8 @@ def find_sampled_code(
     between these calls, those between collectives at these sites count. Keys of the result: file,
     line and function (the function whose time is longest above the median of the other ranks, and
     its line with most time), and share (its time, of the time of all samples of the rank). Time in
-    the system's libraries is that of their caller. Returns None without samples, with too few
-    samples, or if most samples are inconclusive. A sample at the line of a Python MPI call is
+    libraries that many programs use is that of their caller. Returns None without samples, with too
+    few samples, or if most samples are inconclusive. A sample at the line of a Python MPI call is
     inconclusive. The GIL is released there, and the sampler may have waited for it while the
     program ran elsewhere.
     """
@@ -45,7 +57,7 @@ def find_sampled_code(
     whole_ns = sum(ns for _, (_, ns) in own)
     if sum(count for _, (count, _) in own) < MIN_SAMPLES or whole_ns <= 2 * blind_ns:
         return None
-    frames = _describe_own_frames(trace, {key.location for key, _ in chosen})
+    frames = describe_own_frames(trace, {key.location for key, _ in chosen})
     functions: defaultdict[Function, Counter[int]] = defaultdict(Counter)  # ns by rank
     lines: defaultdict[Function, Counter[int | None]] = defaultdict(Counter)
     for key, (_, ns) in chosen:
@@ -67,7 +79,7 @@ def find_sampled_code(
     return {"file": file, "line": line, "function": name, "share": share}
 
 
-def _describe_own_frames(
+def describe_own_frames(
     trace: Trace, locations: Collection[int]
 ) -> dict[int, tuple[Function, int | None]]:
     """Return function and line of the program's innermost frame at each sampled location."""
@@ -76,8 +88,12 @@ def _describe_own_frames(
     for location, described in zip(
         ordered, describe_sites(trace.tables.sites, [ordered])[0], strict=True
     ):
-        depth = _find_own_depth(trace.tables.sites[location])
-        frame = [described, *described.get("stack", [])][depth]
+        frames = [described, *described.get("stack", [])]
+        in_library = map(is_in_library, trace.tables.sites[location], frames)
+        # Without a frame of the program, the innermost one counts.
+        frame = next(
+            (f for f, skipped in zip(frames, in_library, strict=True) if not skipped), described
+        )
         function, line = frame["function"], frame["line"]
         # The text of a function without a line ends in an offset, which is removed.
         name = function.partition("+0x")[0] if function and line is None else function
@@ -85,12 +101,17 @@ def _describe_own_frames(
     return found
 
 
-def _find_own_depth(frames: Sequence[dict[str, Any]]) -> int:
-    """Return the depth of the innermost frame outside of the system's libraries, else 0."""
-    for depth, frame in enumerate(frames):
-        if not str(frame.get("module", "")).startswith(SYSTEM_FOLDERS):
-            return depth
-    return 0
+def is_in_library(frame: dict[str, Any], described: dict[str, Any]) -> bool:
+    """Return whether a frame of the tables is code of the system or of the run time.
+
+    Functions that a compiler makes from headers of the C++ library are such code, too.
+    """
+    module = str(frame.get("module", ""))
+    return (
+        module.startswith(SYSTEM_FOLDERS)
+        or Path(module).name.startswith(RUNTIME_LIBRARIES)
+        or is_system_header(str(described["file"]))
+    )
 
 
 def list_call_frames(trace: Trace, sites: Collection[int]) -> list[dict[str, Any]]:

@@ -12,10 +12,10 @@ import numpy as np
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.finding import names_late_ranks
 from mpiprof.diagnosis.late_rank import SIMILAR_SHARE, find_late_rank
-from mpiprof.diagnosis.sampled_code import list_call_frames
+from mpiprof.diagnosis.sampled_code import is_in_library, list_call_frames
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Bool, Float, Int
 
 NO_SAMPLES = "--where: no samples: "  # of the recorder's note, before the reason
 OUTERMOST = ("<module>", "main")  # functions at which a stack is complete
@@ -35,7 +35,7 @@ class StackTree:
     functions: file and name of each node; the file of the root and of notes is None. lines: the
     line of each node with most time, 0 if unknown. parents: -1 for the root. self_ns and total_ns:
     node x group, means over the ranks of the group. samples: node x group, sums. ranks: number of
-    sampled ranks of each group.
+    sampled ranks of each group. in_library: true for functions of libraries that many programs use.
     """
 
     functions: list[Function]
@@ -45,6 +45,7 @@ class StackTree:
     total_ns: Float
     samples: Int
     ranks: Int
+    in_library: Bool
 
     def get_path(self, node: int) -> list[int]:
         """Return the nodes from below the root to a node."""
@@ -57,14 +58,17 @@ class StackTree:
     def find_excess(self) -> int:
         """Return the innermost node that has most of the first group's excess over the second.
 
-        Returns the root if no function below it has half of the excess, or if there is none.
+        It is a function of the program if one is recorded. Returns the root if no function below it
+        has half of the excess, or if there is none.
         """
         excess = self.total_ns[:, 0] - self.total_ns[:, 1]
-        node = 0
+        node = own = 0
         for child in range(1, len(excess)):  # parents precede children
             if self.parents[child] == node and excess[child] > EXCESS_SHARE * excess[0] > 0:
                 node = child
-        return node
+                if self.functions[child][0] is not None and not self.in_library[child]:
+                    own = child
+        return own or node
 
     def estimate_error(self, node: int) -> Float:
         """Return the standard error of a node's total time for each group, from its samples."""
@@ -95,7 +99,7 @@ def make_stack_tree(
         for location, site in zip(locations, described, strict=True)
     }
     main_file = _find_main(stacks.values())
-    builder = _TreeBuilder(counted)
+    builder = _TreeBuilder(counted, _find_library_functions(trace, locations, described))
     for rank, entered, location, count, ns in rows:
         stack = stacks[location]
         if trace.tables.sites[location][0] in calls[entered]:
@@ -104,6 +108,20 @@ def make_stack_tree(
             stack = [(main_file, "main", 0), *stack[1:]]
         builder.add(rank, stack, count, ns)
     return builder.build()
+
+
+def _find_library_functions(
+    trace: Trace, locations: Sequence[int], described: Sequence[dict[str, Any]]
+) -> set[Function]:
+    """Return the functions of the stacks at some sites that are in libraries of many programs."""
+    return {
+        (frame["file"], _name_function(frame)[0])
+        for location, site in zip(locations, described, strict=True)
+        for raw, frame in zip(
+            trace.tables.sites[location], (site, *site.get("stack", [])), strict=True
+        )
+        if is_in_library(raw, frame)
+    }
 
 
 def explain_missing_samples(trace: Trace) -> dict[int, str]:
@@ -175,8 +193,9 @@ def _name_function(frame: dict[str, Any]) -> tuple[str, int]:
 class _TreeBuilder:
     """Sums of the samples by function and callers; `groups` are sets of ranks."""
 
-    def __init__(self, groups: Sequence[set[int]]) -> None:
+    def __init__(self, groups: Sequence[set[int]], library_functions: set[Function]) -> None:
         self.groups = groups
+        self.library_functions = library_functions
         self.functions: list[Function] = [(None, "all samples")]
         self.parents = [-1]
         self.children: dict[tuple[int, Function], int] = {}
@@ -216,6 +235,8 @@ class _TreeBuilder:
         lines = [max(ns, key=ns.__getitem__, default=0) for ns in self.line_ns]
         parents = np.array(self.parents, np.int64)
         samples = np.array(self.samples, np.int64)
+        in_library = np.array([function in self.library_functions for function in self.functions])
+        times = (self_ns, total_ns, samples)
         return StackTree(
-            self.functions, np.array(lines, np.int64), parents, self_ns, total_ns, samples, ranks
+            self.functions, np.array(lines, np.int64), parents, *times, ranks, in_library
         )

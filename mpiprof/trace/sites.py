@@ -223,7 +223,10 @@ _location_cache: dict[str, dict[int, SourceLocation | None]] = {}
 
 
 def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
-    """Return file, line and function of return addresses in a module; {} if none is known."""
+    """Return file, line and function of return addresses in a module; {} if none is known.
+
+    Code that is inlined from headers of the system belongs to the function that includes it.
+    """
     known = _location_cache.setdefault(module, {})
     unknown = [offset for offset in offsets if offset not in known]
     if unknown and Path(module).is_file():
@@ -241,15 +244,31 @@ def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
     base = _load_address(module)
     # A return address follows its call, so the preceding byte is looked up.
     addresses = "\n".join(hex(base + max(offset - 1, 0)) for offset in offsets)
-    lines = _tool_output("addr2line", ["-f", "-C", "-e", module], addresses + "\n")
+    lines = _tool_output("addr2line", ["-a", "-i", "-f", "-C", "-e", module], addresses + "\n")
+    starts = [i for i, line in enumerate(lines) if line.startswith("0x")]
+    if len(starts) != len(offsets):
+        return {}
     locations: dict[int, SourceLocation] = {}
-    if len(lines) != 2 * len(offsets):
-        return locations
-    for offset, function, place in zip(offsets, lines[::2], lines[1::2], strict=True):
-        file, _, line = place.split(" (", 1)[0].rpartition(":")
-        if file not in ("", "??") and line.isdigit() and int(line) > 0:
-            locations[offset] = (file, int(line), function)
+    for offset, begin, end in zip(offsets, starts, [*starts[1:], len(lines)], strict=True):
+        functions, places = lines[begin + 1 : end : 2], lines[begin + 2 : end : 2]
+        parsed = [_parse_place(*pair) for pair in zip(functions, places, strict=False)]
+        inlined = [place for place in parsed if place is not None]
+        if inlined:  # the innermost first
+            own = (place for place in inlined if not is_system_header(place[0]))
+            locations[offset] = next(own, inlined[0])
     return locations
+
+
+def _parse_place(function: str, place: str) -> SourceLocation | None:
+    file, _, line = place.split(" (", 1)[0].rpartition(":")
+    if file in ("", "??") or not line.isdigit() or int(line) == 0:
+        return None
+    return file, int(line), function
+
+
+def is_system_header(file: str) -> bool:
+    """Return whether a source file is a header of the system or of the C++ library."""
+    return file.startswith("/usr/include/") or "/include/c++/" in file
 
 
 def is_program(module: str) -> bool:

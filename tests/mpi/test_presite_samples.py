@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from support.jobs import run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
-from mpiprof.diagnosis.sampled_code import find_sampled_code
+from mpiprof.diagnosis.sampled_code import describe_own_frames, find_sampled_code
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 
@@ -103,6 +105,52 @@ def test_a_function_in_c_is_named(mpi: Mpi, tmp_path: Path, flags: list[str]) ->
     assert sampled_function(trace) == ("presite_late_function.c", "heavy")
     if flags == ["-fno-omit-frame-pointer"]:
         assert any(stack.endswith("main heavy") for stack in sampled_stacks(trace))
+
+
+OWN_FUNCTIONS = {name: {f"{name}_kernel"} for name in ("exp", "copy", "clock", "align")}
+OWN_FUNCTIONS["sort"] = {"sort_kernel", "sort_compare"}
+OWN_FUNCTIONS["convert"] = {"convert_kernel"}
+OWN_SHARE, MIN_COUNT = 0.95, 100
+OPTIMISED = ("-O2", "-fomit-frame-pointer", "-Wl,--no-as-needed", "-lm")
+OFTEN = {"MPIPROF_WHERE_PERIOD": "2000"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="callers need frame pointers")
+@pytest.mark.parametrize("kernel", OWN_FUNCTIONS)
+def test_the_program_s_own_function_is_named(kernel: str, mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks, optimised and without frame pointers, in functions that call libraries."""
+    program = compiled(mpich, "presite_own_functions.c", *OPTIMISED)
+    check_own_functions(mpich, [program, kernel], tmp_path, OWN_FUNCTIONS[kernel])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="callers need frame pointers")
+def test_a_template_s_own_function_is_named(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: maps and texts of libstdc++."""
+    compiler = str(mpich.bin / "mpicxx")
+    program = compiled(mpich, "presite_own_functions.cpp", *OPTIMISED, compiler=compiler)
+    check_own_functions(mpich, [program], tmp_path, {"own_kernel"})
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="callers need frame pointers")
+def test_a_subroutine_s_own_function_is_named(system_mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: intrinsic functions of libm and libgfortran."""
+    fortran = system_mpi.mpifort
+    program = compiled(system_mpi, "presite_own_functions.f90", *OPTIMISED, compiler=fortran)
+    check_own_functions(system_mpi, [program], tmp_path, {"own_kernel"})
+
+
+def check_own_functions(mpi: Mpi, program: list[str | Path], folder: Path, names: set[str]) -> None:
+    """At least 95 % of rank 1's samples are in functions with one of these names."""
+    run_mpi(mpi, 2, [*wrapped(mpi, folder), *program], env=OFTEN, check=True)
+    trace = mpiprof.open(folder / "trace")
+    counts: Counter[str] = Counter()
+    samples = {key: of for key, of in trace.tables.presite_samples.items() if key.rank == 1}
+    frames = describe_own_frames(trace, {key.location for key in samples})
+    for key, (count, _) in samples.items():
+        (_, name), _ = frames[key.location]
+        counts[str(name)] += count
+    own = sum(count for name, count in counts.items() if any(word in name for word in names))
+    assert counts.total() >= MIN_COUNT and own >= OWN_SHARE * counts.total(), counts
 
 
 @SLOW_WITH_MPICH

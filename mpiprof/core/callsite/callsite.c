@@ -20,6 +20,7 @@ enum { OWN_FRAMES = 8 };
 static struct map native_sites;
 static char executable[PATH_BYTES];
 static const void *program_base;
+static uintptr_t vdso_base;
 
 /* Threads that call MPI may have small stacks, so the texts are on the heap, and realpath, which
  * takes several KB of the stack, is not called. A relative path of a library is relative to the
@@ -43,7 +44,10 @@ static void frame_add(struct text *t, const void *address)
 
     while (strncmp(file, "./", 2) == 0)
         file += 2;
-    if (!program && file[0] != '/' && site_folder[0] != '\0')
+    /* The vdso is not a file. */
+    const bool is_relative = file[0] != '/' && (uintptr_t)info.dli_fbase != vdso_base;
+
+    if (!program && is_relative && site_folder[0] != '\0')
         text_add(&path, "%s/%s", site_folder, file);
     text_json(t, program ? executable : path.bytes != NULL ? path.bytes : file, -1);
     text_free(&path);
@@ -121,17 +125,17 @@ static uint64_t stack_key(const void **frames, int count)
     return key;
 }
 
-/* Return the site of a sampled stack, or NULL if there are too many sites. The first address is an
- * instruction. The next ones are return addresses, up to the first that cannot be one. This check
- * is slow, so a stack that passed it is found without it. */
-struct site *callsite_at(const uint64_t *stack, int count)
+/* Return the site of a sampled stack, or NULL if there are too many sites. All addresses are return
+ * addresses. After the reliable ones, the first that cannot be one ends the stack. This check is
+ * slow, so a stack that passed it is found without it. */
+struct site *callsite_at(const uint64_t *stack, int count, int reliable)
 {
     static atomic_int made;
-    const void *frames[MOST_FRAMES] = {(const void *)(uintptr_t)(stack[0] + 1)};
+    const void *frames[MOST_FRAMES] = {NULL};
     const int most = count < MOST_FRAMES ? count : MOST_FRAMES;
-    int checked = 1;
+    int checked = reliable;
 
-    for (int i = 1; i < most; i++)
+    for (int i = 0; i < most; i++)
         frames[i] = (const void *)(uintptr_t)stack[i];
     struct site *known = map_get(&native_sites, stack_key(frames, most));
 
@@ -166,6 +170,7 @@ void callsite_start(void)
     const ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
 
     executable[length > 0 ? length : 0] = '\0';
+    vdso_base = getauxval(AT_SYSINFO_EHDR);
     if (dladdr((const void *)getauxval(AT_PHDR), &info) != 0)
         program_base = info.dli_fbase;
 }

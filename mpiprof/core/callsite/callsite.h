@@ -25,7 +25,7 @@ bool return_address_is_possible(const void *address);
 
 struct site *callsite_find(const void *address);
 /* of a sample; innermost first; NULL beyond MOST_SAMPLED */
-struct site *callsite_at(const uint64_t *stack, int count);
+struct site *callsite_at(const uint64_t *stack, int count, int reliable);
 bool callsite_is_of_program(const char *frame);
 void callsite_start(void);
 

@@ -1,9 +1,11 @@
 /* Samples of the program's location outside MPI, every few milliseconds, without a signal.
  *
  * A signal would interrupt the program's sleeps. In a compiled program the kernel samples
- * (perf_event_open): it writes the stacks of MPI_Init's thread to a buffer while that thread is on a
- * processor. It finds callers by frame pointers, so code without them ends a stack. The buffer is
- * read when the thread next calls a collective. In a Python program a sampling thread acquires the
+ * (perf_event_open): it writes registers and the top of the stack of MPI_Init's thread to a buffer
+ * while that thread is on a processor. The buffer is read when the thread next calls MPI, and
+ * callers are then found by call frame information (sampled_stack.c). Where that ends, for example
+ * beyond the copied part of a stack, the callers are those that the kernel found by frame pointers.
+ * In a Python program a sampling thread acquires the
  * GIL and reads the main thread's frames. If the main thread runs C code without releasing the GIL,
  * the whole time counts as one long sample.
  *
@@ -18,14 +20,18 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/recorder.h"
 #include "callsite/callsite.h"
+#include "callsite/frame_info.h"
 #include "timing/timing.h"
 
-enum { MOST_PAGES = 32, LEAST_PAGES = 4 };
+/* Ranks on a node share the memory that the kernel lets a user lock for events, so a larger buffer
+ * requires that the process may lock it by itself. */
+enum { MOST_PAGES = 512, SHARED_PAGES = 64, LEAST_PAGES = 4, STACK_BYTES = 4096 };
 
 static sampler_found *found;
 static int64_t period_ns; /* between two samples */
@@ -94,6 +100,20 @@ static const char *ticks_start(void)
 
 /* ---- kernel samples */
 
+#if defined(__x86_64__)
+/* The kernel's registers of a sample, in its order, as numbers of call frame information. */
+static const unsigned char register_numbers[REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, INSTRUCTION,
+                                                          8, 9, 10, 11, 12, 13, 14, 15};
+enum { REGISTER_MASK = 0xff01ff };
+#else
+static const unsigned char register_numbers[REGISTERS];
+enum { REGISTER_MASK = 0 }; /* callers by frame pointers only */
+#endif
+enum {
+    SAMPLE_TYPE = PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
+    (REGISTER_MASK != 0 ? PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER : 0)
+};
+
 static struct perf_event_mmap_page *buffer;
 static size_t buffer_bytes; /* of the samples, which follow the first page */
 
@@ -105,9 +125,15 @@ static size_t page_bytes(void)
 /* Map the largest buffer that the limits on locked memory allow. */
 static const char *buffer_map(int descriptor)
 {
+    struct rlimit limit = {0};
+
+    getrlimit(RLIMIT_MEMLOCK, &limit);
     for (size_t pages = MOST_PAGES; pages >= LEAST_PAGES; pages /= 2) {
-        void *const found_at = mmap(NULL, (pages + 1) * page_bytes(), PROT_READ | PROT_WRITE,
-                                    MAP_SHARED, descriptor, 0);
+        const size_t bytes = (pages + 1) * page_bytes();
+
+        if (pages > SHARED_PAGES && bytes > limit.rlim_cur)
+            continue;
+        void *const found_at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
 
         if (found_at != MAP_FAILED) {
             buffer_bytes = pages * page_bytes();
@@ -124,10 +150,11 @@ static const char *perf_start(void)
                                 .type = PERF_TYPE_SOFTWARE,
                                 .config = PERF_COUNT_SW_TASK_CLOCK,
                                 .sample_period = (uint64_t)period_ns,
-                                .sample_type =
-                                    PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
+                                .sample_type = SAMPLE_TYPE,
                                 .sample_max_stack = MOST_FRAMES,
                                 .exclude_callchain_kernel = 1,
+                                .sample_regs_user = REGISTER_MASK,
+                                .sample_stack_user = REGISTER_MASK != 0 ? STACK_BYTES : 0,
                                 .exclude_kernel = 1,
                                 .exclude_hv = 1,
                                 .use_clockid = 1,
@@ -139,9 +166,11 @@ static const char *perf_start(void)
     int descriptor = perf_event_create(&a, -1);
 
     if (descriptor < 0) { /* kernel.perf_event_max_stack may be lower, and an old kernel has none */
-        a.sample_type &= ~(uint64_t)PERF_SAMPLE_CALLCHAIN;
+        a.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TIME;
         a.sample_max_stack = 0;
         a.exclude_callchain_kernel = 0;
+        a.sample_regs_user = 0;
+        a.sample_stack_user = 0;
         descriptor = perf_event_create(&a, -1);
     }
     if (descriptor < 0)
@@ -156,33 +185,63 @@ static const char *perf_start(void)
 static void perf_copy(void *to, uint64_t from, size_t bytes)
 {
     const char *const data = (const char *)buffer + page_bytes();
+    const size_t at = from % buffer_bytes;
+    const size_t first = bytes < buffer_bytes - at ? bytes : buffer_bytes - at;
 
-    for (size_t i = 0; i < bytes; i++)
-        ((char *)to)[i] = data[(from + i) % buffer_bytes];
+    memcpy(to, data + at, first);
+    memcpy((char *)to + first, data, bytes - first);
 }
 
+/* A sample as the kernel writes it, up to the addresses, whose number varies. */
 struct sample {
     struct perf_event_header head;
-    uint64_t address, at, count;     /* of addresses that follow; none without call chains */
-    uint64_t stack[MOST_FRAMES + 1]; /* begins with a mark of the kernel */
+    uint64_t address, at;
+    uint64_t words[1 + MOST_FRAMES + 1 + 1 + REGISTERS + 1 + STACK_BYTES / 8 + 1];
 };
+
+/* Read registers and stack that follow the addresses. Returns false if the sample has none. */
+static bool sample_frame(const uint64_t *words, size_t count, struct frame *frame)
+{
+    const size_t stack_words = STACK_BYTES / sizeof *words;
+
+    if (REGISTER_MASK == 0 || count < 1 + REGISTERS + 1 + stack_words + 1 ||
+        words[0] != PERF_SAMPLE_REGS_ABI_64 || words[1 + REGISTERS] != STACK_BYTES)
+        return false;
+    for (int i = 0; i < REGISTERS; i++)
+        frame->registers[register_numbers[i]] = words[1 + i];
+    frame->stack_start = frame->registers[STACK_POINTER];
+    frame->stack = (const unsigned char *)(words + 1 + REGISTERS + 1);
+    frame->stack_bytes = words[1 + REGISTERS + 1 + stack_words];
+    return frame->stack_bytes <= STACK_BYTES;
+}
 
 /* Return the site of a sample, or NULL if there are too many. */
 static struct site *sample_site(struct sample *s)
 {
-    const uint64_t least = offsetof(struct sample, stack);
-    const uint64_t stored = s->head.size > least ? (s->head.size - least) / sizeof *s->stack : 0;
-    const uint64_t count = stored < s->count ? stored : s->count;
+    const size_t before = offsetof(struct sample, words);
+    const size_t size = s->head.size > before ? (s->head.size - before) / sizeof *s->words : 0;
+    const size_t chain = size > 0 && s->words[0] < size ? s->words[0] : 0;
+    const uint64_t *const addresses = s->words + 1; /* begins with a mark of the kernel */
+    struct frame frame = {.registers[INSTRUCTION] = s->address};
+    uint64_t found[MOST_FRAMES] = {s->address + 1};
+    int count = 1, reliable = 1;
+    bool complete = false;
 
-    if (count < 2 || s->stack[1] != s->address)
-        return callsite_at(&s->address, 1);
-    return callsite_at(s->stack + 1, (int)count - 1);
+    if (size > 0 && sample_frame(addresses + chain, size - 1 - chain, &frame))
+        count = reliable = sampled_stack_find(&frame, found, MOST_FRAMES, &complete);
+    size_t next = complete ? chain : 1;
+
+    while (next < chain && addresses[next] != frame.registers[INSTRUCTION])
+        next++;
+    while (++next < chain && count < MOST_FRAMES)
+        found[count++] = addresses[next];
+    return callsite_at(found, count, reliable);
 }
 
 /* Process the kernel's samples after `since`. */
 void sampler_drain(int64_t since)
 {
-    struct sample sample;
+    static struct sample sample; /* too large for a small stack; only the sampled thread reads */
 
     if (buffer == NULL)
         return;
