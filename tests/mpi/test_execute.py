@@ -17,8 +17,8 @@ from support import PROGRAMS
 from support.compilation import compiled, core_built
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.sanitizers import ADDRESS, assert_no_report
 
-from mpi import test_sanitizers
 from mpiprof.model.schedule import Algorithm, load_catalogue
 from mpiprof.tune import plan
 
@@ -214,7 +214,7 @@ def test_mpich_on_many_ranks(
 @pytest.fixture(scope="module")
 def small() -> Path:
     """Build libraries with chunks of 48 bytes and with the sanitizers."""
-    return core_built("small", "-DMPIPROF_SANITIZE=ON", "-DCMAKE_C_FLAGS=-DCHUNK=48")
+    return core_built("small", "-DMPIPROF_SANITIZE=address,undefined", "-DCMAKE_C_FLAGS=-DCHUNK=48")
 
 
 @pytest.mark.everything
@@ -225,10 +225,10 @@ def test_chunks_and_sanitizers(
     """Messages above the chunk size work, and the sanitizers report no fault."""
     ranks = 4 if mpi.name == "openmpi" else 2
     switch = plan.read(forced(nth_algorithms(ranks, number), 200)).format_for_recorder()
-    words = test_sanitizers.environment(mpi, small, tmp_path / "trace")
+    words = ADDRESS.environment(mpi, small, tmp_path / "trace")
     words += [str(programs(mpi)), str(number), "400", str(tmp_path / "shared"), "strict"]
     result = run_mpi(mpi, ranks, [words[0], f"MPIPROF_SWITCH={switch}", *words[1:]])
-    test_sanitizers.check(result.stderr)
+    assert_no_report(result.stderr)
     assert result.returncode == 0, result.stderr[-3000:]
     algorithms = {name for _, _, name in used(tmp_path / "trace")}
     assert len(algorithms) > 8

@@ -13,9 +13,10 @@ from support import PROGRAMS
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.sanitizers import ADDRESS, assert_no_report
 from support.wait_until import HANG_S
 
-from mpi.test_sanitizers import check, environment, sanitized
+from mpi.test_sanitizers import sanitized
 
 __all__ = ["sanitized"]  # a fixture
 
@@ -54,10 +55,10 @@ def sanitized_calls(
     """Run calls with the sanitizers on 2 ranks of MPICH, 2 to 4 of Open MPI."""
     ranks = 2 if mpi.name == "mpich" else 2 + seed % 3
     threads = 3 if seed % 4 == 3 else 1
-    words = environment(mpi, sanitized, trace)
+    words = ADDRESS.environment(mpi, sanitized, trace)
     words += [CHOICES[choice].format(seed + 1), str(fuzz(mpi))]
     ended = run_mpi(mpi, ranks, [*words, str(seed), str(calls), str(threads)], timeout=timeout)
-    check(ended.stderr)
+    assert_no_report(ended.stderr)
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
     assert " calls, 0 wrong" in ended.stdout
 

@@ -13,7 +13,7 @@
 
 struct call_shape {
     struct call_shape *next;
-    struct record *totals;
+    struct record *_Atomic totals;
     int64_t sent, received;
     const char *algorithm;
     const char *type, *reduction; /* predefined names; NULL for others, or if there is none */
@@ -38,6 +38,14 @@ enum {
 struct shape_group *call_shapes_find(int operation, const struct communicator *comm,
                                      const struct site *site);
 struct call_shape *call_shape_find(struct shape_group *f, const struct call_shape *wanted);
+
+/* Return the totals of a shape, or NULL after counting a dropped call if memory is insufficient. */
+static inline struct record *record_totals(enum content content, struct call_shape *shape)
+{
+    struct record *const r = atomic_load_explicit(&shape->totals, memory_order_acquire);
+
+    return r != NULL ? r : record_totals_make(content, shape);
+}
 
 /* Return true if there may be no shape for another call, which adds one before and one after the
  * native routine. */

@@ -76,10 +76,7 @@ static inline const struct message_entry *message_shape_find(int operation, int 
 static inline void message_shape_add(const struct call_shape *shape, int64_t calls, int64_t elapsed,
                                      int64_t sent, int64_t received)
 {
-    struct record *const r =
-        shape->totals != NULL
-            ? shape->totals
-            : record_totals(CONTENT_MESSAGES, (struct call_shape *)(uintptr_t)shape);
+    struct record *const r = record_totals(CONTENT_MESSAGES, (struct call_shape *)(uintptr_t)shape);
 
     if (r == NULL)
         return;

@@ -245,16 +245,19 @@ static struct record *summary_new(enum content content, uint32_t shape, enum kin
     return r;
 }
 
-/* Return the totals of a shape, or NULL after counting a dropped call if memory is insufficient. */
-struct record *record_totals(enum content content, struct call_shape *shape)
+struct record *record_totals_make(enum content content, struct call_shape *shape)
 {
     recorder_lock();
-    if (shape->totals == NULL)
-        shape->totals = summary_new(content, shape->id, KIND_summary, EXT_SENT, 4);
+    struct record *made = atomic_load_explicit(&shape->totals, memory_order_relaxed);
+
+    if (made == NULL) {
+        made = summary_new(content, shape->id, KIND_summary, EXT_SENT, 4);
+        atomic_store_explicit(&shape->totals, made, memory_order_release);
+    }
     recorder_unlock();
-    if (shape->totals == NULL)
+    if (made == NULL)
         record_drop();
-    return shape->totals;
+    return made;
 }
 
 /* Return records for the statistics of a call site (statistics.c), or NULL if memory is
@@ -283,14 +286,16 @@ void record_summarise(const struct call *c, int64_t sent, int64_t received)
                                       .flags = f->base.flags};
     struct call_shape *const other = c->algorithm != NULL ? call_shape_find(f, &wanted) : NULL;
     struct call_shape *const s = other != NULL ? other : &f->base;
-    struct record *const r = s->totals != NULL ? s->totals : record_totals(CONTENT_CALLS, s);
+    struct record *const r = record_totals(CONTENT_CALLS, s);
 
     if (r == NULL)
         return;
     record_check();
     record_totals_add(r, 1, elapsed, sent, received, false);
-    r[0].sequence = c->sequence; /* the rank's progress, even if a ring has overwritten the call */
-    r[3].enter_ns = c->exit_ns;  /* end of the run, if it is killed */
+    /* the rank's progress, even if a ring has overwritten the call */
+    __atomic_store_n(&r[0].sequence, c->sequence, __ATOMIC_RELAXED);
+    /* end of the run, if it is killed */
+    __atomic_store_n(&r[3].enter_ns, c->exit_ns, __ATOMIC_RELAXED);
 }
 
 /* ---- start and end */

@@ -63,7 +63,7 @@ struct call;
 void record_summarise(const struct call *c, int64_t sent, int64_t received);
 struct record *record_statistics(uint32_t shape);
 struct record *record_message_count(uint32_t shape);
-struct record *record_totals(enum content content, struct call_shape *shape);
+struct record *record_totals_make(enum content content, struct call_shape *shape);
 bool record_messages_ensure(void);
 bool record_window_append(struct chunk *w, uint32_t *used);
 void record_window_clear(struct chunk *w, uint32_t *used);
@@ -142,8 +142,9 @@ static inline void record_totals_add(struct record *r, int64_t calls, int64_t el
         record_add(&r[1].exit_ns, sent, single);
     if (received > 0)
         record_add(&r[2].exit_ns, received, single);
-    if (elapsed > r[3].exit_ns) /* two threads may race for the maximum; either is a long call */
-        r[3].exit_ns = elapsed;
+    /* two threads may race for the maximum; either is a long call */
+    if (elapsed > __atomic_load_n(&r[3].exit_ns, __ATOMIC_RELAXED))
+        __atomic_store_n(&r[3].exit_ns, elapsed, __ATOMIC_RELAXED);
 }
 
 /* Return true if calls are added to totals: from the start, or since the log has reached its
