@@ -30,6 +30,7 @@ from mpiprof.diagnosis.significance import MIN_OTHERS
 from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.thread_times import find_stretches
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float
 
@@ -250,7 +251,8 @@ def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons]
     if not late[:count].any():
         return None
     compared = table[late[:count]], table[reference[:count]]
-    return sites[np.argmax(cost)], explain_delay(*compared, trace.page_fault_ns)
+    stretches = find_stretches(trace.tables.threads)
+    return sites[np.argmax(cost)], explain_delay(*compared, trace.page_fault_ns, stretches)
 
 
 def find_reason(found: Sequence[WorkEvidence]) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ than that is preempted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,15 +68,20 @@ class DelayReasons:
 
 
 def explain_delay(
-    late: pd.DataFrame, reference: pd.DataFrame, fault_ns: float | None = None
+    late: pd.DataFrame,
+    reference: pd.DataFrame,
+    fault_ns: float | None = None,
+    stretches: Mapping[int, float] | None = None,
 ) -> DelayReasons:
     """Return the reasons for which the late intervals are longer than the reference intervals.
 
     late: rows of `trace.intervals` of the late rank between two call sites. reference: rows between
     the same call sites of other ranks, or of the same rank at other times. Without such rows, the
     other intervals are too short to be recorded, and all of a much longer interval is the delay.
-    fault_ns: `trace.page_fault_ns`.
+    fault_ns: `trace.page_fault_ns`. stretches: of the other threads of each rank: the time in which
+    they run or are ready to run, per processor time (thread_times.py); 1 if it is unknown.
     """
+    late, reference = (_stretch_threads(rows, stretches or {}) for rows in (late, reference))
     contention = _queue_per_processor_time(reference)
     fault_ns = MINOR_FAULT_NS if fault_ns is None else fault_ns
     late_parts, late_known = _divide(late, contention, fault_ns)
@@ -130,6 +135,12 @@ def find_largest_reason(reasons: DelayReasons) -> str | None:
     if share < MIN_SHARE * reasons.excess_ns or share <= MIN_ERRORS * reasons.errors_ns[name]:
         return None
     return name if share > 0 and name != UNKNOWN else None
+
+
+def _stretch_threads(intervals: pd.DataFrame, stretches: Mapping[int, float]) -> pd.DataFrame:
+    """Return intervals in which the time of other threads includes their time in the run queue."""
+    factors = np.array([stretches.get(int(rank), 1.0) for rank in intervals["rank"]], np.float64)
+    return intervals.assign(other_threads_ns=intervals["other_threads_ns"] * factors)
 
 
 def _queue_per_processor_time(reference: pd.DataFrame) -> float:

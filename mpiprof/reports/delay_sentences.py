@@ -235,8 +235,15 @@ def reason_sentence(trace: Trace, finding: Finding) -> str:
 
 def name_busy_threads(trace: Trace, ranks: Sequence[int]) -> str:
     """Return the threads of the first rank that computed most, in brackets, or "" if unknown."""
-    threads = next((trace.tables.threads[r] for r in ranks if r in trace.tables.threads), [])
+    rank = next((rank for rank in ranks if rank in trace.tables.threads), None)
+    if rank is None:
+        return ""
+    threads = trace.tables.threads[rank]
     whole = sum(named.ns for named in threads)
+    table = trace.intervals
+    counted_ns = table["other_threads_ns"][table["rank"] == rank].clip(lower=0).sum()
+    if whole < MIN_THREAD_SHARE * counted_ns:
+        return " (threads that end before the next call of MPI, so their names are unknown)"
     if not whole or threads[0].ns < MIN_THREAD_SHARE * whole:
         return ""
     first, plural = threads[0], "s" * (threads[0].count > 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,15 @@ from mpiprof.trace.validation import check_integer, check_list, check_object, ch
 
 @dataclass(frozen=True)
 class NamedThreads:
-    """Threads of a process with the same name: their number and their processor time so far."""
+    """Threads of a process with the same name: their number and their times so far.
+
+    ns: on a processor. queue_ns: ready to run, 0 in traces of earlier versions.
+    """
 
     name: str
     count: int
     ns: int
+    queue_ns: int = 0
 
 
 def parse_threads(value: Any) -> list[NamedThreads]:
@@ -37,7 +41,18 @@ def join_threads(
     return list(joined.values())
 
 
+def find_stretches(threads: Mapping[int, Sequence[NamedThreads]]) -> dict[int, float]:
+    """Return the time in which a rank's threads run or are ready to run, per processor time."""
+    stretches = {}
+    for rank, named in threads.items():
+        ns = sum(of.ns for of in named)
+        if ns:
+            stretches[rank] = 1 + sum(of.queue_ns for of in named) / ns
+    return stretches
+
+
 def _parse_named(value: Any) -> NamedThreads:
     row = check_object(value)
     count = check_integer(row["count"], 1)
-    return NamedThreads(check_text(row["name"]), count, check_integer(row["ns"], 0))
+    times = (check_integer(row["ns"], 0), check_integer(row.get("queue_ns", 0), 0))
+    return NamedThreads(check_text(row["name"]), count, *times)

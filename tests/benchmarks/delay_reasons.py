@@ -26,6 +26,7 @@ from benchmarks.checks import Row, report_rows
 from mpiprof.diagnosis import delay_reasons
 from mpiprof.diagnosis.delay_reasons import DelayReasons, explain_delay, find_largest_reason
 from mpiprof.errors import MpiprofError
+from mpiprof.trace.thread_times import find_stretches
 
 SOURCE = Path(__file__).with_suffix(".c")
 PYTHON_SOURCE = Path(__file__).parents[1] / "programs" / "garbage_collection.py"
@@ -87,15 +88,19 @@ def control_group() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Steps:
-    """The intervals of both ranks between the two barriers, and the time of a page fault."""
+    """The intervals of both ranks between the two barriers, and facts of the trace.
+
+    fault_ns: time of a page fault. stretches: of the other threads of each rank.
+    """
 
     late: pd.DataFrame
     reference: pd.DataFrame
     fault_ns: float | None
+    stretches: dict[int, float]
 
     def explain(self) -> DelayReasons:
         """Return the reasons for which rank 1 is later than rank 0 at the second barrier."""
-        return explain_delay(self.late, self.reference, self.fault_ns)
+        return explain_delay(self.late, self.reference, self.fault_ns, self.stretches)
 
     @property
     def were_disturbed(self) -> bool:
@@ -124,7 +129,8 @@ def read_steps(trace: mpiprof.Trace) -> Steps:
     is_late = table["rank"] == LATE_RANK
     if is_late.all() or not is_late.any():
         raise MpiprofError(f"{trace.path}: no intervals between the barriers of {source.name}")
-    return Steps(table[is_late], table[~is_late], trace.page_fault_ns)
+    stretches = find_stretches(trace.tables.threads)
+    return Steps(table[is_late], table[~is_late], trace.page_fault_ns, stretches)
 
 
 def run_once(name: str, program: Path) -> str:

@@ -257,3 +257,11 @@ def test_the_time_of_a_page_fault_is_known_or_none(
     synthetic = Synthetic(2)
     synthetic.meta["machine"] = machine
     assert mpiprof.open(synthetic.write(tmp_path / "t")).page_fault_ns == known
+
+
+def test_another_thread_may_wait_for_a_processor() -> None:
+    """On a busy machine, it runs for a quarter of the time in which the calling thread waits."""
+    slept = late(voluntary=1, other_threads_ns=DELAY // 4)
+    assert find_largest_reason(explain_delay(slept, intervals())) == delay_reasons.BLOCKED
+    stretched = explain_delay(slept, intervals(), stretches={1: 4.0})
+    assert find_largest_reason(stretched) == delay_reasons.OTHER_THREADS

@@ -143,7 +143,7 @@ def test_a_rank_that_waits_for_a_late_rank_is_not_compared_as_late(tmp_path: Pat
 
 
 def test_the_excess_is_in_the_program_s_innermost_function() -> None:
-    """main calls solve, which calls exp of the library, which spends the time."""
+    """The function main calls solve, which calls exp of a library, which spends the time."""
     functions = [(None, "all samples"), ("md.c", "main"), ("md.c", "solve"), ("e_exp.c", "exp")]
     total_ns = np.array([[90.0, 10], [90, 10], [80, 5], [70, 0]])
     zeros, ones = np.zeros(4, np.int64), np.ones((4, 2), np.int64)

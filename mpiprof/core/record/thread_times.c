@@ -3,8 +3,8 @@
  * At the end of an interval in which other threads computed, the recorder reads the names and the
  * processor times of all threads from /proc/self/task. A reading takes some 10 us per thread. The
  * pause between two readings is a tenth of the time since the first, so their number is the
- * logarithm of the run time. Each line has the times since the start of the threads. A thread that
- * has ended before the reading is not seen.
+ * logarithm of the run time. Each line has the times since the start of the threads, on a processor
+ * and in its queue. A thread that has ended before the reading is not seen.
  *
  * Threads: any; one reads at a time.
  */
@@ -36,7 +36,7 @@ struct directory_entry { /* as the kernel returns it */
 };
 struct thread_time {
     char name[NAME_BYTES];
-    int64_t ns;
+    int64_t ns, queue_ns; /* on a processor, and ready to run */
     bool is_written;
 };
 struct reading {
@@ -73,7 +73,10 @@ static void thread_add(struct reading *r, int tasks, const char *task)
     struct thread_time *const t = &r->threads[r->count++];
 
     memcpy(t->name, name, strcspn(name, "\n") < NAME_BYTES ? strcspn(name, "\n") : NAME_BYTES);
-    t->ns = strtoll(times, NULL, 10);
+    char *end;
+
+    t->ns = strtoll(times, &end, 10);
+    t->queue_ns = strtoll(end, NULL, 10);
 }
 
 /* Add all threads but the calling one. */
@@ -98,7 +101,7 @@ static void threads_add(struct reading *r, int tasks)
 static void name_add(struct text *t, struct reading *r, int first, int64_t least_ns)
 {
     int count = 0;
-    int64_t ns = 0;
+    int64_t ns = 0, queue_ns = 0;
 
     for (int i = first; i < r->count; i++) {
         struct thread_time *const other = &r->threads[i];
@@ -108,10 +111,12 @@ static void name_add(struct text *t, struct reading *r, int first, int64_t least
         other->is_written = true;
         count++;
         ns += other->ns;
+        queue_ns += other->queue_ns;
     }
     text_add(t, "%s{\"name\": ", t->bytes != NULL && t->bytes[t->length - 1] == '}' ? ", " : "");
     text_json(t, r->threads[first].name, (long)strnlen(r->threads[first].name, NAME_BYTES));
-    text_add(t, ", \"count\": %d, \"ns\": %lld}", count, (long long)ns);
+    text_add(t, ", \"count\": %d, \"ns\": %lld, \"queue_ns\": %lld}", count, (long long)ns,
+             (long long)queue_ns);
 }
 
 /* Write the threads that have at least a tenth of the busiest thread's time. */
