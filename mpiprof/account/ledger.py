@@ -52,10 +52,11 @@ class ThreadLedger:
 
 
 def read_ledgers(trace: Trace, rank: int) -> list[ThreadLedger]:
-    """Return the ledger of each thread of a rank, by thread number.
+    """Return the ledger of each thread of a rank, by thread number and time.
 
-    The first thread begins at the end of MPI_Init, the others at their first call. All end at the
-    begin of MPI_Finalize, or at the last time that is known of the rank.
+    The first thread begins at the end of MPI_Init, the others at their first call. A thread ends
+    at its end, at the begin of MPI_Finalize, or at the last time that is known of the rank. A new
+    thread may have the number of a thread that has ended, and has a ledger of its own.
     """
     if trace.dataset is not None:
         raise TraceError(f"{trace.path}: a data set has no threads: open the trace itself")
@@ -68,14 +69,30 @@ def read_ledgers(trace: Trace, rank: int) -> list[ThreadLedger]:
             end_ns = min([end_ns, *calls["begin_ns"][ends_run[calls["shape"]]].tolist()])
     ledgers = []
     for thread, pieces in sorted(calls_by_thread.items()):
+        first_ns = begin_ns if thread == min(calls_by_thread) else None
         calls = np.concatenate(pieces)
-        first_ns = (
-            begin_ns
-            if thread == min(calls_by_thread)
-            else int(calls["begin_ns"].min(initial=end_ns))
-        )
-        ledgers.append(ThreadLedger(rank, thread, _fill_gaps(calls, first_ns, end_ns)))
+        for of_life, last_ns in _split_lives(calls, _list_ends(trace, rank, thread), end_ns):
+            if first_ns is None:
+                first_ns = int(of_life["begin_ns"].min(initial=last_ns))
+            ledgers.append(ThreadLedger(rank, thread, _fill_gaps(of_life, first_ns, last_ns)))
+            first_ns = None
     return ledgers
+
+
+def _list_ends(trace: Trace, rank: int, thread: int) -> Int:
+    """Return when the threads with a number ended, in order, on the joint clock."""
+    ends_ns = np.array(sorted(trace.tables.thread_ends.get((rank, thread), [])), np.int64)
+    return trace.clock_of(rank).to_global(ends_ns)
+
+
+def _split_lives(calls: Array, ends_ns: Int, end_ns: int) -> Iterator[tuple[Array, int]]:
+    """Yield the calls of each thread of those that had a number in turn, and its end."""
+    life = np.searchsorted(ends_ns, calls["begin_ns"], "right")
+    for number in range(len(ends_ns) + 1):
+        last_ns = end_ns if number == len(ends_ns) else min(int(ends_ns[number]), end_ns)
+        of_life = calls[life == number]
+        if len(of_life) or not len(ends_ns):
+            yield of_life, last_ns
 
 
 def _read_collectives(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:

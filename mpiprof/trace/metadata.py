@@ -139,6 +139,8 @@ class Tables:
     stalled_calls: list[StalledCall] = field(default_factory=list)
     # Threads that computed while the calling thread slept, the busiest name first.
     threads: dict[int, list[NamedThreads]] = field(default_factory=dict)
+    # By rank and number of a thread: when threads with this number ended, on the clock of the node
+    thread_ends: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     # (rank, counter, reason), if the intervals of a rank lack a counter
     missing_counters: list[tuple[int, str, str]] = field(default_factory=list)
     sites: list[tuple[dict[str, Any], ...]] = field(default_factory=list)

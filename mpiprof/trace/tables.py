@@ -151,6 +151,10 @@ class _Reader:
         elif "threads" in row:
             before = tables.threads.get(rank, [])
             tables.threads[rank] = join_threads(before, parse_threads(row["threads"]))
+        elif "thread_end" in row:
+            ended = check_object(row["thread_end"])
+            number, at_ns = check_integer(ended["thread"], 0), check_integer(ended["at_ns"])
+            tables.thread_ends.setdefault((rank, number), []).append(at_ns)
         elif "stalled_call" in row:
             self.stalled.append(parse_stalled_call(rank, row["stalled_call"]))
         elif "missing_counter" in row:

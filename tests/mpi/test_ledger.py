@@ -86,10 +86,7 @@ def _find_containing(segments: Array, calls: Array) -> Array:
 def _add_differences(
     found: Comparison, trace: Trace, clock: CallClock, ledgers: list[Array], calls: Array
 ) -> None:
-    """Compare the calls of a rank with the ledgers of its threads.
-
-    A ledger continues with a new thread after the end of a thread.
-    """
+    """Compare the calls of a rank with the ledgers of its threads, each of which has one."""
     found.calls += len(calls)
     shapes = trace.tables.shapes
     used = [np.zeros(len(segments), np.bool_) for segments in ledgers]
@@ -102,6 +99,7 @@ def _add_differences(
             for segments, contains in zip(ledgers, containing, strict=True)
         ]
         best = int(np.argmax(agree))
+        assert not used[best].any(), "two threads have one ledger"
         contains, segments = containing[best], ledgers[best]
         inside = contains >= 0
         found.missing += [
@@ -181,6 +179,21 @@ def test_a_data_set_has_no_ledger(tmp_path: Path) -> None:
         _check_sums(ledger)
     with pytest.raises(TraceError, match="open the trace itself"):
         mpiprof.open(to).ledgers(0)
+
+
+def test_threads_in_turn_have_ledgers_of_their_own(mpi: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: thread i has 4 calls, between the calls i and i + 1 of the main thread."""
+    program = compiled(mpi, "threads_in_turn.c", "-pthread")
+    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "t", "--"]
+    run_mpi(mpi, 1, [*run, program], cwd=tmp_path, check=True)
+    first, *others = mpiprof.open(tmp_path / "t").ledgers(0)
+    calls = first.segments[first.segments["shape"] != OUTSIDE]
+    assert len(others) == 5 and len(calls) == 6
+    for i, ledger in enumerate(others):
+        _check_sums(ledger)
+        assert np.count_nonzero(ledger.segments["shape"] != OUTSIDE) == 4
+        assert calls["end_ns"][i] <= ledger.segments["begin_ns"][0]
+        assert ledger.segments["end_ns"][-1] <= calls["begin_ns"][i + 1]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])

@@ -48,6 +48,22 @@ static struct chunk *window_new(uint32_t *number, enum content content)
     return window;
 }
 
+/* Write when a thread ends, because its windows, and its number with them, go to a new thread. */
+static void thread_end_write(const struct thread *t)
+{
+    enum { MOST_LINES = 1 << 16 };
+    static atomic_uint lines;
+    struct text line = {0};
+
+    if (atomic_fetch_add(&lines, 1) >= MOST_LINES)
+        return;
+    text_add(&line, "{\"rank\": %d, \"thread_end\": {\"thread\": %u, \"at_ns\": %lld}}\n",
+             recorder.rank, t->number, (long long)now_ns());
+    if (!line.cut)
+        file_write_line(&line);
+    text_free(&line);
+}
+
 static void thread_end(void *unused)
 {
     struct thread *const t = &self;
@@ -55,8 +71,10 @@ static void thread_end(void *unused)
 
     (void)unused;
     atomic_fetch_add(&overhead_ns, t->recorder_ns);
-    if (t->window != NULL && atomic_load(&recorder.active))
+    if (t->window != NULL && atomic_load(&recorder.active)) {
         t->window->head.task = 0;
+        thread_end_write(t);
+    }
     /* In a forked child, a thread that does not exist there may own the lock. */
     if (s != NULL && atomic_load(&recorder.active)) {
         *s = (struct free_window){.window = t->window,
