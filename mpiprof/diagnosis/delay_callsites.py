@@ -16,7 +16,7 @@ from mpiprof.diagnosis.chosen_waits import ChosenWaits
 from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.finding import WaitSite
 from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits
+from mpiprof.metrics.message_callsite_sums import KEYS, locate_waits
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -141,7 +141,8 @@ def _number_callsites(trace: Trace, delays: Delays) -> tuple[Int, list[Callsite]
     number = delays.callsite.copy()
     of_messages = delays.callsite < 0
     if of_messages.any():
-        located = find_located_waits(trace)[KEYS].iloc[delays.message[of_messages]]
+        waits = trace.message_waits.iloc[delays.message[of_messages]]
+        located = locate_waits(trace, waits)[KEYS]
         code = located.groupby(KEYS, sort=True, observed=True).ngroup().to_numpy()
         first = np.unique(code, return_index=True)[1]
         keys += [(str(name), int(site)) for name, site in located.iloc[first].to_numpy()]

@@ -28,6 +28,7 @@ from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.significance import MIN_OTHERS
 from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
+from mpiprof.metrics.message_waits import UNKNOWN
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.thread_times import find_stretches
@@ -87,7 +88,7 @@ def collect_evidence(
             caused[row] = found.sum_by_ranks(callsites, parts[0][1].ranks)
     evidence = []
     intervals, postings = waits.delays.intervals, waits.trace.derive("postings")
-    is_exact = len(postings.posted_ns) > 0 and postings.estimated == 0
+    is_exact = len(postings.posted_ns) > 0 and not (postings.state == UNKNOWN).any()
     length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
     for parts, cells, mine, row in zip(patterns, located, chosen, caused, strict=True):
         saved = 0.0, 0.0, 0.0
@@ -190,8 +191,8 @@ def find_cost(
     that vanishes in the replay is the least cost in steps, and the largest in repetitions, if the
     usual work is known exactly. It does not count with several patterns, of which one may hide
     another, and without the records of a rank, whose waits the replay lacks. In repetitions, the
-    times of all messages must be known: estimated ones are late, so that too many waits remain, and
-    without messages the replay may lack dependences of rooted collectives.
+    times of all messages must be known, and without messages the replay may lack dependences of
+    rooted collectives.
     """
     gain = sum_gains(parts)
     matrix, pattern = parts[0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from mpiprof.diagnosis.delay_graph import Waits
 from mpiprof.diagnosis.record_gaps import RecordGaps
+from mpiprof.metrics.message_callsite_sums import weigh_waits
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -45,20 +46,22 @@ def weigh_groups(
 ) -> Float:
     """Return the number of waits that each group stands for, 0 for groups that are not counted.
 
+    If message calls are recorded completely in windows only, the waits in these stand for the run.
     Groups with a known cause stand for all groups at their call site, also for those that a sample
     left out. Which instances are recorded is independent of their causes.
 
     groups: call site of collectives, -1 in messages; and row of `message_waits` of messages.
     """
-    if trace.sampling_interval == 1 and is_known.all():
-        return is_counted.astype(np.float64)
     callsite, message = groups
+    of_messages = callsite < 0
     scales = np.append(callsite_scales(trace), 1.0)  # the last element is for messages
     scale = scales[callsite]
+    scale[of_messages] = weigh_waits(trace, waits.until_ns[of_messages])
+    if is_known.all():
+        return scale * is_counted
     length = np.bincount(waits.group, waits.end_ns - waits.begin_ns, len(callsite)) * is_counted
     calls, key = trace.message_waits["call"].to_numpy(), callsite.copy()
     sites = trace.message_calls["site_id"].to_numpy(np.int64)[calls]
-    of_messages = callsite < 0
     key[of_messages] = len(scales) + 1 + sites[message[of_messages]]
     known_ns = np.bincount(key, length * is_known)[key]
     total_ns = np.bincount(key, length * scale)[key]

@@ -23,7 +23,7 @@ from mpiprof.diagnosis.window_delays import (
     make_run_blamed_work,
     make_run_delay_table,
 )
-from mpiprof.diagnosis.window_map import Item, list_window_items, map_windows, open_windows
+from mpiprof.diagnosis.window_map import list_windows, map_windows, open_windows
 from mpiprof.diagnosis.work_groups import make_work_groups
 from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
@@ -41,7 +41,6 @@ from mpiprof.metrics.message_waits import (
     make_message_waits,
 )
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
-from mpiprof.metrics.run_counts import find_run_counts
 from mpiprof.metrics.run_times import make_run_times
 from mpiprof.metrics.wait_matrix import compute_wait_matrix
 from mpiprof.trace.trace import Trace
@@ -50,11 +49,6 @@ from mpiprof.trace.trace import Trace
 def _find_window_delays(trace: Trace) -> list[WindowDelays]:
     """Return the delays of each window of a run."""
     return find_window_delays(trace, DERIVED)
-
-
-def _list_window_items(trace: Trace) -> list[Item]:
-    """Return the windows of a run."""
-    return list_window_items(trace, DERIVED)
 
 
 def _find_window_mapper(trace: Trace) -> Callable[[Callable[[Any], Any]], list[Any]]:
@@ -109,8 +103,8 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "rank_totals": make_rank_totals,
     "rank_waits": make_rank_waits,
     "replay": make_replay,
-    "run_counts": find_run_counts,
     "run_times": make_run_times,
+    "run_windows": list_windows,
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
     "series": make_series,
@@ -122,7 +116,6 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "summed_up": summary_tables.summarise_totals,
     "waiting_for": compute_wait_matrix,
     "window_delays": _find_window_delays,
-    "window_items": _list_window_items,
     "window_waits": join_window_waits,
     "work_groups": make_work_groups,
     "wrong": find_disagreements,

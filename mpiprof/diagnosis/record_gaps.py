@@ -1,7 +1,10 @@
-"""Gaps in the records of ranks, in which calls may be missing: of sampled traces and rings.
+"""Gaps in the records of ranks, in which calls may be missing or waits are unknown.
 
 A sampled trace has one of K instances of each communicator. A gap lasts from the call before
 missing instances to the call after them. A ring has lost its first calls, so it begins with a gap.
+A call is a gap if it may have waited for a message whose posting call has no record: outside of
+the windows in which every call on messages is recorded, in old traces, and without the records of a
+rank.
 The causes of a wait are known only if none of its ranks has a gap since they last met.
 """
 
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.metrics.message_waits import find_unknown_waits
 from mpiprof.operations import OPERATIONS, WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
@@ -81,7 +85,7 @@ class _Instances:
 
 def find_record_gaps(trace: Trace) -> RecordGaps:
     """Return the gaps in the records of a trace; a whole trace has none."""
-    parts: list[list[Int]] = []
+    parts: list[list[Int]] = [find_unknown_waits(trace)]
     lateness: list[list[Int]] = []
     if trace.sampling_interval > 1 or trace.wrapped_chunks:
         recorded = _read_instances(trace)

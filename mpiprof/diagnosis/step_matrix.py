@@ -60,9 +60,21 @@ def choose_step_columns(trace: Trace, steps: Steps, callsites: Sequence[int]) ->
     column_of = np.full(len(steps.callsite), OUTSIDE, np.int64)
     column_of[mine[index]] = np.arange(len(index))
     number = number_steps(trace, steps, mine, callsites)
-    total = float(number[-1] + 1) if trace.sampling_interval > 1 else float(len(mine))
+    total = count_steps(trace, steps, number, callsites)
     of = number[index], steps.edges_ns[mine[index]], scale
     return StepColumns(steps, callsites, column_of, Columns(*of, len(mine), total))
+
+
+def count_steps(trace: Trace, steps: Steps, number: Int, callsites: Sequence[int]) -> float:
+    """Return the number of steps that end at some call sites, also of those with gaps.
+
+    number: of the steps without gaps. A ring stands for its part of the run only.
+    """
+    if trace.sampling_interval > 1:
+        return float(number[-1] + 1)
+    if trace.wrapped_chunks:
+        return float(len(number))
+    return float(np.isin(steps.callsite, callsites).sum())
 
 
 def sum_step_cells(waits: ChosenWaits, chosen: Sequence[StepColumns]) -> list[StepCells]:

@@ -27,8 +27,9 @@ from mpiprof.diagnosis.work_groups import WorkGroups, count_up
 from mpiprof.diagnosis.work_intervals import NOWHERE
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
-from mpiprof.metrics.activities import RECORDED_NS, read_recorded_calls
 from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.metrics.message_waits import RECORDED_NS
+from mpiprof.metrics.recorded_calls import read_recorded_calls
 from mpiprof.trace.sites import describe_sites, format_site, matches_pattern
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int

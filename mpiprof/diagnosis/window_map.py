@@ -7,19 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from mpiprof.interface.progress import show_progress
-from mpiprof.metrics.activities import find_activities
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.metrics.library_algorithms import name_shapes
-from mpiprof.metrics.posting_times import group_activities
-from mpiprof.metrics.run_counts import RunCounts, WindowCounts, add_counts, count_groups
 from mpiprof.metrics.run_windows import divide_run
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 
 Result = TypeVar("Result")
 Derived: TypeAlias = Mapping[str, Callable[..., Any]]
-Item: TypeAlias = tuple[int, int, RunCounts | None]  # begin and end of a window, earlier counts
+Item: TypeAlias = tuple[int, int]  # begin and end of a window
 Sums: TypeAlias = tuple[Any, dict[CallsiteKey, int]]  # of the calls in the run, by call site
 
 
@@ -30,23 +27,13 @@ def map_windows(
 
     derived: functions of the tables of a trace.
     """
-    items: list[Item] = trace.derive("window_items")
+    items: list[Item] = trace.derive("run_windows")
     return list(_show_items(trace, derived, function, items))
 
 
-def list_window_items(trace: Trace, derived: Derived) -> list[Item]:
-    """Return the windows of a run.
-
-    If messages are recorded, a pass over the windows counts activities.
-    """
-    items: list[Item] = [(*of, None) for of in divide_run(trace)]
-    if not len(trace.message_sums):
-        return items
-    counts = list(_show_items(trace, derived, _count_window, items))
-    total = add_counts(counts)
-    before = [add_counts(counts[:number]) for number in range(1, len(counts))]
-    numbers = [RunCounts(of, total) for of in (total.take_none(), *before)]
-    return [(begin, end, of) for (begin, end, _), of in zip(items, numbers, strict=True)]
+def list_windows(trace: Trace) -> list[Item]:
+    """Return the windows of a run."""
+    return divide_run(trace)
 
 
 def open_windows(trace: Trace, derived: Derived) -> Iterator[Trace]:
@@ -103,13 +90,5 @@ def _apply_on_worker(
 
 
 def _open_window(trace: Trace, derived: Derived, sums: Sums | None, item: Item) -> TraceWindow:
-    begin_ns, end_ns, counts = item
-    of_run: dict[str, Any] = {"run_counts": lambda _: counts}
-    if sums is not None:
-        of_run["aggregate"] = lambda _: sums
-    return TraceWindow(trace, begin_ns, end_ns, {**derived, **of_run})
-
-
-def _count_window(window: TraceWindow) -> WindowCounts:
-    """Return the counts of activities and intervals in a window."""
-    return count_groups(group_activities(find_activities(window))[0], window.intervals)
+    of_run: dict[str, Any] = {} if sums is None else {"aggregate": lambda _: sums}
+    return TraceWindow(trace, *item, {**derived, **of_run})

@@ -12,7 +12,7 @@ from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.delay_graph import Intervals
 from mpiprof.diagnosis.run_steps import Steps
 from mpiprof.diagnosis.work_intervals import NOWHERE, UNRECORDED
-from mpiprof.metrics.activities import read_recorded_calls
+from mpiprof.metrics.recorded_calls import read_recorded_calls
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 

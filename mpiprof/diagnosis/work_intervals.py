@@ -10,7 +10,7 @@ from mpiprof.diagnosis.delay_graph import Intervals
 from mpiprof.diagnosis.delay_library import number_pairs
 from mpiprof.diagnosis.message_time import MessageTime
 from mpiprof.diagnosis.record_gaps import RecordGaps
-from mpiprof.metrics.activities import read_recorded_calls
+from mpiprof.metrics.recorded_calls import read_recorded_calls
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int

@@ -5,8 +5,7 @@ it, or the ranks that post a message. Then the ranks that depend on it can conti
 those of wait_states.py and message_waits.py. A rank that came later than the end had slack, which
 a change of the run may use up.
 
-With `--messages auto` only long calls have messages. Dependences of short receives are known if
-intervals of work are beside them (short_receives.py).
+Outside of the windows in which every call on messages is recorded, only long calls have messages.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
-from mpiprof.metrics.message_waits import EAGER, NEVER, Postings
+from mpiprof.metrics.message_waits import EAGER, Postings
 from mpiprof.metrics.one_sided_waits import OneSidedWait
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
-from mpiprof.metrics.short_receives import ShortReceives, find_short_receives
 from mpiprof.metrics.wait_states import Group
 from mpiprof.operations import WaitRule
 from mpiprof.trace.time_window import TraceWindow
@@ -72,14 +70,13 @@ def find_dependences(trace: Trace) -> Dependences:
     collector.add_messages(postings, index)
     collector.add_tests(trace, postings)
     collector.add_one_sided(trace.derive("one_sided_waits"))
-    collector.add_short_receives(find_short_receives(trace))
     return collector.join()
 
 
 def _take_postings(trace: Trace) -> tuple[Postings, Int]:
     """Return the postings of a trace, and the index of messages for which calls may wait."""
     postings: Postings = trace.derive("postings")
-    index = np.flatnonzero(postings.state != NEVER)
+    index = np.flatnonzero(postings.is_timed)
     if isinstance(trace, TraceWindow):
         of = postings.messages
         index = index[trace.covers(of.enter_ns[of.rows["call"][index]])]
@@ -157,7 +154,7 @@ class DependenceCollector:
     def add_tests(self, trace: Trace, postings: Postings) -> None:
         """Add one dependence per wait in tests whose message completes in a short call."""
         waits = postings.waits
-        chosen = postings.state[waits["message"]] == NEVER
+        chosen = ~postings.is_timed[waits["message"]]
         if isinstance(trace, TraceWindow):
             chosen &= trace.covers(waits["begin_ns"])
         rank, awaited, begin, until = (
@@ -178,14 +175,6 @@ class DependenceCollector:
         self._add(awaited, until, number, np.zeros_like(until))
         self._add(rank, until, -1 - number, until - begin)
         self.count += len(waits)
-
-    def add_short_receives(self, short: ShortReceives) -> None:
-        """Add one dependence per message."""
-        number, no_gap = self.count + np.arange(len(short.rank)), np.zeros_like(short.rank)
-        sent = np.minimum(short.sent_ns, short.received_ns)
-        self._add(short.source, sent, number, no_gap)
-        self._add(short.rank, short.received_ns, -1 - number, sent - short.received_ns)
-        self.count += len(number)
 
     def join(self) -> Dependences:
         """Return everything collected, in order of time; sources precede ranks that continue."""

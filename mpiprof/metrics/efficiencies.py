@@ -24,6 +24,7 @@ import pandas as pd
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
+from mpiprof.metrics.message_callsite_sums import scale_waits
 from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import compute_waits
@@ -125,7 +126,7 @@ def _sum_windows(trace: Trace, edges: Float) -> Float:
 
 def sum_message_waits(trace: Trace, edges: Float) -> Float:
     """Return the waits for messages by rank and by the window in which they begin, ns."""
-    waits = trace.message_waits
+    waits = scale_waits(trace, trace.message_waits)
     begin, rank = waits["begin_ns"].to_numpy(np.float64), waits["rank"].to_numpy(np.int64)
     windows = len(edges) - 1
     window = np.clip(np.searchsorted(edges, begin, "right") - 1, 0, windows - 1)

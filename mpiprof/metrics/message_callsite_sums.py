@@ -102,7 +102,9 @@ class MessageCallsiteSums:
 def find_located_waits(trace: Trace) -> pd.DataFrame:
     """Return `Trace.message_waits` with KEYS and the communicator of the waiting calls.
 
-    If the waits do not fit in memory, they are sums as in `sum_located_waits`.
+    If message calls are recorded completely in windows of time only, these are the waits that end
+    in such a window, and wait_ns is scaled to the run. If the waits do not fit in memory, they are
+    sums as in `sum_located_waits`.
     """
     waits: pd.DataFrame = trace.derive("located_waits")
     return waits
@@ -113,9 +115,36 @@ def make_located_waits(trace: Trace) -> pd.DataFrame:
     if trace.has_message_events and not fits_in_memory(trace):
         sums: pd.DataFrame = trace.derive("window_waits")
         return sums
-    waits, calls = trace.message_waits, trace.message_calls
-    call = waits["call"].to_numpy()
+    return scale_waits(trace, locate_waits(trace, trace.message_waits))
+
+
+def locate_waits(trace: Trace, waits: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of `Trace.message_waits` with KEYS and the communicator of the waiting calls."""
+    calls, call = trace.message_calls, waits["call"].to_numpy()
     return waits.assign(**{n: calls[n].array.take(call) for n in (*KEYS, "communicator")})
+
+
+def scale_waits(trace: Trace, waits: pd.DataFrame) -> pd.DataFrame:
+    """Return the waits that count in sums, with wait_ns scaled to the run as in `weigh_waits`."""
+    weight = weigh_waits(trace, waits["until_ns"].to_numpy())
+    if (weight == 1).all():
+        return waits
+    scaled = (waits["wait_ns"].to_numpy(np.float64) * weight).round().astype(np.int64)
+    return waits.assign(wait_ns=scaled)[weight > 0].reset_index(drop=True)
+
+
+def weigh_waits(trace: Trace, until_ns: Int) -> Float:
+    """Return the weight in sums over the run of each wait for a message that ends at until_ns.
+
+    If message calls are recorded completely in windows of time only, the waits in these windows
+    count, divided by the windows' share of the run. Otherwise each recorded wait counts as it is.
+    """
+    windows, share = trace.complete_windows, trace.complete_share
+    if not windows or not share or share >= 1:
+        return np.ones(len(until_ns))
+    edges = np.array(windows, np.int64).ravel()
+    is_inside = np.searchsorted(edges, until_ns, side="left") % 2 == 1
+    return np.where(is_inside, 1 / share, 0.0)
 
 
 def sum_located_waits(waits: pd.DataFrame) -> pd.DataFrame:
@@ -128,8 +157,8 @@ def sum_located_waits(waits: pd.DataFrame) -> pd.DataFrame:
         return waits.assign(calls=0, longest_ns=0)[[*by, "wait_ns", "calls", *LONGEST]]
     groups = waits.groupby(by, observed=True, sort=False)["wait_ns"]
     sums = groups.agg(wait_ns="sum", calls="size", at="idxmax").reset_index()
-    longest = waits.loc[sums.pop("at"), ["wait_ns", "begin_ns", "until_ns"]]
-    return sums.assign(**dict(zip(LONGEST, longest.to_numpy().T, strict=True)))
+    begin, until = waits.loc[sums.pop("at"), ["begin_ns", "until_ns"]].to_numpy().T
+    return sums.assign(**dict(zip(LONGEST, (until - begin, begin, until), strict=True)))
 
 
 def are_waits_known(trace: Trace) -> bool:

@@ -15,12 +15,8 @@ the rank, because it may compute there. The message arrives after the last test 
 test completes it, but mostly is too short to be recorded. Then the wait ends with the last test in
 vain. Tests that are too short to be recorded (20 us) show no wait.
 
-A partitioned message can be released within work, because MPI_Pready is not recorded. Both of its
-ranks depend on the calls of the other one: the library makes progress in these.
-
-With `--messages auto` the call that posted a message may be too short to be recorded. Then the
-message counts as posted at the latest possible time: when its rank last made short calls before the
-waiting call returned. Records of intervals without calls bound this time.
+A message whose posting call has no record causes no wait: its time is unknown. These are messages
+outside of the windows in which every call is recorded, and those of uncertain number.
 """
 
 from __future__ import annotations
@@ -32,7 +28,6 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.interface.analysis_library import Struct, call_library
-from mpiprof.metrics.activities import find_activities
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_rows import MessageRows
 from mpiprof.metrics.one_sided_waits import (
@@ -41,7 +36,6 @@ from mpiprof.metrics.one_sided_waits import (
     find_one_sided_waits,
     tabulate_waits,
 )
-from mpiprof.metrics.posting_times import set_posting_times
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
@@ -51,19 +45,17 @@ STATES = (*MESSAGE_STATES, *ONE_SIDED_STATES)
 PLACE = ["communicator", "peer", "site_id"]  # of a shape
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
-TIE_NS = 5_000  # differences between estimated times below this decide nothing
-
+RECORDED_NS = 20_000  # duration of a call from which it is recorded outside of complete windows
 
 # The fields of core/python_api/postings.h.
 POSTINGS = {
     "clock_error_ns": int,
     **dict.fromkeys(("is_synchronous", "is_partitioned"), np.bool_),
-    **dict.fromkeys(("posted_ns", "since_ns"), np.int64),
+    "posted_ns": np.int64,
     "state": np.uint8,
     "counts": np.int64,
 }
-COUNT_UNKNOWN, COUNTS = 0, 3  # of `counts`
-UNKNOWN_NS = -1  # of posted_ns, as in core/python_api/postings.c
+COUNTS = 2  # length of `counts`
 NEVER, KNOWN, UNKNOWN, EAGER = range(4)  # states
 WAITS = {
     **dict.fromkeys(("call", "message", "rank", "awaited"), np.int64),
@@ -76,17 +68,21 @@ WAITS = {
 class Postings:
     """Times at which the other ranks of messages posted them, in ns, and the waits for these times.
 
-    posted_ns: time of the other rank. state: NEVER for messages for which no logged call can wait.
-    EAGER for standard sends not larger than one that ended before its receive was posted.
-    messages: these messages. waits: calls that wait, as WAITS. estimated: number of times that
-    follow from no posting call and from no numbered work before it.
+    posted_ns: time of the other rank, -1 without a record of its call. state: NEVER for messages
+    for which no logged call can wait. EAGER for standard sends not larger than one that ended
+    before its receive was posted. UNKNOWN if a call may have waited, but the call that posted the
+    message has no record. messages: these messages. waits: calls that wait, as WAITS.
     """
 
     posted_ns: Int
     state: Array
     messages: MessageRows
     waits: dict[str, Array]
-    estimated: int
+
+    @property
+    def is_timed(self) -> Bool:
+        """Return for which messages a call may wait until a known time."""
+        return np.isin(self.state, (KNOWN, EAGER))
 
 
 def make_message_waits(trace: Trace) -> pd.DataFrame:
@@ -130,10 +126,9 @@ def find_postings(trace: Trace) -> Postings:
     """Return when the other ranks posted messages, and the calls that wait for them."""
     messages: MessageRows = trace.derive("message_rows")
     count = len(messages.rows)
-    posted, since = (np.empty(count, np.int64) for _ in range(2))
-    state = np.empty(count, np.uint8)
+    posted, state = np.empty(count, np.int64), np.empty(count, np.uint8)
     counts = np.zeros(COUNTS, np.int64)
-    values: dict[str, Any] = {"posted_ns": posted, "since_ns": since, "state": state}
+    values: dict[str, Any] = {"posted_ns": posted, "state": state}
     values |= {
         "counts": counts,
         "clock_error_ns": trace.clock_error_ns,
@@ -142,38 +137,39 @@ def find_postings(trace: Trace) -> Postings:
     }
     structs = messages.make_struct(trace.ranks), Struct(POSTINGS, values)
     call_library("postings_begin", *structs, MIN_RENDEZVOUS_BYTES)
-    estimated = _estimate_postings(trace, *structs) if counts[COUNT_UNKNOWN] else 0
     call_library("postings_check", *structs)
-    is_longest_first = not len(trace.intervals)
-    waits = _find_waits(*structs, len(messages.rank), is_longest_first=is_longest_first)
-    return Postings(posted, state, messages, waits, estimated)
+    waits = _find_waits(*structs, len(messages.rank))
+    return Postings(posted, state, messages, waits)
 
 
-def _estimate_postings(trace: Trace, table: Struct, postings: Struct) -> int:
-    """Set the times of messages without a recorded posting call; return how many are estimated."""
-    activities = find_activities(trace)
-    set_posting_times(trace, activities, table, postings)
-    is_unknown = postings.arrays["state"] == UNKNOWN
-    estimated = int(np.count_nonzero(is_unknown & (postings.arrays["posted_ns"] == UNKNOWN_NS)))
-    rows, first = activities.rows, activities.first
-    scratch = first.copy(), first.copy()
-    call_library("postings_estimate", table, postings, rows, first, *scratch)
-    return estimated
+def find_unknown_waits(trace: Trace) -> list[Int]:
+    """Return the calls that may have waited for messages with unknown times: rank, begin and end.
 
-
-def _find_waits(
-    table: Struct, postings: Struct, calls: int, *, is_longest_first: bool
-) -> dict[str, Array]:
-    """Return the calls that wait, as WAITS.
-
-    The rank that became free last counts as the last one among ranks with equal times. If the
-    intervals without calls are unknown, the rank without a call for longest counts as the last.
+    Calls that are too short to be recorded outside of complete windows are left out.
     """
+    postings: Postings = trace.derive("postings")
+    messages = postings.messages
+    call = np.unique(messages.rows["call"][postings.state == UNKNOWN]).astype(np.int64)
+    enter, exit_ = messages.enter_ns[call], messages.exit_ns[call]
+    chosen = exit_ - enter >= RECORDED_NS
+    if isinstance(trace, TraceWindow):
+        chosen &= trace.covers(enter)
+    rank = messages.rank[call].astype(np.int64)
+    return [of[chosen] for of in (rank, enter, exit_)]
+
+
+def sum_unknown_waits(trace: Trace) -> int:
+    """Return the time of the calls of `find_unknown_waits`."""
+    _, enter, exit_ = find_unknown_waits(trace)
+    return int((exit_ - enter).sum())
+
+
+def _find_waits(table: Struct, postings: Struct, calls: int) -> dict[str, Array]:
+    """Return the calls that wait, as WAITS."""
     waits: dict[str, Array] = {name: np.empty(calls, dtype) for name, dtype in WAITS.items()}
     count = np.zeros(1, np.int64)
     found = Struct(WAITS | {"count": np.int64}, waits | {"count": count})
-    arguments = TIE_NS, int(is_longest_first), found
-    call_library("postings_find_waits", table, postings, *arguments)
+    call_library("postings_find_waits", table, postings, found)
     return {name: of[: count[0]] for name, of in waits.items()}
 
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.metrics.message_callsite_sums import are_waits_known, recorded_messages
+from mpiprof.metrics.message_callsite_sums import (
+    are_waits_known,
+    find_located_waits,
+    recorded_messages,
+)
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.variance_components import UNKNOWN_ESTIMATE, Estimate
 from mpiprof.trace.trace import Trace
@@ -80,8 +83,7 @@ def _sum_over_callsites(trace: Trace, name: str) -> Estimate:
 
 def _message_wait_ns(trace: Trace) -> float:
     """Return the waiting for messages, NaN if the calls that may wait were not recorded."""
-    is_divided = trace.has_message_events and not fits_in_memory(trace)
-    waits = trace.derive("window_waits") if is_divided else trace.message_waits
+    waits = find_located_waits(trace)
     if len(waits):
         return float(waits["wait_ns"].sum())
     if recorded_messages(trace) == "off":

@@ -18,7 +18,7 @@ def list_waiting_pairs(waits: pd.DataFrame) -> pd.DataFrame:
         names = ["wait_ns", "send_wait_ns", "calls", "longest_ns", "begin_ns", "until_ns"]
         return pd.DataFrame({name: pd.Series(dtype=object) for name in [*KEYS, *names]})
     if "calls" not in waits:  # rows are single calls
-        waits = waits.assign(calls=1, longest_ns=waits["wait_ns"])
+        waits = waits.assign(calls=1, longest_ns=waits["until_ns"] - waits["begin_ns"])
     of_sender = waits["wait_ns"].where(waits["state"] == "late_receiver", 0)
     groups = waits.assign(send_wait_ns=of_sender).groupby(KEYS, sort=False)
     table = groups.agg(

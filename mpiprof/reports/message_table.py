@@ -16,6 +16,7 @@ from mpiprof.interface.format_units import (
 from mpiprof.metrics import columns
 from mpiprof.metrics.message_callsite_sums import are_waits_known, find_located_waits
 from mpiprof.reports import callsite_table
+from mpiprof.reports.phrases import unknown_message_waits
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.reports.table import Column, render, render_markdown, wrap_paragraph
 from mpiprof.trace import Trace
@@ -133,6 +134,6 @@ def message_facts(trace: Trace) -> str:
         return ""
     wait_ns = float(find_located_waits(trace)["wait_ns"].sum())
     times = [f"{format_share(ns / whole)} ({format_time(ns)})" for ns in (message_ns, wait_ns)]
-    if not are_waits_known(trace):
+    if not are_waits_known(trace) or unknown_message_waits(trace):
         return f"{times[0]} of all ranks' time; the waiting in it is not known"
     return f"{times[0]} of all ranks' time; {times[1]} is waiting for late ranks"

@@ -19,12 +19,15 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.columns import wait_limits
+from mpiprof.metrics.message_waits import sum_unknown_waits
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.trace import Trace
 
 NOTABLE = 0.005  # minimum share of a spread; a smaller share is reported as 0 %
+MIN_UNKNOWN_SHARE = 0.005  # minimum share of all ranks' time in unknown waits
 MAX_PROBLEM = 100  # characters of a problem in a sentence
 
 
@@ -218,5 +221,25 @@ def message_record(trace: Trace) -> str:
     share, count = trace.complete_share, len(trace.complete_windows or ())
     if share is None or share >= 1:
         return ""
-    windows = f", in {format_count(count)} window{'s' * (count != 1)}" if count else ""
-    return f"Message calls are recorded completely for {format_share(share)} of the run{windows}"
+    recorded = f"Message calls are recorded completely for {format_share(share)} of the run"
+    if not count:
+        return recorded
+    windows = f"{format_count(count)} window{'s' * (count != 1)}"
+    return f"{recorded}, in {windows}; sums of waiting for messages are scaled from there"
+
+
+def unknown_message_waits(trace: Trace) -> str:
+    """Return the time of calls that may have waited for unrecorded calls, or "" if it is little.
+
+    The text is also empty if the run has complete windows, from which the waiting is scaled.
+    """
+    if trace.complete_windows or not fits_in_memory(trace):
+        return ""
+    unknown_ns = sum_unknown_waits(trace)
+    if unknown_ns < MIN_UNKNOWN_SHARE * max(trace.process_time_ns, 1):
+        return ""
+    share = format_share(unknown_ns / trace.process_time_ns)
+    return (
+        f"Calls that took {share} of all ranks' time may have waited for messages whose other call "
+        "has no record, so that waiting is unknown. Record with --messages auto, the default"
+    )

@@ -95,6 +95,8 @@ def fact_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[st
         rows.append(("sampled", sampling_text(trace.sampling_interval)))
     if record := phrases.message_record(trace):
         rows.append(("messages", record))
+    if unknown := phrases.unknown_message_waits(trace):
+        rows.append(("messages", unknown))
     lines = phrases.incompleteness_lines(trace, dropped=dropped)
     rows += [("attention", line) for line in lines]
     rows += [("spawned", line) for line in spawned_jobs.describe_spawned(trace)]

@@ -17,6 +17,7 @@ one step. The steps are in an order in which each rank makes its calls.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +239,8 @@ class Program(Simulation):
             begin = np.maximum(from_peer, received_at)
             done = np.maximum(begin, begin[n.reverse]) + transfer
             from_peer = np.maximum(from_peer, received_at[n.reverse])
-        self._add_posts(n, received_at, sent_at, bytes_, sites, communicator)
+        parts = self._make_parts(n, received_at, sent_at, bytes_, tag, sites, communicator)
+        self._add_posts(n, parts, sites, communicator)
         self.now_ns[n.ranks] = entry.enter_ns + 2 * n.degree * call_ns
         wait = self.enter(n.ranks, overlap_ns)
         wait = Entry(n.ranks, entry.own_ns + wait.own_ns, wait.enter_ns)
@@ -248,25 +250,21 @@ class Program(Simulation):
         latest = np.flatnonzero(from_peer == until[n.row])
         awaited = n.peer[latest[np.searchsorted(n.row[latest], np.arange(len(n.ranks)))]]
         shapes = self.log.find_shapes("waitall", "world", sites[2], n.ranks)
-        parts = self._make_parts(n, received_at, sent_at, bytes_, tag, sites, communicator)
-        self.log.add_call(shapes, wait.enter_ns, exits, parts, spent=COMPLETING)
+        followed = parts if bytes_ >= REQUEST_BYTES else parts[:1]
+        self.log.add_call(shapes, wait.enter_ns, exits, followed, spent=COMPLETING)
         self.leave(wait, exits, until, awaited, "waitall", sites[2], communicator)
 
     def _add_posts(
-        self,
-        n: Neighbours,
-        received_at: Int,
-        sent_at: Int,
-        bytes_: int,
-        sites: Sequence[str],
-        communicator: str,
+        self, n: Neighbours, parts: Sequence[Parts], sites: Sequence[str], communicator: str
     ) -> None:
-        irecv, isend = (
-            self.log.find_shapes(name, communicator, site, n.rank, n.peer)
-            for name, site in zip(("irecv", "isend"), sites, strict=False)
-        )
-        self.log.add_posts(irecv, received_at, self.network.call_ns, received=bytes_)
-        self.log.add_posts(isend, sent_at, self.network.call_ns, sent=bytes_)
+        """Add the calls that post messages; parts: received and sent ones, when complete."""
+        names = ("irecv", "received"), ("isend", "sent")
+        for part, site, (name, sum_) in zip(parts, sites, names, strict=False):
+            shapes = self.log.find_shapes(name, communicator, site, n.rank, n.peer)
+            bytes_ = -1 if part.received else part.bytes
+            posted = replace(part, call=np.arange(len(n.rank)), bytes=bytes_, flags=0)
+            sums = {sum_: part.bytes}
+            self.log.add_posts(shapes, part.posted_ns, self.network.call_ns, posted, **sums)
 
     def _make_parts(
         self,
@@ -278,15 +276,14 @@ class Program(Simulation):
         sites: Sequence[str],
         communicator: str,
     ) -> list[Parts]:
-        """Return the messages of Waitall; a short send is complete earlier."""
+        """Return the received and the sent messages."""
         numbers = self.log.number_messages(communicator, tag, n.peer, n.rank, n.occurrence)
         find = self.log.find_shapes
         irecv, isend = (
             find(name, communicator, site, n.rank, n.peer)
             for name, site in zip(("irecv", "isend"), sites, strict=False)
         )
-        parts = [Parts(True, n.row, irecv.id, received_at, bytes_, numbers, tag)]
-        if bytes_ >= REQUEST_BYTES:
-            of_send = numbers[n.reverse]
-            parts.append(Parts(False, n.row, isend.id, sent_at, bytes_, of_send, tag))
-        return parts
+        return [
+            Parts(True, n.row, irecv.id, received_at, bytes_, numbers, tag),
+            Parts(False, n.row, isend.id, sent_at, bytes_, numbers[n.reverse], tag),
+        ]

@@ -29,7 +29,7 @@ from mpiprof.trace.types import (
 )
 from mpiprof.trace.writer import RECORD_TYPE, make_sums
 
-LONG_CALL_NS = 20_000  # as in core/record/message_log.h: shorter calls are only in sums
+LONG_CALL_NS = 20_000  # as in core/record/message_epochs.h: recorded outside of windows
 REQUEST_BYTES = 2048  # as in core/record/message.c: the request of a shorter send is not followed
 LONG_INTERVAL_NS = 200_000  # intervals between two calls that are logged
 UNKNOWN_NS = np.iinfo(np.int64).max  # in place of the end of a call that is not recorded
@@ -71,6 +71,7 @@ class ProgramLog:
 
     def __init__(self, synthetic: Synthetic, start_ns: int, intervals: bool) -> None:
         self.synthetic, self.intervals = synthetic, intervals
+        self.is_complete = True  # otherwise only long calls are logged
         ranks = synthetic.ranks
         self.last_exit = np.full(ranks, start_ns, np.int64)
         self.last_shape = np.full(ranks, NO_SHAPE, np.int64)
@@ -190,8 +191,10 @@ class ProgramLog:
         self._calls.append((shapes.rank, records))
         self.outside[shapes.rank] = 0
 
-    def add_posts(self, shapes: Shapes, enter_ns: Int, call_ns: int, **sums: Any) -> None:
-        """Add short nonblocking calls, which only their sums record.
+    def add_posts(
+        self, shapes: Shapes, enter_ns: Int, call_ns: int, posted: Parts, **sums: Any
+    ) -> None:
+        """Add short nonblocking calls with their messages, one each.
 
         A rank may have several calls, in order. sums: `sent` or `received` in bytes.
         """
@@ -202,6 +205,7 @@ class ProgramLog:
         calls = last - first + 1
         self._add_spent(POINT_TO_POINT, of_first.rank, calls * call_ns)
         self.add_sums(shapes, 1, call_ns, **sums)
+        self._add_records(shapes, enter_ns, enter_ns + call_ns, [posted])
 
     def add_call(
         self,
@@ -212,23 +216,32 @@ class ProgramLog:
         spent: int = POINT_TO_POINT,
         **sums: Any,
     ) -> None:
-        """Add calls with messages, one per rank; long calls are logged."""
+        """Add calls with messages, one per rank."""
         self._add_interval(shapes, enter_ns, exit_ns)
         elapsed = exit_ns - enter_ns
         self._add_spent(spent, shapes.rank, elapsed)
         self.add_sums(shapes, 1, elapsed, **sums)
-        is_long = (elapsed >= LONG_CALL_NS) & (self.synthetic.ring == 0)
-        if not is_long.any():
+        self._add_records(shapes, enter_ns, exit_ns, parts)
+
+    def _add_records(
+        self, shapes: Shapes, enter_ns: Int, exit_ns: Int, parts: Sequence[Parts]
+    ) -> None:
+        """Add the records of calls, which follow those of their messages."""
+        is_logged = np.full(len(enter_ns), self.synthetic.ring == 0)
+        if not self.is_complete:
+            is_logged &= exit_ns - enter_ns >= LONG_CALL_NS
+        if not is_logged.any():
             return
-        of_part = [is_long[p.call] for p in parts]
+        of_part = [is_logged[p.call] for p in parts]
         records = [_part_records(p, chosen) for p, chosen in zip(parts, of_part, strict=True)]
-        calls = np.zeros(int(is_long.sum()), RECORD_TYPE)
-        calls["enter_ns"], calls["exit_ns"] = enter_ns[is_long], exit_ns[is_long]
-        calls["shape"], calls["kind"] = shapes.id[is_long], MESSAGE_CALL
+        calls = np.zeros(int(is_logged.sum()), RECORD_TYPE)
+        calls["enter_ns"], calls["exit_ns"] = enter_ns[is_logged], exit_ns[is_logged]
+        calls["shape"], calls["kind"] = shapes.id[is_logged], MESSAGE_CALL
         for p in parts:
-            calls["sequence"] += np.bincount(p.call, minlength=len(elapsed))[is_long].astype("u4")
+            count = np.bincount(p.call, minlength=len(enter_ns))
+            calls["sequence"] += count[is_logged].astype("u4")
         owner = [p.call[chosen] for p, chosen in zip(parts, of_part, strict=True)]
-        owners = np.concatenate([*owner, np.flatnonzero(is_long)])
+        owners = np.concatenate([*owner, np.flatnonzero(is_logged)])
         order = np.argsort(owners, kind="stable")
         joined = np.concatenate([*records, calls])
         self._messages.append((shapes.rank[owners[order]], joined[order]))

@@ -189,7 +189,7 @@ class Records(Folder):
         }
         return intersect_stretches([pair_marks(of_rank[rank], *self._run_limits) for rank in ranks])
 
-    @property
+    @cached_property
     def complete_share(self) -> float | None:
         """Share of the run in which every call on messages is recorded; None if unknown."""
         windows, (first_ns, last_ns) = self.complete_windows, self._run_limits

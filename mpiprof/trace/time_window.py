@@ -47,6 +47,8 @@ class TraceWindow(Trace):
         self._whole_spans, error_ns = whole.spans, whole.clock_error_ns
         self.__dict__.update({k: of for k, of in vars(whole).items() if k not in RECOMPUTED})
         self.begin_ns, self.end_ns, self.workers = begin_ns, end_ns, None
+        self.__dict__["complete_windows"] = whole.complete_windows
+        self.__dict__["complete_share"] = whole.complete_share
         self._since_ns = None if begin_ns == START_NS else begin_ns - error_ns
         self._until_ns = None if end_ns == END_NS else end_ns + error_ns
         self._derived, self._known = dict(derived), {}

@@ -78,7 +78,7 @@ def test_the_matrix_lists_the_pairs_of_a_cell_and_opens_them(browser: Browser) -
     page = browser.page
     page.wait_for_selector("#messages-matrix .js-plotly-plot")
     assert page.inner_text("#messages-sentence h1").startswith(f"Rank {LATE} causes ")
-    assert f"until rank {LATE} receives its message" in page.inner_text("#messages-sentence")
+    assert f"for messages of rank {LATE}" in page.inner_text("#messages-sentence")
     plot = page.locator("#messages-matrix .nsewdrag")
     box = plot.bounding_box()
     place = {"x": box["width"] * (LATE + 0.5) / RANKS, "y": box["height"] * (LATE + 1.5) / RANKS}

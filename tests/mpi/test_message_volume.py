@@ -56,26 +56,25 @@ def test_a_killed_rank_loses_no_call(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_program_beyond_the_budget_is_recorded_in_windows(mpi: Mpi, tmp_path: Path) -> None:
-    """Numbers of messages have no gap inside of a window, and gaps outside of the windows."""
+    """Numbers of messages have no gap inside of a window."""
     trace = record(mpi, tmp_path / "t", "self", "--limit", "32M", count=1_500_000)
     assert trace.is_complete
     windows, share = trace.complete_windows, trace.complete_share
     assert windows is not None and share is not None
-    assert len(windows) >= 2 and 1 / 16 < share < 1
+    assert windows and 1 / 16 < share < 1
     assert (np.diff(np.array(windows).ravel()) > 0).all()
     messages, calls = trace.messages, trace.message_calls
     enter_ns = calls["enter_ns"].to_numpy()[messages["call"]]
     exit_ns = calls["exit_ns"].to_numpy()[messages["call"]]
-    gaps = 0
     for rank in range(2):
         of_rank = ((messages["rank"] == rank) & messages["received"]).to_numpy()
         numbers = messages["number"].to_numpy()[of_rank].astype(np.int64)
-        gaps += int((np.diff(numbers) > 1).sum())
+        assert len(numbers) > 0
         for begin, end in windows:
             inside = (exit_ns[of_rank] > begin) & (enter_ns[of_rank] < end)
             assert (np.diff(numbers[inside]) == 1).all()
-    assert gaps > 0
     sentence = phrases.message_record(trace)
     assert re.fullmatch(
-        r"Message calls .* completely for .* % of the run, in \d+ windows", sentence
+        r"Message calls .* completely for .* % of the run, in \d+ windows?; .* scaled from there",
+        sentence,
     )

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.interval_records import interval
 from support.message_traces import MessageTrace, call, part
 
 import mpiprof
 from mpiprof.metrics import analysis_memory, run_windows
-from mpiprof.metrics.message_waits import KNOWN, NEVER
-from mpiprof.trace.messages import COMPLETE, UNSURE
+from mpiprof.metrics.message_waits import KNOWN, NEVER, UNKNOWN
+from mpiprof.trace.messages import COMPLETE
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
@@ -129,44 +128,17 @@ def test_a_message_that_was_sent_earlier_and_received_later_is_in_the_wrong_orde
     assert rows(trace.write(tmp_path / "t")) == [(0, 1, "wrong_order", 10, 60)]
 
 
-def test_a_short_send_was_posted_when_its_rank_last_made_short_calls(tmp_path: Path) -> None:
-    """Rank 1 left a long call at 70 and is in the next one when rank 0 returns."""
+def test_a_message_whose_sender_has_no_record_causes_no_wait(tmp_path: Path) -> None:
+    """The time of the send is unknown, and nothing replaces it."""
     trace = MessageTrace(3)
     recv = trace.shape(0, "recv", 1)
     trace.add_chunk(0, at_us(recv, 10, 80, part(RECEIVED_PART, recv, posted=10 * US)))
     other = trace.shape(1, "recv", 2)
     first = at_us(other, 20, 70, part(RECEIVED_PART, other, 0, posted=20 * US))
-    second = at_us(other, 76, 120, part(RECEIVED_PART, other, 1, posted=76 * US))
-    trace.add_chunk(1, first, second)
-    waits = rows(trace.write(tmp_path / "t"))
-    assert waits[0] == (0, 1, "late_sender", 10, 76)
-
-
-def test_a_rank_without_an_earlier_call_has_made_none_for_longest(tmp_path: Path) -> None:
-    """Neither send is recorded, so rank 2, which never made a call, posted the last message."""
-    trace = MessageTrace(3)
-    irecv = [trace.shape(0, "irecv", peer, 5 + peer) for peer in (1, 2)]
-    wait, other = trace.shape(0, "waitall", None, 9), trace.shape(1, "recv", 2)
-    parts = [part(RECEIVED_PART, shape, posted=10 * US) for shape in irecv]
-    trace.add_chunk(0, at_us(wait, 12, 100, *parts))
-    trace.add_chunk(1, at_us(other, 20, 50, part(RECEIVED_PART, other, posted=20 * US)))
-    assert (0, 2, "late_sender", 12, 100) in rows(trace.write(tmp_path / "t"))
-
-
-def test_a_partitioned_message_is_posted_within_work(tmp_path: Path) -> None:
-    """Rank 0 starts at 10, works until 900 and marks its message as ready. Rank 1 waits for it."""
-    trace = MessageTrace()
-    psend, precv = trace.shape(0, "psend_init", 1, 2), trace.shape(1, "precv_init", 0, 3)
-    start, wait = (
-        [trace.shape(rank, name, None, line) for rank in range(2)]
-        for name, line in (("startall", 4), ("waitall", 5))
-    )
-    sent = part(SENT_PART, psend, posted=10 * US, flags=COMPLETE | UNSURE)
-    received = part(RECEIVED_PART, precv, posted=10 * US, flags=COMPLETE | UNSURE)
-    worked = interval(start[0], wait[0], 10 * US, 900 * US)
-    trace.add_chunk(0, worked, at_us(wait[0], 900, 950, sent))
-    trace.add_chunk(1, at_us(wait[1], 20, 930, received))
-    assert (1, 0, "late_sender", 20, 900) in rows(trace.write(tmp_path / "t"))
+    trace.add_chunk(1, first)
+    folder = trace.write(tmp_path / "t")
+    assert rows(folder) == []
+    assert (folder.derive("postings").state == UNKNOWN).tolist() == [True, True]
 
 
 def make_tests(operation: str, times: list[tuple[int, int]], done: int = 0) -> MessageTrace:

@@ -30,9 +30,10 @@ def select(truth: pd.DataFrame, operation: str) -> dict[str, list[int]]:
     return {name: rows[name].tolist() for name in rows.columns}
 
 
-def make_mixture(ranks: int = 6, **options: Any) -> Program:
+def make_mixture(ranks: int = 6, is_complete: bool = True, **options: Any) -> Program:
     """Return a program with each form of message, in which ranks are late at random."""
     program = Program(ranks, **options)
+    program.log.is_complete = is_complete
     random = np.random.default_rng(5)
     neighbours = make_grid((2, ranks // 2))
     everybody = np.arange(ranks)
@@ -66,6 +67,7 @@ def test_a_chain_of_four_ranks(tmp_path: Path) -> None:
     assert program.now_ns.tolist() == [1_030_100, 1_071_200, 1_122_300, 1_183_300]
     program.write(tmp_path / "t", finalize=False)
     calls = mpiprof.open(tmp_path / "t").message_calls
+    calls = calls[calls["operation"] == "recv"]
     assert calls["rank"].tolist() == [1, 2, 3]
     assert calls["peer"].tolist() == [0, 1, 2]
     assert calls["exit_ns"].tolist() == receives["exit_ns"]
@@ -107,9 +109,11 @@ def test_a_halo_of_two_ranks_pairs_messages_in_order(tmp_path: Path) -> None:
     for _ in range(2):
         program.halo(make_ring(2), np.array([0, MS]), bytes_=50_000)
     messages = mpiprof.open(program.write(tmp_path / "t")).messages
-    received = messages[messages["received"] & (messages["rank"] == 0)]
+    # The calls that post messages have rows too.
+    complete = messages[messages["complete"]]
+    received = complete[complete["received"] & (complete["rank"] == 0)]
     assert received["number"].tolist() == [0, 1, 2, 3]
-    assert (messages["partner"] >= 0).sum() == 2 * 8
+    assert (complete["partner"] >= 0).sum() == 2 * 8
 
 
 def test_neighbours_must_be_mutual() -> None:
@@ -169,15 +173,22 @@ def test_work_and_calls_fill_the_time() -> None:
     assert ((truth["awaited"] >= 0) == (truth["wait_ns"] > 0)).all()
 
 
-def test_long_calls_are_read_back(tmp_path: Path) -> None:
-    program = make_mixture()
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_logged_calls_are_read_back(is_complete: bool, tmp_path: Path) -> None:
+    """Outside of complete windows, only long calls are logged."""
+    program = make_mixture(is_complete=is_complete)
     trace = mpiprof.open(program.write(tmp_path / "t"))
     truth = program.make_truth()
     elapsed = truth["exit_ns"] - truth["enter_ns"]
     is_message = truth["operation"].isin(MESSAGE_CALLS)
     names = ["rank", "enter_ns", "exit_ns", "operation"]
-    expected = truth.loc[is_message & (elapsed >= LONG_CALL_NS), names]
-    read = trace.message_calls[names].sort_values(names[:2]).reset_index(drop=True)
+    least_ns = 0 if is_complete else LONG_CALL_NS
+    expected = truth.loc[is_message & (elapsed >= least_ns), names]
+    calls = trace.message_calls[names]
+    read = calls[calls["operation"].isin(MESSAGE_CALLS)]
+    posts = calls[~calls["operation"].isin(MESSAGE_CALLS)]
+    assert set(posts["operation"]) == ({"irecv", "isend"} if is_complete else set())
+    read = read.sort_values(names[:2]).reset_index(drop=True)
     expected = expected.sort_values(names[:2]).reset_index(drop=True)
     read["operation"] = read["operation"].astype(expected["operation"].dtype)
     pd.testing.assert_frame_equal(read, expected, check_dtype=False)
@@ -266,6 +277,7 @@ def test_a_call_and_its_messages_are_in_one_chunk(tmp_path: Path) -> None:
     assert len(chunks) > 1
     assert all(records["kind"][-1] == MESSAGE_CALL for records in chunks)
     trace = mpiprof.open(folder)
-    assert (trace.message_calls["rank"] == 0).sum() == 900
+    calls = trace.message_calls["operation"][trace.message_calls["rank"] == 0]
+    assert calls.value_counts()[["waitall", "irecv", "isend"]].tolist() == [900, 1800, 1800]
     # 120 call sites of Irecv and Isend to two neighbours, and of Waitall; a chunk has 511 sums.
     assert (trace.message_sums["rank"] == 0).sum() == 120 * 5

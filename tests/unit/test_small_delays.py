@@ -59,8 +59,8 @@ def test_the_noise_of_the_compared_ranks_is_no_cost(case: str, tmp_path: Path) -
     assert found.cost_ns == pytest.approx(cost_ns, rel=0.1)
 
 
-def test_a_replay_with_estimated_times_of_messages_does_not_limit_the_cost(tmp_path: Path) -> None:
-    """Work that is too short to be recorded leaves messages of its rank without numbers."""
+def test_work_that_is_too_short_to_be_recorded_does_not_limit_the_cost(tmp_path: Path) -> None:
+    """Intervals of work from 200 us on have a record; every message has one."""
     ranks, late_ms, every = 16, 12, 10
     totals = []
     for of_late in (late_ms, 0):
@@ -76,7 +76,6 @@ def test_a_replay_with_estimated_times_of_messages_does_not_limit_the_cost(tmp_p
         trace = mpiprof.open(program.write(tmp_path / f"late-{of_late}"))
         if of_late:
             found = trace.findings()[0]
-            assert trace.derive("postings").estimated > 0
     assert (found.cause, found.ranks) == ("rank", (LATE_RANK,))
     assert found.cost_ns == pytest.approx(totals[0] - totals[1], rel=0.1)
 

@@ -54,9 +54,9 @@ def test_the_neighbours_wait_for_the_late_rank(trace: mpiprof.Trace) -> None:
     assert pairs["calls"].head(2).tolist() == [STEPS, STEPS]
     assert select_pairs(pairs, (4, 4), (4, 7))["awaited"].tolist() == [LATE]
     text = message_pairs.headline_text(trace, pairs)
-    assert text.startswith("Rank 4 waits 20")
-    ending = " until rank 5 receives its message, in 10 calls of waitall at halo.py:13 exchange."
-    assert text.endswith(ending)
+    # Rank 5 sends after it has posted its receives, and to rank 6 last.
+    ending = "for messages of rank 5, in 10 calls of waitall at halo.py:13 exchange."
+    assert text.startswith("Rank 6 waits 20") and text.endswith(ending)
     (share,) = message_pairs.further_sentences(trace, pairs)
     assert share.startswith("100 % of all waiting for messages is for rank 5; 2 ranks wait for it.")
 

@@ -5,8 +5,6 @@
  * module, from any thread. The caller owns all arrays. */
 #include "python_api/postings.h"
 
-#include "python_api/activities.h"
-
 enum {
     UNKNOWN_NS = -1,
     MAX_PAUSE_NS = 200000, /* longer pauses between calls are intervals of work (interval.h) */
@@ -31,7 +29,8 @@ static bool can_wait(const struct message_table *t, const struct postings *p,
            peer >= 0 && peer < t->ranks && peer != message_rank(t, m) && t->exit_ns[m->call] > 0;
 }
 
-/* Sets the states of all messages, and the times of those with a recorded posting call.
+/* Sets the states of all messages, and the times of those with a recorded posting call. Without
+ * that call, the time is unknown.
  *
  * rendezvous_bytes: smaller messages do not wait for their receiver. */
 PUBLIC void postings_begin(const struct message_table *t, const struct postings *p,
@@ -41,66 +40,20 @@ PUBLIC void postings_begin(const struct message_table *t, const struct postings 
         const struct message *const m = &t->messages[row];
         const bool is_known = m->partner >= 0;
 
-        p->posted_ns[row] = p->since_ns[row] =
-            is_known ? t->messages[m->partner].posted_ns : UNKNOWN_NS;
+        p->posted_ns[row] = is_known ? t->messages[m->partner].posted_ns : UNKNOWN_NS;
         if (!can_wait(t, p, m, rendezvous_bytes))
             p->state[row] = MESSAGE_NEVER;
         else
             p->state[row] = is_known ? MESSAGE_KNOWN : MESSAGE_UNKNOWN;
-        p->counts[COUNT_UNKNOWN] += p->state[row] == MESSAGE_UNKNOWN;
         p->counts[COUNT_PARTNERS] += is_known;
-        p->counts[COUNT_SENDS] += p->state[row] != MESSAGE_NEVER && !message_is_received(m);
+        p->counts[COUNT_SENDS] += p->state[row] == MESSAGE_KNOWN && !message_is_received(m);
     }
 }
 
-/* Finds the last pause of a rank up to a time: its end, and when it began (INT64_MIN: unknown).
- *
- * is_joined: calls that follow work directly count from the begin of this work. begin, end: the
- * activities of the rank. near: one of them; it is changed. */
-static void find_pause(const struct activity *a, int64_t begin, int64_t end, int64_t time_ns,
-                       bool is_joined, int64_t *near, int64_t *last_ns, int64_t *since_ns)
+/* Returns true if a call can wait for a message whose time is known. */
+static bool is_timed(const struct postings *p, int64_t row)
 {
-    int64_t before = activity_after(a, begin, end, time_ns, *near) - 1;
-
-    *near = before + 1;
-    *last_ns = time_ns;
-    if (before >= begin && a[before].end_ns > time_ns) {
-        if (is_joined)
-            before -= a[before].before;
-        *last_ns = a[before].begin_ns;
-        before--;
-    }
-    *since_ns = before >= begin ? a[before].end_ns : INT64_MIN;
-}
-
-/* Estimates the times of messages without a recorded posting call.
- *
- * Until now, posted_ns is the end of the work before, or UNKNOWN_NS. first: of each rank, its first
- * activity. near, next: room for each rank: at first the first activities. */
-PUBLIC void postings_estimate(const struct message_table *t, const struct postings *p,
-                              const struct activity *a, const int64_t *first, int64_t *near,
-                              int64_t *next)
-{
-    for (int64_t row = 0; row < t->count; row++) {
-        const struct message *const m = &t->messages[row];
-        const int64_t worked_ns = p->posted_ns[row];
-
-        if (p->state[row] != MESSAGE_UNKNOWN)
-            continue;
-        const int32_t peer = message_peer(t, m);
-        const int64_t begin = first[peer], end = first[peer + 1];
-
-        /* MPI_Pready, which is not recorded, releases a partitioned message within work. */
-        find_pause(a, begin, end, t->exit_ns[m->call], p->is_partitioned[m->shape] == 0,
-                   &near[peer], &p->posted_ns[row], &p->since_ns[row]);
-        if (worked_ns == UNKNOWN_NS)
-            continue;
-        next[peer] = activity_after(a, begin, end, worked_ns - 1, next[peer]);
-        if (next[peer] < end && a[next[peer]].begin_ns < p->posted_ns[row])
-            p->posted_ns[row] = a[next[peer]].begin_ns;
-        if (worked_ns < p->since_ns[row])
-            p->since_ns[row] = worked_ns;
-    }
+    return p->state[row] == MESSAGE_KNOWN || p->state[row] == MESSAGE_EAGER;
 }
 
 /* Returns true if a message was posted after the call that waited for it. */
@@ -118,40 +71,20 @@ PUBLIC void postings_check(const struct message_table *t, const struct postings 
     for (int64_t row = 0; row < t->count && p->counts[COUNT_SENDS] > 0; row++) {
         const struct message *const m = &t->messages[row];
 
-        if (p->state[row] != MESSAGE_NEVER && !message_is_received(m) && !is_synchronous(p, m) &&
+        if (p->state[row] == MESSAGE_KNOWN && !message_is_received(m) && !is_synchronous(p, m) &&
             is_impossible(t, p, row) && m->bytes > eager_bytes)
             eager_bytes = m->bytes;
     }
     for (int64_t row = 0; row < t->count; row++) {
         const struct message *const m = &t->messages[row];
 
-        if (p->state[row] == MESSAGE_NEVER)
+        if (p->state[row] != MESSAGE_KNOWN)
             continue;
         if (is_impossible(t, p, row))
             p->state[row] = MESSAGE_NEVER;
         else if (!message_is_received(m) && !is_synchronous(p, m) && m->bytes <= eager_bytes)
             p->state[row] = MESSAGE_EAGER;
     }
-}
-
-/* Returns value / unit, rounded down. */
-static int64_t divide_down(int64_t value, int64_t unit)
-{
-    return value / unit - (value % unit < 0);
-}
-
-/* Returns true if a message counts as the last of two messages of a call, of which it is the later
- * row. Times that are equal in units of tie_ns decide nothing; then since_ns decides. */
-static bool is_last(const struct postings *p, int64_t row, int64_t other, int64_t tie_ns,
-                    bool is_longest_first)
-{
-    const int64_t time = divide_down(p->posted_ns[row], tie_ns);
-    const int64_t latest = divide_down(p->posted_ns[other], tie_ns);
-
-    if (time != latest)
-        return time > latest;
-    return is_longest_first ? p->since_ns[row] <= p->since_ns[other]
-                            : p->since_ns[row] >= p->since_ns[other];
 }
 
 /* ---- tests in vain
@@ -279,15 +212,13 @@ static int64_t tested_message(const struct message_table *t, const struct rows *
 
 /* ---- waits */
 
-/* Returns the message of a call that was posted last, or NO_MESSAGE. */
-static int64_t last_message(const struct postings *p, const struct rows *r, int64_t tie_ns,
-                            bool is_longest_first)
+/* Returns the message of a call that was posted last, of those with a known time, or NO_MESSAGE. */
+static int64_t last_message(const struct postings *p, const struct rows *r)
 {
     int64_t last = NO_MESSAGE;
 
     for (int64_t row = r->first; row < r->end; row++)
-        if (p->state[row] != MESSAGE_NEVER &&
-            (last < 0 || is_last(p, row, last, tie_ns, is_longest_first)))
+        if (is_timed(p, row) && (last < 0 || p->posted_ns[row] >= p->posted_ns[last]))
             last = row;
     return last;
 }
@@ -314,11 +245,10 @@ static void add_wait(const struct message_table *t, const struct postings *p, co
 
 /* Finds the wait of a call and of the tests in vain before it. */
 static void find_wait(const struct message_table *t, const struct postings *p,
-                      const struct waits *w, const struct rows *rows, int64_t tie_ns,
-                      bool is_longest_first)
+                      const struct waits *w, const struct rows *rows)
 {
     const int32_t call = t->messages[rows->first].call;
-    int64_t row = last_message(p, rows, tie_ns, is_longest_first);
+    int64_t row = last_message(p, rows);
     int64_t until_ns = t->exit_ns[call];
     const int64_t waits = *w->count;
     struct poll poll;
@@ -328,7 +258,7 @@ static void find_wait(const struct message_table *t, const struct postings *p,
     else if ((row = tested_message(t, rows)) < 0)
         return;
     poll = find_poll(t, *rows, row);
-    if (p->state[row] == MESSAGE_NEVER && poll.last_ns == INT64_MIN)
+    if (!is_timed(p, row) && poll.last_ns == INT64_MIN)
         return; /* a single test in vain: the rank goes on without the message */
     if (until_ns < poll.last_ns)
         until_ns = poll.last_ns;
@@ -362,17 +292,15 @@ static void mark_wrong_order(const struct message_table *t, const struct waits *
     }
 }
 
-/* Finds the calls that wait for messages.
- *
- * longest_first: 1 if the rank that is free for longest counts as the last one, else 0. */
+/* Finds the calls that wait for messages. */
 PUBLIC void postings_find_waits(const struct message_table *t, const struct postings *p,
-                                int64_t tie_ns, int64_t longest_first, const struct waits *w)
+                                const struct waits *w)
 {
     struct rows rows = {0, 0};
 
     while (rows.end < t->count) {
         rows = rows_from(t, rows.end);
-        find_wait(t, p, w, &rows, tie_ns, longest_first != 0);
+        find_wait(t, p, w, &rows);
     }
     if (p->counts[COUNT_PARTNERS] > 0)
         mark_wrong_order(t, w);

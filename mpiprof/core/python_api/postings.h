@@ -4,20 +4,20 @@
 
 /* Knowledge about the rank that a call can wait for because of a message. */
 enum message_state {
-    MESSAGE_NEVER, /* it cannot */
-    MESSAGE_KNOWN, /* the posting call of the other rank is recorded */
-    MESSAGE_UNKNOWN,
-    MESSAGE_EAGER /* a send that need not wait for its receiver */
+    MESSAGE_NEVER,   /* it cannot */
+    MESSAGE_KNOWN,   /* the posting call of the other rank is recorded */
+    MESSAGE_UNKNOWN, /* the posting call has no record */
+    MESSAGE_EAGER    /* a send that need not wait for its receiver */
 };
 
-/* Numbers of messages: in state MESSAGE_UNKNOWN; with a partner; sends that are not MESSAGE_NEVER. */
-enum { COUNT_UNKNOWN, COUNT_PARTNERS, COUNT_SENDS };
+/* Numbers of messages: with a partner; sends with a known time. */
+enum { COUNT_PARTNERS, COUNT_SENDS };
 
 /* The fields have the names and the order of message_waits.POSTINGS. */
 struct postings {
     int64_t clock_error_ns;
     const uint8_t *is_synchronous, *is_partitioned; /* flags of the shapes */
-    int64_t *posted_ns, *since_ns;                  /* results: by the other rank */
+    int64_t *posted_ns;                             /* result: by the other rank */
     uint8_t *state;                                 /* result: enum message_state */
     int64_t *counts;                                /* results, at first 0 */
 };
