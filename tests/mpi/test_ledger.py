@@ -15,7 +15,7 @@ from support.call_clock import CallClock, build_call_clock, select_outermost
 from support.compilation import compiled
 from support.dataset_traces import exported
 from support.hang_traces import job
-from support.jobs import run_mpi
+from support.jobs import run, run_mpi
 from support.mpis import Mpi, wheel_mpi
 
 import mpiprof
@@ -184,8 +184,8 @@ def test_a_data_set_has_no_ledger(tmp_path: Path) -> None:
 def test_threads_in_turn_have_ledgers_of_their_own(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: thread i has 4 calls, between the calls i and i + 1 of the main thread."""
     program = compiled(mpi, "threads_in_turn.c", "-pthread")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "t", "--"]
-    run_mpi(mpi, 1, [*run, program], cwd=tmp_path, check=True)
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "t", "--"]
+    run_mpi(mpi, 1, [*words, program], cwd=tmp_path, check=True)
     first, *others = mpiprof.open(tmp_path / "t").ledgers(0)
     calls = first.segments[first.segments["shape"] != OUTSIDE]
     assert len(others) == 5 and len(calls) == 6
@@ -209,12 +209,27 @@ def test_segments_of_more_programs(name: str, case: Case, tmp_path: Path) -> Non
     _check_case(wheel_mpi(name), case, tmp_path)
 
 
+@pytest.mark.parametrize("source", ["messages_fortran.F90", "fortran_windows_files.F90"])
+def test_segments_are_the_calls_of_fortran(system_mpi: Mpi, source: str, tmp_path: Path) -> None:
+    """On 2 ranks. MPICH's Fortran library calls MPI_*, Open MPI's has functions of its own."""
+    program = tmp_path / "program"
+    flags = ("-g", "-ffree-line-length-none", "-DBINDING=0", "-fallow-argument-mismatch", "-w")
+    words = [system_mpi.mpifort, *flags, "-o", str(program)]
+    run([*words, PROGRAMS / source], cwd=tmp_path, check=True)
+    clock = build_call_clock(system_mpi, fortran=system_mpi.name == "openmpi")
+    _check_calls(system_mpi, 2, ["--", str(program), str(tmp_path / "file")], clock, tmp_path)
+
+
 def _check_case(mpi: Mpi, case: Case, folder: Path) -> None:
-    (program, ranks, arguments), clock = case, build_call_clock(mpi)
+    program, ranks, arguments = case
     if program.endswith(".py"):
         words = [str(PROGRAMS / program)]
     else:
         words = ["--", str(compiled(mpi, program, "-pthread"))]
+    _check_calls(mpi, ranks, [*words, *arguments], build_call_clock(mpi), folder)
+
+
+def _check_calls(mpi: Mpi, ranks: int, words: list[str], clock: CallClock, folder: Path) -> None:
     # mpi4py finds the functions of the tool, and does not load its library.
     variables = {
         "LD_PRELOAD": clock.library,
@@ -223,8 +238,8 @@ def _check_case(mpi: Mpi, case: Case, folder: Path) -> None:
         "LD_LIBRARY_PATH": mpi.bin.parent / "lib",
     }
     env = ["env", *(f"{variable}={value}" for variable, value in variables.items())]
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "t"]
-    run_mpi(mpi, ranks, [*env, *run, *words, *arguments], cwd=folder)
+    wrapped = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "t"]
+    run_mpi(mpi, ranks, [*env, *wrapped, *words], cwd=folder)
     found = _compare(mpiprof.open(folder / "t"), clock, folder)
     assert found.calls and not found.missing and not found.invented, found
     if found.calls > MANY_CALLS:  # first calls take longer, in both tools

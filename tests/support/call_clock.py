@@ -24,6 +24,7 @@ CALL = np.dtype(
     ]
 )
 CAPACITY = 1 << 20
+MOST_TEXTS = 4  # of a function's arguments
 RUNTIME = """\
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -90,6 +91,20 @@ WRAPPER = """
     return returned_error;
 }}
 """
+# Open MPI's Fortran library calls PMPI_*, so its own functions are measured. All arguments are
+# addresses, the last is that of the error. Lengths of texts follow.
+FORTRAN_WRAPPER = """
+void {symbol}({parameters})
+{{
+    static void (*next)({parameters});
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "{symbol}");
+    const int64_t enter_ns = now_ns();
+    next({arguments});
+    const int returned_error = *(int *)a{last};
+    {note}
+}}
+"""
 PROTOTYPE = re.compile(r"\bint\s+(MPI_\w+)\s*\(([^;{]*?)\)\s*(?:__attribute__[^;]*)?;", re.S)
 LOCAL_NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 
@@ -118,8 +133,8 @@ def select_outermost(calls: Array) -> Array:
     return np.concatenate([calls[:0], *outermost])
 
 
-def build_call_clock(mpi: Mpi) -> CallClock:
-    """Compile the library for an MPI."""
+def build_call_clock(mpi: Mpi, *, fortran: bool = False) -> CallClock:
+    """Compile the library for an MPI; fortran: also for functions of Open MPI's Fortran library."""
     header = BUILT / "call_clock" / "header.c"
     header.parent.mkdir(parents=True, exist_ok=True)
     header.write_text("#include <mpi.h>\n")
@@ -141,10 +156,23 @@ def build_call_clock(mpi: Mpi) -> CallClock:
         lines.append(
             WRAPPER.format(name=name, result=result, arguments=", ".join(arguments), note=note)
         )
+        begins = name in ("MPI_Init", "MPI_Init_thread")  # without a command line in Fortran
+        if fortran:
+            hidden = MOST_TEXTS if "char *" in wrapped[name] else 0
+            count = len(arguments) + (-1 if begins else 1)
+            lines.append(_make_fortran_wrapper(name, note, count, hidden))
     source = BUILT / "call_clock" / f"{mpi.name}-{digest([mpi.mpicc, *lines])}.c"
     source.write_text("".join(lines))
     flags = ("-D_GNU_SOURCE", "-shared", "-fPIC", "-w", "-O1")
     return CallClock(compiled(mpi, source, *flags), names)
+
+
+def _make_fortran_wrapper(name: str, note: str, count: int, hidden: int) -> str:
+    """Return a wrapper of a Fortran function. hidden: at most so many lengths of texts follow."""
+    names = [f"a{i}" for i in range(count + hidden)]
+    parameters = ", ".join(f"void *{argument}" for argument in names)
+    fields = {"symbol": f"{name.lower()}_", "note": note, "last": count - 1}
+    return FORTRAN_WRAPPER.format(parameters=parameters, arguments=", ".join(names), **fields)
 
 
 def _list_arguments(parameters: str) -> list[str]:
