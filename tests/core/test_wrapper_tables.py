@@ -339,3 +339,13 @@ def test_a_library_needs_only_an_old_libc(name: str) -> None:
 def test_a_program_without_mpi_starts(name: str) -> None:
     done = run(["/bin/true"], env={"LD_PRELOAD": str(library(name))})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_small_variables_share_few_pages(name: str) -> None:
+    """Large tables have a section after them, so that a process writes to few of their pages."""
+    printed = run(["readelf", "-SW", library(name)], check=True).stdout
+    found = re.findall(r"\] (\.\S+) +NOBITS +\w+ \w+ (\w+)", printed)
+    sizes = {section: int(size, 16) for section, size in found}
+    assert sizes[".bss"] <= 36 << 10
+    assert sizes[".bss.sparse"] > 512 << 10

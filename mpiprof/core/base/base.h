@@ -25,6 +25,12 @@ static inline int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Large tables of which most processes touch little or nothing. They have a section after all other
+ * data (sparse.ld), because each page with a small variable is memory of its own in every process. */
+#ifndef SPARSE /* empty in builds for AddressSanitizer, which checks no variable with a section */
+#define SPARSE __attribute__((section(".bss.sparse")))
+#endif
+
 /* ---- hash functions (hash.c), which are equal in every process */
 
 static inline uint64_t hash_mix(uint64_t a, uint64_t b)

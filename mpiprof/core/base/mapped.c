@@ -26,7 +26,7 @@ struct mapping {
 
 atomic_bool mapped_is_unguarded = true;
 static struct mapping *_Atomic mappings;
-static char lost_line[PATH_BYTES + 512];
+static SPARSE char lost_line[PATH_BYTES + 512];
 
 /* Map a part of a file for reading and writing. Returns NULL with errno set on failure. */
 void *mapped_add(int descriptor, off_t offset, size_t bytes, int flags)

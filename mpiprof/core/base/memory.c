@@ -36,7 +36,7 @@ static struct block *reserve;
 static size_t reserve_bytes;
 bool memory_reserve_exists;
 /* before memory_start, and if the reserve could not be allocated */
-static _Alignas(UNIT) char least[1 << 18];
+static SPARSE _Alignas(UNIT) char least[1 << 18];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool allocation_failed;
 

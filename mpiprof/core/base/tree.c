@@ -24,7 +24,7 @@ struct piece {
     int64_t cut;    /* a rank had no memory for its part */
     char bytes[PIECE];
 };
-static struct piece piece; /* static, because the thread's stack may be small */
+static SPARSE struct piece piece; /* static, because the thread's stack may be small */
 
 int tree_parent(int rank)
 {

@@ -18,7 +18,7 @@
 enum { OWN_FRAMES = 8 };
 
 static struct map native_sites;
-static char executable[PATH_BYTES];
+static SPARSE char executable[PATH_BYTES];
 static const void *program_base;
 static uintptr_t vdso_base;
 

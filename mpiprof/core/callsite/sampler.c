@@ -241,7 +241,8 @@ static struct site *sample_site(struct sample *s)
 /* Process the kernel's samples after `since`. */
 void sampler_drain(int64_t since)
 {
-    static struct sample sample; /* too large for a small stack; only the sampled thread reads */
+    static SPARSE struct sample
+        sample; /* too large for a small stack; only the sampled thread reads */
 
     if (buffer == NULL)
         return;

@@ -14,7 +14,7 @@ enum { MOST_SITES = 1 << 20 };
 
 static uint32_t sites_made;
 static struct site overflow; /* site 0, for calls beyond the table */
-char site_folder[PATH_BYTES];
+SPARSE char site_folder[PATH_BYTES];
 
 /* Remember the working directory; called before MPI_Init. */
 void site_remember_folder(void)

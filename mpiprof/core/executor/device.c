@@ -86,7 +86,8 @@ static int note_name(struct dl_phdr_info *info, size_t size, void *found)
 
 static void table_make(void)
 {
-    static char names[RUNTIMES][PATH_BYTES]; /* static, because the thread's stack may be small */
+    static SPARSE char names[RUNTIMES]
+                            [PATH_BYTES]; /* static, because the thread's stack may be small */
     void *libraries[RUNTIMES];
 
     for (int i = 0; i < RUNTIMES; i++)

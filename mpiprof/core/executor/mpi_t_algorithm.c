@@ -44,7 +44,7 @@ struct variable { /* a variable of the library, and its value without a request 
 };
 /* MPICH: the algorithm, and the device layer. Open MPI: the algorithm, and its segment size. */
 enum { ALGORITHM, OTHER, PARTS };
-static struct variable variables[OP_COUNT][PARTS];
+static SPARSE struct variable variables[OP_COUNT][PARTS];
 static enum obstacle obstacle = OBSTACLE_NOT_ASKED;
 enum { MOST_PUT = 32 };
 static struct variable *written[MOST_PUT]; /* in order of writing, to be restored in reverse */

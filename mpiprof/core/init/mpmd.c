@@ -21,9 +21,9 @@
 #include "init/init.h"
 #include "tracefile/tracefile.h"
 
-static char folder[PATH_BYTES]; /* folder of the marks, unique to the job */
-static bool marked;             /* all processes can see that this process records */
-static int marked_rank;         /* according to the launcher */
+static SPARSE char folder[PATH_BYTES]; /* folder of the marks, unique to the job */
+static bool marked;                    /* all processes can see that this process records */
+static int marked_rank;                /* according to the launcher */
 
 enum { DIGITS = 16 };
 static const char here[] = "here", bare[] = "bare";

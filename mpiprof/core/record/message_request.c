@@ -17,7 +17,7 @@ enum { MOST_REQUESTS = 1 << 20, ADDED_AT_ONCE = 64 };
 
 atomic_int message_request_count;
 pthread_mutex_t message_request_mutex = PTHREAD_MUTEX_INITIALIZER;
-struct message_request *message_request_buckets[1 << REQUEST_BUCKET_BITS];
+SPARSE struct message_request *message_request_buckets[1 << REQUEST_BUCKET_BITS];
 struct message_request *message_request_unused;
 
 /* Return an unused entry, or NULL if memory is insufficient. The caller has the lock. */

@@ -21,7 +21,8 @@ struct sample_time {
 };
 
 bool presite_sample_is_on;
-static struct sample_time recent[MOST_RECENT], *pairs; /* since the last collective; totals */
+static SPARSE struct sample_time recent[MOST_RECENT]; /* since the last collective */
+static struct sample_time *pairs;                     /* totals */
 static int recent_count, split_count; /* all, and those before the last call, which come first */
 static uint32_t unwritten_samples, last_site;
 static const struct thread *owner; /* the sampled thread, which called MPI_Init */

@@ -311,7 +311,7 @@ void clock_synchronise(const char *when, int64_t deadline)
 static void share_offsets(void)
 {
     const struct row mine = {my_node, *atomic_load(&known)};
-    static struct row some[ROWS]; /* static, because the thread's stack may be small */
+    static SPARSE struct row some[ROWS]; /* static, because the thread's stack may be small */
     struct text rows = {0};
     int64_t count;
     int rank = -1;

@@ -33,7 +33,7 @@ double machine_message_ns(const struct link *l, double bytes)
 
 static double gamma_of(MPI_Datatype type, int bytes, MPI_Op op, int repetitions)
 {
-    static char vectors[2][VECTOR];
+    static SPARSE char vectors[2][VECTOR];
     int64_t best = INT64_MAX;
 
     memset(vectors, 0, sizeof vectors);
@@ -112,7 +112,7 @@ static double page_fault_ns(void)
  * other ranks sleep: if ranks outnumber cores, polling would disturb the measurement. */
 void machine_measure(struct text *out, bool full)
 {
-    static struct pingpong within, between;
+    static SPARSE struct pingpong within, between;
     const bool several_nodes = clock_layout.second_leader >= 0;
     const int peer = several_nodes ? clock_layout.second_leader : clock_layout.neighbour;
     struct transport transport = {0};

@@ -263,7 +263,7 @@ done:
  * are on different nodes. */
 void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full, bool between)
 {
-    static char quick[2][QUICK];
+    static SPARSE char quick[2][QUICK];
 
     if (rank != leader && rank != peer)
         return;

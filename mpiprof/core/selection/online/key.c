@@ -190,7 +190,7 @@ void keys_discard(void)
 void keys_finalize(void)
 {
     enum { MOST = 4096 };
-    static struct selection *list[MOST];
+    static SPARSE struct selection *list[MOST];
     const int64_t deadline = now_ns() + INT64_C(1000000000);
     int count = 0;
 

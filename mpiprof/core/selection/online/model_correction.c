@@ -45,7 +45,7 @@ struct entry {
     double ratio;
     int runs;
 };
-static struct entry entries[MOST_ENTRIES];
+static SPARSE struct entry entries[MOST_ENTRIES];
 static int entry_count;
 
 /* ---- the table */
