@@ -1,7 +1,7 @@
 """Ledger: the time of every thread from the end of MPI_Init to the begin of MPI_Finalize.
 
 A ledger is a sequence of segments without gaps and without overlaps. In a segment the thread is
-outside MPI, or in one call:
+outside MPI, in one call, or in a loop of calls in vain (a poll):
 
     MPI_Init                                                              MPI_Finalize
         |  outside  |  recv  |  outside  |  allreduce  |  win_lock  |  outside  |
@@ -22,10 +22,13 @@ from mpiprof.errors import TraceError
 from mpiprof.trace.messages import read_intact
 from mpiprof.trace.rank_arrays import get_column
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import COMPLETION, LOCAL_CALL, MESSAGE_CALL, Array, Bool, Int
+from mpiprof.trace.types import COMPLETION, LOCAL_CALL, MESSAGE_CALL, POLL, Array, Int
 
 OUTSIDE = -1  # shape of a segment outside MPI
-COLUMNS = ("begin_ns", np.int64), ("end_ns", np.int64), ("shape", np.int32), ("completes", np.bool_)
+COLUMNS = (
+    *(("begin_ns", np.int64), ("end_ns", np.int64)),
+    *(("shape", np.int32), ("completes", np.bool_), ("polls", np.int64)),
+)
 SEGMENT = np.dtype([*COLUMNS])
 READ_RECORDS = 1 << 16
 
@@ -36,7 +39,8 @@ class ThreadLedger:
 
     shape: index into Tables.shapes, which has operation, communicator, call site and peer of the
     call; OUTSIDE for a segment outside MPI. completes: true in a Wait or Test that completes a
-    collective, of which it has the shape.
+    collective, of which it has the shape. polls: number of calls in vain if the thread polls, with
+    the pauses between them, until one of the calls finds something; else 0.
     """
 
     rank: int
@@ -101,7 +105,7 @@ def _read_collectives(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
         first = stream.chunks[0]
         while not first.is_summed() and (block := stream.read(READ_RECORDS)) is not None:
             completes = get_column(block, "kind") == COMPLETION
-            columns = (block.enter_ns, block.exit_ns, block.shape, completes)
+            columns = (block.enter_ns, block.exit_ns, block.shape, completes, completes * 0)
             yield first.thread, _make_calls(*columns)
 
 
@@ -113,17 +117,19 @@ def _read_message_calls(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
         if chunks[0].is_summed():
             continue
         for records in read_intact(trace, chunks):
-            calls = records[np.isin(records["kind"], (MESSAGE_CALL, LOCAL_CALL))]
+            calls = records[np.isin(records["kind"], (MESSAGE_CALL, LOCAL_CALL, POLL))]
             times = [calls[name].astype(np.int64) for name in ("enter_ns", "exit_ns")]
             enter_ns, exit_ns = (np.where(ns > 0, clock.to_global(ns), 0) for ns in times)
             shapes = shape_map.take(calls["shape"].astype(np.int64), mode="clip")
-            all_calls = _make_calls(enter_ns, exit_ns, shapes, np.zeros(len(shapes), np.bool_))
+            polls = np.where(calls["kind"] == POLL, calls["sequence"].astype(np.int64), 0)
+            no = np.zeros(len(shapes), np.bool_)
+            all_calls = _make_calls(enter_ns, exit_ns, shapes, no, polls)
             yield chunks[0].thread, all_calls[shapes >= 0]
 
 
-def _make_calls(enter_ns: Int, exit_ns: Int, shape: Int, completes: Bool) -> Array:
-    calls = np.empty(len(enter_ns), SEGMENT)
-    for (name, _), values in zip(COLUMNS, (enter_ns, exit_ns, shape, completes), strict=True):
+def _make_calls(*columns: Array) -> Array:
+    calls = np.empty(len(columns[0]), SEGMENT)
+    for (name, _), values in zip(COLUMNS, columns, strict=True):
         calls[name] = values
     return calls
 
@@ -147,4 +153,5 @@ def _fill_gaps(calls: Array, begin_ns: int, end_ns: int) -> Array:
     segments["begin_ns"][0::2] = np.append(begin_ns, calls["end_ns"])
     segments["end_ns"][0::2] = np.append(calls["begin_ns"], end_ns)
     segments["shape"][0::2], segments["completes"][0::2] = OUTSIDE, False
+    segments["polls"][0::2] = 0
     return segments[segments["end_ns"] > segments["begin_ns"]]

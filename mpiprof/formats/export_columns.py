@@ -91,6 +91,8 @@ MESSAGE_COLUMNS = {  # tables of messages and local calls in a data set, by name
         "messages": "number of messages that the call sends, receives or completes",
         "epoch": "number of a MPI_Win_post or MPI_Win_start on its window, else 0",
         "lock": "type of a lock: 1 exclusive, 2 shared; 0 in other calls",
+        "polls": "number of calls in vain in the row, which begins with the first of them",
+        "polled_ns": "begin of the call that found something, or end of the row; 0 without polls",
     },
     "messages": {
         "call": "row of the table of message calls",

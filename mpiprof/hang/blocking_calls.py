@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.operations import LOCAL_OPERATIONS
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import TAG_CLASSES, MessageCounts, Unreceived
@@ -27,6 +28,7 @@ BLOCKING = (
     *(*PROBES, *WAITS_FOR_ALL, *WAITS_FOR_ANY),
 )
 UNKNOWN_SITE = -1
+MAX_PAUSE_NS = 1_000_000_000  # a rank that has not polled for longer has left the loop
 SYNCHRONOUS = ("ssend", "issend", "ssend_init")
 
 
@@ -115,6 +117,28 @@ def find_waits(trace: Trace, rank: int) -> list[MessageWait]:
     return waits
 
 
+def find_poll(trace: Trace, rank: int) -> MessageWait | None:
+    """Return the loop of calls in vain that a rank is in, or None.
+
+    The rank may have left the loop since its last call. Then it is outside MPI. A rank of several
+    threads is in a loop only if all of them are in MPI.
+    """
+    functions = [of for (owner, _), of in trace.logs.functions.items() if owner == rank]
+    polls = [function for function in functions if function is not None and function.polled_ns]
+    if not polls or None in functions:
+        return None
+    poll, shapes = polls[0], trace.tables.shapes
+    times = trace.clock_of(rank).to_global(np.array([poll.since_ns, poll.polled_ns]))
+    now_ns = trace_now_ns(trace) if find_alive(trace).get(rank) else None
+    if now_ns is not None and now_ns - int(times[1]) > MAX_PAUSE_NS:
+        return None
+    calls, _ = read_message_logs(trace, [rank], newest=True)
+    is_here = (calls.polls > 0) & (calls.enter_ns == times[0])
+    sites = [shapes[index].site for index in calls.shape[is_here].tolist()]
+    site = sites[-1] if sites else UNKNOWN_SITE
+    return MessageWait(rank, 0, poll.operation, site, int(times[0]))
+
+
 def find_local_calls(trace: Trace, rank: int) -> list[MessageWait]:
     """Return the open calls on windows, files, communicators etc. (operations.LOCAL_OPERATIONS)."""
     shapes, clock = trace.tables.shapes, trace.clock_of(rank)
@@ -141,7 +165,7 @@ def _find_functions(trace: Trace, rank: int) -> list[MessageWait]:
     """
     clock, calls = trace.clock_of(rank), []
     for (of, thread), function in trace.logs.functions.items():
-        if of != rank or function is None or not function.since_ns:
+        if of != rank or function is None or not function.since_ns or function.polled_ns:
             continue
         if function.operation in LOCAL_OPERATIONS:
             begin_ns = int(clock.to_global(np.array([function.since_ns]))[0])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mpiprof.hang.blocking_calls import MessageWait, find_local_calls, find_waits
+from mpiprof.hang.blocking_calls import MessageWait, find_local_calls, find_poll, find_waits
 from mpiprof.trace import Trace
 from mpiprof.trace.chunks import count_capacity
 from mpiprof.trace.current_function import CurrentFunction
@@ -32,7 +32,7 @@ class Position:
     """State of one rank: its open calls, last closed call, and uncompleted operations.
 
     open: collectives. waits: blocking message calls. local_calls: calls on windows, files,
-    communicators etc. that are recorded by call site only.
+    communicators etc. that are recorded by call site only. poll: a loop of calls in vain.
     """
 
     rank: int
@@ -43,6 +43,7 @@ class Position:
     open: list[Call] = field(default_factory=list)
     waits: list[MessageWait] = field(default_factory=list)
     local_calls: list[MessageWait] = field(default_factory=list)
+    poll: MessageWait | None = None
     last: Call | None = None
     started: dict[Key, Call] = field(default_factory=dict)
     free: int = 0  # threads in no open call, of those that made calls and have not ended
@@ -72,9 +73,11 @@ class Position:
 
     @property
     def current(self) -> Call | MessageWait | None:
-        """The open call, or the last closed call."""
+        """The open call, the loop of calls in vain, or the last closed call."""
         open_calls: list[Call | MessageWait] = [*self.open, *self.waits, *self.local_calls]
-        return max(open_calls, key=lambda call: call.enter_ns) if open_calls else self.last
+        if open_calls:
+            return max(open_calls, key=lambda call: call.enter_ns)
+        return self.poll or self.last
 
     def last_seen(self, communicator: int | None = None) -> Call | MessageWait | None:
         """Return the last known call, as relevant for ranks that wait on a communicator."""
@@ -219,8 +222,9 @@ def _find_position(
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
     position.unlogged = trace.record == "summary"
     position.recent = deque(maxlen=max(16, min(RECENT_CALLS, MAX_RECENT_CALLS // trace.ranks)))
+    position.poll = find_poll(trace, rank)
     functions = _current_functions(trace, rank)
-    if functions:
+    if functions and (position.poll or not any(of.polled_ns for of in functions)):
         position.between = functions[0].call_class
     position.waits = list(waits)
     position.local_calls = find_local_calls(trace, rank)
@@ -235,6 +239,7 @@ def _find_position(
         position.open = [call for call in position.open if call.operation == "finalize"]
         position.finished = not position.open
         position.started, position.waits, position.local_calls = {}, [], []
+        position.poll = None
     return position
 
 

@@ -226,6 +226,8 @@ def _rank_section(
         state = position.state
         if state != "finished" and living.get(position.rank) is False:
             state = _describe_end(verdict, position)
+        if position.poll is not None and state == "outside":
+            state = "polling"
         doing = "" if call is None else f"{'after ' * bool(call.exit_ns)}{call.operation}"
         if position.state == "inside" and not position.is_in_recorded_call:
             doing = f"not logged, {doing}" if doing else "not logged"

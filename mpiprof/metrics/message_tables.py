@@ -91,7 +91,9 @@ def make_message_calls(trace: Trace) -> pd.DataFrame:
     rank, thread, operation, site, site_id, communicator (or window or file; the group of
     MPI_Win_post and MPI_Win_start), peer, enter_ns, exit_ns (0 if open), messages (number of
     messages that the call sends, receives or completes), epoch (number of a MPI_Win_post or
-    MPI_Win_start on its window, else 0), lock (1 exclusive, 2 shared, 0 other calls).
+    MPI_Win_start on its window, else 0), lock (1 exclusive, 2 shared, 0 other calls), polls (number
+    of calls in vain in the row, which begins with the first of them), polled_ns (begin of the call
+    that found something; the end of the row if none did; 0 without calls in vain).
     """
     calls: pd.DataFrame = trace.derive("message_logs")[0]
     return calls
@@ -138,6 +140,7 @@ def _make_calls(trace: Trace, of: MessageCalls) -> pd.DataFrame:
     columns |= describe_shapes(trace, of.shape)
     columns |= {"enter_ns": of.enter_ns, "exit_ns": of.exit_ns, "messages": of.parts}
     columns |= {"epoch": of.epoch, "lock": of.lock}
+    columns |= {"polls": of.polls, "polled_ns": of.polled_ns}
     return pd.DataFrame(columns, copy=False)
 
 

@@ -8,12 +8,16 @@
 
 A call that completes several messages waits for the one that is posted last.
 
-A rank that tests a receive in vain, again and again, waits for the sender as well. The wait begins
-with the first test. It includes the pauses between the tests that are shorter than an interval of
-work (200 us), and at most four times as long as the test before. A longer pause counts as work of
-the rank, because it may compute there. The message arrives after the last test in vain. The next
-test completes it, but mostly is too short to be recorded. Then the wait ends with the last test in
-vain. Tests that are too short to be recorded (20 us) show no wait.
+A rank that polls, that is, tests a receive or probes in vain, again and again, waits for the sender
+as well. The row of the call that finds the message begins with the poll (core/record/poll.c).
+
+Older traces have a record for each test in vain that took 20 us. There, the wait begins with the
+first test. It includes the pauses between the tests that are shorter than an interval of work
+(200 us), and at most four times as long as the test before. A longer pause counts as work of the
+rank, because it may compute there. The message arrives after the last test in vain. The next test
+completes it, but mostly is too short to be recorded. Then the wait ends with the last test in vain.
+
+A partitioned message is posted by the last MPI_Pready.
 
 A message whose posting call has no record causes no wait: its time is unknown. These are messages
 outside of the windows in which every call is recorded, and those of uncertain number.

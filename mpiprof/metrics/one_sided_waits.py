@@ -2,7 +2,8 @@
 
 - late post: MPI_Win_start or MPI_Win_complete blocks until a target has called MPI_Win_post.
 - early transfer: an operation such as MPI_Put blocks until its target has called MPI_Win_post.
-- late complete: MPI_Win_wait blocks until the last origin has called MPI_Win_complete.
+- late complete: MPI_Win_wait blocks, or MPI_Win_test is called in vain, until the last origin has
+  called MPI_Win_complete.
 - lock contention: a call in an epoch of a lock blocks until another rank has released an
   incompatible lock on the same target.
 
@@ -130,6 +131,8 @@ def _calls_by_window(trace: Trace) -> dict[str, list[WindowCall]]:
     if "epoch" not in table:  # a data set of an older version
         return {}
     chosen = table["operation"].isin(ONE_SIDED_OPERATIONS) & (table["exit_ns"] > 0)
+    if "polls" in table:  # not MPI_Win_test in vain
+        chosen &= table["polled_ns"] != table["exit_ns"]
     rows = np.flatnonzero(chosen.to_numpy())
     columns: list[list[Any]] = [table[name].to_numpy()[rows].tolist() for name in COLUMNS]
     communicators = trace.tables.communicators
@@ -242,7 +245,7 @@ def _find_complete_waits(
 ) -> Iterator[OneSidedWait]:
     """Yield the wait of a target for its origins."""
     origins = pairs.get(exposure.first.row, [])
-    if exposure.is_open or exposure.last.operation != "win_wait":
+    if exposure.is_open or exposure.last.operation not in ("win_wait", "win_test"):
         return
     releases = [(epoch.released_ns, epoch.first.rank) for epoch in origins if not epoch.is_open]
     wait = _make_wait(exposure.last, releases, LATE_COMPLETE, error_ns)

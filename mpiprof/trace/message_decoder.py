@@ -44,8 +44,8 @@ MESSAGE = np.dtype(
 # The columns of each table, in the order of `struct decoder`. `row` is the row of the interval.
 COLUMNS: dict[str, dict[str, Any]] = {
     "calls": {
-        **dict.fromkeys(("enter_ns", "exit_ns", "parts"), np.int64),
-        **dict.fromkeys(("rank", "thread", "shape", "epoch", "lock"), np.int32),
+        **dict.fromkeys(("enter_ns", "exit_ns", "parts", "polled_ns"), np.int64),
+        **dict.fromkeys(("rank", "thread", "shape", "epoch", "lock", "polls"), np.int32),
     },
     "parts": {"messages": MESSAGE},
     "intervals": {

@@ -35,6 +35,9 @@ class MessageCalls:
     Tables.shapes. thread: number. epoch: number of a MPI_Win_post or MPI_Win_start on its window, 0
     of other calls. lock: EXCLUSIVE or SHARED in calls that lock a window, else 0. parts: number of
     messages, of which some may be missing below.
+    polls: number of calls in vain that the row contains. Such a row begins with the first of them
+    and ends with the call that found something. polled_ns: begin of that call; the end of the row
+    if no call found anything; 0 without calls in vain.
     messages: rows of message_decoder.MESSAGE in the order of their calls.
     """
 
@@ -45,6 +48,8 @@ class MessageCalls:
     thread: Int32
     epoch: Int32
     lock: Int32
+    polls: Int32
+    polled_ns: Int
     parts: Int
     messages: Array
 

@@ -29,6 +29,7 @@ INTERVAL_TIMES: Final = 12  # counters of the next interval
 INTERVAL_COUNTS: Final = 13  # more counters of the next interval
 INTERVAL_PRESSURE: Final = 14  # pressure on the node, until the end of the next interval
 INTERVAL_THREADS: Final = 16  # processor time of other threads in the next interval
+POLL: Final = 17  # calls in vain of one loop, from the first one to the call that finds something
 LOCAL_CALL: Final = 15  # a call of one rank without messages (operations.LOCAL_OPERATIONS)
 
 OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST_CALL = 1, 2, 3, 4, 5  # codes of an extension's value

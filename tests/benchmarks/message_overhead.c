@@ -65,6 +65,26 @@ static void receives_at_once(void)
     }
 }
 
+static void probes_in_vain(void)
+{
+    int found;
+
+    for (int i = 0; i < MESSAGES; i++)
+        MPI_Iprobe(0, 1, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
+}
+
+static void tests_in_vain(void)
+{
+    MPI_Request request;
+    int found;
+
+    PMPI_Irecv(in, 1, MPI_CHAR, 0, 1, MPI_COMM_SELF, &request);
+    for (int i = 0; i < MESSAGES; i++)
+        MPI_Test(&request, &found, MPI_STATUS_IGNORE);
+    PMPI_Send(&out, 1, MPI_CHAR, 0, 1, MPI_COMM_SELF);
+    PMPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void clock_readings(void)
 {
     for (int i = 0; i < MESSAGES; i++)
@@ -78,6 +98,8 @@ static const struct {
              {"Recv", receives},
              {"Irecv+Wait", receives_nonblocking},
              {"Irecv+Waitall", receives_at_once},
+             {"Iprobe in vain", probes_in_vain},
+             {"Test in vain", tests_in_vain},
              {"clock", clock_readings}};
 
 int main(int argc, char **argv)

@@ -16,7 +16,7 @@ TIME_CLASSES = {
 # Operations that begin or end an epoch of a window, and may let another rank continue.
 EPOCHS = (
     *("win_lock", "win_lock_all", "win_unlock", "win_unlock_all"),
-    *("win_complete", "win_wait", "win_test"),
+    *("win_complete", "win_wait"),
 )
 TARGETS = ("target_rank", "rank")
 
@@ -26,7 +26,6 @@ def local_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
     It is recorded on its window or file with its target and bytes, if it has these.
     """
-    error = "*ierror" if fortran else "error"
     address = "address" if fortran else "CALLER()"
     spent = TIME_CLASSES.get(function.family, "OTHER")
     begin = f"OP_{function.operation}, SPENT_{spent}"
@@ -36,7 +35,7 @@ def local_lines(function: Function, fortran: bool, call: str) -> list[str]:
             "struct message_call m;",
             f"local_call_begin_alone(&m, {begin}, {address});",
             call,
-            f"local_call_end(&m, {error}, NULL);",
+            _end_line(function, fortran, handle),
         ]
     return [
         *_argument_lines(function, fortran, handle),
@@ -118,10 +117,12 @@ def _end_line(function: Function, fortran: bool, handle: str) -> str:
         failed = f"{error} != MPI_SUCCESS ? MPI_GROUP_NULL : {group}"
         return f"local_call_end_group(&m, {error}, {handle}, {failed});"
     if function.operation in EPOCHS:
-        is_test = function.operation == "win_test"
-        changed = f"{error} == MPI_SUCCESS && *flag != 0" if is_test else "true"
-        return f"local_call_end_epoch(&m, {error}, {changed});"
-    return f"local_call_end(&m, {error}, &a);"
+        return f"local_call_end_epoch(&m, {error});"
+    arguments = "&a" if handle else "NULL"
+    if function.operation in ("win_test", "parrived"):
+        found = f"{error} == MPI_SUCCESS && *flag != 0"
+        return f"local_call_end_test(&m, {error}, {arguments}, {found});"
+    return f"local_call_end(&m, {error}, {arguments});"
 
 
 def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> list[str]:

@@ -6,6 +6,7 @@ import re
 
 from mpiprof.core.generator.collectives import Function
 from mpiprof.core.generator.local_bodies import gathered_lines, local_lines
+from mpiprof.core.generator.poll_bodies import poll_lines
 from mpiprof.core.generator.symbol_tables import has, operation_name
 
 # parameter -> the member of `struct arguments` with its address
@@ -353,11 +354,11 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
             *end_lines(function, fortran),
         ]
     if function.family == "point_to_point":
-        return message_lines(function, fortran, call)
+        return poll_lines(function, fortran, call, message_lines(function, fortran, call))
     if function.family in ("partitions", "one_sided", "files", "other"):
-        return local_lines(function, fortran, call)
+        return poll_lines(function, fortran, call, local_lines(function, fortran, call))
     if function.family == "completion":
-        return completion_lines(function, fortran, call)
+        return poll_lines(function, fortran, call, completion_lines(function, fortran, call))
     if function.family == "communicator":
         return communicator_lines(function, fortran, call)
     if function.family == "handler":

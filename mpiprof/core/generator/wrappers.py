@@ -32,6 +32,7 @@ HEADERS = (
     "record/communicator",
     "record/local_call",
     "record/management_collectives",
+    "record/poll",
     "selection/dispatch/select",
 )
 

@@ -21,6 +21,7 @@
 #include "record/interval.h"
 #include "record/message_epochs.h"
 #include "record/node_pressure.h"
+#include "record/poll.h"
 #include "record/record.h"
 #include "selection/dispatch/select.h"
 #include "selection/online/key.h"
@@ -161,6 +162,7 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
                            recorder.rank, recorder.folder, folder_error(reason));
     }
     record_start_up();
+    poll_start();
     callsite_start();
     meta_write_process(host, clock_node());
     if (recorder.note[0] != '\0')
@@ -331,6 +333,7 @@ static void pcontrol_apply(int level)
 {
     if (!atomic_load(&recorder.active))
         return;
+    poll_interrupt();
     if (level == 2)
         record_flush();
     if ((level == 0 || level == 1) && atomic_exchange(&recorder.paused, level == 0) != (level == 0))

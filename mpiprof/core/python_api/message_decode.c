@@ -28,10 +28,10 @@ struct decoder {
     int64_t damaged_calls, damaged_intervals;
     struct {
         int64_t calls, parts, intervals, counters, pressures;
-    } room;                                   /* sizes of the tables in rows */
-    struct record last[DISTANCE_MAX];         /* the thread's last records; empty at its begin */
-    int64_t *enter_ns, *exit_ns, *part_count; /* of each call */
-    int32_t *call_rank, *call_thread, *call_shape, *call_epoch, *call_lock;
+    } room;                           /* sizes of the tables in rows */
+    struct record last[DISTANCE_MAX]; /* the thread's last records; empty at its begin */
+    int64_t *enter_ns, *exit_ns, *part_count, *polled_ns; /* of each call */
+    int32_t *call_rank, *call_thread, *call_shape, *call_epoch, *call_lock, *call_polls;
     struct message *messages;   /* of each part */
     int64_t *begin_ns, *end_ns; /* of each interval */
     int32_t *interval_rank, *interval_thread, *before_shape, *after_shape;
@@ -83,13 +83,39 @@ static void add_part(struct decoder *d, const struct record *r)
     };
 }
 
+/* Returns true if the last row is a poll that this call has ended. */
+static bool ends_poll(const struct decoder *d, const struct record *r, int64_t enter_ns)
+{
+    const int64_t row = d->calls - 1;
+
+    return row >= 0 && r->kind != KIND_poll && d->call_polls[row] > 0 &&
+           d->polled_ns[row] == enter_ns && d->exit_ns[row] == enter_ns &&
+           d->call_rank[row] == d->rank && d->call_thread[row] == r->thread;
+}
+
+/* Returns the row for a call. A call that ends a poll gets the row of that, which begins with it. */
+static int64_t row_begin(struct decoder *d, const struct record *r)
+{
+    const int64_t enter_ns = to_global(d, r->enter_ns);
+
+    if (ends_poll(d, r, enter_ns)) {
+        d->calls--;
+        for (int64_t i = d->owned_parts; i < d->parts; i++)
+            d->messages[i].call--;
+        return d->calls;
+    }
+    d->enter_ns[d->calls] = enter_ns;
+    d->call_polls[d->calls] = 0;
+    d->polled_ns[d->calls] = 0;
+    return d->calls;
+}
+
 /* Adds a call, or drops it with its parts if it is impossible. */
 static void add_call(struct decoder *d, const struct record *r)
 {
     const int32_t shape = joint_shape(d, r->shape);
-    const int64_t row = d->calls;
 
-    if (row >= d->room.calls) {
+    if (d->calls >= d->room.calls) {
         d->parts = d->owned_parts;
         return;
     }
@@ -99,15 +125,19 @@ static void add_call(struct decoder *d, const struct record *r)
         d->parts = d->owned_parts;
         return;
     }
-    d->enter_ns[row] = to_global(d, r->enter_ns);
+    const bool is_local = r->kind == KIND_local_call, is_poll = r->kind == KIND_poll;
+    const int64_t row = row_begin(d, r);
+
     d->exit_ns[row] = r->exit_ns == 0 ? 0 : to_global(d, r->exit_ns);
     d->call_rank[row] = (int32_t)d->rank;
     d->call_thread[row] = r->thread;
-    const bool is_local = r->kind == KIND_local_call;
-
-    d->part_count[row] = is_local ? 0 : r->sequence;
+    d->part_count[row] = is_local || is_poll ? 0 : r->sequence;
     d->call_epoch[row] = is_local ? (int32_t)r->sequence : 0;
     d->call_lock[row] = is_local ? r->choice : 0;
+    if (is_poll) {
+        d->call_polls[row] = (int32_t)(r->sequence & INT32_MAX);
+        d->polled_ns[row] = d->exit_ns[row];
+    }
     d->call_shape[row] = shape;
     d->calls++;
     d->owned_parts = d->parts;
@@ -222,7 +252,7 @@ PUBLIC void message_decode_count(const char *block, int64_t chunks, int64_t coun
     for (int64_t chunk = 0; chunk < chunks; chunk++)
         for (int64_t i = 0; i < count; i++)
             kinds[chunk_records(block, chunk, stride)[i].kind]++;
-    rows[0] += kinds[KIND_message_call] + kinds[KIND_local_call];
+    rows[0] += kinds[KIND_message_call] + kinds[KIND_local_call] + kinds[KIND_poll];
     rows[1] += kinds[KIND_sent] + kinds[KIND_received];
     rows[2] += kinds[KIND_interval];
     rows[3] += kinds[KIND_interval_counts];
@@ -237,7 +267,8 @@ static void decode_chunk(struct decoder *d, const struct record *records, int64_
 
         if (r->kind == KIND_sent || r->kind == KIND_received) {
             add_part(d, r);
-        } else if (r->kind == KIND_message_call || r->kind == KIND_local_call) {
+        } else if (r->kind == KIND_message_call || r->kind == KIND_local_call ||
+                   r->kind == KIND_poll) {
             add_call(d, r);
         } else if (r->kind == KIND_interval) {
             const struct record *before[DISTANCE_MAX];

@@ -6,6 +6,7 @@
 #include "record/call.h"
 #include "base/operation.h"
 #include "record/interval.h"
+#include "record/poll.h"
 
 enum { OVERHEAD_EVERY = 64 };
 
@@ -83,6 +84,7 @@ static inline void call_enter(struct call *c, int operation, MPI_Comm handle, in
 {
     struct thread *const t = &self;
 
+    poll_interrupt();
     t->call = c;
     *c = (struct call){.operation = operation,
                        .handle = handle,

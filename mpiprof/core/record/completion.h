@@ -16,13 +16,14 @@ struct request_space {
 struct request_completion {
     int operation, count;
     const void *handles, *statuses, *address;
-    bool fortran, outside;
+    bool fortran, outside, in_vain; /* in_vain: a Test that has found nothing */
     struct request_space *space;
     int64_t since;
     struct request **entries; /* collectives, by index; NULL if none is pending */
     struct message_completion {
         struct message_request **entries; /* messages, by index; NULL if none is open */
         const struct call_shape *shape;   /* NULL if the call is not recorded */
+        const struct call_shape *polled;  /* of a Test in vain, NULL if that is not recorded */
         struct record *open;
         int parts;
         uint32_t interval_shape; /* of the call, for the intervals before and after it */
@@ -56,9 +57,11 @@ static inline void request_completion_begin(struct request_completion *w,
     w->fortran = fortran;
     w->space = space;
     w->since = 0;
+    w->in_vain = false;
     w->entries = NULL;
     w->messages.entries = NULL;
     w->messages.shape = NULL;
+    w->messages.polled = NULL;
     w->messages.open = NULL;
     w->messages.parts = 0;
     w->outside = atomic_load_explicit(&recorder.active, memory_order_relaxed) &&

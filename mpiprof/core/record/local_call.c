@@ -19,6 +19,7 @@
 #include "record/message_epochs.h"
 #include "record/message_log.h"
 #include "record/message_shape.h"
+#include "record/poll.h"
 
 /* Add a call to the sums of its shape, and log it. always: also outside of complete stretches. */
 static void call_record(struct message_call *m, int64_t now, int64_t sent, int64_t received,
@@ -26,11 +27,12 @@ static void call_record(struct message_call *m, int64_t now, int64_t sent, int64
 {
     const bool logs_some =
         atomic_load_explicit(&message_epoch_level, memory_order_relaxed) > MESSAGES_SUMS;
+    const bool ends_poll = poll_end(m->enter_ns);
     struct record *logged = NULL;
 
     if (!record_is_paused()) {
         message_shape_add(m->shape, 1, now - m->enter_ns, sent, received);
-        if (message_is_logged(m->enter_ns, now) || (always && logs_some))
+        if (message_is_logged(m->enter_ns, now) || ends_poll || (always && logs_some))
             logged = message_write(m);
     }
     if (logged != NULL)
@@ -59,13 +61,30 @@ void local_call_end(struct message_call *m, int error, const struct message_argu
     call_record(m, now, sent, received, false);
 }
 
-/* End a call that may begin or end an epoch. */
-void local_call_end_epoch(struct message_call *m, int error, bool changed)
+/* End a call that begins or ends an epoch. */
+void local_call_end_epoch(struct message_call *m, int error)
 {
     const int64_t now = message_finish(m, error);
 
     if (now != 0)
-        call_record(m, now, 0, 0, changed);
+        call_record(m, now, 0, 0, true);
+}
+
+/* End MPI_Win_test or MPI_Parrived. found: the epoch has ended, or the partition has come. a: NULL
+ * without a window. */
+void local_call_end_test(struct message_call *m, int error, const struct message_arguments *a,
+                         bool found)
+{
+    const int64_t now = message_finish(m, error);
+
+    if (now == 0)
+        return;
+    if (found || record_is_paused()) {
+        call_record(m, now, 0, 0, found);
+        return;
+    }
+    message_shape_add(m->shape, 1, now - m->enter_ns, 0, 0);
+    message_add_poll(m, a, now);
 }
 
 /* Replace the window by the group in the shape of a call. */

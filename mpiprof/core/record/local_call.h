@@ -12,7 +12,9 @@
 enum lock_type { LOCK_UNKNOWN, LOCK_EXCLUSIVE, LOCK_SHARED };
 
 void local_call_end(struct message_call *m, int error, const struct message_arguments *a);
-void local_call_end_epoch(struct message_call *m, int error, bool changed);
+void local_call_end_epoch(struct message_call *m, int error);
+void local_call_end_test(struct message_call *m, int error, const struct message_arguments *a,
+                         bool found);
 void local_call_end_group(struct message_call *m, int error, uint64_t window, MPI_Group group);
 
 static const int local_call_one = 1; /* count of operations on one element */

@@ -16,6 +16,7 @@
 #include "base/pmpi.h"
 #include "record/communicator.h"
 #include "record/interval.h"
+#include "record/poll.h"
 #include "record/record.h"
 #include "tracefile/tracefile.h"
 
@@ -68,16 +69,28 @@ static const struct call_shape *shape_on_object(struct message_call *m, int oper
     return e != NULL ? e->side.part.shape : message_shape_without_comm(operation, address);
 }
 
+/* Complete the begin of a call that has returned. It was begun as the call before (poll.h). */
+static void message_set_late(struct message_call *m)
+{
+    m->status = self.poll->status;
+    m->received.posted_after = self.poll->last->posted_after;
+}
+
 void message_begin_active(struct message_call *m, int operation, const struct message_arguments *a,
                           const void *address)
 {
     const enum message_level level =
         atomic_load_explicit(&message_epoch_level, memory_order_relaxed);
 
+    const bool may_poll = poll_is_possible(operation), is_late = poll_is_late(operation);
+
+    if (!may_poll)
+        poll_interrupt();
     function_enter(operation);
     m->outer = self.message;
     m->stamp = ++self.last_stamp;
     m->operation = operation;
+    m->address = address;
     self.message = (struct activity){m, m->stamp};
     m->shape = NULL;
     m->open = NULL;
@@ -97,13 +110,17 @@ void message_begin_active(struct message_call *m, int operation, const struct me
                 message_side_post(&m->sent, 0, 1);
             if (m->received.comm != NULL && !m->creates_request)
                 message_side_post(&m->received, 0, 1);
-            if (!record_is_paused())
+            if (!record_is_paused() && !self.polls)
                 m->open = message_write(m);
         }
     }
     interval_add_samples(interval_shape(m->shape));
-    const int64_t now = now_ns();
+    const int64_t now = is_late ? poll_late_ns(self.poll) : now_ns();
 
+    if (is_late)
+        message_set_late(m);
+    else if (self.polls && !poll_resume(now) && m->numbered && !record_is_paused())
+        m->open = message_write(m);
     m->enter_ns = interval_enter(m, now, interval_shape(m->shape));
     function_entered(m->enter_ns);
     if (m->open != NULL && m->enter_ns != now) /* an interval has replaced the open call */
@@ -146,6 +163,7 @@ int64_t message_finish(struct message_call *m, int error)
     message_side_leave(&m->received);
     if (error == MPI_SUCCESS)
         return now;
+    poll_end(m->enter_ns);
     const bool refused = refusal_is_by_class(error);
 
     message_side_fail(&m->sent, refused);
@@ -181,17 +199,37 @@ static inline void call_add(const struct message_call *m, int64_t elapsed)
         message_shape_add(s->part.shape, 0, 0, sent, 0);
 }
 
-/* Log a call, and add it to the sums. in_vain: it has probed and found no message. */
-static void call_record(struct message_call *m, int64_t now, bool in_vain)
+/* Add a call that has found nothing to the poll of the thread. */
+void message_add_poll(const struct message_call *m, const struct message_arguments *a, int64_t now)
+{
+    const struct poll_call c = {.operation = m->operation,
+                                .rank = a != NULL ? a->received.rank : NO_MESSAGE,
+                                .object = a == NULL        ? 0
+                                          : a->object != 0 ? a->object
+                                                           : map_key(a->comm),
+                                .address = m->address,
+                                .shape = m->shape,
+                                .posted_after = m->received.posted_after,
+                                .spent = m->spent,
+                                .may_spin = true,
+                                .enter_ns = m->enter_ns,
+                                .exit_ns = now};
+
+    if (!poll_add(&c) && m->open != NULL)
+        message_log_clear(call_parts(m));
+}
+
+/* Log a call, and add it to the sums. */
+static void call_record(struct message_call *m, int64_t now)
 {
     struct record *logged = NULL;
+    const bool ends_poll = poll_end(m->enter_ns);
 
     if (!record_is_paused()) {
         if (m->received.comm != NULL) /* the peer may have become known */
             m->shape = m->received.part.shape;
         call_add(m, now - m->enter_ns);
-        if (message_is_logged(m->enter_ns, now) &&
-            !(in_vain && message_poll_is_omitted(m->enter_ns, now))) {
+        if (message_is_logged(m->enter_ns, now) || ends_poll) {
             m->sent.part.posted_ns = m->received.part.posted_ns = m->enter_ns;
             logged = message_write(m);
         }
@@ -235,7 +273,12 @@ void message_end(struct message_call *m, int error, const struct message_argumen
     }
     if (m->received.comm != NULL && matched)
         message_side_complete(&m->received, status);
-    call_record(m, now, m->received.comm != NULL && !matched);
+    if (matched || record_is_paused()) {
+        call_record(m, now);
+        return;
+    }
+    call_add(m, now - m->enter_ns);
+    message_add_poll(m, a, now);
 }
 
 /* A standard send of fewer bytes is complete when its call returns. */
@@ -264,5 +307,5 @@ void message_posted(struct message_call *m, int error, const struct message_argu
             message_buffer_bytes(a, a->recv.type != NULL ? &a->recv : &a->send);
         message_request_add(&m->received, request, m->creates_request);
     }
-    call_record(m, now, false);
+    call_record(m, now);
 }

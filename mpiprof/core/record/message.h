@@ -25,6 +25,7 @@ struct message_arguments {
 struct message_call {
     int64_t enter_ns; /* 0 if the call is not recorded */
     int operation;
+    const void *address;
     const struct call_shape *shape;
     struct record *open;
     enum spent spent;      /* class of its time */
@@ -42,6 +43,7 @@ void message_begin_active(struct message_call *m, int operation, const struct me
                           const void *address);
 void message_failed(struct message_call *m, int error);
 int64_t message_finish(struct message_call *m, int error);
+void message_add_poll(const struct message_call *m, const struct message_arguments *a, int64_t now);
 struct record *message_write(const struct message_call *m);
 int64_t message_buffer_bytes(const struct message_arguments *a, const struct message_buffer *b);
 void message_end(struct message_call *m, int error, const struct message_arguments *a,

@@ -7,6 +7,7 @@
 #include "record/message.h"
 #include "record/message_log.h"
 #include "record/message_request.h"
+#include "record/poll.h"
 
 /* Allocate the entries of a call with many requests. */
 void message_completion_allocate(struct request_completion *w)
@@ -70,4 +71,22 @@ void message_completion_null(struct request_completion *w, int status)
     for (int i = 0; w->messages.entries != NULL && i < w->count; i++)
         if (is_gone(w, i))
             message_completion_index(w, i, status);
+}
+
+/* Add a Test that has found nothing to the sums, and to the poll of the thread. */
+void message_completion_add_poll(struct request_completion *w, int64_t now)
+{
+    struct message_completion *const c = &w->messages;
+    const struct poll_call call = {.operation = w->operation,
+                                   .rank = NO_MESSAGE,
+                                   .address = w->address,
+                                   .shape = c->polled,
+                                   .spent = SPENT_COMPLETION,
+                                   .may_spin = w->count <= FEW_REQUESTS,
+                                   .enter_ns = w->since,
+                                   .exit_ns = now};
+
+    message_shape_add(c->polled, 1, now - w->since, 0, 0);
+    if (poll_add(&call))
+        c->open = NULL; /* the record of the poll is in its place */
 }

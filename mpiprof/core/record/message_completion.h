@@ -11,6 +11,7 @@
 #include "record/interval.h"
 #include "record/message.h"
 #include "record/message_request.h"
+#include "record/poll.h"
 #include "record/record.h"
 
 void message_completion_allocate(struct request_completion *w);
@@ -19,6 +20,7 @@ void message_completion_log(struct request_completion *w, int64_t now);
 void message_completion_add(const struct call_shape *shape, int64_t since, int64_t now);
 void message_completion_indexed(struct request_completion *w, int i, int status);
 void message_completion_null(struct request_completion *w, int status);
+void message_completion_add_poll(struct request_completion *w, int64_t now);
 
 static inline int message_completion_written_parts(const struct message_completion *c)
 {
@@ -76,24 +78,30 @@ static inline void message_completion_begin(struct request_completion *w)
         message_completion_take(w);
     const bool recorded = !record_is_paused() && (c->parts > 0 || w->entries == NULL ||
                                                   !message_completion_has_collectives(w));
+    const bool may_poll = !record_is_paused() && poll_is_possible(w->operation);
 
-    if (!recorded && self.interval == NULL)
+    if (!recorded && !may_poll && self.interval == NULL)
         return;
     const struct call_shape *const shape = message_shape_without_comm(w->operation, w->address);
 
     c->interval_shape = interval_shape(shape);
     c->shape = recorded ? shape : NULL;
-    if (level > MESSAGES_SUMS && c->shape != NULL)
+    c->polled = may_poll ? shape : NULL;
+    if (level > MESSAGES_SUMS && c->shape != NULL && !self.polls)
         c->open = message_completion_write(c);
 }
 
-/* Read the clock before the native call, and log the interval before it. */
-static inline void message_completion_enter(struct request_completion *w)
+/* Read the clock before the native call, and log the interval before it. is_late: the call has
+ * returned already, after it was begun as the call before (poll.h). */
+static inline void message_completion_enter(struct request_completion *w, bool is_late)
 {
     struct message_completion *const c = &w->messages;
 
     interval_add_samples(c->interval_shape);
-    const int64_t now = now_ns();
+    const int64_t now = is_late ? poll_late_ns(self.poll) : now_ns();
+
+    if (!is_late && self.polls && !poll_resume(now) && c->shape != NULL)
+        c->open = message_completion_write(c);
 
     w->since = interval_enter(w, now, c->interval_shape);
     function_entered(w->since);
@@ -155,27 +163,21 @@ static inline void message_completion_discard(struct request_completion *w)
     c->entries = NULL;
 }
 
-/* Return true if a Test has completed no message. */
-static inline bool message_completion_is_in_vain(const struct request_completion *w)
-{
-    if (w->operation < OP_test || w->operation > OP_testsome)
-        return false;
-    for (int i = 0; w->messages.entries != NULL && i < w->count; i++)
-        if (w->messages.entries[i] != NULL && !w->messages.entries[i]->active)
-            return false;
-    return true;
-}
-
 /* Log a call, add it to the sums, and release its requests. */
 static inline void message_completion_end(struct request_completion *w, int64_t now)
 {
     struct message_completion *const c = &w->messages;
 
-    if (c->shape != NULL) {
-        message_shape_add(c->shape, 1, now - w->since, 0, 0);
-        if (message_is_logged(w->since, now) &&
-            !(message_poll_is_omitted(w->since, now) && message_completion_is_in_vain(w)))
-            message_completion_log(w, now);
+    if (w->in_vain && c->polled != NULL) {
+        message_completion_add_poll(w, now);
+    } else {
+        const bool ends_poll = poll_end(w->since);
+
+        if (c->shape != NULL) {
+            message_shape_add(c->shape, 1, now - w->since, 0, 0);
+            if (message_is_logged(w->since, now) || ends_poll)
+                message_completion_log(w, now);
+        }
     }
     message_completion_discard(w);
 }

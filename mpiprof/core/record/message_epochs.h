@@ -30,10 +30,3 @@ static inline bool message_is_logged(int64_t enter_ns, int64_t now)
            now - enter_ns >= LONG_CALL_NS ||
            enter_ns < atomic_load_explicit(&message_epoch_begin_ns, memory_order_relaxed);
 }
-
-/* Return true if a probe or Test in vain is only counted: a program that polls makes millions. */
-static inline bool message_poll_is_omitted(int64_t enter_ns, int64_t now)
-{
-    return now - enter_ns < LONG_CALL_NS &&
-           atomic_load_explicit(&message_epoch_level, memory_order_relaxed) == MESSAGES_AUTO;
-}

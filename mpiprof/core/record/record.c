@@ -64,12 +64,25 @@ static void thread_end_write(const struct thread *t)
     text_free(&line);
 }
 
+/* Keep the record of the poll of a thread that ends. */
+static void poll_keep(struct thread *t)
+{
+    if (!t->polls || !atomic_load(&recorder.active) || t->window == NULL)
+        return;
+    record_check();
+    t->window->head.function = 0;
+    t->window->head.polling = 0;
+    t->used_messages += t->messages != NULL && t->used_messages < CHUNK_RECORDS &&
+                        t->messages->records[t->used_messages].kind == KIND_poll;
+}
+
 static void thread_end(void *unused)
 {
     struct thread *const t = &self;
     struct free_window *const s = malloc(sizeof *s);
 
     (void)unused;
+    poll_keep(t);
     atomic_fetch_add(&overhead_ns, t->recorder_ns);
     if (t->window != NULL && atomic_load(&recorder.active)) {
         t->window->head.task = 0;
@@ -91,6 +104,7 @@ static void thread_end(void *unused)
     }
     memory_free(t->message_entries);
     interval_counter_close(t->interval);
+    memory_free(t->poll);
     *t = (struct thread){.refused = true};
 }
 

@@ -48,6 +48,8 @@ struct thread {
     struct activity message, creation, freeing, completion;
     struct message_entry *message_entries; /* on the heap, because static TLS is scarce */
     struct interval *interval;             /* on the heap; NULL if intervals are not logged */
+    struct poll *poll;                     /* on the heap; NULL before the first call in vain */
+    bool polls;                            /* its poll has begun, and may continue */
     uint64_t last_stamp;
     uint32_t used_records, used_messages, number, calls;
     bool refused;
@@ -199,9 +201,9 @@ static inline void function_leave(void)
 
 enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_OTHER };
 
-/* End a call, and add its time. Only point-to-point time goes to the next record, because the
- * analysis of arrivals accounts for messages only. */
-static inline void spent_add(enum spent what, int64_t ns)
+/* Add the time of calls. Only point-to-point time goes to the next record, because the analysis of
+ * arrivals accounts for messages only. */
+static inline void spent_count(enum spent what, int64_t ns)
 {
     if (what <= SPENT_COMPLETION)
         self.unrecorded_ns += ns;
@@ -210,7 +212,6 @@ static inline void spent_add(enum spent what, int64_t ns)
     record_check();
     struct chunk_head *const head = &self.window->head;
 
-    head->function = 0;
     switch (what) {
     case SPENT_POINT_TO_POINT: head->point_to_point_ns += ns; break;
     case SPENT_COMPLETION: head->completion_ns += ns; break;
@@ -218,4 +219,12 @@ static inline void spent_add(enum spent what, int64_t ns)
     case SPENT_FILES: head->files_ns += ns; break;
     case SPENT_OTHER: self.other_ns += ns; break;
     }
+}
+
+/* End a call, and add its time. */
+static inline void spent_add(enum spent what, int64_t ns)
+{
+    spent_count(what, ns);
+    if (self.window != NULL)
+        self.window->head.function = 0;
 }

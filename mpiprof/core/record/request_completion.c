@@ -11,6 +11,7 @@
 #include "record/interval.h"
 #include "record/message.h"
 #include "record/message_completion.h"
+#include "record/poll.h"
 #include "record/record.h"
 
 /* Record a start or completion, if the operation is sampled. */
@@ -57,17 +58,27 @@ static void collectives_find(struct request_completion *w)
 /* Find the recorded requests of a Wait or Test before the native call. */
 void request_completion_begin_active(struct request_completion *w)
 {
+    const bool is_late = poll_is_late(w->operation);
+    const void *const handles = w->handles;
+
+    if (!poll_is_possible(w->operation))
+        poll_interrupt();
     function_enter(w->operation);
+    if (is_late) { /* before the call, the handles were these */
+        w->handles = self.poll->handles;
+        w->space->status = self.poll->status;
+    }
     if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && w->count > 0 &&
         w->handles != NULL)
         collectives_find(w);
     message_completion_begin(w);
+    w->handles = handles;
     w->outer = self.completion;
     if (has_requests(w)) {
         w->stamp = ++self.last_stamp;
         self.completion = (struct activity){w, w->stamp};
     }
-    message_completion_enter(w);
+    message_completion_enter(w, is_late);
 }
 
 static void completion_record(struct request *r, int64_t since, int64_t now, bool freed)
@@ -170,6 +181,7 @@ void request_completion_all(struct request_completion *w, int error, bool done)
 {
     const int64_t now = observation_time(w);
 
+    w->in_vain = error == MPI_SUCCESS && !done;
     for (int i = 0; has_requests(w) && (done || error != MPI_SUCCESS) && i < w->count; i++)
         if (error == MPI_SUCCESS || request_completion_handle(w, i) == MPI_REQUEST_NULL) {
             if (w->entries != NULL)
@@ -192,6 +204,7 @@ void request_completion_one(struct request_completion *w, int error, bool done, 
 {
     const int64_t now = observation_time(w);
 
+    w->in_vain = error == MPI_SUCCESS && !done;
     if (!has_requests(w)) {
         observation_end(w, now);
         return;
@@ -211,6 +224,7 @@ void request_completion_some(struct request_completion *w, int error, const int 
 {
     const int64_t now = observation_time(w);
 
+    w->in_vain = w->operation == OP_testsome && error == MPI_SUCCESS && *count == 0;
     if (!has_requests(w)) {
         observation_end(w, now);
         return;
@@ -231,6 +245,7 @@ void request_completion_seen(struct request_completion *w, int error, bool done)
 {
     const int64_t now = observation_time(w);
 
+    w->in_vain = error == MPI_SUCCESS && !done;
     if (w->entries != NULL && w->entries[0] != NULL && error == MPI_SUCCESS && done)
         completion_record(w->entries[0], w->since, now, false);
     if (error == MPI_SUCCESS && done)

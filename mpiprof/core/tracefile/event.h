@@ -16,6 +16,8 @@
  *   message_call  open while exit_ns is 0; sequence is the number of its parts
  *   local_call    of one rank on a window, file, communicator etc.; open while exit_ns is 0; sequence
  *                 is the number of a post or start on its window, choice the enum lock_type
+ *   poll          calls of one thread that found nothing, from the first one to the call that found
+ *                 something, with their pauses (record/poll.c); sequence is their number
  *   interval      between two calls; sequence is the shape of the call before it, shape that of the
  *                 call after it (UINT32_MAX: unknown), outside_ns the time before enter_ns that its
  *                 counters include
@@ -44,7 +46,9 @@
  *   packed         in chunks of packed messages: bytes of the records, and number of the windows
  *                  that they filled << 32; written last
  *   first_window   serial of the first of these windows
- *   reserved_*     0; the header is a multiple of a record
+ *   polling        in a live window: 1 in a call of a poll, 2 between two calls of it; then function is
+ *                  that of the poll, and since_ns its begin
+ *   polled_ns      a time at which the last call of the poll had returned; at most 1 ms before its end
  *   signal         the signal that ended the process, or 0, and its sender << 8 (fatal_signals.c)
  *   task           the thread's system id, which shows whether the thread computes or is in MPI;
  *                  0 if the thread has ended or the window belongs to no thread
@@ -81,8 +85,8 @@
     X(int64_t, since_ns, "<i8")                                                                    \
     X(int64_t, packed, "<i8")                                                                      \
     X(uint32_t, first_window, "<u4")                                                               \
-    X(uint32_t, reserved_1, "<u4")                                                                 \
-    X(int64_t, reserved_2, "<i8")
+    X(uint32_t, polling, "<u4")                                                                    \
+    X(int64_t, polled_ns, "<i8")
 
 #define KINDS(X)                                                                                   \
     X(empty)                                                                                       \
@@ -101,7 +105,8 @@
     X(interval_counts)                                                                             \
     X(interval_pressure)                                                                           \
     X(local_call)                                                                                  \
-    X(interval_threads)
+    X(interval_threads)                                                                            \
+    X(poll)
 
 #define MEMBER(type, name, format) type name;
 struct record {

@@ -74,7 +74,8 @@ static inline bool pack_is_part(uint8_t kind)
 
 static inline bool pack_is_call(uint8_t kind)
 {
-    return kind == KIND_message_call || kind == KIND_local_call || kind == KIND_interval;
+    return kind == KIND_message_call || kind == KIND_local_call || kind == KIND_interval ||
+           kind == KIND_poll;
 }
 
 /* Return the prediction of a record's enter_ns. */
