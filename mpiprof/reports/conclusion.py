@@ -23,6 +23,7 @@ from mpiprof.reports.delay_sentences import (
     sharing_sentence,
 )
 from mpiprof.reports.phrases import share_bounds, share_in_words
+from mpiprof.reports.polling import polling_sentences
 from mpiprof.reports.processor_facts import overload_sentence
 from mpiprof.reports.sentences import advise, finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
@@ -59,6 +60,7 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
 def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yield facts on the whole run that no sentence on a finding contains."""
     yield from stalled_sentences(trace)
+    yield from polling_sentences(trace)
     unknown = unknown_waiting_sentence(trace) if verdict.worst is not None else ""
     if unknown:
         yield unknown
