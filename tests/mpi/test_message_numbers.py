@@ -149,5 +149,5 @@ def test_partitioned_messages_have_a_peer_and_bytes(mpi: Mpi, tmp_path: Path) ->
     waited = messages[messages["operation"] == "wait"]
     columns = ["source", "destination", "tag", "bytes", "complete", "sure"]
     assert waited[columns].to_numpy().tolist() == (
-        [[1, 0, 5, PARTITIONED_BYTES, True, False]] * 2 * STARTS
+        [[1, 0, 5, PARTITIONED_BYTES, True, True]] * 2 * STARTS
     )

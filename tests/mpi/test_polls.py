@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
@@ -84,3 +85,29 @@ def test_a_target_that_tests_its_window_waits_on_2_ranks(mpi: Mpi, tmp_path: Pat
     if mpi.name == "openmpi":
         assert waits["wait_ns"].sum() >= STEPS * LATE_NS / 4
     assert set(waits["awaited"]) <= {1}
+
+
+def test_the_last_partition_posts_a_message_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    trace, in_vain, _ = recorded(mpi, "partitions", tmp_path / "t")
+    if not in_vain:
+        pytest.skip("the library has no partitioned messages")
+    assert int(segments_of(trace)["polls"].sum()) == in_vain
+    calls, messages = trace.message_calls, trace.messages
+    at = messages["call"].to_numpy()
+    for name in ("operation", "enter_ns"):
+        messages[name] = calls[name].to_numpy()[at]
+    ready = calls[calls["operation"] == "pready_range"]["enter_ns"].to_numpy()
+    sent = messages[~messages["received"] & (messages["bytes"] == 16)]
+    assert sent["sure"].all() and sent["posted_ns"].tolist() == ready.tolist()
+    received = messages[messages["received"] & (messages["bytes"] == 16) & messages["complete"]]
+    assert len(received) == STEPS
+    # Ordinary messages with the same tag are matched with each other.
+    partners = messages.loc[received["partner"]]
+    assert partners["posted_ns"].tolist() == ready.tolist()
+    waits = trace.message_waits
+    waits = waits[(waits["rank"] == 0) & waits["call"].isin(received["call"])]
+    assert set(waits["state"]) <= {"late_sender", "wrong_order"}  # of the ordinary message
+    assert set(waits["awaited"]) == {1}
+    until = received.set_index("call").loc[waits["call"], "partner"]
+    np.testing.assert_array_equal(waits["until_ns"], messages.loc[until, "posted_ns"])
+    assert waits["wait_ns"].sum() >= STEPS // 2 * LATE_NS / 2

@@ -118,6 +118,9 @@ def _end_line(function: Function, fortran: bool, handle: str) -> str:
         return f"local_call_end_group(&m, {error}, {handle}, {failed});"
     if function.operation in EPOCHS:
         return f"local_call_end_epoch(&m, {error});"
+    if function.operation.startswith("pready"):
+        request = "request_f2c(*request)" if fortran else "request"
+        return f"local_call_end_ready(&m, {error}, {request});"
     arguments = "&a" if handle else "NULL"
     if function.operation in ("win_test", "parrived"):
         found = f"{error} == MPI_SUCCESS && *flag != 0"

@@ -18,6 +18,7 @@
 #include "record/communicator.h"
 #include "record/message_epochs.h"
 #include "record/message_log.h"
+#include "record/message_request.h"
 #include "record/message_shape.h"
 #include "record/poll.h"
 
@@ -59,6 +60,17 @@ void local_call_end(struct message_call *m, int error, const struct message_argu
     const int64_t received = a != NULL ? buffer_bytes(a, &a->recv) : 0;
 
     call_record(m, now, sent, received, false);
+}
+
+/* End MPI_Pready and similar calls. */
+void local_call_end_ready(struct message_call *m, int error, MPI_Request request)
+{
+    const int64_t now = message_finish(m, error);
+
+    if (now == 0)
+        return;
+    message_request_set_ready(request, m->enter_ns);
+    call_record(m, now, 0, 0, false);
 }
 
 /* End a call that begins or ends an epoch. */

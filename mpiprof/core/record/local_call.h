@@ -12,6 +12,7 @@
 enum lock_type { LOCK_UNKNOWN, LOCK_EXCLUSIVE, LOCK_SHARED };
 
 void local_call_end(struct message_call *m, int error, const struct message_arguments *a);
+void local_call_end_ready(struct message_call *m, int error, MPI_Request request);
 void local_call_end_epoch(struct message_call *m, int error);
 void local_call_end_test(struct message_call *m, int error, const struct message_arguments *a,
                          bool found);

@@ -281,6 +281,13 @@ void message_end(struct message_call *m, int error, const struct message_argumen
     message_add_poll(m, a, now);
 }
 
+/* Number a partitioned request. */
+static void request_number(struct message_side *s)
+{
+    if (s->comm != NULL && s->partitioned && s->peer != NULL)
+        s->init_number = message_number_init(s->peer, s->part.tag, s->part.received);
+}
+
 /* A standard send of fewer bytes is complete when its call returns. */
 enum { EAGER_BYTES = 2048 };
 
@@ -293,6 +300,11 @@ void message_posted(struct message_call *m, int error, const struct message_argu
     if (now == 0)
         return;
     const bool tracked = m->numbered && request != MPI_REQUEST_NULL;
+
+    if (tracked && m->creates_request) {
+        request_number(&m->sent);
+        request_number(&m->received);
+    }
 
     m->received.part.posted_ns = m->sent.part.posted_ns = m->enter_ns;
     if (message_side_exists(&m->sent)) {

@@ -10,6 +10,10 @@
  * A receive that is posted for any source or any tag is numbered when it completes. Receives whose
  * order is unknown by then are marked with PART_UNSURE (message.c).
  *
+ * Partitioned messages match only each other: the n-th start of a request is received by the n-th
+ * start of the request that was created in the same order. So they have counters of their own, of
+ * requests, which are in no count of the log.
+ *
  * Entries live as long as the process. They are created under recorder.lock and read without it.
  */
 #include <stdlib.h>
@@ -20,15 +24,18 @@
 #include "record/record.h"
 
 enum { MOST_PEERS = 1 << 17, MOST_COUNTS = 1 << 16 };
+#define OF_REQUESTS 0x9e3779b97f4a7c15u /* part of the keys of partitioned requests */
 
 static struct map peers; /* hash of communicator and rank -> struct message_peer * */
 static uint32_t peer_count, count_number;
 atomic_bool message_number_is_counted = true;
 
-/* Return the counters of a rank of a communicator, or NULL if there are too many. */
-struct message_peer *message_number_peer(const struct communicator *comm, int rank)
+/* Return the counters of a rank of a communicator, or NULL if there are too many. partitioned: those
+ * of partitioned requests. */
+struct message_peer *message_number_peer(const struct communicator *comm, int rank,
+                                         bool partitioned)
 {
-    const uint64_t key = hash_mix(comm->id, (uint64_t)rank + 1);
+    const uint64_t key = hash_mix(comm->id, (uint64_t)rank + 1) ^ (partitioned ? OF_REQUESTS : 0);
     struct message_peer *peer = map_get(&peers, key);
 
     if (peer != NULL)
@@ -45,6 +52,15 @@ struct message_peer *message_number_peer(const struct communicator *comm, int ra
     }
     recorder_unlock();
     return peer;
+}
+
+/* Count a partitioned request, and return its number. */
+uint32_t message_number_init(struct message_peer *peer, int tag, bool received)
+{
+    const uint64_t code = message_number_code(tag);
+
+    return message_number_of(
+        atomic_fetch_add(message_number_counter(peer, tag, received), code + 1), code);
 }
 
 /* Record that readers find no further counts of this process. The caller holds recorder.lock. */

@@ -20,7 +20,9 @@ struct message_peer {
 enum { NUMBER_COUNT_BITS = 18 };
 extern atomic_bool message_number_is_counted; /* further counts are in the log */
 
-struct message_peer *message_number_peer(const struct communicator *comm, int rank);
+struct message_peer *message_number_peer(const struct communicator *comm, int rank,
+                                         bool partitioned);
+uint32_t message_number_init(struct message_peer *peer, int tag, bool received);
 struct record *message_number_create_count(struct message_peer *peer, int tag, uint32_t shape);
 void message_number_return(struct message_peer *peer, int tag, bool received);
 bool message_number_return_last(struct message_peer *peer, int tag, uint64_t counter);

@@ -85,6 +85,19 @@ void message_request_add(const struct message_side *side, MPI_Request handle, bo
     message_request_unlock(single);
 }
 
+/* Set the time at which a partitioned send was posted: that of the last MPI_Pready. */
+void message_request_set_ready(MPI_Request handle, int64_t ready_ns)
+{
+    const bool single = message_request_lock();
+    struct message_request *r = *message_request_bucket(map_key(handle));
+
+    while (r != NULL && r->handle != map_key(handle))
+        r = r->next;
+    if (r != NULL && r->side.partitioned && r->active && r->side.part.posted_ns < ready_ns)
+        r->side.part.posted_ns = ready_ns;
+    message_request_unlock(single);
+}
+
 /* Start a persistent request. */
 void message_request_start(struct message_request *r, int64_t now)
 {

@@ -19,6 +19,7 @@ extern struct message_request *message_request_unused;
 
 void message_request_add(const struct message_side *side, MPI_Request handle, bool persistent);
 void message_request_lose(struct message_request *r);
+void message_request_set_ready(MPI_Request handle, int64_t ready_ns);
 void message_request_start(struct message_request *r, int64_t now);
 void message_request_complete(struct message_request *r, const void *status);
 

@@ -42,16 +42,14 @@ static void side_describe(struct message_side *s, int operation, int rank, bool 
 {
     const bool wildcard = received && rank == MPI_ANY_SOURCE;
     const int64_t equivalent = s->comm->equivalence.number;
-    /* The two sides of a partitioned message may divide it differently. */
-    const bool partitioned = operation == OP_psend_init || operation == OP_precv_init;
-
     s->part.bytes = -1;
     s->part.flags = wildcard ? PART_WILDCARD : 0;
     s->peeked = operation == OP_probe || operation == OP_iprobe;
     s->numbered_late =
         wildcard || (rank >= 0 && (s->peeked || operation == OP_mprobe || operation == OP_improbe));
-    s->peer = rank >= 0 && !partitioned && operation < OP_LOCAL ? message_number_peer(s->comm, rank)
-                                                                : NULL;
+    s->partitioned = operation == OP_psend_init || operation == OP_precv_init;
+    s->peer = rank >= 0 && operation < OP_LOCAL ? message_number_peer(s->comm, rank, s->partitioned)
+                                                : NULL;
     /* Equivalent communicators share their identity in the tables (comm_id.c), so the number of
      * the communicator is a part of the number of its messages. */
     s->comm_number = equivalent != 0 ? (uint32_t)hash_mix((uint64_t)equivalent, 0) : 0;

@@ -23,8 +23,11 @@ struct message_side {
     int64_t most_bytes;    /* size of the buffer of a receive, or -1 */
     uint32_t posted_after; /* the communicator's last receive beside a wildcard */
     uint32_t comm_number;  /* part of the number, for communicators that share their identity */
+    uint32_t init_number;  /* of a partitioned request, among those with its peer and tag */
+    uint32_t starts;       /* of a partitioned request, so far */
     bool numbered_late;    /* only its completion shows which message it is */
     bool numbered;         /* it has been counted */
+    bool partitioned;      /* numbered by request and start (message_number_init) */
     bool peeked;           /* a probe, which leaves the message to a later receive */
     bool entered;          /* the call is counted as under way */
 };

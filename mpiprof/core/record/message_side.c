@@ -8,6 +8,14 @@
 #include "record/message_number.h"
 #include "record/message_shape.h"
 
+/* Number the next message of a partitioned request, apart from the numbers of other messages. */
+void message_side_start_partitioned(struct message_side *s)
+{
+    enum { REQUEST_FACTOR = 0x1e3779b1, OFFSET = 0x5bd1e995 };
+
+    s->part.number = s->comm_number + OFFSET + s->init_number * REQUEST_FACTOR + s->starts++;
+}
+
 /* Change a message that has no tag, or any tag. */
 void message_side_begin_without_tag(struct message_side *s)
 {
@@ -42,7 +50,7 @@ void message_side_identify(struct message_side *s, const void *status)
     }
     p->tag = words[STATUS_TAG];
     p->shape = message_shape_of_peer(s->group, rank);
-    s->peer = message_number_peer(s->comm, rank);
+    s->peer = message_number_peer(s->comm, rank, false);
     if (s->peer == NULL)
         return;
     /* Another receive that was open meanwhile may be the one that matched the earlier message. */

@@ -8,6 +8,7 @@
 #include "record/message_shape.h"
 #include "record/record.h"
 
+void message_side_start_partitioned(struct message_side *s);
 void message_side_begin_without_tag(struct message_side *s);
 void message_side_identify(struct message_side *s, const void *status);
 void message_side_count_beside_wildcard(struct message_side *s);
@@ -82,6 +83,10 @@ static inline void message_side_post(struct message_side *s, int64_t now, uint16
         atomic_load_explicit(&s->comm->receives.beside_wildcards, memory_order_relaxed);
     if (s->numbered_late || s->peer == NULL) {
         p->flags |= PART_UNSURE;
+        return;
+    }
+    if (s->partitioned) {
+        message_side_start_partitioned(s);
         return;
     }
     message_side_count(s, calls);
