@@ -67,10 +67,15 @@ def read_ledgers(trace: Trace, rank: int) -> list[ThreadLedger]:
     begin_ns, end_ns = trace.spans.get(rank, (0, 0))
     ends_run = np.array([shape.operation == "finalize" for shape in trace.tables.shapes])
     calls_by_thread: dict[int, list[Array]] = {}
+    finalize_ns: list[int] = []
     for thread, calls in (*_read_collectives(trace, rank), *_read_message_calls(trace, rank)):
         calls_by_thread.setdefault(thread, []).append(calls)
-        if len(calls):
-            end_ns = min([end_ns, *calls["begin_ns"][ends_run[calls["shape"]]].tolist()])
+        finalize_ns += calls["begin_ns"][ends_run[calls["shape"]]].tolist()
+        # The records of a killed rank are known beyond its span.
+        end_ns = max(
+            end_ns, int(calls["begin_ns"].max(initial=0)), int(calls["end_ns"].max(initial=0))
+        )
+    end_ns = min([end_ns, *finalize_ns])
     ledgers = []
     for thread, pieces in sorted(calls_by_thread.items()):
         first_ns = begin_ns if thread == min(calls_by_thread) else None

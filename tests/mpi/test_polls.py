@@ -111,3 +111,16 @@ def test_the_last_partition_posts_a_message_on_2_ranks(mpi: Mpi, tmp_path: Path)
     until = received.set_index("call").loc[waits["call"], "partner"]
     np.testing.assert_array_equal(waits["until_ns"], messages.loc[until, "posted_ns"])
     assert waits["wait_ns"].sum() >= STEPS // 2 * LATE_NS / 2
+
+
+def test_a_killed_rank_polled_to_its_last_record_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    program = compiled(mpi, "polls.c", "-g")
+    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t"), "--"]
+    assert run_mpi(mpi, 2, [*run, str(program), "killed"]).returncode != 0
+    trace = mpiprof.open(tmp_path / "t")
+    calls = trace.message_calls
+    polled = calls[(calls["rank"] == 0) & (calls["polls"] > 0)].iloc[-1]
+    segments = segments_of(trace)
+    last = segments[segments["polls"] > 0][-1]
+    assert last["end_ns"] == polled["exit_ns"] > segments["begin_ns"][0]
+    assert last["polls"] == polled["polls"]
