@@ -11,7 +11,13 @@
  *   level 2   #####               #####               #####
  *
  * So the epochs of the highest level are complete on all ranks. Epochs are FIRST_EPOCH_NS long, and
- * twice as long each time the age of the run doubles, so that they cover whole steps of a program.
+ * twice as long each time the age of the run doubles, so that they cover whole steps of a program:
+ * after 256 equal steps, an epoch is at least 2 steps long.
+ *
+ * The level remains 0 during the first steps of a program, so that short runs have whole steps, too.
+ * All ranks make equally many blocking collectives on MPI_COMM_WORLD, so they record the same steps
+ * without a message. Until then, recording may take FIRST_SHARE_PERCENT of a rank's time.
+ *
  * A line in the tables marks each begin and each end of a complete stretch; readers use only these
  * lines, so that a rank whose clock differs spoils no sentence.
  *
@@ -22,6 +28,7 @@
 #include <string.h>
 
 #include "base/recorder.h"
+#include "record/communicator.h"
 #include "tracefile/tracefile.h"
 
 enum {
@@ -29,6 +36,9 @@ enum {
     EPOCHS_PER_OCTAVE = 128, /* after them the length doubles */
     MOST_LEVEL = 4,          /* at least one epoch in 16 is complete */
     MOST_SHARE_PERCENT = 2,
+    FIRST_COLLECTIVES = 120, /* of 30 steps with up to 4 collectives */
+    FIRST_SECONDS = 30,      /* most time of these steps; a tenth of it until a first collective */
+    FIRST_SHARE_PERCENT = 10,
     RECORD_COST_NS = 20, /* to write, pack and store a record */
     EPOCHS_BEFORE_CHANGE = 2
 };
@@ -63,13 +73,22 @@ static void complete_set(bool complete, int64_t at_ns)
     atomic_store_explicit(&message_epoch_is_complete, complete, memory_order_release);
 }
 
+/* Return true during the first steps of a program, as far as its collectives show them. */
+static bool is_first(int64_t now)
+{
+    const struct communicator *const world = atomic_load(&comm_first);
+    const uint32_t made = world ? __atomic_load_n(&world->blocking, __ATOMIC_RELAXED) : 0;
+    const int64_t most_ns = (int64_t)FIRST_SECONDS * (made > 0 ? 1000000000 : 100000000);
+
+    return made < FIRST_COLLECTIVES && now - age_origin_ns < most_ns;
+}
+
 /* Return the level whose share of epochs keeps a cost within the budget. */
-static int level_of_cost(int64_t records, int64_t span_ns)
+static int level_of_cost(int64_t records, int64_t span_ns, int percent)
 {
     int needed = 0;
 
-    while (needed < MOST_LEVEL &&
-           (records * RECORD_COST_NS * 100) >> needed > span_ns * MOST_SHARE_PERCENT)
+    while (needed < MOST_LEVEL && (records * RECORD_COST_NS * 100) >> needed > span_ns * percent)
         needed++;
     return needed;
 }
@@ -96,7 +115,8 @@ static void level_update(int64_t now)
     counted_records += records;
     if (!atomic_load(&message_epoch_is_complete))
         return;
-    const int by_cost = level_of_cost(records, span);
+    const int percent = is_first(now) ? FIRST_SHARE_PERCENT : MOST_SHARE_PERCENT;
+    const int by_cost = level_of_cost(records, span, percent);
 
     exceeding = by_cost > level ? exceeding + 1 : 0;
     if (exceeding >= EPOCHS_BEFORE_CHANGE) {
