@@ -62,13 +62,13 @@ class StackTree:
         has half of the excess, or if there is none.
         """
         excess = self.total_ns[:, 0] - self.total_ns[:, 1]
-        node = own = 0
+        node = program_node = 0
         for child in range(1, len(excess)):  # parents precede children
             if self.parents[child] == node and excess[child] > EXCESS_SHARE * excess[0] > 0:
                 node = child
                 if self.functions[child][0] is not None and not self.in_library[child]:
-                    own = child
-        return own or node
+                    program_node = child
+        return program_node or node
 
     def estimate_error(self, node: int) -> Float:
         """Return the standard error of a node's total time for each group, from its samples."""

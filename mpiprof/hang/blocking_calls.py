@@ -123,7 +123,7 @@ def find_poll(trace: Trace, rank: int) -> MessageWait | None:
     The rank may have left the loop since its last call. Then it is outside MPI. A rank of several
     threads is in a loop only if all of them are in MPI.
     """
-    functions = [of for (owner, _), of in trace.logs.functions.items() if owner == rank]
+    functions = [call for (owner, _), call in trace.logs.functions.items() if owner == rank]
     polls = [function for function in functions if function is not None and function.polled_ns]
     if not polls or None in functions:
         return None
@@ -154,8 +154,8 @@ def find_local_calls(trace: Trace, rank: int) -> list[MessageWait]:
             if index >= 0:
                 shape = shapes[index]
                 found.append(MessageWait(rank, int(thread), shape.operation, shape.site, begin_ns))
-    known = {call.thread for call in found}
-    return found + [call for call in _find_functions(trace, rank) if call.thread not in known]
+    threads = {call.thread for call in found}
+    return found + [call for call in _find_functions(trace, rank) if call.thread not in threads]
 
 
 def _find_functions(trace: Trace, rank: int) -> list[MessageWait]:
@@ -164,8 +164,8 @@ def _find_functions(trace: Trace, rank: int) -> list[MessageWait]:
     A call has no open record if a callback in it has made other calls, or while recording pauses.
     """
     clock, calls = trace.clock_of(rank), []
-    for (of, thread), function in trace.logs.functions.items():
-        if of != rank or function is None or not function.since_ns or function.polled_ns:
+    for (owner, thread), function in trace.logs.functions.items():
+        if owner != rank or function is None or not function.since_ns or function.polled_ns:
             continue
         if function.operation in LOCAL_OPERATIONS:
             begin_ns = int(clock.to_global(np.array([function.since_ns]))[0])

@@ -224,7 +224,7 @@ def _find_position(
     position.recent = deque(maxlen=max(16, min(RECENT_CALLS, MAX_RECENT_CALLS // trace.ranks)))
     position.poll = find_poll(trace, rank)
     functions = _current_functions(trace, rank)
-    if functions and (position.poll or not any(of.polled_ns for of in functions)):
+    if functions and (position.poll or not any(function.polled_ns for function in functions)):
         position.between = functions[0].call_class
     position.waits = list(waits)
     position.local_calls = find_local_calls(trace, rank)

@@ -159,7 +159,7 @@ def find_unknown_waits(trace: Trace) -> list[Int]:
     if isinstance(trace, TraceWindow):
         chosen &= trace.covers(enter)
     rank = messages.rank[call].astype(np.int64)
-    return [of[chosen] for of in (rank, enter, exit_)]
+    return [column[chosen] for column in (rank, enter, exit_)]
 
 
 def sum_unknown_waits(trace: Trace) -> int:

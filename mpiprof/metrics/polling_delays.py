@@ -37,8 +37,8 @@ def find_polling_delays(trace: Trace) -> pd.DataFrame:
     messages = trace.messages
     posted_ns = messages["posted_ns"].to_numpy()
     is_found = messages["call"].isin(calls.index) & messages["received"] & messages["complete"]
-    found = messages[is_found & (messages["partner"] >= 0)]
-    sent = pd.Series(posted_ns[found["partner"]], found["call"].to_numpy())
+    received = messages[is_found & (messages["partner"] >= 0)]
+    sent = pd.Series(posted_ns[received["partner"]], received["call"].to_numpy())
     sent_ns = sent.groupby(level=0).min()
     calls = calls.loc[sent_ns.index]
     late_ns = calls["polled_ns"] - np.maximum(sent_ns, calls["enter_ns"])

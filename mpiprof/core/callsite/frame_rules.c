@@ -208,7 +208,7 @@ static bool rules_execute(struct rows *rows, struct reader r, const struct frame
 
 /* ---- the caller */
 
-/* What rules refer to: the frame, and expressions in the tables of its object. */
+/* The objects that rules refer to: a frame, and the expressions in the tables of its object. */
 struct context {
     const struct frame *frame;
     const struct frame_entry *entry;

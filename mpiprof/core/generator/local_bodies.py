@@ -123,8 +123,8 @@ def _end_line(function: Function, fortran: bool, handle: str) -> str:
         return f"local_call_end_ready(&m, {error}, {request});"
     arguments = "&a" if handle else "NULL"
     if function.operation in ("win_test", "parrived"):
-        found = f"{error} == MPI_SUCCESS && *flag != 0"
-        return f"local_call_end_test(&m, {error}, {arguments}, {found});"
+        is_true = f"{error} == MPI_SUCCESS && *flag != 0"
+        return f"local_call_end_test(&m, {error}, {arguments}, {is_true});"
     return f"local_call_end(&m, {error}, {arguments});"
 
 

@@ -21,7 +21,7 @@ def poll_lines(function: Function, fortran: bool, call: str, lines: list[str]) -
     if function.name not in POLLED:
         return lines
     error = "*ierror" if fortran else "error"
-    found = "*outcount" if has(function, "outcount") else "*flag"
+    result = "*outcount" if has(function, "outcount") else "*flag"
     native = call
     if has(function, "status") and function.name != "MPI_Testall":
         status = f"poll_status(status, {str(fortran).lower()})"
@@ -31,7 +31,7 @@ def poll_lines(function: Function, fortran: bool, call: str, lines: list[str]) -
         f"const bool is_counted = {_enter(function, fortran)};",
         "if (is_counted) {",
         f"    {native}",
-        f"    if (poll_leave({error} == MPI_SUCCESS && {found} == 0))",
+        f"    if (poll_leave({error} == MPI_SUCCESS && {result} == 0))",
         "        return;" if fortran else "        return error;",
         "}",
         *lines[:at],
