@@ -42,7 +42,7 @@ struct poll {
     int64_t processor_ns, read_ns;     /* processor time at read_ns; read_ns 0: unknown */
     int64_t calls, inside_ns;          /* inside_ns: time in the calls */
     int64_t gaps_ns, gap_ns;           /* sum of the gaps above SHORT_NS; the last gap */
-    MPI_Request handles[FEW_REQUESTS]; /* of a counted Test, in the program's form */
+    MPI_Request handles[FEW_REQUESTS]; /* of a counted Test */
     MPI_Status status;                 /* in place of a status that the program ignores */
 };
 struct poll_call { /* a call in vain that was recorded with its times */
@@ -119,22 +119,25 @@ static inline bool poll_enter(int operation, const void *address, uint64_t objec
     return true;
 }
 
-/* The same for a call on requests, which are stored, because the library clears those that are
- * complete. A thread beside others may not look for their messages after the call: another thread
- * may have an equal handle by then. */
+/* The same for a call on requests, which are stored in their C form, because the library clears
+ * those that are complete, and forgets the numbers that Fortran has for them. A thread beside
+ * others may not look for their messages after the call: another thread may have an equal handle
+ * by then. */
 static inline bool poll_enter_requests(int operation, const void *address, int count,
                                        const void *handles, bool fortran)
 {
-    const size_t each = fortran ? sizeof(MPI_Fint) : sizeof(MPI_Request);
-
     if (self.poll == NULL || !self.poll->spins || count < 1 || count > FEW_REQUESTS ||
         handles == NULL || atomic_load_explicit(&single_thread_is_over, memory_order_relaxed) ||
         !poll_enter(operation, address, 0, NO_MESSAGE))
         return false;
-    if (count == 1 && !fortran)
+#ifdef MPIPROF_FORTRAN
+    for (int i = 0; fortran && i < count; i++)
+        self.poll->handles[i] = request_f2c(((const MPI_Fint *)handles)[i]);
+#endif
+    if (!fortran && count == 1)
         self.poll->handles[0] = *(const MPI_Request *)handles;
-    else
-        memcpy(self.poll->handles, handles, (size_t)count * each);
+    else if (!fortran)
+        memcpy(self.poll->handles, handles, (size_t)count * sizeof(MPI_Request));
     return true;
 }
 

@@ -60,12 +60,14 @@ void request_completion_begin_active(struct request_completion *w)
 {
     const bool is_late = poll_is_late(w->operation);
     const void *const handles = w->handles;
+    const bool fortran = w->fortran;
 
     if (!poll_is_possible(w->operation))
         poll_interrupt();
     function_enter(w->operation);
     if (is_late) { /* before the call, the handles were these */
         w->handles = self.poll->handles;
+        w->fortran = false;
         w->space->status = self.poll->status;
     }
     if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && w->count > 0 &&
@@ -73,6 +75,7 @@ void request_completion_begin_active(struct request_completion *w)
         collectives_find(w);
     message_completion_begin(w);
     w->handles = handles;
+    w->fortran = fortran;
     w->outer = self.completion;
     if (has_requests(w)) {
         w->stamp = ++self.last_stamp;
