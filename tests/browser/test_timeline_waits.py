@@ -90,7 +90,7 @@ def test_messages_and_the_chain_to_the_cause_are_shown(chrome: Any, tmp_path: Pa
         assert f"on rank {LATE}, which waited for no other rank" in page.page.inner_text(
             ".tl-status"
         )
-        assert "it was outside of MPI calls" in page.page.inner_text(".tl-status")
+        assert "outside of MPI calls for 2.00 ms" in page.page.inner_text(".tl-status")
         page.shot("timeline-waits")
         assert_filter_keeps_waits(page, found, longest["rank"])
         page.timeline(f"?{WINDOW}&colour=waiting")

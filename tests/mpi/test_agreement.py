@@ -129,14 +129,17 @@ def test_each_file_and_setting_changes_the_number_of_a_build(tmp_path: Path) -> 
 
 
 # Modules that wrappers.py imports.
-GENERATOR = ("collectives", "local_bodies", "other_functions", "symbol_tables", "wrapper_bodies")
+GENERATOR = (
+    *("collectives", "local_bodies", "other_functions", "poll_bodies", "symbol_tables"),
+    "wrapper_bodies",
+)
 
 
 def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
     """All files that CMake compiles, includes or runs are below the folder that it globs."""
     core = ROOT / "mpiprof" / "core"
     lists = (core / "CMakeLists.txt").read_text()
-    assert "*.c *.h *.py *.cmake CMakeLists.txt" in lists
+    assert "*.c *.h *.py *.cmake *.ld CMakeLists.txt" in lists
     tables = ("operations", "datatypes", "libraries", "libraries.table")
     files = ("operations", "datatypes", "libraries/__init__", "libraries/table")
     assert f"set(TABLES {' '.join(f'../{file}.py' for file in files)})" in lists

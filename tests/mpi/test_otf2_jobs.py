@@ -73,10 +73,10 @@ def test_random_messages_on_4_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     assert sent == received
     pd.testing.assert_frame_equal(sort_sums(converted), sort_sums(known))
     for name in ("message_calls", "messages"):
-        found, expected = (getattr(trace, name) for trace in (converted, known))
-        pd.testing.assert_frame_equal(
-            found.drop(columns="site_id"), expected.drop(columns="site_id"), check_categorical=False
-        )
+        # A loop of calls in vain is one region in the archive, without their number.
+        lost = ["site_id"] if name == "messages" else ["site_id", "polls", "polled_ns"]
+        found, expected = (getattr(trace, name).drop(columns=lost) for trace in (converted, known))
+        pd.testing.assert_frame_equal(found, expected, check_categorical=False)
 
 
 def sort_sums(trace: Trace) -> pd.DataFrame:
