@@ -110,8 +110,8 @@ def _read_collectives(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
         first = stream.chunks[0]
         while not first.is_summed() and (block := stream.read(READ_RECORDS)) is not None:
             completes = get_column(block, "kind") == COMPLETION
-            columns = (block.enter_ns, block.exit_ns, block.shape, completes, completes * 0)
-            yield first.thread, _make_calls(*columns)
+            times = block.enter_ns, block.exit_ns
+            yield first.thread, _make_calls(*times, block.shape, completes, np.zeros(len(block)))
 
 
 def _read_message_calls(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
@@ -127,8 +127,8 @@ def _read_message_calls(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
             enter_ns, exit_ns = (np.where(ns > 0, clock.to_global(ns), 0) for ns in times)
             shapes = shape_map.take(calls["shape"].astype(np.int64), mode="clip")
             polls = np.where(calls["kind"] == POLL, calls["sequence"].astype(np.int64), 0)
-            no = np.zeros(len(shapes), np.bool_)
-            all_calls = _make_calls(enter_ns, exit_ns, shapes, no, polls)
+            completes = np.zeros(len(shapes), np.bool_)
+            all_calls = _make_calls(enter_ns, exit_ns, shapes, completes, polls)
             yield chunks[0].thread, all_calls[shapes >= 0]
 
 

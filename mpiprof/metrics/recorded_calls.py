@@ -36,7 +36,7 @@ def read_recorded_calls(trace: Trace) -> list[Int]:
     of_messages = _take_message_calls(trace, list(names.values()))
     closed = of_messages[2] > 0  # by exit_ns
     joined: list[Any] = []
-    for name, more in zip(names, of_messages, strict=True):
-        column = np.concatenate([getattr(collective, name), more[closed]])
+    for name, values in zip(names, of_messages, strict=True):
+        column = np.concatenate([getattr(collective, name), values[closed]])
         joined.append(column if name.endswith("_ns") else column.astype(np.int32))
     return list(put_in_order(joined, trace.ranks))

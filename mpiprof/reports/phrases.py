@@ -240,6 +240,6 @@ def unknown_message_waits(trace: Trace) -> str:
         return ""
     share = format_share(unknown_ns / trace.process_time_ns)
     return (
-        f"Calls that took {share} of all ranks' time may have waited for messages whose other call "
-        "has no record, so that waiting is unknown. Record with --messages auto, the default"
+        f"The waiting in calls that took {share} of all ranks' time is unknown, because the record "
+        "lacks the other call of their messages. Record with --messages auto, the default"
     )

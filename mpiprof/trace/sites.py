@@ -254,8 +254,8 @@ def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocat
         parsed = [_parse_place(*pair) for pair in zip(functions, places, strict=False)]
         inlined = [place for place in parsed if place is not None]
         if inlined:  # the innermost first
-            own = (place for place in inlined if not is_system_header(place[0]))
-            locations[offset] = next(own, inlined[0])
+            in_program = (place for place in inlined if not is_system_header(place[0]))
+            locations[offset] = next(in_program, inlined[0])
     return locations
 
 

@@ -44,10 +44,10 @@ def join_threads(
 def find_stretches(threads: Mapping[int, Sequence[NamedThreads]]) -> dict[int, float]:
     """Return the time in which a rank's threads run or are ready to run, per processor time."""
     stretches = {}
-    for rank, named in threads.items():
-        ns = sum(of.ns for of in named)
-        if ns:
-            stretches[rank] = 1 + sum(of.queue_ns for of in named) / ns
+    for rank, groups in threads.items():
+        processor_ns = sum(group.ns for group in groups)
+        if processor_ns:
+            stretches[rank] = 1 + sum(group.queue_ns for group in groups) / processor_ns
     return stretches
 
 

@@ -110,7 +110,7 @@ def test_an_old_trace_names_its_gaps_and_accuses_nobody_falsely(every: int, tmp_
     gaps = find_record_gaps(trace)
     assert set(gaps.rank.tolist()) == set(range(RANKS)) - {LATE_RANK}
     (sentence,) = [row for name, row in text.fact_rows(trace)[1] if name == "messages"]
-    assert sentence.startswith("Calls that took ") and "waiting is unknown" in sentence
+    assert sentence.startswith("The waiting in calls that took ") and "is unknown" in sentence
     assert message_table.message_facts(trace).endswith("the waiting in it is not known")
     accused = {
         rank for of in trace.findings() if of.certainty >= MIN_CERTAINTY for rank in of.ranks
