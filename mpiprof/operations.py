@@ -234,7 +234,8 @@ MANAGEMENT_COLLECTIVES = (
 
 COMPLETION_OPERATIONS = (  # calls on requests
     *("wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"),
-    *("request_get_status", "start", "startall", "request_free", "cancel"),
+    *("request_get_status", "request_get_status_all", "request_get_status_any"),
+    *("request_get_status_some", "start", "startall", "request_free", "cancel"),
 )
 # Calls on messages, which are recorded by call site and peer (core/record/message.c).
 MESSAGE_OPERATIONS = (
@@ -269,7 +270,11 @@ LOCAL_OPERATIONS = (
     *("comm_idup", "comm_idup_with_info", "comm_create_group", "comm_create_from_group"),
     *("intercomm_create_from_groups", "comm_join", "comm_free", "comm_set_info"),
     *("open_port", "close_port", "publish_name", "lookup_name", "unpublish_name"),
-    *("session_get_num_psets", "session_get_nth_pset", "alloc_mem", "free_mem", "buffer_detach"),
+    *("session_get_num_psets", "session_get_nth_pset", "alloc_mem", "free_mem"),
+    *("buffer_attach", "buffer_detach", "buffer_flush", "buffer_iflush"),
+    *("comm_attach_buffer", "comm_detach_buffer", "comm_flush_buffer", "comm_iflush_buffer"),
+    *("session_attach_buffer", "session_detach_buffer"),
+    *("session_flush_buffer", "session_iflush_buffer"),
 )
 
 

@@ -19,7 +19,8 @@ case ${LMOD_FAMILY_MPI:-none}/${LMOD_FAMILY_MPI_VERSION:-} in
 openmpi/4.*) recorder=openmpi-3 ;;
 openmpi/5.*) recorder=openmpi-4 ;;
 mpich/3.*) recorder=mpich-3 ;;
-mpich/[45].*) recorder=mpich-4c ;;
+mpich/4.[01]*) recorder=mpich-4c ;;
+mpich/[45].*) recorder=mpich-4.1 ;;
 none/*) refuse "no MPI module is loaded" ;;
 *) refuse "$LMOD_FAMILY_MPI/$LMOD_FAMILY_MPI_VERSION is not in the list of the TaskProlog" ;;
 esac

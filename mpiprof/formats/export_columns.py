@@ -108,6 +108,7 @@ MESSAGE_COLUMNS = {  # tables of messages and local calls in a data set, by name
         "site_id": "row of the table of sites for the call that posted it, -1 without",
         "complete": "whether the message was complete when the call returned",
         "sure": "whether its number is certain",
+        "any_source": "whether the rank receives it from any source",
         "partner": "row of the same message as its other rank sees it, -1 without",
     },
 }

@@ -1,15 +1,16 @@
-"""Sentences on the Python exceptions that ended ranks of a job."""
+"""Sentences on the exceptions that ended ranks of a job, their threads, or tests of pytest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Positions
 from mpiprof.hang.wait_graph import has_left
 from mpiprof.interface.format_units import capitalise, format_ranks
 from mpiprof.trace import Trace
-from mpiprof.trace.exceptions import ABORT, INTERRUPT, THREAD, RaisedException
+from mpiprof.trace.exceptions import ABORT, INTERRUPT, TEST, THREAD, RaisedException
 
 MAX_SENTENCES = 2
 
@@ -34,11 +35,15 @@ def raised_sentences(
 
 def ended_by_exception(trace: Trace, positions: Positions) -> set[int]:
     """Return the ranks that an exception has ended."""
-    return {raised.rank for raised in _list_ending(trace, positions) if raised.how != THREAD}
+    ending = _list_ending(trace, positions)
+    return {raised.rank for raised in ending if raised.how not in (THREAD, TEST)}
 
 
 def _list_ending(trace: Trace, positions: Positions) -> list[RaisedException]:
-    """Return the exceptions after which a rank or a thread made no further call, by time."""
+    """Return the exceptions after which a rank or a thread made no further call, by time.
+
+    In addition, return the first one by which a test failed, but not on all ranks.
+    """
     listed = [
         (raised.at_ns + trace.clock_of(rank).offset_at(raised.at_ns), raised)
         for rank, exceptions in trace.tables.exceptions.items()
@@ -49,11 +54,33 @@ def _list_ending(trace: Trace, positions: Positions) -> list[RaisedException]:
         for position in positions
         if (call := position.current) is not None and call.operation != "finalize"
     }
-    # Python prints exceptions also for programs that handle them and continue.
+    listed.sort(key=lambda item: item[0])
+    test = _first_test([raised for _, raised in listed if raised.how == TEST], trace.ranks)
     return [
-        raised for at_ns, raised in sorted(listed, key=lambda item: item[0])
-        if raised.how == THREAD or called_ns.get(raised.rank, at_ns) <= at_ns
-    ]  # fmt: skip
+        raised
+        for at_ns, raised in listed
+        if _is_ending(raised, test, called_ns.get(raised.rank, at_ns) <= at_ns)
+    ]
+
+
+def _is_ending(raised: RaisedException, test: str | None, made_no_call: bool) -> bool:
+    if raised.how == TEST:
+        return _describe_source(raised) == test
+    # Python prints exceptions also for programs that handle them and continue.
+    return raised.how == THREAD or made_no_call
+
+
+def _first_test(failures: Sequence[RaisedException], ranks: int) -> str | None:
+    """Return the source of the first failure that not all ranks have, or None."""
+    failed: dict[str, set[int]] = {}
+    for raised in failures:
+        failed.setdefault(_describe_source(raised), set()).add(raised.rank)
+    return next((source for source, members in failed.items() if len(members) < ranks), None)
+
+
+def _describe_source(raised: RaisedException) -> str:
+    """Return type and location, without the message, which may differ between ranks."""
+    return replace(raised, message="").describe()
 
 
 def _sentence(
@@ -64,6 +91,8 @@ def _sentence(
     if raised.how == THREAD:
         threads = "Threads" if len(group) > 1 else "A thread"
         return f"{threads} of {format_ranks(ranks)} raised {raised.describe()} and {has} ended."
+    if raised.how == TEST:
+        return f"A test failed on {format_ranks(ranks)}: {raised.describe()}."
     if raised.how == ABORT:
         return f"{who} raised {raised.describe()} and called MPI_Abort."
     alive = processes.alive if processes is not None else {}

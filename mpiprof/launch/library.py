@@ -32,6 +32,12 @@ LIBRARY_NAMES = {
     "openmpi": ("libmpi.so.40",),
     "mpiabi": ("libmpi_abi.so.1", "libmpi_abi.so.0"),
 }
+# Functions that show the level of an MPI library, highest level first.
+LEVEL_FUNCTIONS = {
+    "4.1": ("MPI_Allreduce_c", "MPI_Session_iflush_buffer", "MPI_Request_get_status_some"),
+    "4c": ("MPI_Allreduce_c",),
+    "4": ("MPI_Allreduce_init",),
+}
 PYTHON_NAME = re.compile(r"(python|pypy)[0-9.]*t?$")
 
 # Run by another Python, to find its mpi4py.
@@ -60,16 +66,17 @@ class Mpi:
 
     @property
     def api_level(self) -> str:
-        """Generation of the real library's entry points: "3", "4" or "4c"."""
+        """Generation of the real library's entry points: "3", "4", "4c" or "4.1"."""
         # mpi4py probes for functions, so a wrapper must not export functions that the library
         # lacks.
-        if self.abi == "mpiabi":
-            return "4c"
+        if self.abi == "mpiabi":  # MPI 5.0 defines it
+            return "4.1"
         if self.library is None:
             return "3"
-        if elf.exports_symbol(self.library, "MPI_Allreduce_c"):
-            return "4c"
-        return "4" if elf.exports_symbol(self.library, "MPI_Allreduce_init") else "3"
+        for level, functions in LEVEL_FUNCTIONS.items():
+            if all(elf.exports_symbol(self.library, name) for name in functions):
+                return level
+        return "3"
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,9 @@ class Chunk:
     def is_summed(self) -> bool:
         """Return whether the chunk begins with totals. Events are in other threads' chunks."""
         totals = (SUMMARY, STATISTICS, MESSAGE_COUNT)
-        return self.packed_bytes < 0 and bool(np.isin(self.read(1)["kind"], totals).any())
+        return self.packed_bytes < 0 and any(
+            kind in totals for kind in self.read(1)["kind"].tolist()
+        )
 
     def was_reused(self) -> bool:
         """Return whether a live window was reused for the next chunk since its header was read."""

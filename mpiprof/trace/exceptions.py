@@ -1,4 +1,4 @@
-"""Exceptions that ended a rank or a thread of it, as the recorder wrote them."""
+"""Exceptions that ended a rank, a thread or a test of it, as the recorder wrote them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from mpiprof.trace.sites import format_site, parse_frame, read_type
 from mpiprof.trace.validation import check_integer, check_list, check_object, check_text
 
-UNCAUGHT, THREAD, ABORT, CXX = "uncaught", "thread", "abort", "c++"
+UNCAUGHT, THREAD, ABORT, TEST, CXX = "uncaught", "thread", "abort", "test", "c++"
 INTERRUPT = "KeyboardInterrupt"
 MAX_MESSAGE = MAX_TYPE = 200  # characters
 
@@ -19,8 +19,9 @@ class RaisedException:
     """An exception of one rank.
 
     at_ns: time on the clock of its node. how: UNCAUGHT, THREAD if no `except` of a thread caught
-    it, ABORT if the program handled it and called MPI_Abort, or CXX for a C++ exception. message:
-    "" if unknown. frame: the location that raised it, None if unknown.
+    it, ABORT if the program handled it and called MPI_Abort, TEST if a test of pytest failed by it,
+    or CXX for a C++ exception. message: "" if unknown. frame: the location that raised it, None if
+    unknown.
     """
 
     rank: int

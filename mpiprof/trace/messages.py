@@ -22,8 +22,9 @@ from mpiprof.trace.types import EXTENSION, LONGEST_CALL, RECEIVED, SENT, SUMMARY
 # (core/python_api/messages.h).
 UNSURE, WILDCARD, COMPLETE, UNKNOWN_PEER, CANCELLED = 1, 2, 4, 8, 16
 RECEIVED_FLAG, DOUBTFUL = 32, 64
+ANY_SOURCE = 128
 EXCLUSIVE, SHARED = 1, 2  # types of a lock (core/record/local_call.h)
-RECORDED_FLAGS = RECEIVED_FLAG - 1
+RECORDED_FLAGS = RECEIVED_FLAG - 1 | ANY_SOURCE
 SUM_RECORDS = 4  # a summary and its extensions
 
 

@@ -223,8 +223,9 @@ _location_cache: dict[str, dict[int, SourceLocation | None]] = {}
 
 
 def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
-    """Return file, line and function of return addresses in a module; {} if none is known.
+    """Return file, line and function of code in a module; {} if none is known.
 
+    The recorder writes the offset of the last byte of a call, or of an interrupted instruction.
     Code that is inlined from headers of the system belongs to the function that includes it.
     """
     known = _location_cache.setdefault(module, {})
@@ -242,8 +243,7 @@ def list_modules(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[str]:
 
 def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
     base = _load_address(module)
-    # A return address follows its call, so the preceding byte is looked up.
-    addresses = "\n".join(hex(base + max(offset - 1, 0)) for offset in offsets)
+    addresses = "\n".join(hex(base + offset) for offset in offsets)
     lines = _tool_output("addr2line", ["-a", "-i", "-f", "-C", "-e", module], addresses + "\n")
     starts = [i for i, line in enumerate(lines) if line.startswith("0x")]
     if len(starts) != len(offsets):

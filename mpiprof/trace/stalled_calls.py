@@ -7,6 +7,12 @@ from typing import Any
 
 from mpiprof.trace.validation import check_integer, check_object
 
+# Of operations that may sleep for a file, a launcher or a name server, whatever other calls do.
+SLEEPING_PREFIXES = (
+    *("file_", "comm_spawn", "comm_connect", "comm_accept", "comm_join", "comm_disconnect"),
+    *("open_port", "publish_name", "lookup_name", "unpublish_name", "finalize"),
+)
+
 
 @dataclass(frozen=True)
 class StalledCall:
@@ -42,3 +48,8 @@ def parse_stalled_call(rank: int, value: Any) -> StalledCall:
         check_integer(row["asleep_ns"], 0),
         check_integer(row["queue_ns"], -1),
     )
+
+
+def may_sleep(operation: str) -> bool:
+    """Return whether a call of an operation may sleep although other calls keep the processor."""
+    return operation.startswith(SLEEPING_PREFIXES)

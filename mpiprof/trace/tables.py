@@ -23,7 +23,7 @@ from mpiprof.trace.files import list_files, read_content
 from mpiprof.trace.metadata import Communicator, SampleKey, Shape, Tables
 from mpiprof.trace.run_metadata import RANK_LIMIT
 from mpiprof.trace.sites import group_by_lines, parse_frame
-from mpiprof.trace.stalled_calls import StalledCall, parse_stalled_call
+from mpiprof.trace.stalled_calls import StalledCall, may_sleep, parse_stalled_call
 from mpiprof.trace.thread_times import join_threads, parse_threads
 from mpiprof.trace.types import Problems
 from mpiprof.trace.validation import (
@@ -199,9 +199,14 @@ class _Reader:
             self.tables.shape_ids[rank][list(ids)] = list(ids.values())
         site_of_shape = {key: self.tables.shapes[index].site for key, index in shapes.items()}
         self._resolve_presite_samples(site_of_shape)
-        self.tables.stalled_calls = [
+        stalled = [
             replace(call, shape=shapes.get((call.rank, call.shape), -1)) for call in self.stalled
         ]
+        self.tables.stalled_calls = [call for call in stalled if not self._may_sleep(call)]
+
+    def _may_sleep(self, call: StalledCall) -> bool:
+        """Return whether a call off the processor is no stall, whatever other calls do."""
+        return call.shape >= 0 and may_sleep(self.tables.shapes[call.shape].operation)
 
     def _resolve_presite_samples(self, site_of_shape: dict[tuple[int, int], int]) -> None:
         sums = self.tables.presite_samples

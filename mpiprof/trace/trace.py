@@ -174,6 +174,11 @@ class Trace(Records):
                 table.is_known = True
         return table.value
 
+    def release(self, *names: str) -> None:
+        """Forget derived tables, which are computed again when they are needed."""
+        for name in names:
+            self._known.pop((name,), None)
+
     def _resolve_callsites(self, argument: Any) -> Any:
         """Return an argument with call site names replaced by numbers."""
         if isinstance(argument, list | tuple):

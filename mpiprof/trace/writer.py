@@ -13,6 +13,10 @@ from mpiprof.trace.types import (
     CALL,
     COMPLETION,
     EXTENSION,
+    INTERVAL_COUNTS,
+    INTERVAL_PRESSURE,
+    INTERVAL_THREADS,
+    INTERVAL_TIMES,
     LONGEST_CALL,
     RECEIVED,
     RECEIVED_PART,
@@ -54,6 +58,11 @@ EXTENDED_HEADER_FIELDS = [
     *([f"{name}_ns", "<i8", 32 + 8 * i] for i, name in enumerate(OUTSIDE_CLASSES)),
 ]
 RECORD_TYPE = np.dtype([(n, t) for n, t, _ in RECORD_FIELDS])
+# Records that belong to the call or interval after them.
+PRECEDING = (
+    *(SENT_PART, RECEIVED_PART),
+    *(INTERVAL_TIMES, INTERVAL_COUNTS, INTERVAL_PRESSURE, INTERVAL_THREADS),
+)
 KINDS = (
     *("empty", "call", "start", "completion", "extension", "summary", "statistics"),
     *("sent", "received", "message_call", "message_count"),
@@ -124,13 +133,14 @@ def make_chunks(
 
 
 def pad_messages(records: Array) -> Array:
-    """Insert empty records, so that no call or sum of messages is divided between two chunks.
+    """Insert empty records, so that no call, sum or interval is divided between two chunks.
 
-    A call follows its messages, and the extensions of a sum follow the sum.
+    A call follows its messages, the extensions of a sum follow the sum, and an interval follows its
+    counters.
     """
     kind = records["kind"]
     begins_next = np.append(kind[1:], SUMMARY) != EXTENSION
-    ends = np.flatnonzero(begins_next & (kind != SENT_PART) & (kind != RECEIVED_PART)) + 1
+    ends = np.flatnonzero(begins_next & ~np.isin(kind, PRECEDING)) + 1
     pieces, begin = [], 0
     while len(records) - begin > RECORDS_PER_CHUNK:
         fitting = np.searchsorted(ends, begin + RECORDS_PER_CHUNK, side="right")

@@ -88,7 +88,7 @@ def test_the_two_exceptions() -> None:
 
 def test_all_other_functions_have_the_forum_s_types() -> None:
     functions = collectives.other_functions()
-    assert len(functions) == 229 == len({f.name for f in functions})
+    assert len(functions) == 248 == len({f.name for f in functions})
     for function in functions:
         expected = normal(forum_prototype(function), names=False)
         assert normal(function.prototype(), names=False) == expected
@@ -112,7 +112,8 @@ def compiler_of(name: str) -> str:
 @pytest.fixture(params=HEADERS, scope="module")
 def header(request: pytest.FixtureRequest) -> tuple[str, str, str]:
     """Return the ABI, the compiler and the level of each real header."""
-    level = {"openmpi": "4", "openmpi of the system": "3"}.get(request.param, "4c")
+    levels = {"openmpi": "4", "mpich of the system": "4c", "openmpi of the system": "3"}
+    level = levels.get(request.param, "4.1")
     return request.param.split()[0], compiler_of(request.param), level
 
 
@@ -189,8 +190,8 @@ def test_open_mpi_s_handles_are_data_symbols(system: bool) -> None:
 
 # Functions that a library lacks of its MPI level; none in the libraries here.
 REAL = {
-    "mpich": ("lib/libmpi.so.12", "4c"),
-    "mpiabi": ("lib/libmpi_abi.so.1", "4c"),
+    "mpich": ("lib/libmpi.so.12", "4.1"),
+    "mpiabi": ("lib/libmpi_abi.so.1", "4.1"),
     "openmpi": ("lib/libmpi.so.40", "4"),
 }
 
@@ -230,7 +231,7 @@ UNWRAPPED = {
         *("(add|remove)_error_.*", "error_(class|string)", "errhandler_.*", ".*_errhandler"),
         *(".*_(c2f|f2c|fromint|toint)", "(keyval|comm|win)_.*keyval.*", "keyval_.*"),
         *("op_commutative", "register_datarep", "dims_create", "f_sync_reg", "get_address"),
-        *("pack.*", "unpack.*", "reduce_local", "buffer_attach"),
+        *("pack.*", "unpack.*", "reduce_local"),
     ),
     "it returns a value that the process has": (
         *("(cart|graph|dist_graph|topo|cartdim|graphdims)_.*", "comm_(compare|group|rank|size)"),
@@ -246,10 +247,6 @@ UNWRAPPED = {
         *("win_set_name", "file_seek", "file_get_position_shared"),
     ),
     "it completes or starts a request without communication": ("grequest_(complete|start)",),
-    "MPI 4.1 and 5.0 added it, and the recorder has no library for their level": (
-        *("(comm|session)_(attach|detach|flush|iflush)_buffer", "buffer_i?flush"),
-        "request_get_status_(all|any|some)",
-    ),
 }
 
 
@@ -257,7 +254,9 @@ def test_every_function_without_a_wrapper_has_a_reason() -> None:
     standard = pytest.importorskip("pympistandard", reason="pip install '.[test]'")
     if not standard.PROCEDURES:
         standard.use_api_version()
-    wrapped = {f.name.lower().removesuffix("_c") for f in collectives.functions("4c")}
+    wrapped = {
+        f.name.lower().removesuffix("_c") for f in collectives.functions(collectives.LEVELS[-1])
+    }
     unwrapped = {*standard.PROCEDURES} - wrapped - {"mpi_pcontrol"}
     patterns = [pattern for reason in UNWRAPPED.values() for pattern in reason]
     known = {

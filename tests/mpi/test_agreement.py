@@ -241,10 +241,12 @@ def test_threads_share_the_private_communicators_on_3_ranks(
     words = wrapped(openmpi, tmp_path, "--switch", spec, "--", program, "4", "30", "60")
     ended = run_mpi(openmpi, 3, words, check=True)
     assert ended.stdout == "0 wrong\n"
-    if "=" in spec:  # the used communicators have private ones in the end
+    # Without eviction, no communicator in use would have a private one in the end. With it, one may
+    # still lack its own: a vote fails while a call uses the victim, and is repeated rarely.
+    if "=" in spec:
         table = mpiprof.open(tmp_path / "trace").instances.sort_values("first_arrival_ns")
         names = table.loc[table["operation"] == "allreduce", "algorithm"].astype(str)
-        assert (names.iloc[-400:] == "ring").mean() > 0.9
+        assert (names.iloc[-400:] == "ring").mean() > 0.5
 
 
 def recorded(mpi: Mpi, trace: Path, *options: str) -> list[str]:

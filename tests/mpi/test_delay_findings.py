@@ -43,11 +43,11 @@ def test_the_slow_rank_of_a_halo_exchange(ranks: int, mpi: Mpi, tmp_path: Path) 
         cost = trace.delays.groupby("rank")["cost_ns"].sum()
         assert cost.idxmax() == slow
         return
-    assert first.evidence["late_ns"] > 0.5 * 8 * MS
+    assert first.habit.late_ns > 0.5 * 8 * MS
     # All other ranks wait for the slow one in each step, less if they are late themselves.
     assert first.cost_ns > 0.1 * STEPS * 8 * MS * (ranks - 1)
-    work = first.evidence["work"][0]
-    before, after = work["before"], work["after"]
+    work = first.habit.work[0]
+    before, after = work.before, work.after
     source = (Path(__file__).parents[1] / "programs/messages_halo.c").read_text().splitlines()
     assert "MPI_" in source[before["line"] - 1]
     assert "MPI_" in source[after["line"] - 1]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks import delay_reasons as planted
 from support.compilation import compiled
+from support.dataset_traces import run_verb
 from support.jobs import run_mpi
 from support.mpis import Mpi
 
@@ -25,17 +26,39 @@ def record_steps(mpi: Mpi, name: str, folder: Path) -> planted.Steps:
     return planted.read_steps(mpiprof.open(folder / "trace"))
 
 
-@pytest.mark.everything  # on a busy machine, other processes may look like another reason
-@pytest.mark.parametrize("name", planted.names())
+def read_report(trace: Path) -> str:
+    """Return the report without line breaks."""
+    return " ".join(run_verb("report", trace)[1].split())
+
+
+def list_cases() -> list[object]:
+    """Return the reasons. With a quota, the ranks have priority over other processes."""
+    marks = {"quota": pytest.mark.slow}  # the others only without other processes
+    names = planted.names()
+    return [pytest.param(name, marks=marks.get(name, pytest.mark.everything)) for name in names]
+
+
+@pytest.mark.parametrize("name", list_cases())
 def test_a_planted_reason_is_found_on_2_ranks(name: str, mpi: Mpi, tmp_path: Path) -> None:
     """On a busy machine, other processes delay both ranks more than the reason does."""
     judgements = []
     for attempt in range(ATTEMPTS):
-        steps = record_steps(mpi, name, tmp_path / str(attempt))
+        folder = tmp_path / str(attempt)
+        steps = record_steps(mpi, name, folder)
         reasons = steps.explain()
         assert sum(reasons.shares_ns.values()) == pytest.approx(reasons.excess_ns)
         judgements.append(steps.judge(name))
         assert not judgements[-1].startswith("wrong"), reasons
         if judgements[-1] == "right":
+            if name == "quota":
+                check_quota(read_report(folder / "trace"))
             return
     assert "disturbed" in judgements
+
+
+def check_quota(report: str) -> None:
+    """The report names the quota as a reason, as a fact and as a limit."""
+    assert "the quota of the control group: throttled" in report, report
+    assert "Raise the processor quota of the control group of rank 1" in report
+    assert "1 of them with a quota of 0.5 processors" in report
+    assert "1 rank has a quota of 0.5 processors: raise the quota." in report

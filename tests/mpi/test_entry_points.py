@@ -5,11 +5,9 @@ The programs (call_programs.py) check their results. All tests run on 2 ranks.
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import PROGRAMS, raw_trace
@@ -17,7 +15,6 @@ from support.call_programs import c_program, fortran_program, python_program
 from support.collective_calls import Case, bytes_of, cases, marked_lines
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.wait_until import BARE_HANG_S
 
 import mpiprof
 from mpiprof.core.generator.collectives import other_functions
@@ -30,12 +27,10 @@ RECORDS = {
 }
 
 
-def record(
-    mpi: Mpi, ranks: int, argv: Sequence[str | Path], folder: Path, **options: Any
-) -> raw_trace.Raw:
+def record(mpi: Mpi, ranks: int, argv: Sequence[str | Path], folder: Path) -> raw_trace.Raw:
     """Run a program under mpiprof and return its recorded data."""
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder)]
-    run_mpi(mpi, ranks, [*words, *argv], check=True, cwd=folder.parent, **options)
+    run_mpi(mpi, ranks, [*words, *argv], check=True, cwd=folder.parent)
     trace = raw_trace.read(folder)
     assert trace.ends() == dict.fromkeys(range(ranks), "finalize")
     return trace
@@ -288,26 +283,6 @@ def test_fortran_s_other_functions(system_mpi: Mpi, binding: str, tmp_path: Path
     assert len(labels[0]) == 14
 
 
-@contextlib.contextmanager
-def hangs_forgiven() -> Iterator[None]:
-    """Ignore a job that was ended because it hung; every other failure still counts."""
-    try:
-        yield
-    except pytest.fail.Exception as failed:
-        if "did not end within" not in str(failed):
-            raise
-
-
-def recorded_in_time(
-    mpi: Mpi, argv: Sequence[str | Path], folder: Path, options: dict[str, Any]
-) -> raw_trace.Raw:
-    """Record windows and files; on a busy machine Open MPI 4.1 hangs in them, even bare."""
-    for number in range(4):
-        with hangs_forgiven():
-            return record(mpi, 2, argv, folder / f"trace-{number}", timeout=BARE_HANG_S, **options)
-    return record(mpi, 2, argv, folder / "trace", **options)
-
-
 @pytest.mark.parametrize("binding", ["mpif.h", "mpi", "mpi_f08"])
 def test_fortran_s_windows_and_files_on_2_ranks(
     system_mpi: Mpi, binding: str, tmp_path: Path
@@ -319,9 +294,7 @@ def test_fortran_s_windows_and_files_on_2_ranks(
     program = tmp_path / "windows"
     run([*words, "-o", program, WINDOWS], cwd=tmp_path, check=True)
     argv: list[str | Path] = ["--", program, tmp_path / "data"]
-    # Open MPI 4.1's other method of sharing a file pointer hangs occasionally, even bare.
-    options = {"env": {"OMPI_MCA_sharedfp": "individual"}}
-    trace = recorded_in_time(system_mpi, argv, tmp_path, options)
+    trace = record(system_mpi, 2, argv, tmp_path / "trace")
     records = [trace.gathered(rank) for rank in (0, 1)]
     calls = [[(r.identity, r.sequence, r.operation) for r in own] for own in records]
     assert calls[0] == calls[1]

@@ -20,6 +20,8 @@ from mpiprof.hang import verdict_text
 
 PROGRAM = PROGRAMS / "exceptions_raised.py"
 LINES = PROGRAM.read_text().splitlines()
+TESTS = PROGRAMS / "exceptions_pytest.py"
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", "-W", "ignore", str(TESTS))
 # How the program ends, and the recorded (how, type, message, line of the source that raised it).
 CASES = {
     "uncaught": ("uncaught", "ValueError", "bad shape " + "x" * 190, "ValueError("),
@@ -38,7 +40,7 @@ CASES = {
     "handled": None,
 }
 # Numbers that differ between runs of one program.
-VOLATILE = re.compile(r"\[[^\]\s]*:\d+\]|0x[0-9a-f]+|Thread-\d+")
+VOLATILE = re.compile(r"\[[^\]\s]*:\d+\]|0x[0-9a-f]+|Thread-\d+|in [0-9.]+s")
 
 
 @pytest.mark.parametrize("how", CASES)
@@ -76,7 +78,7 @@ def verdict_of(folder: Path) -> str:
         text = verdict_text.trace_verdict(mpiprof.open(folder))[1]
     except TraceError:
         return ""
-    return text if "raised" in text else ""
+    return text if "raised" in text or "failed" in text else ""
 
 
 def test_a_verdict_names_the_exception_for_which_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
@@ -92,6 +94,32 @@ def test_a_verdict_names_the_exception_for_which_the_others_wait(mpi: Mpi, tmp_p
     where = f"exceptions_raised.py:{line} act"
     assert text.startswith(f"Rank 1 raised RuntimeError (own hook) at {where} and has left."), text
     assert "may be the reason" not in text
+
+
+def test_the_exception_of_a_failed_test_is_recorded(mpi: Mpi, tmp_path: Path) -> None:
+    """One rank without a launcher: pytest prints the same and returns the same exit code."""
+    python = str(mpi.python)
+    bare = run([python, *PYTEST], cwd=tmp_path)
+    words = [python, "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t"), "--"]
+    recorded = run([*words, python, *PYTEST], cwd=tmp_path)
+    assert recorded.returncode == bare.returncode == pytest.ExitCode.TESTS_FAILED
+    assert VOLATILE.sub("", recorded.stdout) == VOLATILE.sub("", bare.stdout)
+    (raised,) = mpiprof.open(tmp_path / "t").tables.exceptions[0]
+    assert (raised.how, raised.type, raised.message) == ("test", "ValueError", "bad shape 3")
+    assert raised.frame is not None and raised.frame["function"] == "check_shape"
+
+
+def test_a_verdict_names_the_test_that_failed_on_one_rank(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: rank 0 waits in the barrier that rank 1 has left out."""
+    folder = tmp_path / "t"
+    record = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
+    job = start([*mpi.mpiexec(2), *record, str(mpi.python), *PYTEST])
+    try:
+        text = wait_until(partial(verdict_of, folder), "the verdict names the test", job)
+    finally:
+        end(job)
+    sentence = "A test failed on rank 1: ValueError (bad shape 3) at exceptions_pytest.py:"
+    assert text.startswith(sentence), text
 
 
 @pytest.mark.parametrize("how", ["throw", "abort"])

@@ -75,6 +75,13 @@ def test_the_function_of_a_blocked_rank_is_named_on_3_ranks(
     assert "Rank 2 has waited" in text and "Rank 0 is outside MPI, last seen after barrier" in text
 
 
+def test_a_buffer_that_is_never_flushed_is_named_on_3_ranks(mpich: Mpi, tmp_path: Path) -> None:
+    """Only MPI libraries of MPI 4.1 have the function."""
+    last = verdict("buffer_flush", mpich, tmp_path)
+    assert (last["class"], last["odd_ranks"]) == ("blocked", [1]), last["text"]
+    assert "Rank 1 has been in MPI_Buffer_flush " in last["text"], last["text"]
+
+
 @pytest.mark.everything
 def test_a_server_without_clients_is_named_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     """MPICH has no ports here."""

@@ -74,7 +74,7 @@ def test_the_mpi_of_a_binary_is_detected(mpi: Mpi, tmp_path: Path) -> None:
     assert found is not None and found.library is not None
     assert found.abi == mpi.name
     assert found.library.samefile(mpi.bin.parent / "lib" / library.LIBRARY_NAMES[mpi.name][0])
-    assert found.api_level == {"mpich": "4c", "openmpi": "4"}[mpi.name]
+    assert found.api_level == {"mpich": "4.1", "openmpi": "4"}[mpi.name]
 
 
 def test_the_mpi_of_a_system_binary_is_detected(system_mpi: Mpi, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_standard_abi_binary(mpich: Mpi, tmp_path: Path) -> None:
     source.write_text(HELLO_C)
     run([str(mpich.bin / "mpicc_abi"), str(source), "-o", str(tmp_path / "abi")], check=True)
     found = library.mpi_of_file(tmp_path / "abi", {})
-    assert found is not None and (found.abi, found.api_level) == ("mpiabi", "4c")
+    assert found is not None and (found.abi, found.api_level) == ("mpiabi", "4.1")
 
 
 def test_mpi4py_choice_is_foreseen(mpi: Mpi) -> None:
@@ -249,7 +249,7 @@ def test_environment_of_the_program(mpi: Mpi, tmp_path: Path) -> None:
         mpi, tmp_path, "--sample", "3", "--skip-package", "p", "--skip-package", "q", "-q"
     )
     ours = found["MPIPROF_LIBRARY"]
-    level = {"mpich": "4c", "openmpi": "4"}[mpi.name]
+    level = {"mpich": "4.1", "openmpi": "4"}[mpi.name]
     assert Path(ours).name == f"libmpiprof-{mpi.name}-{level}.so"
     assert found["LD_PRELOAD"] == ours
     assert found["MPIPROF_BASE"] == str(tmp_path / "mpiprof-show.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 
 import mpiprof
+from mpiprof.core.generator.collectives import functions
 from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
 from mpiprof.operations import LOCAL_OPERATIONS, call_class, function_name
 from mpiprof.reports.local_table import local_section
@@ -51,6 +53,31 @@ def test_calls_and_waiting_are_summed_by_call_site_on_2_ranks(mpi: Mpi, tmp_path
     assert find_call_free_stretch(trace) is None
     title, table = local_section(trace, 20)
     assert title == "Other MPI functions by time" and "MPI_Win_" in table
+
+
+def test_calls_of_mpi_4_1_are_recorded_on_2_ranks(mpich: Mpi, tmp_path: Path) -> None:
+    program = compiled(mpich, "local_calls_4_1.c", "-g")
+    run = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t"), "--"]
+    done = run_mpi(mpich, 2, [*run, str(program)], check=True)
+    trace = mpiprof.open(tmp_path / "t")
+    sums = trace.local_sums[trace.local_sums["rank"] == 0]
+    buffers = [f.operation for f in functions("4.1") if "_buffer" in f.name or "Buffer_" in f.name]
+    assert len(set(buffers)) == 12
+    assert dict(zip(sums["operation"], sums["calls"], strict=True)) == dict.fromkeys(buffers, 1)
+    # Rank 0 waits in the flush or, if it was late itself, in MPI_Bsend.
+    flushes = sums[sums["operation"].isin(["buffer_flush", "comm_flush_buffer"])]
+    bsends = trace.message_sums[trace.message_sums["operation"] == "bsend"]
+    assert flushes["total_ns"].sum() + bsends["total_ns"].sum() >= LATE_NS
+    (ledger,) = trace.ledgers(0)
+    assert int(ledger.segments["polls"].sum()) == int(done.stdout)
+    messages = trace.messages[trace.messages["complete"] & trace.messages["received"]]
+    operation = trace.message_calls["operation"].to_numpy()[messages["call"].to_numpy()]
+    assert Counter(operation[messages["rank"] == 0]) == {
+        "request_get_status_all": 2,
+        "request_get_status_any": 2,
+        "request_get_status_some": 1,
+        "waitall": 6,
+    }
 
 
 def test_every_local_operation_has_a_class_and_a_name() -> None:

@@ -56,8 +56,11 @@ def test_a_killed_rank_loses_no_call(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_program_beyond_the_budget_is_recorded_in_windows(mpi: Mpi, tmp_path: Path) -> None:
-    """Numbers of messages have no gap inside of a window."""
-    trace = record(mpi, tmp_path / "t", "self", "--limit", "32M", count=1_500_000)
+    """Numbers of messages have no gap inside of a window.
+
+    The limit is exceeded on slow machines, too, on which the budget of time is not.
+    """
+    trace = record(mpi, tmp_path / "t", "self", "--limit", "8M", count=1_500_000)
     assert trace.is_complete
     windows, share = trace.complete_windows, trace.complete_share
     assert windows is not None and share is not None

@@ -178,7 +178,14 @@ def test_any_source_with_an_ignored_status_on_2_ranks(mpi: Mpi, tmp_path: Path) 
     assert (row["source"], row["tag"], row["bytes"], row["sure"]) == (1, 5, 12, True)
     partner = trace.messages.loc[row["partner"]]
     assert (partner["rank"], partner["destination"], partner["bytes"]) == (1, 0, 12)
+    assert row["any_source"] and not partner["any_source"]
     assert trace.message_calls.loc[row["call"], "peer"] == 1
+
+
+def test_a_receive_of_any_tag_names_its_source_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    messages = case(mpi, "sums", tmp_path, "all").messages
+    assert messages["received"].sum() > 5
+    assert not messages["any_source"].any()
 
 
 def test_wildcard_in_a_wait_with_ignored_statuses_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def test_unrecorded_children_are_reported_on_2_ranks(mpi: Mpi, tmp_path: Path) -
     words = [str(mpi.python), "-m", "mpiprof", "report", str(tmp_path / "parent")]
     shown = " ".join(run(words, check=True).stdout.split())
     assert "the processes that MPI_Comm_spawn started are not in this trace" in shown
+    assert "it was stopped" not in shown and "its ranks had arrived" not in shown
 
 
 def test_spawned_through_mpiprof_they_have_a_trace_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:

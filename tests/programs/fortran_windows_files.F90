@@ -32,10 +32,12 @@ program windows
   integer :: rank, other, ierror
   character(1000) :: name
 
+  call get_command_argument(1, name)
+  call create(trim(name))
+  call create(trim(name)//'-2')
   call MPI_Init(ierror)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
   other = 1 - rank
-  call get_command_argument(1, name)
   call making()
   call moving()
   call alone()
@@ -43,6 +45,15 @@ program windows
   call MPI_Finalize(ierror)
 
 contains
+
+  ! In Open MPI 4.1, a rank may open a file before rank 0 has created it. Then rank 0 hangs.
+  subroutine create(path)
+    character(*), intent(in) :: path
+    integer :: unit
+
+    open (newunit=unit, file=path)
+    close (unit)
+  end subroutine
 
   subroutine expect(good, what)
     logical, intent(in) :: good

@@ -235,6 +235,17 @@ static void comm_accept_alone(void)
     MPI_Open_port(MPI_INFO_NULL, port);
     MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &comm);
 }
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+static void buffer_flush(void)
+{
+    enum { BYTES = 1 << 20 }; /* more than a library sends without its receiver */
+    static char message[BYTES], space[2 * BYTES];
+
+    MPI_Buffer_attach(space, sizeof space);
+    MPI_Bsend(message, BYTES, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+    MPI_Buffer_flush();
+}
+#endif
 #if HAS_SESSIONS
 static void comm_create_from_group(void)
 {
@@ -298,6 +309,9 @@ static const struct planted {
     {"compare_and_swap", compare_and_swap, 0},
     {"comm_create_group", comm_create_group, 0},
     {"comm_accept_alone", comm_accept_alone, 0},
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+    {"buffer_flush", buffer_flush, 0},
+#endif
 #if HAS_SESSIONS
     {"comm_create_from_group", comm_create_from_group, 0},
     {"partitioned", partitioned, 0},

@@ -13,7 +13,6 @@
 enum { STEP_NS = 1000000 }; /* between two calls of the epochs */
 
 struct recorder recorder = {.options = {.limit = INT64_MAX, .messages = "auto"}};
-struct communicator *_Atomic comm_first;
 static int64_t time_ns = 1000000000;
 
 int clock_gettime(clockid_t clock, struct timespec *t)
@@ -50,9 +49,7 @@ int main(int argc, char **argv)
     const int64_t rate = argc > 1 ? atoll(argv[1]) : 0;
     const int steps = argc > 2 ? atoi(argv[2]) : 0, collectives = argc > 3 ? atoi(argv[3]) : 0;
     const int64_t step_ns = argc > 4 ? atoll(argv[4]) * 1000000 : 1;
-    struct communicator world = {.blocking = 0};
 
-    comm_first = &world;
     message_epoch_start();
     for (int step = 0; step < steps; step++) {
         for (int64_t spent = 0; spent < step_ns; spent += STEP_NS) {
@@ -60,7 +57,8 @@ int main(int argc, char **argv)
             if (message_is_logged(time_ns - 100, time_ns))
                 message_epoch_count(rate * STEP_NS / 1000000000, 0);
         }
-        world.blocking += (uint32_t)collectives;
+        for (int i = 0; i < collectives; i++)
+            message_epoch_add_collective(1);
     }
     message_epoch_pause(true);
     return 0;

@@ -42,6 +42,7 @@ def lacking(**more: Any) -> Synthetic:
             {"how": "thread"},
             "A thread of rank 1 raised ValueError (bad shape) at solve.py:88 step and has ended. ",
         ),
+        ({"how": "test"}, "A test failed on rank 1: ValueError (bad shape) at solve.py:88 step. "),
         (
             {"how": "abort"},
             "Rank 1 raised ValueError (bad shape) at solve.py:88 step and called MPI_Abort. ",
@@ -58,7 +59,7 @@ def test_the_verdict_begins_with_the_exception(
     verdict, text = conclude(lacking(**more), tmp_path, now(0, 1, 2, after=100))
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert text.startswith(expected), text
-    assert ("may be the reason" in text) == ("how" in more and more["how"] == "thread"), text
+    assert ("may be the reason" in text) == (more.get("how") in ("thread", "test")), text
 
 
 def test_an_exception_after_which_a_rank_calls_mpi_is_not_its_end(tmp_path: Path) -> None:
@@ -69,6 +70,17 @@ def test_an_exception_after_which_a_rank_calls_mpi_is_not_its_end(tmp_path: Path
         raise_in(synthetic, rank, at_ns=5_000)
     text = conclude(synthetic, tmp_path, now(0, 1, 2, after=100))[1]
     assert "raised" not in text
+
+
+def test_only_a_test_that_fails_on_some_ranks_is_named(tmp_path: Path) -> None:
+    """All ranks fail in the first test, with messages of their own, and rank 1 in two more."""
+    synthetic = lacking(how="test", at_ns=8_000)
+    for rank in range(3):
+        raise_in(synthetic, rank, how="test", at_ns=7_000, type="KeyError", message=str(rank))
+    raise_in(synthetic, 1, how="test", at_ns=9_000, type="OSError")
+    text = conclude(synthetic, tmp_path, now(0, 1, 2, after=100))[1]
+    assert text.startswith("A test failed on rank 1: ValueError (bad shape) at solve.py:88 step. ")
+    assert "KeyError" not in text and "OSError" not in text
 
 
 def test_ranks_with_the_same_exception_share_a_sentence(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
  * function the program has set there. So nothing that the program can see is replaced. SystemExit is
  * not announced. An exception in a thread is not announced: the private function by which a Thread
  * makes the method that calls threading.excepthook is wrapped. MPI_Abort in an `except` block finds
- * the exception that the thread handles.
+ * the exception that the thread handles. pytest handles the exception of a failed test: the private
+ * function by which it excludes expected exceptions is wrapped.
  *
  * No code of the program runs here: a message is read only if its class has a __str__ in C, and if
  * the exception's arguments are strings and numbers.
@@ -20,7 +21,7 @@
 #include "tracefile/tracefile.h"
 
 enum { MOST_EXCEPTIONS = 100, MOST_ARGUMENTS = 8, MESSAGE_BYTES = 200, TYPE_BYTES = 100 };
-enum { MOST_ENTRIES = 64, ARGUMENT_TUPLE = 1 };
+enum { MOST_ENTRIES = 64, ARGUMENT_TUPLE = 1, KEYWORDS = 2 };
 
 /* Functions and types that only this file needs. */
 #define PYTHON_EXCEPTIONS(X)                                                                       \
@@ -30,18 +31,18 @@ enum { MOST_ENTRIES = 64, ARGUMENT_TUPLE = 1 };
     X(object *, PyObject_Str, (object *))                                                          \
     X(object *, PyObject_Type, (object *))                                                         \
     X(int, PyObject_SetAttrString, (object *, const char *, object *))                             \
-    X(object *, PyObject_CallObject, (object *, object *))                                         \
+    X(object *, PyObject_Call, (object *, object *, object *))                                     \
     X(object *, PyImport_GetModuleDict, (void))                                                    \
     X(object *, PyDict_GetItemString, (object *, const char *))                                    \
     X(void, Py_IncRef, (object *))                                                                 \
     X(ptrdiff_t, PyTuple_Size, (object *))                                                         \
     X(long, PyLong_AsLong, (object *))                                                             \
-    X(object *, PyUnicode_FromString, (const char *))
+    X(int, PyUnicode_CompareWithASCIIString, (object *, const char *))
 
 #define MEMBER(type, name, parameters) type(*name) parameters;
 static struct {
     PYTHON_EXCEPTIONS(MEMBER)
-    object *slot_type, *tuple_type, *long_type, *float_type, *none_type;
+    object *slot_type, *tuple_type, *long_type, *float_type, *none_type, *true_value;
     object **system_exit;
 } api;
 #undef MEMBER
@@ -64,6 +65,7 @@ static bool api_find(void)
     api.long_type = dlsym(RTLD_DEFAULT, "PyLong_Type");
     api.float_type = dlsym(RTLD_DEFAULT, "PyFloat_Type");
     api.none_type = dlsym(RTLD_DEFAULT, "_PyNone_Type");
+    api.true_value = dlsym(RTLD_DEFAULT, "_Py_TrueStruct");
     api.system_exit = dlsym(RTLD_DEFAULT, "PyExc_SystemExit");
     return complete && api.none_type != NULL && api.slot_type != NULL && api.tuple_type != NULL &&
            api.system_exit != NULL && py.can_sample;
@@ -212,7 +214,7 @@ static void place_add(struct text *t, object *traceback)
 
 /* ---- the line of the tables */
 
-/* Write an exception. how: "uncaught", "thread" or "abort". */
+/* Write an exception. how: "uncaught", "thread", "abort" or "test". */
 static void exception_write(object *type, object *exception, object *traceback, const char *how)
 {
     if (type == NULL || exception == NULL || !atomic_load(&recorder.active) || recorder.passive ||
@@ -244,27 +246,34 @@ static void exception_write(object *type, object *exception, object *traceback, 
     release(message);
 }
 
+/* Write the exception that the calling thread handles, unless it is `known`. */
+static void handled_write(const object *known, const char *how)
+{
+    object *type = NULL, *exception = NULL, *traceback = NULL;
+
+    api.PyErr_GetExcInfo(&type, &exception, &traceback);
+    /* Outside of `except` blocks, the three are None. */
+    if (exception != known && exception != NULL && !has_type(exception, api.none_type))
+        exception_write(type, exception, traceback, how);
+    release(type);
+    release(exception);
+    release(traceback);
+}
+
 /* ---- exceptions in threads */
 
 /* Called instead of the method that calls threading.excepthook, in the thread's except block. */
 static object *thread_failed(object *method, object *arguments)
 {
-    object *type = NULL, *exception = NULL, *traceback = NULL;
-
-    api.PyErr_GetExcInfo(&type, &exception, &traceback);
-    exception_write(type, exception, traceback, "thread");
-    release(type);
-    release(exception);
-    release(traceback);
-    return api.PyObject_CallObject(method, arguments);
+    handled_write(NULL, "thread");
+    return api.PyObject_Call(method, arguments, NULL);
 }
 
 /* Called instead of threading._make_invoke_excepthook, which each new Thread calls for its method. */
 static object *method_make(object *maker, object *arguments)
 {
-    static struct python_method definition = {"mpiprof_thread_failed", thread_failed,
-                                              ARGUMENT_TUPLE, NULL};
-    object *const method = api.PyObject_CallObject(maker, arguments);
+    static struct python_method definition = {"mpiprof_failed", thread_failed, ARGUMENT_TUPLE};
+    object *const method = api.PyObject_Call(maker, arguments, NULL);
     object *const made = method != NULL ? py.PyCFunction_NewEx(&definition, method, NULL) : NULL;
 
     if (made == NULL)
@@ -273,40 +282,65 @@ static object *method_make(object *maker, object *arguments)
     return made;
 }
 
+/* Replace a function of a module that has an attribute `last` by one that receives the function. */
+static bool function_wrap(const char *module_name, const char *last, const char *name,
+                          struct python_method *definition)
+{
+    object *const modules = api.PyImport_GetModuleDict();
+    object *const module =
+        modules != NULL ? api.PyDict_GetItemString(modules, module_name) : NULL; /* borrowed */
+    object *const ready = attribute(module, last);
+    object *const function = ready != NULL ? attribute(module, name) : NULL;
+    object *const made = function != NULL ? py.PyCFunction_NewEx(definition, function, NULL) : NULL;
+    const bool wrapped = made != NULL && api.PyObject_SetAttrString(module, name, made) == 0;
+
+    if (!wrapped && py.PyErr_Occurred() != NULL)
+        py.PyErr_Clear();
+    release(ready);
+    release(function);
+    release(made);
+    return wrapped;
+}
+
 /* Wrap the private function of the module threading, if the module is complete. */
 static void threads_wrap(void)
 {
-    static struct python_method definition = {"mpiprof_method_make", method_make, ARGUMENT_TUPLE,
-                                              NULL};
-    static const char name[] = "_make_invoke_excepthook";
-    object *const modules = api.PyImport_GetModuleDict();
-    object *const module =
-        modules != NULL ? api.PyDict_GetItemString(modules, "threading") : NULL; /* borrowed */
-    object *const ready = attribute(module, "_after_fork"); /* of the module's last lines */
-    object *const maker = ready != NULL ? attribute(module, name) : NULL;
-    object *const made = maker != NULL ? py.PyCFunction_NewEx(&definition, maker, NULL) : NULL;
+    static struct python_method definition = {"mpiprof_make", method_make, ARGUMENT_TUPLE};
 
-    if (made != NULL && api.PyObject_SetAttrString(module, name, made) == 0)
-        threads_are_wrapped = true;
-    else if (py.PyErr_Occurred() != NULL)
-        py.PyErr_Clear();
-    release(ready);
-    release(maker);
-    release(made);
+    threads_are_wrapped = function_wrap("threading", "_after_fork", /* of the module's last lines */
+                                        "_make_invoke_excepthook", &definition);
+}
+
+/* ---- failed tests */
+
+/* Called instead of pytest's function, which returns True if a call raised an unexpected exception. */
+static object *test_check(object *check, object *arguments, object *keywords)
+{
+    object *const result = api.PyObject_Call(check, arguments, keywords);
+
+    if (result == NULL || result != api.true_value || api.PyTuple_Size(arguments) < 1)
+        return result;
+    object *const info = attribute(py.PyTuple_GetItem(arguments, 0), "excinfo");
+    object *raised[] = {attribute(info, "type"), attribute(info, "value"), attribute(info, "tb")};
+
+    exception_write(raised[0], raised[1], raised[2], "test");
+    for (int i = 0; i < 3; i++)
+        release(raised[i]);
+    release(info);
+    return result;
+}
+
+static void tests_wrap(void)
+{
+    static const char name[] = "check_interactive_exception";
+    static struct python_method definition = {
+        "mpiprof_test_check", (object * (*)(object *, object *))(void (*)(void))test_check,
+        ARGUMENT_TUPLE | KEYWORDS};
+
+    function_wrap("_pytest.runner", name, name, &definition);
 }
 
 /* ---- audit */
-
-static bool is_threading(object *name)
-{
-    object *const wanted = api.PyUnicode_FromString("threading");
-    const bool same = wanted != NULL && name != NULL && has_type(name, py.text_type) &&
-                      py.PyUnicode_GetLength(name) == py.PyUnicode_GetLength(wanted) &&
-                      py.PyObject_Hash(name) == py.PyObject_Hash(wanted);
-
-    release(wanted);
-    return same;
-}
 
 /* An event while the module is imported comes before its import is complete. */
 static int event_audit(const char *event, object *arguments, void *unused)
@@ -317,8 +351,12 @@ static int event_audit(const char *event, object *arguments, void *unused)
                         py.PyTuple_GetItem(arguments, 3), "uncaught");
     else if (!threads_are_wrapped && threads_are_imported)
         threads_wrap();
-    else if (!threads_are_wrapped && strcmp(event, "import") == 0)
-        threads_are_imported = is_threading(py.PyTuple_GetItem(arguments, 0));
+    else if (!threads_are_wrapped && strcmp(event, "import") == 0) {
+        object *const name = py.PyTuple_GetItem(arguments, 0);
+
+        threads_are_imported = name != NULL && has_type(name, py.text_type) &&
+                               api.PyUnicode_CompareWithASCIIString(name, "threading") == 0;
+    }
     return 0;
 }
 
@@ -333,18 +371,9 @@ static bool holds_gil(void)
  * a signal may call MPI_Abort, so only calls from mpi4py are considered. */
 void python_exception_abort(const void *address)
 {
-    object *type = NULL, *exception = NULL, *traceback = NULL;
-
-    if (api.system_exit == NULL || !python_site_is_mpi4py(address) ||
-        !python_site_is_initialised() || !holds_gil())
-        return;
-    api.PyErr_GetExcInfo(&type, &exception, &traceback);
-    /* Outside of `except` blocks, the three are None. */
-    if (exception != last_written && exception != NULL && !has_type(exception, api.none_type))
-        exception_write(type, exception, traceback, "abort");
-    release(type);
-    release(exception);
-    release(traceback);
+    if (api.system_exit != NULL && python_site_is_mpi4py(address) && python_site_is_initialised() &&
+        holds_gil())
+        handled_write(last_written, "abort");
 }
 
 /* A hook cannot be removed, so there is one for all sessions. */
@@ -365,6 +394,7 @@ void python_exception_start(void)
         if (api.PySys_AddAuditHook(event_audit, NULL) != 0)
             py.PyErr_Clear();
         threads_wrap();
+        tests_wrap();
     }
     py.PyGILState_Release(lock);
 }

@@ -43,6 +43,10 @@ class Kind:
     large: str = ""
 
 
+# Releases of the MPI standard that libraries implement. Some implement MPI 4 without the functions
+# with large counts ("4c").
+LEVELS = ("3", "4", "4c", "4.1")
+
 _ADDRESS, _HANDLE, _TEXT = "void *{}", "MPI_Fint *{}", "char *{}"
 _INTS = (
     "dims periods index edges sources degrees destinations weights sourceweights destweights "
@@ -50,7 +54,7 @@ _INTS = (
 )
 _HANDLER = "MPI_Comm_errhandler_function *{}"
 _KINDS = {
-    "count": Kind("int {}", _ADDRESS, large="MPI_Count {}"),
+    "count": Kind("int {}", _ADDRESS, "attached_size=size", "MPI_Count {}"),
     "large_count": Kind("MPI_Count {}", _ADDRESS, "partition_count=count"),
     "counts": Kind("const int {}[]", _ADDRESS, "sendcounts recvcounts", "const MPI_Count {}[]"),
     "displs": Kind("const int {}[]", _ADDRESS, "sdispls rdispls displs", "const MPI_Aint {}[]"),
@@ -91,6 +95,7 @@ _KINDS = {
     "request": Kind("MPI_Request *{}", _HANDLE, "request out_request=request"),
     "request_value": Kind("MPI_Request {}", _HANDLE, "request_value=request"),
     "requests": Kind("MPI_Request {}[]", _HANDLE, "requests"),
+    "const_requests": Kind("const MPI_Request {}[]", _HANDLE, "const_requests=requests"),
     "message": Kind("MPI_Message *{}", _HANDLE, "message"),
     "status": Kind("MPI_Status *{}", _ADDRESS, "status statuses"),
     "int": Kind("int {}", _HANDLE, "count_int=count spawn_count=count incount atomicity=flag"),
@@ -206,25 +211,22 @@ def other_functions() -> list[Function]:
     functions = []
     for family, table in FAMILIES.items():
         for key, words in table.items():
-            stem, _, level = key.partition("@")
+            stem, _, release = key.partition("@")
+            level = release or LEVELS[0]
             base = stem.rstrip("*")
             operation = base.lower() if base.lower() in RECORDED else ""
             parameters = _parameters(words)
-            functions.append(
-                Function(f"MPI_{base}", parameters, family, operation, level=level or "3")
-            )
+            functions.append(Function(f"MPI_{base}", parameters, family, operation, level=level))
             if stem.endswith("*"):
                 name = f"MPI_{base}_c"
+                level = max(level, "4c", key=LEVELS.index)
                 functions.append(
-                    Function(name, parameters, family, operation, large=True, level="4c")
+                    Function(name, parameters, family, operation, large=True, level=level)
                 )
     return functions
 
 
-LEVELS = ("3", "4", "4c")
-
-
 def functions(level: str) -> list[Function]:
-    """Return the functions that a library of a level ("3", "4", "4c": large counts) exports."""
+    """Return the functions that a library of a level exports."""
     known = LEVELS[: LEVELS.index(level) + 1]
     return [f for f in collective_functions() + other_functions() if f.level in known]

@@ -9,6 +9,7 @@ from mpiprof.core.generator.symbol_tables import has
 
 POLLED = (
     *("MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Request_get_status"),
+    *(f"MPI_Request_get_status_{which}" for which in ("all", "any", "some")),
     *("MPI_Iprobe", "MPI_Improbe", "MPI_Win_test", "MPI_Parrived"),
 )
 

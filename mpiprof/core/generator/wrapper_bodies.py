@@ -121,8 +121,8 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
         last = f"request_completion_cancel(&watch, {error});"
     elif stem == "Request_free":
         last = f"request_completion_free(&watch, {error});"
-    elif stem == "Request_get_status":
-        last = f"request_completion_seen(&watch, {error}, {done});"
+    elif stem.startswith("Request_get_status"):
+        last = f"request_completion_seen(&watch, {seen_arguments(function, error, done, base)});"
     elif stem in ("Wait", "Waitall"):
         last = f"request_completion_all(&watch, {error}, true);"
     elif stem in ("Test", "Testall"):
@@ -138,6 +138,16 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
         )
         call = re.sub(r"\bstatus\b", "filled", call)
     return [*first, call, last]
+
+
+def seen_arguments(function: Function, error: str, done: str, base: str) -> str:
+    """Return the arguments for the requests that a Request_get_status has found complete."""
+    if has(function, "outcount"):  # MPI_UNDEFINED is negative: no request is active
+        some = f"{error} == MPI_SUCCESS ? *outcount : 0"
+        return f"{error}, {error} == MPI_SUCCESS && *outcount != 0, {some}, indices, {base}"
+    if has(function, "index"):
+        return f"{error}, {done}, 1, index, {base}"
+    return f"{error}, {done}, watch.count, NULL, 0"
 
 
 def message_lines(function: Function, fortran: bool, call: str) -> list[str]:

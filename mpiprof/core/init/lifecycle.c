@@ -270,6 +270,7 @@ static void end_recording(void)
     fatal_signal_uninstall();
     presite_sample_end();
     interval_end();
+    stalled_call_end();
     node_pressure_end();
     select_end();
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {

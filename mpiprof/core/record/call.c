@@ -6,6 +6,7 @@
 #include "record/call.h"
 #include "base/operation.h"
 #include "record/interval.h"
+#include "record/message_epochs.h"
 #include "record/poll.h"
 
 enum { OVERHEAD_EVERY = 64 };
@@ -149,6 +150,8 @@ bool call_begin_active(struct call *c, int operation, MPI_Comm handle, int root,
         if (operation_form(operation) == 0) {
             c->blocking = c->comm->blocking++;
             c->comm->history = c->comm->history << 8 | (uint64_t)(operation + 1);
+            if (c->comm->has_steps)
+                message_epoch_add_collective(1);
         }
     }
     call_note(c, r, known);
@@ -188,8 +191,11 @@ static void call_retract(struct call *c)
         c->comm->next = c->sequence;
         if (c->creation != NULL ? !c->creation->nonblocking : operation_form(c->operation) == 0)
             c->comm->history >>= 8;
-        if (c->operation < OP_COLLECTIVES && operation_form(c->operation) == 0)
+        if (c->operation < OP_COLLECTIVES && operation_form(c->operation) == 0) {
             c->comm->blocking = c->blocking;
+            if (c->comm->has_steps)
+                message_epoch_add_collective(-1);
+        }
     }
     if (c->record != NULL) {
         for (uint32_t i = 0; i <= c->extensions; i++)

@@ -143,6 +143,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     pmpi.Comm_size(comm, &c->size);
     mine = has_all_ranks(how, c) ? members_all(c->size) : members_of(comm, false, c->size);
     c->everyone = members_are_all(&mine);
+    c->has_steps = c->everyone || atomic_load(&comm_first) == NULL;
     if (c->inter) {
         pmpi.Comm_remote_size(comm, &c->remote_size);
         others = members_of(comm, true, c->remote_size);

@@ -37,6 +37,7 @@ struct communicator {
     bool inter, local;
     bool first_group; /* inter-communicators: true in the group with the lowest world rank */
     bool everyone;    /* the members are the ranks of MPI_COMM_WORLD, in order */
+    bool has_steps;   /* its collectives count for the first steps (message_epochs.c) */
     bool agreed;      /* all members agree on selection, so algorithms may be selected */
     bool failed;      /* an operation has failed on this rank */
     bool unrecorded;  /* beyond MOST_COMMUNICATORS */

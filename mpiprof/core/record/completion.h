@@ -37,7 +37,8 @@ void request_completion_one(struct request_completion *w, int error, bool done, 
                             int base);
 void request_completion_some(struct request_completion *w, int error, const int *count,
                              const int *indices, int base);
-void request_completion_seen(struct request_completion *w, int error, bool done);
+void request_completion_seen(struct request_completion *w, int error, bool done, int many,
+                             const int *indices, int base);
 void request_completion_start(struct request_completion *w, int error);
 void request_completion_cancel(struct request_completion *w, int error);
 void request_completion_free(struct request_completion *w, int error);

@@ -127,6 +127,15 @@ void interval_check_call(struct interval *i, int64_t exit_ns, uint32_t shape)
     stalled_call_check(&before, &i->last, i->entered_ns, exit_ns, shape);
 }
 
+/* Read the counters after a time in which the thread should have polled, and judge this time. */
+void interval_check_poll(struct interval *i, int64_t since_ns, int64_t now, uint32_t shape)
+{
+    const struct counters before = i->last;
+
+    interval_read_counters(i);
+    stalled_call_check_poll(&before, &i->last, since_ns, now, shape);
+}
+
 /* Python's garbage collector begins or ends a pause of the calling thread. */
 static void gc_changed(bool begins)
 {

@@ -15,6 +15,7 @@ void interval_end(void);
 int64_t interval_log(struct interval *i, int64_t enter_ns, uint32_t shape);
 void interval_read_counters(struct interval *i);
 void interval_check_call(struct interval *i, int64_t exit_ns, uint32_t shape);
+void interval_check_poll(struct interval *i, int64_t since_ns, int64_t now, uint32_t shape);
 
 static inline uint32_t interval_shape(const struct call_shape *shape)
 {

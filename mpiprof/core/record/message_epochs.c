@@ -15,8 +15,9 @@
  * after 256 equal steps, an epoch is at least 2 steps long.
  *
  * The level remains 0 during the first steps of a program, so that short runs have whole steps, too.
- * All ranks make equally many blocking collectives on MPI_COMM_WORLD, so they record the same steps
- * without a message. Until then, recording may take FIRST_SHARE_PERCENT of a rank's time.
+ * All ranks make equally many blocking collectives on MPI_COMM_WORLD and on other communicators of
+ * all ranks, such as its duplicates, so they record the same steps without a message. Until then,
+ * recording may take FIRST_SHARE_PERCENT of a rank's time.
  *
  * A line in the tables marks each begin and each end of a complete stretch; readers use only these
  * lines, so that a rank whose clock differs spoils no sentence.
@@ -28,7 +29,6 @@
 #include <string.h>
 
 #include "base/recorder.h"
-#include "record/communicator.h"
 #include "tracefile/tracefile.h"
 
 enum {
@@ -36,8 +36,7 @@ enum {
     EPOCHS_PER_OCTAVE = 128, /* after them the length doubles */
     MOST_LEVEL = 4,          /* at least one epoch in 16 is complete */
     MOST_SHARE_PERCENT = 2,
-    FIRST_COLLECTIVES = 120, /* of 30 steps with up to 4 collectives */
-    FIRST_SECONDS = 30,      /* most time of these steps; a tenth of it until a first collective */
+    FIRST_SECONDS = 30, /* most time of these steps; a tenth of it until a first collective */
     FIRST_SHARE_PERCENT = 10,
     RECORD_COST_NS = 20, /* to write, pack and store a record */
     EPOCHS_BEFORE_CHANGE = 2
@@ -46,6 +45,7 @@ enum {
 _Atomic enum message_level message_epoch_level;
 _Atomic int64_t message_epoch_begin_ns, message_epoch_end_ns = INT64_MAX;
 atomic_bool message_epoch_is_complete;
+atomic_int message_epoch_collectives;
 
 static _Atomic int64_t logged_records, logged_bytes;
 /* protected by recorder.lock: */
@@ -76,8 +76,7 @@ static void complete_set(bool complete, int64_t at_ns)
 /* Return true during the first steps of a program, as far as its collectives show them. */
 static bool is_first(int64_t now)
 {
-    const struct communicator *const world = atomic_load(&comm_first);
-    const uint32_t made = world ? __atomic_load_n(&world->blocking, __ATOMIC_RELAXED) : 0;
+    const int made = atomic_load(&message_epoch_collectives);
     const int64_t most_ns = (int64_t)FIRST_SECONDS * (made > 0 ? 1000000000 : 100000000);
 
     return made < FIRST_COLLECTIVES && now - age_origin_ns < most_ns;

@@ -43,7 +43,7 @@ static void side_describe(struct message_side *s, int operation, int rank, bool 
     const bool wildcard = received && rank == MPI_ANY_SOURCE;
     const int64_t equivalent = s->comm->equivalence.number;
     s->part.bytes = -1;
-    s->part.flags = wildcard ? PART_WILDCARD : 0;
+    s->part.flags = wildcard ? PART_WILDCARD | PART_ANY_SOURCE : 0;
     s->peeked = operation == OP_probe || operation == OP_iprobe;
     s->numbered_late =
         wildcard || (rank >= 0 && (s->peeked || operation == OP_mprobe || operation == OP_improbe));

@@ -78,7 +78,7 @@ static inline void message_side_post(struct message_side *s, int64_t now, uint16
     struct message_part *const p = &s->part;
 
     p->posted_ns = now;
-    p->flags &= PART_WILDCARD;
+    p->flags &= PART_WILDCARD | PART_ANY_SOURCE;
     s->posted_after =
         atomic_load_explicit(&s->comm->receives.beside_wildcards, memory_order_relaxed);
     if (s->numbered_late || s->peer == NULL) {

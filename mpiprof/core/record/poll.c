@@ -31,7 +31,9 @@ enum {
     NOISE_NS = 100000,
     GAP_SHARE = 16,    /* the poll is at least so many times as long as its gaps up to NOISE_NS */
     SLEEP_NS = 200000, /* processor time in a pause: at most so much */
-    SLEEP_SHARE = 2    /* the pause is at least so many times as long */
+    SLEEP_SHARE = 2,   /* the pause is at least so many times as long */
+    STALL_UPDATES = 4, /* for each gap that is a stall; a loop that sleeps has fewer */
+    CLOCK_READINGS = 2 /* of which one is rarely interrupted */
 };
 
 /* The counter when the recorder began. */
@@ -39,13 +41,36 @@ static int64_t start_ns;
 static uint64_t start_ticks;
 static bool ticks_are_usable;
 
+/* Return the present time, which is between two readings of the ticks. An interrupt between them
+ * would shift all times that follow from them, so the shorter of a few attempts is returned. */
+static int64_t now_between(uint64_t *before, uint64_t *after)
+{
+    int64_t now = 0;
+
+    *before = 0;
+    *after = UINT64_MAX;
+    for (int i = 0; i < CLOCK_READINGS; i++) {
+        const uint64_t first = ticks_now();
+        const int64_t read_ns = now_ns();
+        const uint64_t last = ticks_now();
+
+        if (last - first < *after - *before) {
+            now = read_ns;
+            *before = first;
+            *after = last;
+        }
+    }
+    return now;
+}
+
 void poll_start(void)
 {
     ticks_are_usable = ticks_are_allowed();
     if (!ticks_are_usable)
         return;
-    start_ns = now_ns();
-    start_ticks = ticks_now();
+    uint64_t after;
+
+    start_ns = now_between(&start_ticks, &after);
 }
 
 /* ---- the poll in the log */
@@ -97,11 +122,12 @@ static double scale_ns(int64_t now, uint64_t ticks)
     return scale > 0.01 && scale < 1000 ? scale : 1;
 }
 
-/* Add the counted calls to the sums, and return the present time. */
+/* Add the counted calls to the sums, and return the present time. The time at which the last call
+ * was left is rather too late than too early, because it is the end of a record. */
 static int64_t counts_take(struct poll *p)
 {
-    const int64_t now = now_ns();
-    const uint64_t ticks = ticks_now();
+    uint64_t ticks, after;
+    const int64_t now = now_between(&ticks, &after);
     const double scale = scale_ns(now, ticks);
     const int64_t since_left = (int64_t)((double)(ticks - p->left) * scale);
     int64_t left_ns = now - since_left;
@@ -126,16 +152,18 @@ static int64_t counts_take(struct poll *p)
         s->ticks = 0;
     }
     p->left_ns = left_ns;
+    p->unsure = after - ticks;
     p->most_gap = (uint64_t)(SHORT_NS / scale);
     p->due = ticks + (uint64_t)(UPDATE_NS / scale);
     return now;
 }
 
-/* Return the begin of the last counted call, after counts_take. */
+/* Return the begin of the last counted call, after counts_take: rather too early than too late. */
 static int64_t entered_ns(const struct poll *p)
 {
     const double scale = SHORT_NS / (double)p->most_gap;
-    const int64_t since_left = (int64_t)((double)(int64_t)(p->entered - p->left) * scale);
+    const int64_t ticks = (int64_t)(p->entered - p->left - p->unsure);
+    const int64_t since_left = (int64_t)((double)ticks * scale);
 
     return p->left_ns + (since_left > 0 ? since_left : 0);
 }
@@ -148,15 +176,32 @@ static int64_t processor_now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Judge the time since the thread was last seen to poll, or since the last reading of its counters,
+ * if it is long. */
+static void stall_check(const struct poll *p, int64_t seen_ns, int64_t now)
+{
+    struct interval *const i = self.interval;
+
+    if (i == NULL || i->inside != NULL)
+        return;
+    const int64_t since_ns = seen_ns > i->last.at_ns ? seen_ns : i->last.at_ns;
+
+    if (now - since_ns >= STALLED_POLL_NS)
+        interval_check_poll(i, since_ns, now, p->last->shape->id);
+}
+
 /* Add the calls that were counted, and show that the thread still polls. */
 void poll_update(struct poll *p)
 {
     struct interval *const i = self.interval;
+    const int64_t seen_ns = p->read_ns > p->begin_ns ? p->read_ns : p->begin_ns;
 
     record_check();
     p->read_ns = counts_take(p);
     p->processor_ns = processor_now();
+    p->updates++;
     poll_show(p);
+    stall_check(p, seen_ns, p->read_ns);
     if (i != NULL && i->inside == NULL && p->left_ns - i->last.at_ns >= UNREAD_NS)
         interval_read_counters(i);
     p->left = ticks_now(); /* this update is no gap */
@@ -279,8 +324,10 @@ bool poll_resume(int64_t enter_ns)
 
     if (p->spins)
         counts_take(p);
-    p->spins = false;
     p->gap_ns = enter_ns - p->left_ns;
+    if (p->spins && p->gap_ns >= STALLED_POLL_NS && p->updates > STALL_UPDATES * p->stalls++)
+        stall_check(p, p->left_ns, enter_ns);
+    p->spins = false;
     if (record_is_paused() || !gap_belongs(p, enter_ns)) {
         interval_begin(p);
         poll_finish(p, p->left_ns);

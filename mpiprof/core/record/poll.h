@@ -38,10 +38,12 @@ struct poll {
     uint64_t entered,
         left; /* ticks at the begin of the last counted call, at the end of the last */
     uint64_t most_gap, due; /* ticks: longest gap to the next call; when poll_update is due */
+    uint64_t unsure; /* ticks: by which `entered` and `left` may differ from the clock's times */
     int64_t begin_ns, left_ns;
-    int64_t processor_ns, read_ns;     /* processor time at read_ns; read_ns 0: unknown */
-    int64_t calls, inside_ns;          /* inside_ns: time in the calls */
-    int64_t gaps_ns, gap_ns;           /* sum of the gaps above SHORT_NS; the last gap */
+    int64_t processor_ns, read_ns; /* processor time at read_ns; read_ns 0: unknown */
+    int64_t calls, inside_ns;      /* inside_ns: time in the calls */
+    int64_t gaps_ns, gap_ns;       /* sum of the gaps above SHORT_NS; the last gap */
+    int64_t updates, stalls;       /* of all polls: calls of poll_update; gaps of STALLED_POLL_NS */
     MPI_Request handles[FEW_REQUESTS]; /* of a counted Test */
     MPI_Status status;                 /* in place of a status that the program ignores */
 };
@@ -66,8 +68,9 @@ int64_t poll_late_ns(struct poll *p);
 
 static inline bool poll_is_possible(int operation)
 {
-    return (operation >= OP_test && operation <= OP_request_get_status) || operation == OP_iprobe ||
-           operation == OP_improbe || operation == OP_win_test || operation == OP_parrived;
+    return (operation >= OP_test && operation <= OP_request_get_status_some) ||
+           operation == OP_iprobe || operation == OP_improbe || operation == OP_win_test ||
+           operation == OP_parrived;
 }
 
 /* Return true if the call that begins has returned already, after poll_leave has refused it. */

@@ -243,16 +243,23 @@ void request_completion_some(struct request_completion *w, int error, const int 
     observation_end(w, now);
 }
 
-/* Request_get_status: the operation is complete, but the request remains. */
-void request_completion_seen(struct request_completion *w, int error, bool done)
+/* Request_get_status and its forms for several requests: `many` operations are complete, but their
+ * requests remain. indices: of these requests, NULL if they are the first ones. */
+void request_completion_seen(struct request_completion *w, int error, bool done, int many,
+                             const int *indices, int base)
 {
     const int64_t now = observation_time(w);
 
     w->in_vain = error == MPI_SUCCESS && !done;
-    if (w->entries != NULL && w->entries[0] != NULL && error == MPI_SUCCESS && done)
-        completion_record(w->entries[0], w->since, now, false);
-    if (error == MPI_SUCCESS && done)
-        message_completion_index(w, 0, 0);
+    for (int k = 0; has_requests(w) && error == MPI_SUCCESS && done && k < many; k++) {
+        const int i = indices != NULL ? indices[k] - base : k;
+
+        if (i < 0 || i >= w->count) /* MPI_UNDEFINED */
+            continue;
+        if (w->entries != NULL && w->entries[i] != NULL)
+            completion_record(w->entries[i], w->since, now, false);
+        message_completion_index(w, i, k);
+    }
     observation_end(w, now);
 }
 

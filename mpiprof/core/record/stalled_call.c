@@ -1,15 +1,18 @@
-/* Calls of which the thread had no processor for most of the time, as lines of the tables.
+/* Calls and polls of which the thread had no processor for most of the time, as lines of the tables.
  *
  * A thread waits for a message on its processor if the library polls, and off the processor if the
  * library sleeps or yields. So time off the processor is a stall only in a process whose long calls
  * usually keep the processor: a stopped process is neither running nor ready, and on a busy node it
- * is ready for long. Two kinds of time are therefore judged separately, each by the share of earlier
- * long calls that were mostly of this kind.
+ * is ready for long. Two kinds of time are therefore judged separately: most of a call is of a kind,
+ * and in most of the other long calls less than a quarter. The other calls are the earlier ones, and
+ * for one of the first LEAST_CALLS calls the rest of these. A program that polls keeps the processor
+ * by its own calls, in which the library does not wait.
  *
  * The counters before the call were read at the end of an earlier call or interval, and include the
  * time since then. So the times written are lower bounds.
  *
- * Threads: any.
+ * Threads: any. Each of the first calls is kept by the thread that made it, until one thread judges
+ * all of them.
  */
 #include "record/stalled_call.h"
 
@@ -21,63 +24,140 @@
 
 enum { LEAST_CALLS = 4, LINES_PER_LIMIT = 100 };
 enum { MOST_FAULTS = 8 }; /* with input, as of a process whose memory was swapped out */
+enum { ASLEEP, READY, KINDS };
+struct stall {
+    int64_t enter_ns, exit_ns, asleep_ns, queue_ns; /* queue_ns: -1 if unknown */
+    uint32_t shape;
+    unsigned thread;
+    bool mostly[KINDS], partly[KINDS]; /* whether a half or a quarter of the time is of a kind */
+    bool may_be_written;
+};
 
-static atomic_uint measured, asleep_calls, queued_calls, lines;
-static _Atomic int64_t least_ns = STALLED_CALL_NS; /* doubles, so the number of lines is bounded */
+static atomic_uint measured, calls[KINDS], lines[KINDS];
+/* doubles, so the number of lines is bounded */
+static _Atomic int64_t least_ns[KINDS] = {STALLED_CALL_NS, STALLED_CALL_NS};
+static struct stall first_calls[LEAST_CALLS];
+static atomic_bool is_kept[LEAST_CALLS];
 
 static int64_t positive(int64_t value)
 {
     return value > 0 ? value : 0;
 }
 
-/* Count a call, and return true if most of it was off the processor in a way in which fewer than
- * half of the earlier calls were. */
-static bool is_unusual(bool mostly, atomic_uint *calls, unsigned earlier)
+static bool line_is_due(const struct stall *s)
 {
-    const unsigned usual = mostly ? atomic_fetch_add(calls, 1) : atomic_load(calls);
+    const int kind = s->mostly[ASLEEP] ? ASLEEP : READY;
 
-    return mostly && earlier >= LEAST_CALLS && 2 * usual < earlier;
+    if (s->exit_ns - s->enter_ns < atomic_load(&least_ns[kind]))
+        return false;
+    if (atomic_fetch_add(&lines[kind], 1) % LINES_PER_LIMIT == LINES_PER_LIMIT - 1)
+        atomic_store(&least_ns[kind], 2 * atomic_load(&least_ns[kind]));
+    return true;
 }
 
-static bool line_is_due(int64_t length_ns)
+static void stall_write(const struct stall *s)
 {
-    if (length_ns < atomic_load(&least_ns))
+    const int kept = errno; /* errno belongs to the program */
+    struct text t = {0};
+
+    if (!s->may_be_written || !line_is_due(s))
+        return;
+    text_add(&t,
+             "{\"rank\": %d, \"stalled_call\": {\"enter_ns\": %lld, \"exit_ns\": %lld, "
+             "\"shape\": %u, \"thread\": %u, \"asleep_ns\": %lld, \"queue_ns\": %lld}}\n",
+             recorder.rank, (long long)s->enter_ns, (long long)s->exit_ns, s->shape, s->thread,
+             (long long)s->asleep_ns, (long long)s->queue_ns);
+    if (!t.cut)
+        file_write_line(&t);
+    text_free(&t);
+    errno = kept;
+}
+
+/* Measure a call, or return false if the counters before it are too old. */
+static bool stall_measure(struct stall *s, const struct counters *before,
+                          const struct counters *after)
+{
+    const int64_t length = s->exit_ns - s->enter_ns, gap = positive(s->enter_ns - before->at_ns);
+    const int64_t run = positive(after->processor_ns - before->processor_ns);
+    const bool has_queue = before->queue_ns >= 0 && after->queue_ns >= 0;
+    const int64_t ready = has_queue ? positive(after->queue_ns - before->queue_ns) : 0;
+    const int64_t queue = positive(ready - gap); /* in the gap, it may have been ready */
+
+    if (before->at_ns == 0 || gap > length)
         return false;
-    if (atomic_fetch_add(&lines, 1) % LINES_PER_LIMIT == LINES_PER_LIMIT - 1)
-        atomic_store(&least_ns, 2 * atomic_load(&least_ns));
+    s->thread = self.number;
+    s->asleep_ns = positive(length - run - ready);
+    s->queue_ns = has_queue ? queue : -1;
+    const int64_t times[KINDS] = {s->asleep_ns, queue};
+
+    for (int kind = 0; kind < KINDS; kind++) {
+        s->mostly[kind] = 2 * times[kind] >= length;
+        s->partly[kind] = 4 * times[kind] >= length;
+    }
+    s->may_be_written =
+        after->major_faults - before->major_faults <= MOST_FAULTS && !record_is_paused();
     return true;
+}
+
+/* Write those of the first calls that were off the processor in a way in which fewer than half of
+ * the others were. */
+static void first_calls_judge(unsigned count)
+{
+    unsigned usual[KINDS] = {0};
+
+    for (unsigned i = 0; i < count; i++)
+        for (int kind = 0; kind < KINDS; kind++)
+            usual[kind] += atomic_load(&is_kept[i]) && first_calls[i].partly[kind];
+    for (unsigned i = 0; i < count; i++) {
+        bool is_unusual = false;
+
+        for (int kind = 0; kind < KINDS && atomic_load(&is_kept[i]); kind++)
+            is_unusual |= first_calls[i].mostly[kind] && 2 * (usual[kind] - 1) < count - 1;
+        if (is_unusual)
+            stall_write(&first_calls[i]);
+    }
 }
 
 /* Judge a call that took STALLED_CALL_NS or longer. shape: of the call. */
 void stalled_call_check(const struct counters *before, const struct counters *after,
                         int64_t enter_ns, int64_t exit_ns, uint32_t shape)
 {
-    const int64_t length = exit_ns - enter_ns, gap = positive(enter_ns - before->at_ns);
-    const int64_t run = positive(after->processor_ns - before->processor_ns);
-    const bool has_queue = before->queue_ns >= 0 && after->queue_ns >= 0;
-    const int64_t ready = has_queue ? positive(after->queue_ns - before->queue_ns) : 0;
-    /* In the gap, the thread may have run or been ready all the time. */
-    const int64_t queue = positive(ready - gap), asleep = positive(length - run - ready);
+    struct stall s = {.enter_ns = enter_ns, .exit_ns = exit_ns, .shape = shape};
+    bool is_unusual = false;
 
-    if (before->at_ns == 0 || gap > length)
+    if (!stall_measure(&s, before, after))
         return;
     const unsigned earlier = atomic_fetch_add(&measured, 1);
-    const bool slept = is_unusual(2 * asleep >= length, &asleep_calls, earlier);
-    const bool queued = is_unusual(2 * queue >= length, &queued_calls, earlier);
 
-    if ((!slept && !queued) || after->major_faults - before->major_faults > MOST_FAULTS ||
-        record_is_paused() || !line_is_due(length))
+    for (int kind = 0; kind < KINDS; kind++)
+        if (s.partly[kind])
+            is_unusual |= 2 * atomic_fetch_add(&calls[kind], 1) < earlier && s.mostly[kind];
+    if (earlier >= LEAST_CALLS) {
+        if (is_unusual)
+            stall_write(&s);
         return;
-    const int kept = errno; /* errno belongs to the program */
-    struct text t = {0};
+    }
+    first_calls[earlier] = s;
+    atomic_store(&is_kept[earlier], true);
+    if (earlier == LEAST_CALLS - 1)
+        first_calls_judge(LEAST_CALLS);
+}
 
-    text_add(&t,
-             "{\"rank\": %d, \"stalled_call\": {\"enter_ns\": %lld, \"exit_ns\": %lld, "
-             "\"shape\": %u, \"thread\": %u, \"asleep_ns\": %lld, \"queue_ns\": %lld}}\n",
-             recorder.rank, (long long)enter_ns, (long long)exit_ns, shape, self.number,
-             (long long)asleep, has_queue ? (long long)queue : -1);
-    if (!t.cut)
-        file_write_line(&t);
-    text_free(&t);
-    errno = kept;
+/* Judge a time of STALLED_POLL_NS or longer in which a thread should have polled. */
+void stalled_call_check_poll(const struct counters *before, const struct counters *after,
+                             int64_t since_ns, int64_t now, uint32_t shape)
+{
+    struct stall s = {.enter_ns = since_ns, .exit_ns = now, .shape = shape};
+
+    if (stall_measure(&s, before, after) && s.mostly[ASLEEP])
+        stall_write(&s);
+}
+
+/* Judge the first calls of a process that has made few long ones. */
+void stalled_call_end(void)
+{
+    const unsigned count = atomic_load(&measured);
+
+    if (count < LEAST_CALLS)
+        first_calls_judge(count);
 }

@@ -142,11 +142,12 @@ enum { CHUNK_BYTES = 65536, CHUNK_HEAD = 96, CHUNK_RECORDS = (CHUNK_BYTES - CHUN
 
 /* Flags of a message in a call. */
 enum {
-    PART_UNSURE = 1,    /* the number may be that of another message */
-    PART_WILDCARD = 2,  /* posted for any source or any tag */
-    PART_COMPLETE = 4,  /* complete when the call returned */
-    PART_UNKNOWN = 8,   /* peer or tag are unknown, because the program ignored the status */
-    PART_CANCELLED = 16 /* the program has requested to cancel it */
+    PART_UNSURE = 1,      /* the number may be that of another message */
+    PART_WILDCARD = 2,    /* posted for any source or any tag */
+    PART_COMPLETE = 4,    /* complete when the call returned */
+    PART_UNKNOWN = 8,     /* peer or tag are unknown, because the program ignored the status */
+    PART_CANCELLED = 16,  /* the program has requested to cancel it */
+    PART_ANY_SOURCE = 128 /* posted for any source */
 };
 
 enum content { CONTENT_CALLS, CONTENT_MESSAGES, CONTENT_PACKED };
